@@ -1,0 +1,66 @@
+# Two commands from a fresh machine to a result: `make test` and `make demo`.
+# Needed: Python 3.11 or later with venv, a POSIX shell; for the tests on a real Kafka also Java 17 and Maven.
+PYTHON ?= python3
+VENV ?= .venv
+JARS := deploy/kafka/target/dependency
+KAFKA_LIBS := $(or $(SLUICEGATE_KAFKA_LIBS),$(JARS))
+
+.PHONY: help test demo check broker bench jars docs clean
+
+help:
+	@echo "make test    lint, types, all tests; those on a real Kafka too where Java and Maven are there"
+	@echo "make demo    see each policy at work on real client traffic (under a minute after set-up)"
+	@echo "make broker  only the tests on a real Kafka     make check  lint and types alone"
+	@echo "make bench   compare with other proxies         make docs   check documents"
+	@echo "make clean   remove what these commands made"
+
+test: $(VENV)/bin/tox jars
+	$(VENV)/bin/tox run -e lint,types,py,broker
+
+check: $(VENV)/bin/tox
+	$(VENV)/bin/tox run -e lint,types
+
+broker: $(VENV)/bin/tox jars
+	$(VENV)/bin/tox run -e broker
+
+docs: $(VENV)/bin/tox
+	$(VENV)/bin/tox run -e docs
+
+bench: $(VENV)/bin/tox jars
+	$(VENV)/bin/tox run -e bench
+
+demo: $(VENV)/bin/sluicegate
+	$(VENV)/bin/sluicegate demo
+
+# A missing tool is said here and makes the tests on a real Kafka skip with this reason,
+# unless SLUICEGATE_REQUIRE_BROKER=1 asks for them (as CI does): then it ends the run.
+jars:
+	@missing=''; \
+	command -v java >/dev/null || missing='java (17 or later)'; \
+	if ! ls $(KAFKA_LIBS)/*.jar >/dev/null 2>&1 && ! command -v mvn >/dev/null; then \
+	  missing="$${missing:+$$missing and }mvn (Maven)"; \
+	fi; \
+	if [ -n "$$missing" ]; then \
+	  echo "missing: $$missing; the tests on a real Kafka cannot run"; \
+	  [ "$${SLUICEGATE_REQUIRE_BROKER:-0}" != 1 ]; \
+	elif ! ls $(KAFKA_LIBS)/*.jar >/dev/null 2>&1; then \
+	  echo "fetching Kafka's jars with Maven"; \
+	  mvn -q -B -Dstyle.color=never -f deploy/kafka dependency:copy-dependencies -DincludeScope=runtime; \
+	fi
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is older than 3.11: set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' || { echo "$(PYTHON) has no venv: install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/bin/tox: | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'tox>=4.22,<5'
+
+# pip builds the wheel and installs it with the clients that the demo uses.
+$(VENV)/bin/sluicegate: pyproject.toml $(shell find core interceptors plugins reports -name '*.py') | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade '.[kafka]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .tox build dist deploy/kafka/target deploy/peers/*/target

@@ -1,0 +1,1 @@
+"""gRPC interceptors and the HTTP/2 frame-splice proxy: not built yet."""

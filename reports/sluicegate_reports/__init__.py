@@ -1,0 +1,1 @@
+"""Spark jobs and reports over the decision log: not built yet."""
