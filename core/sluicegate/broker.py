@@ -1,0 +1,177 @@
+"""What a broker room gives to the gateway: a driver, a front for each broker, a session for each client.
+
+A session is sans-IO: bytes in, commands out, the clock is an argument. The gateway's relay owns sockets,
+timers and back-pressure and carries the commands out in order.
+"""
+
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from sluicegate.engine.budget import Budget
+from sluicegate.engine.gates import GateCache
+from sluicegate.model import PolicySet
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+@dataclass(slots=True)
+class ToUpstream:
+    """Send these bytes to the broker. They must never change afterwards: the transport keeps a view."""
+
+    data: Buffer
+
+
+@dataclass(slots=True)
+class ToClient:
+    """Send these bytes to the client. They must never change afterwards."""
+
+    data: Buffer
+
+
+@dataclass(slots=True)
+class PauseReading:
+    """Stop reading from the client for a policy's sake; the transport's own back-pressure is apart."""
+
+
+@dataclass(slots=True)
+class ResumeReading:
+    """Undo PauseReading."""
+
+
+@dataclass(slots=True)
+class WakeAt:
+    """Call `session.wake` at this monotonic time (ns); it replaces the wake-up asked for before."""
+
+    at_ns: int
+
+
+@dataclass(slots=True)
+class Ask:
+    """Have the front answer this question, then call `session.answered`; reading pauses until then."""
+
+    question: object
+
+
+@dataclass(slots=True)
+class Close:
+    """Send what is queued, then close both sides. `counter` names the reason in metrics and logs."""
+
+    counter: str
+    detail: str = ""
+
+
+Command: TypeAlias = ToUpstream | ToClient | PauseReading | ResumeReading | WakeAt | Ask | Close
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One address that clients may connect to."""
+
+    name: str
+    """Stable name within the broker, such as `bootstrap` or `node-2`."""
+    host: str
+    port: int
+    upstream: tuple[tuple[str, int], ...]
+    """Host and port of the broker behind it; tried in turn."""
+
+
+class Session(Protocol):
+    """One client connection and its upstream connection, without their sockets."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that the session keeps: incomplete frames, held requests and unsent responses."""
+
+    @property
+    def mid_frame(self) -> bool:
+        """True while the client has sent only a part of a frame (a stalled one is timed out)."""
+
+    @property
+    def client(self) -> str:
+        """What tells this client from others in a log line."""
+
+    def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes from the client."""
+
+    def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes from the broker."""
+
+    def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
+        """The time asked for by WakeAt has come; `client_gone` if the peer has hung up meanwhile."""
+
+    def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
+        """The answer to an Ask; an exception instance if the front could not tell."""
+
+    def closed(self, now_ns: int) -> None:
+        """Both connections are gone: release attachments, places in lines and held bytes."""
+
+
+class Services(Protocol):
+    """What the gateway gives to a broker front."""
+
+    @property
+    def gates(self) -> GateCache:
+        """Compiled gates by topic."""
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies now in force; a new object after each change."""
+
+    @property
+    def budget(self) -> Budget:
+        """Bytes that all sessions of this gate may hold together."""
+
+    @property
+    def broker_tls(self) -> ssl.SSLContext | None:
+        """What a front's own connections to the broker speak; None is plain text."""
+
+    async def listen(self, listener: Listener) -> None:
+        """Open a listener; returns once it accepts. Opening the same one again does nothing."""
+
+    def remember(self, key: str, value: str) -> None:
+        """Keep a small fact, such as a broker's node address, over restarts."""
+
+    def recall(self, prefix: str) -> Mapping[str, str]:
+        """The facts kept under a prefix."""
+
+
+class BrokerFront(Protocol):
+    """One broker (or cluster) that the gateway stands in front of."""
+
+    async def start(self, services: Services) -> None:
+        """Open the listeners known so far; an upstream that is down is no error."""
+
+    def session(self, listener: Listener, peer: str, now_ns: int) -> Session:
+        """A session for a client that connected to `listener` from `peer` (host:port)."""
+
+    async def answer(self, question: object) -> object:
+        """Answer a session's Ask; raises if it cannot be told."""
+
+    def tick(self, now_ns: int) -> None:
+        """Once a second: release what has been idle too long."""
+
+    def counters(self) -> Mapping[str, int]:
+        """Event counters of this front, by name without prefix; published with a `broker` label."""
+
+    async def stop(self) -> None:
+        """Close the front's own connections."""
+
+
+class BrokerDriver(Protocol):
+    """A kind of broker, as returned by the hook `sluicegate_broker`."""
+
+    @property
+    def system(self) -> str:
+        """The value of `system:` in the file, such as `kafka`."""
+
+    @property
+    def config_model(self) -> type[Any]:
+        """Pydantic model of the entry under `brokers:`, a subclass of sluicegate.config.BrokerConfig."""
+
+    def namespace_of(self, topic: str, config: Any) -> str:
+        """The namespace whose policies a topic inherits."""
+
+    def front(self, config: Any) -> BrokerFront:
+        """A front for one configured broker."""

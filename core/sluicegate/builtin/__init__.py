@@ -1,0 +1,18 @@
+"""The product's own policies: plugins through the same hooks as anyone's."""
+
+from sluicegate.builtin import counts, delay, rates, size, unacked
+from sluicegate.builtin.connections import ConnectionRate
+
+__all__ = ["DEFAULTS", "builtin_plugins"]
+
+DEFAULTS = {
+    **size.SizePolicies.defaults,
+    **rates.RatePolicies.defaults,
+    **delay.DelayPolicies.defaults,
+}
+"""What holds where no level sets a field; everything else is unlimited then."""
+
+
+def builtin_plugins() -> list[object]:
+    """The plugins of one gateway, in the order to register them; some hold state, so they are not shared."""
+    return [size, counts, rates, unacked, delay, ConnectionRate()]

@@ -1,0 +1,103 @@
+"""How fast producers and consumers may attach to a broker: against storms and mass restarts."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from sluicegate.config import MessageRate, PolicyModel
+from sluicegate.config.models import OnLimit
+from sluicegate.engine import texts
+from sluicegate.engine.bucket import DualBucket
+from sluicegate.engine.check import Check, Stage
+from sluicegate.engine.line import LONGEST_WAIT_NS
+from sluicegate.engine.state import TopicState
+from sluicegate.hooks import hookimpl
+from sluicegate.model import (
+    Action,
+    Decision,
+    EffectivePolicies,
+    Operation,
+    OperationKind,
+    Outcome,
+    Reason,
+    TopicName,
+)
+
+CONNECTION_RATE = "connection_rate_limit"
+BURST_SECONDS = 1.0
+
+
+class ConnectionPolicies(PolicyModel):
+    """Limit of new attachments."""
+
+    on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {CONNECTION_RATE: ("delay",)}
+    broker_only: ClassVar[frozenset[str]] = frozenset({CONNECTION_RATE})
+
+    connection_rate_limit: MessageRate | None = Field(
+        default=None,
+        description="Producers and consumers that may attach each second, over all topics of the broker; "
+        "those above it wait. 0 is unlimited.",
+    )
+
+
+class ConnectionRate:
+    """The policy of one broker: an instance holds the one limiter that all its topics share."""
+
+    def __init__(self) -> None:
+        self._limiters: dict[bool, _Limiter] = {}
+
+    @hookimpl
+    def sluicegate_policy_model(self) -> type[PolicyModel]:
+        """Add the limit."""
+        return ConnectionPolicies
+
+    @hookimpl
+    def sluicegate_policy_checks(
+        self, topic: TopicName, policies: EffectivePolicies, context: TopicState
+    ) -> Sequence[Check]:
+        """Let connections and attachments pass one by one."""
+        limit = policies.number(CONNECTION_RATE)
+        if limit == 0:
+            return []
+        observed = policies.observe_only or policies.flag(f"observe_only.{CONNECTION_RATE}")
+        limiter = self._limiters.setdefault(observed, _Limiter(limit, context.now_ns))
+        limiter.bucket.reconfigure(limit, 0, BURST_SECONDS, context.now_ns)
+
+        def check(op: Operation, now_ns: int) -> Decision | None:
+            wait = limiter.admit(now_ns)
+            if wait == 0:
+                return None
+            bucket = limiter.bucket
+            current = bucket.message_capacity - bucket.balance(now_ns)[0] + 1
+            text = texts.connection_rate(topic.full, current, limit)
+            level = policies.level(CONNECTION_RATE)
+            reason = Reason(CONNECTION_RATE, Outcome.LIMIT_REACHED, text, current, limit, level)
+            return Decision(Action.DELAY, (reason,), delay_ns=wait)
+
+        kinds = (OperationKind.CONNECT, OperationKind.ATTACH_PRODUCER, OperationKind.ATTACH_CONSUMER)
+        return [Check(CONNECTION_RATE, kinds, check, Stage.RATE)]
+
+
+class _Limiter:
+    """A bucket for those who come and go: nobody has a place that he could block by never coming back.
+
+    Those who have to wait are told different times, one slot after the other within a second. If all came
+    back at once each time one could pass, a storm of N clients would cost N * N attempts.
+    """
+
+    def __init__(self, limit: float, now_ns: int) -> None:
+        self.bucket = DualBucket(limit, 0, BURST_SECONDS, now_ns)
+        self._slot_ns = 0
+
+    def admit(self, now_ns: int) -> int:
+        """Charge one attachment and return 0, or return the ns after which to come back."""
+        wait = self.bucket.take(1, 0, now_ns)
+        if wait == 0:
+            return 0
+        earliest_ns = now_ns + min(wait, LONGEST_WAIT_NS)
+        slot_ns = self._slot_ns + int(1 / self.bucket.message_rate)
+        if not earliest_ns <= slot_ns <= now_ns + LONGEST_WAIT_NS:
+            slot_ns = earliest_ns
+        self._slot_ns = slot_ns
+        return slot_ns - now_ns

@@ -1,0 +1,158 @@
+"""How many producers, subscriptions and consumers a topic may have.
+
+A limit N lets the N-th in and refuses the next. What is attached already is never refused as new. The gate
+runs these checks and takes the place in one step, under the topic's lock.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from sluicegate.config import Count, PolicyModel
+from sluicegate.config.models import OnLimit
+from sluicegate.engine import texts
+from sluicegate.engine.check import Check, CheckCall, Stage
+from sluicegate.engine.state import TopicState
+from sluicegate.hooks import hookimpl
+from sluicegate.model import (
+    Action,
+    Decision,
+    EffectivePolicies,
+    Operation,
+    OperationKind,
+    Outcome,
+    Reason,
+    TopicName,
+)
+
+PRODUCERS = "max_producers_per_topic"
+SUBSCRIPTIONS = "max_subscriptions_per_topic"
+TOPIC_CONSUMERS = "max_consumers_per_topic"
+SUBSCRIPTION_CONSUMERS = "max_consumers_per_subscription"
+
+
+class CountPolicies(PolicyModel):
+    """Limits of how many may be attached at the same time."""
+
+    on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = dict.fromkeys(
+        (PRODUCERS, SUBSCRIPTIONS, TOPIC_CONSUMERS, SUBSCRIPTION_CONSUMERS), ("reject",)
+    )
+    on_unknown_policies: ClassVar[frozenset[str]] = frozenset({SUBSCRIPTIONS})
+
+    max_producers_per_topic: Count | None = Field(
+        default=None,
+        description="Producers attached to one topic at the same time; 0 is unlimited. A few times the "
+        "number of instances that normally produce is a good value.",
+    )
+    max_subscriptions_per_topic: Count | None = Field(
+        default=None,
+        description="Subscriptions (consumer groups) that exist on one topic; 0 is unlimited. Protects from "
+        "clients that make a new subscription at every start.",
+    )
+    max_consumers_per_topic: Count | None = Field(
+        default=None,
+        description="Consumers attached to one topic, all subscriptions together; 0 is unlimited.",
+    )
+    max_consumers_per_subscription: Count | None = Field(
+        default=None,
+        description="Consumers attached to one subscription; 0 is unlimited. More than the topic has "
+        "partitions are idle on Kafka.",
+    )
+
+
+@hookimpl
+def sluicegate_policy_model() -> type[PolicyModel]:
+    """Add the four limits."""
+    return CountPolicies
+
+
+@hookimpl
+def sluicegate_policy_checks(
+    topic: TopicName, policies: EffectivePolicies, context: TopicState
+) -> Sequence[Check]:
+    """Check attachments; of a consumer the topic's limit comes before its subscription's."""
+    builders = (
+        (PRODUCERS, OperationKind.ATTACH_PRODUCER, _producers),
+        (SUBSCRIPTIONS, OperationKind.CREATE_SUBSCRIPTION, _subscriptions),
+        (TOPIC_CONSUMERS, OperationKind.ATTACH_CONSUMER, _topic_consumers),
+        (SUBSCRIPTION_CONSUMERS, OperationKind.ATTACH_CONSUMER, _subscription_consumers),
+    )
+    return [
+        Check(policy, (kind,), build(context, int(policies.number(policy)), policies), Stage.COUNT)
+        for policy, kind, build in builders
+        if policies.number(policy) > 0
+    ]
+
+
+def _refusal(
+    policy: str,
+    policies: EffectivePolicies,
+    text: str,
+    current: int,
+    outcome: Outcome = Outcome.LIMIT_REACHED,
+) -> Decision:
+    limit = policies.number(policy)
+    return Decision(Action.REJECT, (Reason(policy, outcome, text, current, limit, policies.level(policy)),))
+
+
+def _producers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        current = len(state.producers)
+        if current < limit or op.producer in state.producers:
+            return None
+        text = texts.producers(state.topic.full, current, limit)
+        return _refusal(PRODUCERS, policies, text, current)
+
+    return check
+
+
+def _subscriptions(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
+    on_unknown = policies.text(f"on_unknown.{SUBSCRIPTIONS}", "pause")
+
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        known = state.subscriptions.get(op.subscription)
+        if known is not None and known.exists:
+            return None
+        if not state.subscriptions_known and on_unknown != "last":
+            if on_unknown == "open":
+                return None
+            text = texts.subscriptions_unknown(state.topic.full, limit)
+            return _refusal(SUBSCRIPTIONS, policies, text, 0, Outcome.PRECONDITION)
+        current = state.subscription_count
+        if current < limit:
+            return None
+        text = texts.subscriptions(state.topic.full, current, limit)
+        return _refusal(SUBSCRIPTIONS, policies, text, current)
+
+    return check
+
+
+def _attached(state: TopicState, op: Operation) -> bool:
+    subscription = state.subscriptions.get(op.subscription)
+    return subscription is not None and op.consumer in subscription.consumers
+
+
+def _topic_consumers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        current = state.consumer_count
+        if current < limit or _attached(state, op):
+            return None
+        text = texts.consumers_of_topic(state.topic.full, current, limit)
+        return _refusal(TOPIC_CONSUMERS, policies, text, current)
+
+    return check
+
+
+def _subscription_consumers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        subscription = state.subscriptions.get(op.subscription)
+        if subscription is None or not op.subscription:  # a consumer of no subscription counts to the topic
+            return None
+        current = len(subscription.consumers)
+        if current < limit or op.consumer in subscription.consumers:
+            return None
+        text = texts.consumers_of_subscription(state.topic.full, op.subscription, current, limit)
+        return _refusal(SUBSCRIPTION_CONSUMERS, policies, text, current)
+
+    return check

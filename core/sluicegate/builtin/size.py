@@ -1,0 +1,78 @@
+"""How large a message may be."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from sluicegate.config import PolicyModel, Size
+from sluicegate.config.models import OnLimit
+from sluicegate.engine import texts
+from sluicegate.engine.check import Check, Stage
+from sluicegate.engine.state import TopicState
+from sluicegate.hooks import hookimpl
+from sluicegate.model import (
+    Action,
+    Decision,
+    EffectivePolicies,
+    Operation,
+    OperationKind,
+    Outcome,
+    Reason,
+    TopicName,
+)
+
+MESSAGE_SIZE = "max_message_size"
+DEFAULT_SIZE = 10 * 2**20
+"""Limit where no level sets one, in bytes; the only policy that is on by default."""
+
+
+class SizePolicies(PolicyModel):
+    """Limit of the size of a message."""
+
+    on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {MESSAGE_SIZE: ("reject",)}
+    defaults: ClassVar[Mapping[str, int | float | str | bool]] = {MESSAGE_SIZE: DEFAULT_SIZE}
+
+    max_message_size: Size | None = Field(
+        default=None,
+        description="Payload of one message; 10MiB where it is set nowhere, 0 is unlimited. Keep it at or "
+        "below the broker's own limit, so that producers meet one limit only.",
+    )
+
+
+@hookimpl
+def sluicegate_policy_model() -> type[PolicyModel]:
+    """Add the limit."""
+    return SizePolicies
+
+
+@hookimpl
+def sluicegate_policy_checks(
+    topic: TopicName, policies: EffectivePolicies, context: TopicState
+) -> Sequence[Check]:
+    """Check what is published, before anything else."""
+    limit = int(policies.number(MESSAGE_SIZE)) if MESSAGE_SIZE in policies.values else DEFAULT_SIZE
+    if limit == 0:
+        return []
+    call = _SizeCheck(topic, policies, limit).check
+    return [Check(MESSAGE_SIZE, (OperationKind.PUBLISH,), call, Stage.SIZE)]
+
+
+class _SizeCheck:
+    # <hot> Runs for every publish, hence a method: CPython calls the one method of many objects faster than
+    # many closures, each of which is another function to it.
+
+    __slots__ = ("limit", "policies", "topic")
+
+    def __init__(self, topic: TopicName, policies: EffectivePolicies, limit: int) -> None:
+        self.topic = topic
+        self.policies = policies
+        self.limit = limit
+
+    def check(self, op: Operation, now_ns: int) -> Decision | None:
+        if op.largest <= self.limit:
+            return None
+        text = texts.message_size(self.topic.full, op.largest, self.limit)
+        level = self.policies.level(MESSAGE_SIZE)
+        reason = Reason(MESSAGE_SIZE, Outcome.INVALID, text, op.largest, self.limit, level)
+        return Decision(Action.REJECT, (reason,))

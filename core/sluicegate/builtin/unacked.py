@@ -1,0 +1,81 @@
+"""How many messages a consumer may have that it has not acknowledged."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from sluicegate.config import Count, PolicyModel
+from sluicegate.config.models import OnLimit
+from sluicegate.engine import texts
+from sluicegate.engine.check import Check, Stage
+from sluicegate.engine.line import LONGEST_WAIT_NS
+from sluicegate.engine.state import TopicState
+from sluicegate.hooks import hookimpl
+from sluicegate.model import (
+    Action,
+    Decision,
+    EffectivePolicies,
+    Operation,
+    OperationKind,
+    Outcome,
+    Reason,
+    TopicName,
+)
+
+UNACKED = "max_unacked_messages_per_consumer"
+
+
+class UnackedPolicies(PolicyModel):
+    """Limit of what is on its way to one consumer."""
+
+    on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {UNACKED: ("delay",)}
+
+    max_unacked_messages_per_consumer: Count | None = Field(
+        default=None,
+        description="Messages delivered to one consumer and not acknowledged yet; at the limit delivery "
+        "to it pauses until it acknowledges. 0 is unlimited. Only where the broker has acknowledgements.",
+    )
+
+
+@hookimpl
+def sluicegate_policy_model() -> type[PolicyModel]:
+    """Add the limit."""
+    return UnackedPolicies
+
+
+@hookimpl
+def sluicegate_policy_checks(
+    topic: TopicName, policies: EffectivePolicies, context: TopicState
+) -> Sequence[Check]:
+    """Pause dispatch at the limit; count what is dispatched, once nothing else holds it, and acknowledged."""
+    limit = int(policies.number(UNACKED))
+    if limit == 0:
+        return []
+
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        if not op.reliable:
+            return None
+        pending = context.subscription(op.subscription).unacked.get(op.consumer, 0)
+        # A batch larger than the limit goes to a consumer that has acknowledged everything, or never.
+        if pending == 0 or pending + op.messages <= limit:
+            return None
+        text = texts.unacked(topic.full, op.subscription, pending, limit)
+        reason = Reason(UNACKED, Outcome.LIMIT_REACHED, text, pending, limit, policies.level(UNACKED))
+        return Decision(Action.DELAY, (reason,), delay_ns=LONGEST_WAIT_NS)
+
+    def account(op: Operation, now_ns: int) -> None:
+        if not op.reliable or not op.consumer:
+            return
+        unacked = context.subscription(op.subscription).unacked
+        change = op.messages if op.kind is OperationKind.DISPATCH else -op.messages
+        left = unacked.get(op.consumer, 0) + change
+        if left > 0:
+            unacked[op.consumer] = left
+        else:
+            unacked.pop(op.consumer, None)
+
+    return [
+        Check(UNACKED, (OperationKind.DISPATCH,), check, Stage.COUNT),
+        Check(UNACKED, (OperationKind.DISPATCH, OperationKind.ACKNOWLEDGE), account, Stage.ACCOUNT),
+    ]

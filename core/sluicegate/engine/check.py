@@ -1,0 +1,38 @@
+"""What a policy plugin hands to the engine: plain callables, in a stated order."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+from sluicegate.model import Decision, Operation, OperationKind
+
+CheckCall: TypeAlias = Callable[[Operation, int], Decision | None]
+"""`(operation, now_ns) -> None` to allow, or the decision. `now_ns` is monotonic."""
+
+
+class Stage(IntEnum):
+    """When a check runs: cheap and final ones first, so that nothing refused is charged to a rate."""
+
+    SIZE = 0
+    COUNT = 1
+    CUSTOM = 2
+    RATE = 3
+    ACCOUNT = 4
+    """Bookkeeping: called only once everything before it allowed the operation, hence once for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One policy's part in the gate of one topic."""
+
+    policy: str
+    """Policy name, as in the file; decisions and metrics carry it."""
+    kinds: tuple[OperationKind, ...]
+    """The operations it wants to be asked about; it is not called for others."""
+    call: CheckCall
+    stage: Stage = Stage.CUSTOM
+    fail_open: bool = True
+    """What happens when `call` raises: True allows the operation, False rejects it."""
+    plugin: str = ""
+    """Name of the plugin it came from, filled in by the gateway; faults are counted under it."""

@@ -1,0 +1,82 @@
+"""Checks that raise: counted under their plugin's name, skipped when they keep raising."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sluicegate.engine.bucket import SECOND_NS
+from sluicegate.engine.check import Check
+
+FAULTS_TO_OPEN = 5
+"""Consecutive faults after which a check is skipped."""
+OPEN_NS = 30 * SECOND_NS
+"""How long it is skipped before it is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One exception of one check."""
+
+    plugin: str
+    policy: str
+    topic: str
+    error: str
+    """The exception, as `TypeName: message`."""
+    opened: bool
+    """True if the check is skipped from now on for a while."""
+
+
+class GateFaults:
+    """Counts of what went wrong in checks, of all gates together.
+
+    :param report: called with each fault, for the log; it is bounded by the breakers.
+    """
+
+    __slots__ = ("_report", "counts", "last")
+
+    def __init__(self, report: Callable[[Fault], None] | None = None) -> None:
+        self.counts: dict[str, int] = {}
+        """Faults by plugin."""
+        self.last: dict[str, Fault] = {}
+        """The last fault of each plugin."""
+        self._report = report
+
+    def add(self, fault: Fault) -> None:
+        """Count and report a fault."""
+        self.counts[fault.plugin] = self.counts.get(fault.plugin, 0) + 1
+        self.last[fault.plugin] = fault
+        if self._report is not None:
+            self._report(fault)
+
+
+def plugin_of(check: Check) -> str:
+    """The plugin that a check came from: as it was named, else the module that defines its callable."""
+    return check.plugin or getattr(check.call, "__module__", None) or type(check.call).__module__
+
+
+class GuardedCheck:
+    """A check as one gate runs it: whether it is only observed, and whether it is skipped for its faults."""
+
+    __slots__ = ("call", "check", "faults", "observed", "open_until_ns", "suspect")
+
+    def __init__(self, check: Check, *, observed: bool) -> None:
+        self.check = check
+        self.call = check.call
+        self.observed = observed
+        self.faults = 0
+        """Consecutive faults."""
+        self.open_until_ns = 0
+        self.suspect = False
+        """True once it has raised."""
+
+    def is_skipped(self, now_ns: int) -> bool:
+        """True while the check is not to be called."""
+        return self.faults >= FAULTS_TO_OPEN and now_ns < self.open_until_ns
+
+    def failed(self, now_ns: int) -> bool:
+        """Note a fault; True if the check is skipped from now on, also after one retry that failed."""
+        self.suspect = True
+        self.faults += 1
+        if self.faults < FAULTS_TO_OPEN:
+            return False
+        self.open_until_ns = now_ns + OPEN_NS
+        return True

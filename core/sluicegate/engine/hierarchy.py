@@ -1,0 +1,155 @@
+"""What holds for a topic: broker, namespace and topic level merged field by field.
+
+At each level the most specific name counts (exact before pattern, long pattern before short), then the
+highest source. A field that the file locks is out of the store's reach at that level and all above it.
+Ceilings are found in the same way at each level, and the lowest of them holds.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from sluicegate.model import (
+    EffectivePolicies,
+    Level,
+    PolicyLayer,
+    PolicySet,
+    PolicyValue,
+    Provenance,
+    Setting,
+    Source,
+    TopicName,
+)
+
+DISABLED_BY_ZERO = frozenset({"burst_seconds", "fixed_delivery_delay", "max_timestamp_ahead"})
+"""Fields whose 0 means none at all, not unlimited: a ceiling never raises them."""
+
+_Rank: TypeAlias = tuple[bool, int]
+"""How specific a layer's name is: exact or not, length of the pattern."""
+_Merged: TypeAlias = tuple[dict[str, PolicyValue], dict[str, Provenance]]
+
+
+class Resolver:
+    """Merges the levels of one policy set for its topics.
+
+    Topics to which the same layers apply share what was merged, so that a topic without policies of its own
+    costs next to nothing.
+
+    :param policy_set: all policies of the broker.
+    :param defaults: what holds where no level sets a field.
+    :param disabled_by_zero: fields that a ceiling does not raise from 0 or unset.
+    """
+
+    def __init__(
+        self,
+        policy_set: PolicySet,
+        defaults: Mapping[str, PolicyValue],
+        disabled_by_zero: Collection[str] = DISABLED_BY_ZERO,
+    ) -> None:
+        self._policy_set = policy_set
+        self._defaults = defaults
+        self._disabled_by_zero = disabled_by_zero
+        self._exact: dict[tuple[Level, str], list[int]] = {}
+        self._patterns: list[tuple[Level, re.Pattern[str], int]] = []
+        self._merged: dict[tuple[int, ...], _Merged] = {}
+        for index, layer in enumerate(policy_set.layers):
+            if "*" in layer.name:
+                pattern = ".*".join(re.escape(part) for part in layer.name.split("*"))
+                self._patterns.append((layer.level, re.compile(pattern, re.DOTALL), index))
+            else:
+                self._exact.setdefault((layer.level, layer.name), []).append(index)
+
+    def resolve(self, topic: TopicName) -> EffectivePolicies:
+        """What holds for one topic."""
+        applying = tuple(self._applying(topic))
+        merged = self._merged.get(applying)
+        if merged is None:
+            layers = [self._policy_set.layers[index] for index in applying]
+            merged = self._merged[applying] = self._merge(layers)
+        policy_set = self._policy_set
+        return EffectivePolicies(topic.full, policy_set.version, *merged, policy_set.observe_only)
+
+    def _applying(self, topic: TopicName) -> Iterator[int]:
+        names = {Level.BROKER: "", Level.NAMESPACE: topic.namespace, Level.TOPIC: topic.full}
+        for level, name in names.items():
+            yield from self._exact.get((level, name), ())
+        for level, pattern, index in self._patterns:
+            if pattern.fullmatch(names[level]):
+                yield index
+
+    def _merge(self, layers: Sequence[PolicyLayer]) -> _Merged:
+        values = dict(self._defaults)
+        provenance = {name: Provenance(None, Source.DEFAULT, "") for name in values}
+        for name, by_level in _choose(layers, lambda layer: layer.settings).items():
+            level = max(by_level)
+            setting = by_level[level]
+            values[name] = setting.value
+            provenance[name] = Provenance(level, setting.source, setting.location)
+        for name, by_level in _choose(layers, lambda layer: layer.ceilings).items():
+            _tighten(name, by_level, values, provenance, raise_zero=name not in self._disabled_by_zero)
+        return values, provenance
+
+
+def resolve(
+    policy_set: PolicySet,
+    topic: TopicName,
+    defaults: Mapping[str, PolicyValue],
+    disabled_by_zero: Collection[str] = DISABLED_BY_ZERO,
+) -> EffectivePolicies:
+    """Merge all levels for one topic; for many topics use a Resolver, whose parameters these are."""
+    return Resolver(policy_set, defaults, disabled_by_zero).resolve(topic)
+
+
+def _choose(
+    layers: Sequence[PolicyLayer], part: Callable[[PolicyLayer], Mapping[str, Setting]]
+) -> dict[str, dict[Level, Setting]]:
+    """The settings that count, by field and level."""
+    chosen: dict[str, dict[Level, Setting]] = {}
+    locked: set[str] = set()
+    for level in Level:
+        ranked = [(_rank(layer), part(layer)) for layer in layers if layer.level is level]
+        for _, settings in ranked:
+            locked.update(name for name, setting in settings.items() if _locks(setting))
+        best: dict[str, tuple[_Rank, Source]] = {}
+        for rank, settings in ranked:
+            for name, setting in settings.items():
+                weight = (rank, setting.source)
+                if setting.source is Source.STORE and name in locked:
+                    continue
+                if name not in best or weight >= best[name]:
+                    best[name] = weight
+                    chosen.setdefault(name, {})[level] = setting
+    return chosen
+
+
+def _rank(layer: PolicyLayer) -> _Rank:
+    return ("*" not in layer.name, len(layer.name))
+
+
+def _locks(setting: Setting) -> bool:
+    return setting.locked and setting.source is not Source.STORE
+
+
+def _tighten(
+    name: str,
+    by_level: Mapping[Level, Setting],
+    values: dict[str, PolicyValue],
+    provenance: dict[str, Provenance],
+    *,
+    raise_zero: bool,
+) -> None:
+    """Apply the lowest ceiling of a field to its value."""
+    bounds = [
+        (setting.value, level, setting)
+        for level, setting in by_level.items()
+        if isinstance(setting.value, int | float) and setting.value > 0
+    ]
+    value = values.get(name, 0)
+    if not bounds or not isinstance(value, int | float):
+        return
+    bound, level, setting = min(bounds, key=lambda found: (found[0], found[1]))
+    if value > bound or (value == 0 and raise_zero):
+        values[name] = bound
+        where = f"{level.label} ceiling {setting.location}".rstrip()
+        found = provenance.get(name, Provenance(level, setting.source, setting.location))
+        provenance[name] = Provenance(found.level, found.source, found.location, where)

@@ -1,0 +1,218 @@
+"""What outlives a gate: who is attached, which subscriptions exist, what the limiters hold."""
+
+from collections.abc import Iterable
+from threading import Lock
+
+from sluicegate.engine.attachments import Attachments
+from sluicegate.engine.bucket import DualBucket
+from sluicegate.engine.line import Line
+from sluicegate.model import Operation, OperationKind, TopicName
+
+SUBSCRIPTIONS_BEFORE_PRUNING = 256
+SIZE_SLOTS = 34
+"""One for each bit length of a message's size; no protocol here carries 8 GiB in one message."""
+
+
+class _Limiters:
+    """Limiters by policy; made when first asked for, as most topics have none."""
+
+    __slots__ = ("limiters",)
+
+    def __init__(self) -> None:
+        self.limiters: dict[str, Line] = {}
+
+    def limiter(
+        self, policy: str, messages_per_s: float, bytes_per_s: float, burst_seconds: float, now_ns: int
+    ) -> Line:
+        """The limiter of a policy, made full if it is new, else brought to these rates with its balance kept.
+
+        :param policy: key; an observed policy needs a key of its own, so that it never shares debt.
+        :param messages_per_s: 0 is unlimited.
+        :param bytes_per_s: 0 is unlimited.
+        :param burst_seconds: see DualBucket.
+        :param now_ns: monotonic time.
+        """
+        line = self.limiters.get(policy)
+        if line is None:
+            line = Line(DualBucket(messages_per_s, bytes_per_s, burst_seconds, now_ns))
+            self.limiters[policy] = line
+        else:
+            line.bucket.reconfigure(messages_per_s, bytes_per_s, burst_seconds, now_ns)
+        return line
+
+    def resting(self, now_ns: int) -> bool:
+        """True if nobody waits and every bucket is full, so that forgetting them changes nothing."""
+        return not any(line.first or line.bucket.utilisation(now_ns) for line in self.limiters.values())
+
+
+class SubscriptionState(_Limiters):
+    """State of one subscription (or consumer group) of a topic."""
+
+    __slots__ = ("consumers", "created_ns", "exists", "name", "unacked")
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.exists = False
+        """True if it exists on the broker, as far as is known."""
+        self.created_ns = 0
+        """When this gate let it be created; 0 if it was learned from the broker."""
+        self.consumers = Attachments()
+        self.unacked: dict[str, int] = {}
+        """Messages dispatched and not yet acknowledged, by consumer; kept only where a policy asks."""
+
+
+class TopicState(_Limiters):
+    """State of one topic.
+
+    :param topic: the topic.
+    :param now_ns: monotonic time.
+    """
+
+    __slots__ = (
+        "_plugin_data",
+        "allowed_bytes",
+        "allowed_messages",
+        "delayed",
+        "dispatched_bytes",
+        "dispatched_messages",
+        "dropped",
+        "lock",
+        "now_ns",
+        "observed",
+        "other_ops",
+        "producers",
+        "rejected",
+        "size_counts",
+        "subscriptions",
+        "subscriptions_known",
+        "topic",
+        "violations",
+    )
+
+    def __init__(self, topic: TopicName, now_ns: int) -> None:
+        super().__init__()
+        self.topic = topic
+        self.now_ns = now_ns
+        """Monotonic time when a gate was last compiled for the topic: the time for build hooks."""
+        self.lock = Lock()
+        """Held while attachments are decided and changed, so that racing ones cannot both be the last."""
+        self.producers = Attachments()
+        self.subscriptions: dict[str, SubscriptionState] = {}
+        self.subscriptions_known = False
+        """True once the subscriptions that exist were learned from the broker."""
+        self._plugin_data: dict[str, object] | None = None
+        self.other_ops = 0
+        """Operations allowed other than publishes, which are counted by size."""
+        self.allowed_messages = 0
+        """Messages published."""
+        self.allowed_bytes = 0
+        """Bytes published."""
+        self.dispatched_messages = 0
+        self.dispatched_bytes = 0
+        self.rejected = 0
+        self.delayed = 0
+        self.dropped = 0
+        self.observed = 0
+        """Decisions that were only observed, whatever they would have done."""
+        self.size_counts = [0] * SIZE_SLOTS
+        """Publishes by bit length of the largest message: slot n counts sizes of 2**(n-1) to 2**n - 1."""
+        self.violations: dict[tuple[str, str, str], int] = {}
+        """Decisions other than allow, by policy, action (`would_reject` if observed) and outcome."""
+
+    @property
+    def plugin_data(self) -> dict[str, object]:
+        """A place for plugins' own data, by plugin name."""
+        if self._plugin_data is None:
+            self._plugin_data = {}
+        return self._plugin_data
+
+    @property
+    def allowed_ops(self) -> int:
+        """Operations of any kind that were allowed."""
+        return sum(self.size_counts) + self.other_ops
+
+    @property
+    def consumer_count(self) -> int:
+        """Consumers of all subscriptions together."""
+        return sum(len(subscription.consumers) for subscription in self.subscriptions.values())
+
+    @property
+    def subscription_count(self) -> int:
+        """Subscriptions that exist on the broker, as far as is known."""
+        return sum(subscription.exists for subscription in self.subscriptions.values())
+
+    def subscription(self, name: str) -> SubscriptionState:
+        """The state of a subscription, made on demand; it does not exist on the broker by that."""
+        found = self.subscriptions.get(name)
+        if found is None:
+            if len(self.subscriptions) >= SUBSCRIPTIONS_BEFORE_PRUNING:
+                self._prune_subscriptions()
+            found = self.subscriptions[name] = SubscriptionState(name)
+        return found
+
+    def learn_subscriptions(self, names: Iterable[str], asked_ns: int | None = None) -> None:
+        """Take over which subscriptions exist on the broker.
+
+        One with live consumers is kept even if the list lacks it: it may be younger than the list.
+
+        :param names: all subscriptions of the topic.
+        :param asked_ns: when the list was asked for; subscriptions let in since then are kept too.
+        """
+        existing = frozenset(names)
+        for subscription in self.subscriptions.values():
+            younger = asked_ns is not None and subscription.created_ns >= asked_ns
+            kept = bool(subscription.consumers) or younger
+            subscription.exists = subscription.name in existing or (subscription.exists and kept)
+        for name in existing:
+            self.subscription(name).exists = True
+        self.subscriptions_known = True
+
+    def commit(self, op: Operation, now_ns: int, *, counted: bool) -> None:
+        """Take the place of an attachment that was let in; the caller holds the lock.
+
+        :param op: attaches a producer or a consumer, or creates a subscription.
+        :param now_ns: monotonic time.
+        :param counted: False for exempt principals, who take no place from those who are counted; what they
+            create on the broker exists for all, though.
+        """
+        if op.kind is OperationKind.ATTACH_PRODUCER:
+            if counted:
+                self.producers.attach(op.producer, op.client, now_ns)
+            return
+        subscription = self.subscription(op.subscription)
+        if op.subscription and not subscription.exists:
+            subscription.exists = True
+            subscription.created_ns = now_ns
+        if counted and op.kind is OperationKind.ATTACH_CONSUMER:
+            subscription.consumers.attach(op.consumer, op.client, now_ns)
+
+    def release(self, op: Operation) -> None:
+        """Give back the place of an operation's producer or consumer; the caller holds the lock.
+
+        With an operation of kind CREATE_SUBSCRIPTION, take back a subscription that the broker refused.
+        """
+        if op.producer:
+            self.producers.detach(op.producer, op.client)
+        subscription = self.subscriptions.get(op.subscription)
+        if subscription is None:
+            return
+        if op.consumer and subscription.consumers.detach(op.consumer, op.client):
+            subscription.unacked.pop(op.consumer, None)
+        if op.kind is OperationKind.CREATE_SUBSCRIPTION and not subscription.consumers:
+            subscription.exists = False
+
+    def resting(self, now_ns: int) -> bool:
+        """True if nothing would be lost but counters by forgetting this state."""
+        return (
+            not self.producers
+            and not any(subscription.consumers for subscription in self.subscriptions.values())
+            and all(subscription.resting(now_ns) for subscription in self.subscriptions.values())
+            and super().resting(now_ns)
+        )
+
+    def _prune_subscriptions(self) -> None:
+        """Forget what nobody uses; where the list was never learned, nobody asked which ones exist."""
+        for name, found in tuple(self.subscriptions.items()):
+            if not ((found.exists and self.subscriptions_known) or found.consumers or found.limiters):
+                del self.subscriptions[name]

@@ -1,0 +1,109 @@
+"""What clients are told. Each text names the limit, the current value, the limit's value, the topic and
+what can be done; the wording follows Danube's, so that its users and tools recognise it.
+"""  # noqa: D205
+
+
+def _amount(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
+
+
+def producers(topic: str, current: int, limit: float) -> str:
+    """Too many producers on a topic."""
+    return (
+        f"Producer limit reached for topic {topic}. Current: {current}, Limit: {_amount(limit)}. "
+        "Wait for existing producers to disconnect or increase max_producers_per_topic policy."
+    )
+
+
+def subscriptions(topic: str, current: int, limit: float) -> str:
+    """Too many subscriptions on a topic."""
+    return (
+        f"Subscription limit reached for topic {topic}. Current: {current}, Limit: {_amount(limit)}. "
+        "Delete subscriptions that are no longer used or increase max_subscriptions_per_topic policy."
+    )
+
+
+def subscriptions_unknown(topic: str, limit: float) -> str:
+    """The subscriptions that exist could not be learned yet, and the policy says to wait for that."""
+    return (
+        f"Subscription limit cannot be checked for topic {topic}. Current: unknown, Limit: {_amount(limit)}. "
+        "Try again shortly, or set on_unknown.max_subscriptions_per_topic to 'open' or 'last'."
+    )
+
+
+def consumers_of_topic(topic: str, current: int, limit: float) -> str:
+    """Too many consumers on a topic."""
+    return (
+        f"Consumer limit per topic reached for {topic}. Current: {current}, Limit: {_amount(limit)}. "
+        "Wait for existing consumers to disconnect or increase max_consumers_per_topic policy."
+    )
+
+
+def consumers_of_subscription(topic: str, subscription: str, current: int, limit: float) -> str:
+    """Too many consumers on a subscription."""
+    return (
+        f"Consumer limit per subscription reached on topic {topic} subscription {subscription}. "
+        f"Current: {current}, Limit: {_amount(limit)}. "
+        "Wait for existing consumers to disconnect or increase max_consumers_per_subscription policy."
+    )
+
+
+def message_size(topic: str, size: int, limit: float) -> str:
+    """A message is larger than allowed."""
+    return (
+        f"Message size exceeds maximum allowed for topic {topic}. "
+        f"Current: {size} bytes, Limit: {_amount(limit)} bytes. "
+        "Send smaller messages or increase max_message_size policy."
+    )
+
+
+def rate(what: str, where: str, current: float, limit: float, unit: str, policy: str) -> str:
+    """A rate is used up.
+
+    :param what: `Publish`, `Dispatch` or `Subscription dispatch`.
+    :param where: `topic T`, or `topic T subscription S`.
+    :param current: the rate if this operation had passed, in `unit`.
+    :param limit: the limit, in `unit`.
+    :param unit: `messages/s` or `bytes/s`.
+    :param policy: name of the policy to increase.
+    """
+    return (
+        f"{what} rate limit exceeded for {where}. "
+        f"Current: {_amount(current)} {unit}, Limit: {_amount(limit)} {unit}. "
+        f"Slow down or increase {policy} policy."
+    )
+
+
+def unacked(topic: str, subscription: str, current: int, limit: float) -> str:
+    """A consumer has too many messages that it has not acknowledged."""
+    return (
+        f"Unacknowledged message limit reached on topic {topic} subscription {subscription}. "
+        f"Current: {current}, Limit: {_amount(limit)}. "
+        "Acknowledge messages or increase max_unacked_messages_per_consumer policy."
+    )
+
+
+def connection_rate(topic: str, current: float, limit: float) -> str:
+    """Producers and consumers attach faster than allowed."""
+    return (
+        f"Connection rate limit exceeded for topic {topic}. "
+        f"Current: {_amount(current)} attachments/s, Limit: {_amount(limit)} attachments/s. "
+        "Connect more slowly or increase connection_rate_limit policy."
+    )
+
+
+def timestamp_ahead(topic: str, ahead_ms: int, limit_ms: int) -> str:
+    """A message is stamped further in the future than a fixed delivery delay can honour."""
+    return (
+        f"Message time stamp is too far in the future for topic {topic}. "
+        f"Current: {ahead_ms} ms ahead, Limit: {limit_ms} ms. "
+        "Correct the producer's clock or increase max_timestamp_ahead policy."
+    )
+
+
+def check_failed(policy: str, topic: str) -> str:
+    """A policy's check raised, and the policy says to refuse then."""
+    return (
+        f"Policy {policy} could not be checked for topic {topic}. "
+        "Try again later; the gateway's log names the plugin that failed."
+    )

@@ -1,0 +1,115 @@
+"""Every hook that a plugin can implement.
+
+Build hooks are called when a gate is compiled, never for a message: they return plain callables.
+A hook that raises is reported under its plugin's name and never stops traffic.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from sluicegate.broker import BrokerDriver
+from sluicegate.engine.check import Check
+from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.state import TopicState
+from sluicegate.model import EffectivePolicies, TopicName
+
+if TYPE_CHECKING:
+    import click
+
+PROJECT = "sluicegate"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def sluicegate_policy_model() -> type[Any] | Sequence[type[Any]]:  # type: ignore[empty-body]
+    """Add fields to what the policy file accepts at every level.
+
+    Called once when the configuration is read, before any other hook but `sluicegate_broker`.
+
+    :return: pydantic models (subclasses of `sluicegate.config.PolicyModel`) whose fields are all optional;
+        they join the JSON Schema, `sluicegate check` and `sluicegate explain`.
+    """
+
+
+@hookspec
+def sluicegate_policy_checks(  # type: ignore[empty-body]
+    topic: TopicName, policies: EffectivePolicies, context: TopicState
+) -> Sequence[Check]:
+    """Say what is to be checked for one topic.
+
+    Called when a topic is first used and again after each change of policies; all plugins are asked.
+
+    :param topic: the topic's name and namespace.
+    :param policies: what holds for it after merging broker, namespace and topic level.
+    :param context: the topic's state, which outlives the gate: counts, limiters, a place for your own data.
+    :return: the checks; empty where your policy is unset for this topic.
+    """
+
+
+@hookspec(firstresult=True)
+def sluicegate_delay_rule(topic: TopicName, policies: EffectivePolicies) -> DelayRule | None:
+    """Say how long delivery of a topic's messages is put off.
+
+    Called with `sluicegate_policy_checks`; the first plugin that returns a rule wins.
+
+    :param topic: the topic's name and namespace.
+    :param policies: what holds for it after merging.
+    """
+
+
+@hookspec
+def sluicegate_broker() -> BrokerDriver:  # type: ignore[empty-body]
+    """Add a kind of broker, named by `system:` in the file.
+
+    Called once when the configuration is read.
+    """
+
+
+@hookspec(firstresult=True)
+def sluicegate_metadata_store(url: str) -> Any | None:
+    """Open the policy store behind a URL.
+
+    Called once at start; the first plugin that knows the scheme wins (`sqlite:` and `memory:` are built in).
+
+    :param url: the value of `store:` in the file.
+    :return: an object with the methods of `sluicegate.store.PolicyStore`.
+    """
+
+
+@hookspec
+def sluicegate_decisions(batch: Sequence[Mapping[str, Any]]) -> None:
+    """See decisions that are not a plain allow, in batches, off the path of messages.
+
+    Called by the decision log's thread after each batch was written; being slow only delays the log.
+
+    :param batch: rows as in the decision schema, by column name.
+    """
+
+
+@hookspec
+def sluicegate_commands() -> "Sequence[click.Command]":  # type: ignore[empty-body]
+    """Add commands to the `sluicegate` command line.
+
+    Called once when the command line starts.
+    """
+
+
+@hookspec
+def sluicegate_startup(log: Callable[[str], None]) -> None:
+    """Take notice that a worker is about to accept clients.
+
+    Called once for each worker, after the policies were loaded.
+
+    :param log: writes one line to the gateway's log under the plugin's name.
+    """
+
+
+@hookspec
+def sluicegate_shutdown(log: Callable[[str], None]) -> None:
+    """Take notice that a worker has drained and is about to end.
+
+    :param log: writes one line to the gateway's log under the plugin's name.
+    """

@@ -1,0 +1,34 @@
+"""The words of the product: operations, decisions, policies. Standard library only."""
+
+from sluicegate.model.decision import Action, Decision, Outcome, Reason
+from sluicegate.model.names import ANONYMOUS, TopicName
+from sluicegate.model.operation import Operation, OperationKind
+from sluicegate.model.policy import (
+    EffectivePolicies,
+    Level,
+    PolicyLayer,
+    PolicySet,
+    PolicyValue,
+    Provenance,
+    Setting,
+    Source,
+)
+
+__all__ = [
+    "ANONYMOUS",
+    "Action",
+    "Decision",
+    "EffectivePolicies",
+    "Level",
+    "Operation",
+    "OperationKind",
+    "Outcome",
+    "PolicyLayer",
+    "PolicySet",
+    "PolicyValue",
+    "Provenance",
+    "Reason",
+    "Setting",
+    "Source",
+    "TopicName",
+]

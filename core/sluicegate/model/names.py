@@ -1,0 +1,16 @@
+"""Names of topics and of those who use them."""
+
+from dataclasses import dataclass
+
+ANONYMOUS = "ANONYMOUS"
+"""The principal of a client that the broker lets in without authentication."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicName:
+    """A topic and the namespace whose policies it inherits."""
+
+    full: str
+    """The name as the broker knows it."""
+    namespace: str
+    """The namespace's name, as each broker defines namespaces."""

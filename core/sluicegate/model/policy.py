@@ -1,0 +1,117 @@
+"""Policies as data: what each level says, and what holds for one topic after merging."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TypeAlias
+
+PolicyValue: TypeAlias = int | float | str | bool
+
+
+class Level(IntEnum):
+    """Where a setting was made; a higher level overrides a lower one, field by field."""
+
+    BROKER = 0
+    NAMESPACE = 1
+    TOPIC = 2
+
+    @property
+    def label(self) -> str:
+        """The level as it is written in texts and metrics."""
+        return self.name.lower()
+
+
+class Source(IntEnum):
+    """Who made a setting; at the same level a higher source overrides a lower one."""
+
+    DEFAULT = 0
+    FILE = 1
+    STORE = 2
+
+    @property
+    def label(self) -> str:
+        """The source as it is written in texts."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One field as one level sets it."""
+
+    value: PolicyValue
+    source: Source
+    location: str = ""
+    """Where a person finds it: `gateway.yaml:12`, `store version 7` or an environment variable."""
+    locked: bool = False
+    """True if no higher source may override it (`locked` in the file)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyLayer:
+    """What one source says about one namespace, one topic, or the whole broker.
+
+    Field names are the policies' (`max_publish_rate`) or, for an option of a policy, dotted:
+    `on_limit.max_publish_rate`, `observe_only.max_publish_rate`, `on_unknown.max_subscriptions_per_topic`.
+    """
+
+    level: Level
+    name: str
+    """Exact namespace or topic name, or a pattern with `*`; empty at broker level."""
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    ceilings: Mapping[str, Setting] = field(default_factory=dict)
+    """Limits that lower levels may tighten but not loosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """All policies of one broker at one version; replaced whole, so that no request sees a mix."""
+
+    version: int
+    layers: tuple[PolicyLayer, ...] = ()
+    observe_only: bool = False
+    """True to observe everything and apply nothing."""
+    exempt_principals: frozenset[str] = frozenset()
+    """Principals that skip counts, rates and factors."""
+    exempt_policies: frozenset[str] = frozenset()
+    """Further policies, such as `max_message_size`, that exempt principals skip too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where an effective value came from."""
+
+    level: Level | None
+    """None for a built-in default."""
+    source: Source
+    location: str
+    ceiling: str = ""
+    """Where the ceiling stands that tightened the value; empty if none did."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePolicies:
+    """What holds for one topic; a field that is absent here is unset everywhere."""
+
+    topic: str
+    version: int
+    values: Mapping[str, PolicyValue]
+    provenance: Mapping[str, Provenance]
+    observe_only: bool = False
+
+    def number(self, field_name: str) -> float:
+        """The value of a count, size, rate or duration; 0 if it is unset."""
+        value = self.values.get(field_name, 0)
+        return value if isinstance(value, int | float) else 0
+
+    def text(self, field_name: str, default: str) -> str:
+        """The value of a choice such as `on_limit.max_publish_rate`."""
+        return str(self.values.get(field_name, default))
+
+    def flag(self, field_name: str) -> bool:
+        """The value of a switch such as `observe_only.max_publish_rate`; False if it is unset."""
+        return bool(self.values.get(field_name, False))
+
+    def level(self, field_name: str) -> str:
+        """The level that supplied a field, as text; empty for a built-in default."""
+        found = self.provenance.get(field_name)
+        return found.level.label if found is not None and found.level is not None else ""

@@ -1,0 +1,10 @@
+"""A kit for authors of plugins: gates built in one line, a clock that you turn, a sink that remembers.
+
+The pytest fixtures are in `sluicegate.testing.fixtures`; name it in `pytest_plugins` of your conftest.
+"""
+
+from sluicegate.testing.clock import ManualClock
+from sluicegate.testing.gates import build_gate, load_plugin, plugin_manager
+from sluicegate.testing.sink import Recorded, RecordingSink
+
+__all__ = ["ManualClock", "RecordingSink", "Recorded", "build_gate", "plugin_manager", "load_plugin"]

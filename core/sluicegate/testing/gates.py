@@ -1,0 +1,121 @@
+"""Gates out of a few policies and plugins, compiled as the gateway compiles them."""
+
+import importlib.util
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+
+import pluggy
+
+from sluicegate import hooks
+from sluicegate.builtin import builtin_plugins
+from sluicegate.config.fields import PolicyFields
+from sluicegate.config.models import PolicyModel
+from sluicegate.engine.gate import Gate, GateFaults, compile_gate
+from sluicegate.engine.hierarchy import resolve
+from sluicegate.engine.sink import DecisionSink
+from sluicegate.engine.state import TopicState
+from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source, TopicName
+from sluicegate.testing.sink import RecordingSink
+
+TOPIC = TopicName("orders.eu", "orders")
+"""The topic of a gate that was not given another."""
+
+
+def plugin_manager(plugins: Iterable[object] = (), *, builtin: bool = True) -> pluggy.PluginManager:
+    """Make a plugin manager with these plugins, checked as strictly as the gateway checks them.
+
+    :param plugins: modules or objects with hook implementations.
+    :param builtin: False to leave the product's own policies out.
+    :raises pluggy.PluginValidationError: if a hook or one of its arguments does not exist.
+    """
+    manager = pluggy.PluginManager(hooks.PROJECT)
+    manager.add_hookspecs(hooks)
+    for plugin in (*(builtin_plugins() if builtin else ()), *plugins):
+        manager.register(plugin)
+    manager.check_pending()
+    return manager
+
+
+def load_plugin(path: Path | str) -> ModuleType:
+    """Import a plugin from a single file, without it being installed.
+
+    :param path: the Python file.
+    :raises ImportError: if it cannot be imported.
+    """
+    path = Path(path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot import {str(path)!r}, expected a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def build_gate(
+    policies: Mapping[str, object],
+    plugins: Iterable[object] = (),
+    *,
+    now_ns: int,
+    topic: TopicName = TOPIC,
+    sink: DecisionSink | None = None,
+    state: TopicState | None = None,
+    faults: GateFaults | None = None,
+    exempt: bool = False,
+    observe_only: bool = False,
+    builtin: bool = True,
+) -> Gate:
+    """Compile the gate of one topic.
+
+    :param policies: as in the file, at topic level: `{"max_publish_rate": "500/s",
+        "on_limit.max_publish_rate": "reject"}`. Fields that only a broker has are set there.
+    :param plugins: modules or objects with hook implementations.
+    :param now_ns: monotonic time.
+    :param topic: its name and namespace.
+    :param sink: where decisions go; a RecordingSink if it is left out.
+    :param state: the topic's state, to build a second gate over the same counts.
+    :param faults: where checks that raise are counted.
+    :param exempt: True for the gate of exempt principals.
+    :param observe_only: True to observe everything and apply nothing.
+    :param builtin: False to leave the product's own policies out.
+    :raises KeyError: if no plugin has a policy of that name.
+    :raises pydantic.ValidationError: if a value does not fit.
+    """
+    manager = plugin_manager(plugins, builtin=builtin)
+    fields = PolicyFields.of(_models(manager))
+    policy_set = PolicySet(1, _layers(policies, fields, topic), observe_only)
+    effective = resolve(policy_set, topic, fields.defaults)
+    if state is None:
+        state = TopicState(topic, now_ns)
+    else:
+        state.now_ns = now_ns
+    found = manager.hook.sluicegate_policy_checks(topic=topic, policies=effective, context=state)
+    return compile_gate(
+        topic,
+        effective,
+        state,
+        [check for checks in reversed(found) for check in checks],  # the last registered is asked first
+        manager.hook.sluicegate_delay_rule(topic=topic, policies=effective),
+        sink if sink is not None else RecordingSink(),
+        faults if faults is not None else GateFaults(),
+        exempt,
+    )
+
+
+def _models(manager: pluggy.PluginManager) -> Iterable[type[PolicyModel]]:
+    for found in reversed(manager.hook.sluicegate_policy_model()):
+        yield from (found,) if isinstance(found, type) else found
+
+
+def _layers(
+    policies: Mapping[str, object], fields: PolicyFields, topic: TopicName
+) -> tuple[PolicyLayer, ...]:
+    levels: dict[Level, dict[str, Setting]] = {Level.BROKER: {}, Level.TOPIC: {}}
+    for name, value in policies.items():
+        canonical = fields.aliases.get(name, name)
+        level = Level.BROKER if canonical in fields.broker_only else Level.TOPIC
+        levels[level][canonical] = Setting(fields.parse(name, value), Source.FILE, "test")
+    return (
+        PolicyLayer(Level.BROKER, "", levels[Level.BROKER]),
+        PolicyLayer(Level.TOPIC, topic.full, levels[Level.TOPIC]),
+    )
