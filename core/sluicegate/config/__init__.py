@@ -1,0 +1,20 @@
+"""The configuration file: models, units, and errors that say where and what to write instead."""
+
+from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen, PolicyModel, Strict
+from sluicegate.config.units import Address, ByteRate, Count, Duration, HostPort, MessageRate, Seconds, Size
+
+__all__ = [
+    "GatewayConfig",
+    "BrokerConfig",
+    "Listen",
+    "PolicyModel",
+    "Strict",
+    "Address",
+    "ByteRate",
+    "Count",
+    "Duration",
+    "HostPort",
+    "MessageRate",
+    "Seconds",
+    "Size",
+]

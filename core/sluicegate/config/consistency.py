@@ -1,0 +1,136 @@
+"""Mistakes that no single value shows: names given twice, locks on nothing, fields at the wrong level."""
+
+from collections.abc import Iterator
+
+from sluicegate.config.errors import ConfigError
+from sluicegate.config.fields import PolicyFields
+from sluicegate.config.tree import Node
+from sluicegate.config.validation import Path, suggest
+
+
+def inconsistencies(root: Node, fields: PolicyFields) -> Iterator[ConfigError]:
+    """Find what the models cannot; works on files that have other errors too.
+
+    :param root: the whole file.
+    :param fields: the policy fields that are known.
+    """
+    brokers = root.child("brokers")
+    yield from _names_twice(brokers, ("brokers",))
+    yield from _listeners_twice(brokers)
+    yield from _exempt_policies(brokers, fields)
+    for path, level in levels(root):
+        yield from _locks(level, path, fields)
+        yield from _ceilings(level, path)
+        if path[1] != "broker":
+            yield from _broker_only(level, path, fields)
+    policies = root.child("policies")
+    for section in ("namespaces", "topics"):
+        yield from _names_twice(policies.child(section) if policies else None, ("policies", section))
+
+
+def levels(root: Node) -> Iterator[tuple[Path, Node]]:
+    """Every mapping of the file that sets policies, with its path."""
+    policies = root.child("policies")
+    if policies is None:
+        return
+    broker = policies.child("broker")
+    if broker is not None and broker.entries is not None:
+        yield ("policies", "broker"), broker
+    for section in ("namespaces", "topics"):
+        entries = policies.child(section)
+        for index, node in enumerate((entries.items or ()) if entries else ()):
+            if node.entries is not None:
+                yield ("policies", section, index), node
+
+
+def _names_twice(entries: Node | None, path: Path) -> Iterator[ConfigError]:
+    first: dict[object, int] = {}
+    for index, node in enumerate((entries.items or ()) if entries else ()):
+        name = node.child("name")
+        if name is None or not isinstance(name.scalar, str):
+            continue
+        if name.scalar in first:
+            yield name.place.error(
+                (*path, index, "name"),
+                f"{name.scalar!r} is given twice",
+                f"first given in line {first[name.scalar]}: put both entries into one",
+            )
+        first.setdefault(name.scalar, name.place.line + 1)
+
+
+def _listeners_twice(brokers: Node | None) -> Iterator[ConfigError]:
+    first: dict[tuple[object, object], int] = {}
+    for index, node in enumerate((brokers.items or ()) if brokers else ()):
+        listen = node.child("listen")
+        port = listen.child("port") if listen else None
+        if listen is None or port is None or not port.scalar:
+            continue
+        host = listen.child("host")
+        address = (host.scalar if host else "127.0.0.1", port.scalar)
+        if address in first:
+            yield port.place.error(
+                ("brokers", index, "listen", "port"),
+                f"two brokers listen on {address[0]}:{address[1]}",
+                f"first given in line {first[address]}: choose another port",
+            )
+        first.setdefault(address, port.place.line + 1)
+
+
+def _exempt_policies(brokers: Node | None, fields: PolicyFields) -> Iterator[ConfigError]:
+    for index, node in enumerate((brokers.items or ()) if brokers else ()):
+        exempt = node.child("exempt")
+        policies = exempt.child("policies") if exempt else None
+        for place, name in enumerate((policies.items or ()) if policies else ()):
+            if isinstance(name.scalar, str) and fields.infos and name.scalar not in fields.policies:
+                path = ("brokers", index, "exempt", "policies", place)
+                message = f"unknown policy {name.scalar!r}"
+                yield name.place.error(path, message, suggest(name.scalar, fields.policies))
+
+
+def take_doubles(root: Node, fields: PolicyFields) -> Iterator[ConfigError]:
+    """Find fields that are given under two names, and keep the canonical one.
+
+    Only with one of them gone can the level's other values be checked in the same pass.
+    """
+    for path, level in levels(root):
+        for alias, name in fields.aliases.items():
+            entries = level.entries or {}
+            if alias in entries and name in entries:
+                message = f"{alias!r} and {name!r} are the same field"
+                yield entries.pop(alias).key.error((*path, alias), message, "keep one of them")
+
+
+def _locks(level: Node, path: Path, fields: PolicyFields) -> Iterator[ConfigError]:
+    locked = level.child("locked")
+    for index, node in enumerate((locked.items or ()) if locked else ()):
+        name = node.scalar
+        if name in fields.settings and isinstance(name, str) and not _is_set(level, name, fields):
+            yield node.place.error(
+                (*path, "locked", index),
+                f"{name!r} is locked but not set here",
+                "set it beside the lock (0 for unlimited)",
+            )
+
+
+def _is_set(level: Node, name: str, fields: PolicyFields) -> bool:
+    option, _, policy = name.partition(".")
+    if policy:
+        node = level.child(option)
+        return node is not None and (isinstance(node.scalar, bool) or node.child(policy) is not None)
+    names = [name, *(alias for alias, canonical in fields.aliases.items() if canonical == name)]
+    return any((node := level.child(each)) is not None and node.scalar is not None for each in names)
+
+
+def _ceilings(level: Node, path: Path) -> Iterator[ConfigError]:
+    ceiling = level.child("ceiling")
+    for name, entry in ((ceiling.entries or {}) if ceiling else {}).items():
+        if entry.node.scalar == 0 and not isinstance(entry.node.scalar, bool):
+            message = "a ceiling of 0 (unlimited) limits nothing"
+            yield entry.node.place.error((*path, "ceiling", name), message, "leave it out, or give a limit")
+
+
+def _broker_only(level: Node, path: Path, fields: PolicyFields) -> Iterator[ConfigError]:
+    for name, entry in (level.entries or {}).items():
+        if fields.aliases.get(name, name) in fields.broker_only:
+            message = f"{name!r} holds for a whole broker, not for one {str(path[1])[:-1]}"
+            yield entry.key.error((*path, name), message, "move it to policies.broker")

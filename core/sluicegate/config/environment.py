@@ -1,0 +1,61 @@
+"""Environment variables that override the file: `SLUICEGATE__ADMIN__PORT=9100`."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sluicegate.config.errors import ConfigError, ConfigErrors
+from sluicegate.config.tree import Entry, Node, Place, SourceText, parse
+
+PREFIX = "SLUICEGATE__"
+
+
+def overrides(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that override something, in the order in which they are applied."""
+    return {name: environ[name] for name in sorted(environ) if name.startswith(PREFIX)}
+
+
+def override(root: Node, environ: Mapping[str, str], errors: list[ConfigError]) -> Node:
+    """Apply all overrides to the tree of a file.
+
+    A variable's name is the path with `__` between the steps, in capitals; list entries are numbered
+    from 0, and the next free number appends. Its value is read as YAML: `9100`, `true`, `["a:9092"]`.
+
+    :param root: the file; it is not changed.
+    :param environ: the process's environment.
+    :param errors: takes variables that do not fit.
+    :return: the tree to validate.
+    """
+    for name, text in overrides(environ).items():
+        steps = tuple(step.lower() for step in name.removeprefix(PREFIX).split("__"))
+        place = Place(SourceText(name, (text,)), 0, 0, max(1, len(text)))
+        if not all(steps):
+            errors.append(place.error((), f"{name!r} names no value", f"write {PREFIX}SECTION__KEY=value"))
+            continue
+        try:
+            value = parse(text, name, errors) if text.strip() else Node(place)
+            root = _put(root, steps, value, place)
+        except ConfigErrors as refused:
+            errors.extend(refused.errors)
+    return root
+
+
+def _put(node: Node, steps: tuple[str, ...], value: Node, place: Place) -> Node:
+    """A copy of `node` with `value` at the end of `steps`; other branches are shared."""
+    if not steps:
+        return value
+    step, rest = steps[0], steps[1:]
+    if node.items is not None:
+        index = int(step) if step.isdecimal() and len(step) < 6 else -1
+        if not 0 <= index <= len(node.items):
+            raise ConfigErrors(
+                [place.error((), f"{step!r} is not an entry of the list", f"use 0 to {len(node.items)}")]
+            )
+        items = [*node.items, Node(place, entries={})] if index == len(node.items) else list(node.items)
+        items[index] = _put(items[index], rest, value, place)
+        return replace(node, items=items)
+    if node.entries is None and node.scalar is not None:
+        raise ConfigErrors([place.error((), f"there is no section to hold {step!r}", "check the name")])
+    entries = dict(node.entries or {})
+    old = entries[step].node if step in entries else Node(place)
+    entries[step] = Entry(place, _put(old, rest, value, place))
+    return replace(node, scalar=None, entries=entries)

@@ -1,0 +1,238 @@
+"""The policy fields of all plugins together, and the models of the `policies:` section made of them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter, create_model, model_validator
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from sluicegate.config.models import OnUnknown, PolicyModel, Strict
+from sluicegate.config.units import DURATION, Unit, refuse
+from sluicegate.model import PolicyValue
+
+OPTIONS = ("on_limit", "observe_only", "on_unknown")
+"""Options of policies; their settings have dotted names such as `on_limit.max_publish_rate`."""
+
+CEILING = "ceiling."
+"""Prefix of the settings that are ceilings."""
+
+
+_make: Any = create_model
+"""pydantic's own, whose overloads cannot know types that are made at run time."""
+
+
+class _SwitchMap(Strict):
+    """`observe_only`: true or false for every policy, or a map by policy."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _all_at_once(cls, data: object) -> object:
+        if isinstance(data, bool):
+            return dict.fromkeys(cls.model_fields, data)
+        if not isinstance(data, dict):
+            raise refuse(f"{data!r} is not true or false", "write true, false, or a map of these by policy")
+        return data
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        by_policy = handler.resolve_ref_schema(handler(schema))
+        return {"anyOf": [{"type": "boolean"}, dict(by_policy)]}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFields:
+    """What plugins declared about policy fields, merged."""
+
+    models: tuple[type[PolicyModel], ...]
+    infos: Mapping[str, FieldInfo]
+    """Declaration by canonical field name, in the order of the plugins."""
+    aliases: Mapping[str, str]
+    on_limit_actions: Mapping[str, tuple[str, ...]]
+    on_unknown_policies: frozenset[str]
+    parameters: frozenset[str]
+    broker_only: frozenset[str]
+    defaults: Mapping[str, PolicyValue]
+    _adapters: dict[str, TypeAdapter[Any]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, models: Iterable[type[PolicyModel]]) -> "PolicyFields":
+        """Merge the models of all plugins.
+
+        :raises ValueError: if two models declare the same field or alias.
+        """
+        models = tuple(models)
+        infos: dict[str, FieldInfo] = {}
+        aliases: dict[str, str] = {}
+        for model in models:
+            for name, info in model.model_fields.items():
+                if name in infos:
+                    raise ValueError(
+                        f"policy field {name!r} is declared twice, again by {model.__qualname__}"
+                    )
+                infos[name] = info
+            aliases.update(model.aliases)
+        if clash := aliases.keys() & infos.keys():
+            raise ValueError(f"policy aliases are fields too: {', '.join(sorted(clash))}")
+        return cls(
+            models=models,
+            infos=infos,
+            aliases=aliases,
+            on_limit_actions={k: v for model in models for k, v in model.on_limit_actions.items()},
+            on_unknown_policies=frozenset().union(*(model.on_unknown_policies for model in models)),
+            parameters=frozenset().union(*(model.parameters for model in models)),
+            broker_only=frozenset().union(*(model.broker_only for model in models)),
+            defaults={k: v for model in models for k, v in model.defaults.items()},
+        )
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """Fields that are policies of their own, not parameters of others."""
+        return tuple(name for name in self.infos if name not in self.parameters)
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Every name that a setting can have, options with their dots included."""
+        return (
+            *self.infos,
+            *(f"on_limit.{name}" for name in self.on_limit_actions),
+            *(f"observe_only.{name}" for name in self.policies),
+            *(f"on_unknown.{name}" for name in sorted(self.on_unknown_policies)),
+            *(f"{CEILING}{name}" for name in self.infos if self.takes_ceiling(name)),
+        )
+
+    def unit(self, name: str) -> Unit | None:
+        """The unit of a field; None for choices, switches and names that are no field."""
+        return _unit(self.infos[name].rebuild_annotation()) if name in self.infos else None
+
+    def text(self, name: str, value: PolicyValue) -> str:
+        """A value as people write it: `10MiB`, `500/s`, `unlimited`, `true`."""
+        unit = self.unit(name)
+        if unit is not None and isinstance(value, int):
+            if value:
+                return unit.text(value)
+            return "none" if unit is DURATION else "unlimited"
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    def parse(self, name: str, value: object) -> PolicyValue:
+        """Check one value for one setting, as the store's writers must.
+
+        :param name: canonical name or alias; options with their dots.
+        :return: the value in base units.
+        :raises KeyError: if no plugin knows the name.
+        :raises pydantic.ValidationError: if the value does not fit.
+        """
+        name = self.aliases.get(name, name)
+        if name not in self._adapters:
+            self._adapters[name] = TypeAdapter(self._annotation(name))
+        parsed: PolicyValue = self._adapters[name].validate_python(value)
+        return parsed
+
+    def _annotation(self, name: str) -> Any:
+        option, _, policy = name.partition(".")
+        if not policy:
+            return _without_none(self.infos[name].rebuild_annotation())
+        if name not in self.settings:
+            raise KeyError(name)
+        if option == "ceiling":
+            return Annotated[_without_none(self.infos[policy].rebuild_annotation()), Field(gt=0)]
+        if option == "observe_only":
+            return Annotated[bool, Field(strict=True)]
+        return Literal[self.on_limit_actions[policy]] if option == "on_limit" else OnUnknown
+
+    def level_model(self) -> type[PolicyModel]:
+        """The model of what one level may say: all fields, `ceiling`, `locked` and the options."""
+        ceilings = {name: info for name, info in self.infos.items() if self.takes_ceiling(name)}
+        actions = {name: Literal[allowed] for name, allowed in self.on_limit_actions.items()}
+        switches = dict.fromkeys(self.policies, Annotated[bool, Field(strict=True)])
+        unknowns = dict.fromkeys(sorted(self.on_unknown_policies), OnUnknown)
+        ceiling = _make(
+            "Ceiling",
+            __base__=PolicyModel,
+            __doc__="Limits that lower levels may tighten but not loosen.",
+            **{
+                name: (info.rebuild_annotation(), Field(default=None, description=info.description))
+                for name, info in ceilings.items()
+            },
+        )
+        ceiling.aliases = {alias: name for alias, name in self.aliases.items() if name in ceilings}
+        on_limit = _map("OnLimit", Strict, actions, "What happens when a limit is reached, by policy.")
+        observe = _map("ObserveOnly", _SwitchMap, switches, "True or false for all policies, or by policy.")
+        on_unknown = _map("OnUnknown", Strict, unknowns, "What holds while data is missing, by policy.")
+        names: Any = Literal[self.settings] if self.infos else str
+        level = _make(
+            "PolicyLevel",
+            __base__=self.models or PolicyModel,
+            __doc__="Policies of one level; what is left out is inherited, 0 is unlimited.",
+            ceiling=(ceiling | None, Field(default=None, description=ceiling.__doc__)),
+            locked=(
+                tuple[names, ...],
+                Field(default=(), description="Fields set here that the store cannot override."),
+            ),
+            on_limit=(on_limit | None, Field(default=None, description=on_limit.__doc__)),
+            observe_only=(observe | None, Field(default=None, description=observe.__doc__)),
+            on_unknown=(on_unknown | None, Field(default=None, description=on_unknown.__doc__)),
+        )
+        level.aliases = self.aliases
+        made: type[PolicyModel] = level
+        return made
+
+    def takes_ceiling(self, name: str) -> bool:
+        """True for limits: numbers where less is tighter."""
+        return self.unit(name) is not None and name not in self.parameters
+
+    def policies_model(self) -> type[Strict]:
+        """The model of the whole `policies:` section."""
+        level = self.level_model()
+        exact = r"^\S+$"
+        namespace: Any = _make(
+            "NamespacePolicies",
+            __base__=level,
+            name=(str, Field(pattern=exact, description="Namespace, exact or with `*` for any characters.")),
+        )
+        topic: Any = _make(
+            "TopicPolicies",
+            __base__=level,
+            name=(str, Field(pattern=exact, description="Topic, exact or with `*` for any characters.")),
+        )
+        namespace.aliases = topic.aliases = self.aliases
+        made: type[Strict] = _make(
+            "Policies",
+            __base__=Strict,
+            __doc__="Policies by level; each field is inherited from the level above where it is left out.",
+            broker=(level | None, Field(default=None, description="What holds for every topic.")),
+            namespaces=(tuple[namespace, ...], Field(default=(), description="Policies by namespace.")),
+            topics=(tuple[topic, ...], Field(default=(), description="Policies by topic.")),
+        )
+        return made
+
+
+def _map(name: str, base: type[Strict], types: Mapping[str, Any], doc: str) -> type[Strict]:
+    fields: dict[str, Any] = {key: (kind | None, None) for key, kind in types.items()}
+    made: type[Strict] = _make(name, __base__=base, __doc__=doc, **fields)
+    return made
+
+
+def _unit(annotation: Any) -> Unit | None:
+    for part in get_args(annotation):
+        if isinstance(part, Unit):
+            return part
+        if (found := _unit(part)) is not None:
+            return found
+    return None
+
+
+def _without_none(annotation: Any) -> Any:
+    parts = [part for part in get_args(annotation) if part is not type(None)]
+    return parts[0] if type(None) in get_args(annotation) and len(parts) == 1 else annotation
+
+
+def models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models that a field's annotation can hold, for suggestions."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in models_in(part)]

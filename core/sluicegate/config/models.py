@@ -1,0 +1,232 @@
+"""What the configuration file may hold; broker rooms and plugins extend two of these models."""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sluicegate.config.units import Count, Duration, HostPort, Size, StorageSize, refuse
+
+OnLimit: TypeAlias = Literal["delay", "reject", "drop"]
+OnUnknown: TypeAlias = Literal["pause", "open", "last"]
+ListenPort: TypeAlias = Annotated[int, Field(ge=0, le=65535, strict=True)]
+"""A port to listen on; 0 takes a free one, which only tests and demos want."""
+
+
+class Strict(BaseModel):
+    """A section of the file: unknown keys are refused, values never change after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class PolicyModel(Strict):
+    """Fields that a plugin adds to what every policy level accepts.
+
+    Every field is optional with the default None: None is unset and inherits, 0 is unlimited. The class
+    variables say what the fields are, so that a mistake in the file is found before it is applied.
+    """
+
+    aliases: ClassVar[Mapping[str, str]] = {}
+    """Other names that the file may use, such as `max_publish_rate_msg`: canonical name by alias."""
+    on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {}
+    """What `on_limit` may say, by policy name; a policy that is not named here takes no `on_limit`."""
+    on_unknown_policies: ClassVar[frozenset[str]] = frozenset()
+    """Policies that need data which can be missing, and so take `on_unknown`."""
+    parameters: ClassVar[frozenset[str]] = frozenset()
+    """Fields that only shape other policies (`burst_seconds`): no `observe_only`, no ceiling."""
+    broker_only: ClassVar[frozenset[str]] = frozenset()
+    """Fields that make sense for a whole broker only; namespaces and topics refuse them."""
+    defaults: ClassVar[Mapping[str, int | float | str | bool]] = {}
+    """What holds where a field is unset everywhere; a field that is not named here is then unlimited."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_aliases(cls, data: object) -> object:
+        if not isinstance(data, dict):
+            return data
+        renamed = dict(data)
+        for alias, name in cls.aliases.items():
+            if alias in renamed:
+                if name in renamed:
+                    raise refuse(f"{alias!r} and {name!r} are the same field", "keep one of them")
+                renamed[name] = renamed.pop(alias)
+        return renamed
+
+
+class Listen(Strict):
+    """Where clients connect."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on; 0.0.0.0 for all.")
+    port: ListenPort = Field(description="Port that clients know; 0 takes a free one.")
+
+
+class ClientTls(Strict):
+    """TLS towards clients."""
+
+    cert: str = Field(min_length=1, description="PEM file with the gateway's certificate chain.")
+    key: str = Field(min_length=1, description="PEM file with its private key.")
+    client_ca: str | None = Field(
+        default=None, description="PEM file; when set, clients must show a certificate that it signed."
+    )
+
+
+class BrokerTls(Strict):
+    """TLS towards the broker."""
+
+    ca: str | None = Field(
+        default=None, description="PEM file that signs the broker; the system's store if unset."
+    )
+    cert: str | None = Field(default=None, description="PEM file with the certificate to show to the broker.")
+    key: str | None = Field(default=None, description="PEM file with its private key.")
+    server_name: str | None = Field(
+        default=None, description="Name to verify instead of the host connected to."
+    )
+
+    @model_validator(mode="after")
+    def _pair(self) -> "BrokerTls":
+        if (self.cert is None) != (self.key is None):
+            raise refuse("a certificate needs its key", "give both 'cert' and 'key', or neither")
+        return self
+
+
+class Tls(Strict):
+    """TLS on either side; a side that is left out is plain text."""
+
+    client: ClientTls | None = Field(default=None, description="TLS between clients and the gateway.")
+    broker: BrokerTls | None = Field(default=None, description="TLS between the gateway and the broker.")
+
+
+class Exempt(Strict):
+    """Who skips counts, rates and factors."""
+
+    principals: tuple[str, ...] = Field(
+        default=(),
+        description="Authenticated principals, exactly as the broker names them; never a client id.",
+    )
+    policies: tuple[str, ...] = Field(
+        default=(), description="Further policies that they skip too: max_message_size, fixed_delivery_delay."
+    )
+
+
+class BrokerConfig(Strict):
+    """What every broker entry shares; a broker room subclasses it with `system: Literal["kafka"]`."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$",
+        description="Name of this broker in metrics, logs and the decision log.",
+    )
+    system: str = Field(description="Kind of broker, as its plugin names it: kafka.")
+    bootstrap: tuple[HostPort, ...] = Field(
+        min_length=1, description="Brokers to connect to, host:port, tried in turn."
+    )
+    listen: Listen = Field(description="Where clients connect.")
+    advertised_host: str | None = Field(
+        default=None, min_length=1, description="Host that clients are told; the listening host if unset."
+    )
+    tls: Tls = Field(default=Tls(), description="TLS towards clients and towards the broker.")
+    max_connections: Count = Field(
+        default=0, description="Client connections at once; 0 for as many as file descriptors allow."
+    )
+    max_hold: Duration = Field(
+        default=10_000,
+        description="Longest time a request is held back; keep it below your clients' time-outs.",
+    )
+    idle_timeout: Duration = Field(
+        default=600_000,
+        description="Connections without any traffic are closed after this time; 0 for never.",
+    )
+    frame_timeout: Duration = Field(
+        default=30_000,
+        description="A client that began a frame must finish it within this time; 0 for no limit.",
+    )
+    max_frame_bytes: Size = Field(
+        default=104_857_600,
+        gt=0,
+        description="Largest frame accepted from a client; larger ones end its connection.",
+    )
+    buffer_budget: Size = Field(
+        default=268_435_456,
+        gt=0,
+        description="Bytes that all connections of this broker may hold back together.",
+    )
+    exempt: Exempt = Field(default=Exempt(), description="Principals that skip counts, rates and factors.")
+    observe_only: bool = Field(
+        default=False, strict=True, description="Compute and record everything, apply nothing."
+    )
+
+    @property
+    def client_host(self) -> str:
+        """Host that clients are told to connect to."""
+        return self.advertised_host or self.listen.host
+
+
+class Admin(Strict):
+    """The administrative HTTP endpoint: /metrics, /livez, /readyz."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
+    port: ListenPort = Field(default=9095, description="Port to listen on; 0 takes a free one.")
+
+
+class Decisions(Strict):
+    """The decision log."""
+
+    directory: str | None = Field(
+        default=None, description="Where Parquet files go; `<state_dir>/decisions` if unset."
+    )
+    enabled: bool = Field(default=True, strict=True, description="False writes no files; counters go on.")
+    detail: Literal["summary", "full"] = Field(
+        default="summary",
+        description="full: a row for every allow too; summary: allows in windows of 100 ms.",
+    )
+    retention_size: StorageSize = Field(
+        default=4 << 30,
+        description="Parquet files kept in all, the oldest go first; 0 for no bound.",
+    )
+    retention_age: Duration = Field(
+        default=30 * 86_400_000, description="How long a Parquet file is kept; 0 for ever."
+    )
+    max_rows_queued: Count = Field(
+        default=65_536,
+        gt=0,
+        description="Rows that may wait to be written; above, rows are dropped and counted.",
+    )
+
+
+class Log(Strict):
+    """The gateway's own log on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe level."
+    )
+    format: Literal["text", "json"] = Field(default="text", description="json: one object a line.")
+    sustained_after: Duration = Field(
+        default=10_000, description="Rate limiting that lasts this long is a warning."
+    )
+
+
+class GatewayConfig(Strict):
+    """The whole file but its policies, which are loaded into policy layers."""
+
+    brokers: tuple[BrokerConfig, ...] = Field(min_length=1, description="Brokers to stand in front of.")
+    plugins: tuple[str, ...] = Field(
+        default=(), description="Importable modules to load as plugins, in this order."
+    )
+    state_dir: str = Field(
+        default="var/sluicegate", min_length=1, description="Directory for everything kept."
+    )
+    store: str | None = Field(
+        default=None, description="URL of the policy store; `sqlite:///<state_dir>/policies.db` if unset."
+    )
+    decisions: Decisions = Field(default=Decisions(), description="The decision log.")
+    admin: Admin = Field(default=Admin(), description="The administrative HTTP endpoint.")
+    log: Log = Field(default=Log(), description="The gateway's own log.")
+    decision_id_in_errors: bool = Field(
+        default=True,
+        strict=True,
+        description="Append ` [sluicegate ID]` to refusals, for `sluicegate explain ID`.",
+    )
+
+    @property
+    def store_url(self) -> str:
+        """URL of the policy store, with the default filled in."""
+        return self.store or f"sqlite:///{self.state_dir}/policies.db"

@@ -1,0 +1,198 @@
+"""Numbers as people write them: `10MiB`, `500/s`, `30s`; always kept as whole base units.
+
+Each type is an annotated `int`: a count, messages per second, bytes per second, bytes or milliseconds.
+0 is always accepted and means unlimited (or no delay); leaving a field out means something else: inherit.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+U32_MAX = 2**32 - 1
+"""Largest count, rate or size: what every broker's own policies can hold."""
+
+STORAGE_MAX = 2**50
+MAX_DURATION_MS = 366 * 24 * 3600 * 1000
+"""Longest duration: a year; anything above is a slip of the unit."""
+
+_NUMBER = re.compile(
+    r"(?P<sign>-?)(?P<number>[0-9][0-9_]{0,19}(?:\.[0-9]{1,9})?) ?(?P<suffix>[A-Za-zµ]*)(?P<per>(?:/s)?)"
+)
+
+
+def refuse(problem: str, remedy: str = "") -> PydanticCustomError:
+    """Make the error that validators raise; the remedy is printed under the caret.
+
+    :param problem: what is wrong, lower case, with the value.
+    :param remedy: what to write instead.
+    """
+    return PydanticCustomError("sluicegate", "{problem}", {"problem": problem, "remedy": remedy})
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Annotation that reads and checks one kind of number."""
+
+    noun: str
+    """What is counted, for messages: `bytes`, `messages per second`; empty for plain counts."""
+    example: str
+    """What a correct value looks like, for remedies."""
+    maximum: int
+    suffixes: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Factor by suffix, largest first; the empty suffix is always 1."""
+    per_second: bool = False
+    """True if `/s` may follow."""
+
+    def parse(self, value: object) -> int:
+        """Read a value from a file, the environment or a command line.
+
+        :param value: an integer in base units, or text with a suffix.
+        :return: whole base units, 0 to `maximum`.
+        :raises PydanticCustomError: for anything else, with the remedy in its context.
+        """
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise self._not_one(value)
+        amount = value if isinstance(value, int) else self._parse_text(value)
+        if amount < 0:
+            raise refuse(f"{value!r} is negative", "write 0 for unlimited, or leave the field out to inherit")
+        if amount > self.maximum:
+            raise refuse(
+                f"{value!r} is too large: at most {self.text(self.maximum)}", "write 0 for unlimited"
+            )
+        return amount
+
+    def _parse_text(self, text: str) -> int:
+        found = _NUMBER.fullmatch(text.strip())
+        if found is None or (found["per"] and not self.per_second):
+            raise self._not_one(text)
+        suffix = found["suffix"]
+        if suffix and suffix not in self.suffixes:
+            raise refuse(f"unknown unit {suffix!r} in {text!r}", self._suffix_remedy(suffix))
+        amount = Decimal(found["sign"] + found["number"].replace("_", "")) * self.suffixes.get(suffix, 1)
+        if amount != amount.to_integral_value():
+            raise self._not_one(text)
+        return int(amount)
+
+    def _not_one(self, value: object) -> PydanticCustomError:
+        wanted = f"a whole number of {self.noun}" if self.noun else "a whole number"
+        return refuse(f"{value!r} is not {wanted}", f"write {self.example}")
+
+    def _suffix_remedy(self, suffix: str) -> str:
+        if not self.suffixes:
+            return f"write {self.example}"
+        lowered = {known.lower(): known for known in self.suffixes}
+        close = difflib.get_close_matches(suffix.lower(), lowered, n=1)
+        guess = f"did you mean {lowered[close[0]]!r}? " if close else ""
+        return f"{guess}known units: {', '.join(self.suffixes)}"
+
+    def text(self, amount: int) -> str:
+        """Write an amount the shortest exact way; `parse` reads it back unchanged."""
+        tail = "/s" if self.per_second else ""
+        for suffix, factor in self.suffixes.items():
+            if amount and amount % factor == 0:
+                return f"{amount // factor}{suffix}{tail}"
+        return f"{amount}{tail}"
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.parse)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        suffixes = "|".join(re.escape(suffix) for suffix in self.suffixes)
+        pattern = r"^\s*[0-9][0-9_]{0,19}(\.[0-9]{1,9})? ?" + (f"({suffixes})?" if suffixes else "")
+        pattern += (r"(/s)?" if self.per_second else "") + r"\s*$"
+        return {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": self.maximum},
+                {"type": "string", "pattern": pattern},
+            ],
+            "x-unit": self.noun or "count",
+        }
+
+
+_BINARY_FIRST = {
+    "GiB": 2**30,
+    "GB": 10**9,
+    "MiB": 2**20,
+    "MB": 10**6,
+    "KiB": 2**10,
+    "kB": 10**3,
+    "KB": 10**3,
+    "B": 1,
+}
+_MESSAGES = {"M": 10**6, "k": 10**3}
+_TIMES = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "m": 60_000, "s": 1_000, "ms": 1}
+
+COUNT = Unit("", "a number such as 100", U32_MAX)
+MESSAGE_RATE = Unit("messages per second", "500, '500/s' or '10k/s'", U32_MAX, _MESSAGES, per_second=True)
+BYTE_RATE = Unit(
+    "bytes per second", "'10MiB/s' or bytes as 10485760", U32_MAX, _BINARY_FIRST, per_second=True
+)
+SIZE = Unit("bytes", "'10MiB' or bytes as 10485760", U32_MAX, _BINARY_FIRST)
+STORAGE = Unit("bytes", "'4GiB' or bytes as 4294967296", STORAGE_MAX, _BINARY_FIRST)
+DURATION = Unit("milliseconds", "'30s', '500ms', '1h' or milliseconds as 30000", MAX_DURATION_MS, _TIMES)
+
+Count: TypeAlias = Annotated[int, COUNT]
+"""How many of something: 0 to 4294967295."""
+MessageRate: TypeAlias = Annotated[int, MESSAGE_RATE]
+"""Messages per second: `500`, `500/s`, `10k/s`."""
+ByteRate: TypeAlias = Annotated[int, BYTE_RATE]
+"""Bytes per second: `10485760`, `10MiB/s`, `10MB/s`."""
+Size: TypeAlias = Annotated[int, SIZE]
+"""Bytes: `10485760`, `10MiB`, `10MB`."""
+StorageSize: TypeAlias = Annotated[int, STORAGE]
+"""Bytes on disk: `4294967296`, `4GiB`; up to 1 PiB."""
+Duration: TypeAlias = Annotated[int, DURATION]
+"""Milliseconds: `30000`, `30s`, `500ms`, `1h`."""
+
+
+def _no_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise refuse(f"{value!r} is not a number of seconds", "write a number such as 1.0")
+    return value
+
+
+Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=3600, allow_inf_nan=False)]
+"""A positive number of seconds up to an hour, with fractions."""
+
+
+class Address(NamedTuple):
+    """Host and port of a broker."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:\[\]/]+)):(?P<port>[0-9]{1,5})")
+
+
+def parse_address(value: object) -> Address:
+    """Read `host:port` or `[v6]:port`.
+
+    :raises PydanticCustomError: if it is neither, or the port is not 1 to 65535.
+    """
+    if isinstance(value, Address):
+        return value
+    found = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    if found is None or not 1 <= int(found["port"]) <= 65535:
+        raise refuse(f"{value!r} is not an address", "write 'host:port' or '[ipv6]:port', port 1 to 65535")
+    return Address(found["v6"] or found["host"], int(found["port"]))
+
+
+HostPort: TypeAlias = Annotated[
+    Address,
+    BeforeValidator(parse_address),
+    WithJsonSchema({"type": "string", "pattern": r"^(\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):[0-9]{1,5}$"}),
+]
+"""`host:port`, kept as an `Address`."""

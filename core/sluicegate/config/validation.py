@@ -1,0 +1,194 @@
+"""Pydantic's errors turned into errors that point into the file."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from sluicegate.config.errors import ConfigError
+from sluicegate.config.fields import models_in
+from sluicegate.config.models import PolicyModel
+from sluicegate.config.tree import Node, Place
+
+Path = tuple[str | int, ...]
+
+_SECRET = frozenset({"password"})
+"""Keys whose values are never shown."""
+
+_EXPECTED = {
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping (key: value)",
+    "model_type": "a mapping (key: value)",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+}
+
+
+def translate(error: ValidationError, root: Node, model: type[BaseModel]) -> list[ConfigError]:
+    """Find the place of each of pydantic's errors and word it for people.
+
+    :param error: what validating the plain form of `root` against `model` raised.
+    :return: one error for each mistake.
+    """
+    details = error.errors(include_url=False)
+    paths = [tuple(detail["loc"]) for detail in details]
+    found = []
+    for detail, loc in zip(details, paths, strict=True):
+        # A list whose entries were refused counts as empty, which is no second mistake.
+        implied = detail["type"] == "too_short" and any(p[: len(loc)] == loc and p != loc for p in paths)
+        if not implied:
+            found.append(_translate(detail, root, model))
+    return found
+
+
+def _translate(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> ConfigError:
+    node, key, path = locate(root, detail["loc"], model)
+    kind = detail["type"]
+    if kind == "missing":
+        name = str(detail["loc"][-1])
+        return (key or node.place).error(path, f"missing key {name!r}", f"add '{name}:'")
+    if kind == "extra_forbidden":
+        name = str(path[-1])
+        known = keys_at(model, path[:-1], root)
+        return (key or node.place).error(path, f"unknown key {name!r}", suggest(name, known))
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return _unknown_system(detail, node, key, path)
+    message, remedy = _word(detail)
+    if path and path[-1] in _SECRET:
+        error = node.place.error(path, f"{path[-1]!r} is not what is expected", "write text in quotes")
+        return replace(error, source_line="")
+    # A section has no text of its own to underline: its key stands for it.
+    inside = node.place if key is None or (node.entries is None and node.items is None) else key
+    if node.scalar is None and key is not None:
+        inside = key
+    return inside.error(path, message, remedy)
+
+
+def _word(detail: ErrorDetails) -> tuple[str, str]:
+    kind, context = detail["type"], detail.get("ctx") or {}
+    if kind == "sluicegate":
+        return str(context["problem"]), str(context["remedy"])
+    shown = _show(detail["input"])
+    if kind in _EXPECTED:
+        return f"expected {_EXPECTED[kind]}, got {shown}", ""
+    if kind == "literal_error":
+        return _word_choice(detail["input"], str(context["expected"]))
+    if kind == "too_short":
+        return "at least one entry is needed", ""
+    text = detail["msg"]
+    text = text.removeprefix("Value error, ")
+    text = text.replace("Input should be", "must be")
+    return f"{text[:1].lower()}{text[1:]}, got {shown}", ""
+
+
+def _word_choice(value: object, expected: str) -> tuple[str, str]:
+    choices = [choice.strip().strip("'") for choice in expected.replace(" or ", ", ").split(",")]
+    message = f"{_show(value)} is not possible here: expected {expected}"
+    if value == "drop":
+        return (
+            message,
+            "only unacknowledged traffic can be dropped: publishing with acks=0, non-reliable dispatch",
+        )
+    return message, suggest(str(value), choices)
+
+
+def _unknown_system(detail: ErrorDetails, node: Node, key: Place | None, path: Path) -> ConfigError:
+    context = detail.get("ctx") or {}
+    system = node.child("system")
+    if system is None:
+        return node.place.error(
+            path, "missing key 'system'", "name the kind of broker, such as system: kafka"
+        )
+    expected = str(context.get("expected_tags", ""))
+    systems = [name.strip(" '") for name in expected.split(",")]
+    remedy = suggest(str(system.scalar), systems) or f"known systems: {', '.join(systems)}"
+    return system.place.error((*path, "system"), f"unknown system {_show(system.scalar)}", remedy)
+
+
+def locate(root: Node, loc: Sequence[str | int], model: type[BaseModel]) -> tuple[Node, Place | None, Path]:
+    """Follow one of pydantic's locations as far as the file goes.
+
+    Pydantic puts steps into a location that the file does not have (the chosen member of a union, the
+    canonical name of an alias); they are left out.
+
+    :return: the value, the place of its key (None in lists), and its path in the file.
+    """
+    node = root
+    key: Place | None = None
+    path: Path = ()
+    for step in loc:
+        name = step
+        if node.entries is not None and step not in node.entries:
+            aliases = [a for a in _aliases(model, path, root) if a[1] == step and a[0] in node.entries]
+            name = aliases[0][0] if aliases else step
+        child = node.child(name)
+        if child is None:
+            continue
+        key, node, path = node.key(name), child, (*path, name)
+    return node, key, path
+
+
+def _aliases(model: type[BaseModel], path: Path, root: Node) -> Iterable[tuple[str, str]]:
+    for found in models_at(model, path, root):
+        if issubclass(found, PolicyModel):
+            yield from found.aliases.items()
+
+
+def models_at(model: type[BaseModel], path: Path, root: Node) -> list[type[BaseModel]]:
+    """The models that describe the mapping at a path; several where the file does not say which."""
+    models = [model]
+    node: Node | None = root
+    for step in path:
+        node = node.child(step) if node is not None else None
+        if isinstance(step, int):
+            tag = node.child("system") if node is not None else None
+            models = _tagged(models, tag.scalar) if tag is not None else models
+            continue
+        models = [
+            inner
+            for outer in models
+            if step in outer.model_fields
+            for inner in models_in(outer.model_fields[step].annotation)
+        ]
+    return models
+
+
+def _tagged(models: list[type[BaseModel]], system: object) -> list[type[BaseModel]]:
+    tagged = [model for model in models if "system" in model.model_fields]
+    return [m for m in tagged if system in get_args(m.model_fields["system"].annotation)] or models
+
+
+def keys_at(model: type[BaseModel], path: Path, root: Node) -> list[str]:
+    """Keys that the mapping at a path may have."""
+    known: dict[str, None] = {}
+    for found in models_at(model, path, root):
+        known.update(dict.fromkeys(found.model_fields))
+        if issubclass(found, PolicyModel):
+            known.update(dict.fromkeys(found.aliases))
+    return list(known)
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    """A remedy for an unknown name: the closest known one, or all of them if they are few."""
+    close = difflib.get_close_matches(name[:100], known, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known here: {', '.join(known)}" if 0 < len(known) <= 12 else ""
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "nothing" if value is None else repr(value)

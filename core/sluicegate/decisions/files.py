@@ -1,0 +1,146 @@
+"""The files of one decision log in the course of time: spools begun, rotated, compacted, old ones removed."""
+
+import itertools
+import logging
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from sluicegate.decisions.spool import Spool, compact, partition, prune, spools
+
+_log = logging.getLogger(__name__)
+_SECOND_NS = 1_000_000_000
+_FIRST_RETRY_NS = _SECOND_NS
+_LAST_RETRY_NS = 30 * _SECOND_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """When files are rotated and how long they are kept; 0 is no bound."""
+
+    rotate_bytes: int = 64 << 20
+    """Bytes of spool after which it becomes a Parquet file (about half as many)."""
+    rotate_s: float = 300.0
+    """Seconds after which it does."""
+    max_bytes: int = 4 << 30
+    """Bytes of all Parquet files in the directory together; the oldest are removed first."""
+    max_age_s: float = 30 * 86_400.0
+    """Seconds that a Parquet file is kept."""
+
+
+class LogFiles:
+    """Where the batches of one log go; used by the log's writer thread only.
+
+    A write that fails loses that batch and no other: the spool is closed, what it holds stays readable, and
+    a new one is tried after a second, then less and less often, up to every 30 seconds.
+
+    :param directory: the log's directory, which several processes may share.
+    :param run: partition.
+    :param system: partition.
+    :param name: makes file names unique among processes.
+    :param keeping: rotation and retention.
+    """
+
+    def __init__(self, directory: Path, run: str, system: str, name: str, keeping: Keeping) -> None:
+        self.errors = 0
+        """Times that writing, compacting or removing failed."""
+        self._directory = directory
+        self._folder = partition(directory, run, system)
+        self._names = (f"part-{name}-{number:05d}" for number in itertools.count(1))
+        self._keeping = keeping
+        self._spool: Spool | None = None
+        self._opened_ns = 0
+        self._retry_at_ns = 0
+        self._retry_ns = _FIRST_RETRY_NS
+        self._compactor = ThreadPoolExecutor(1, thread_name_prefix="sluicegate-compaction")
+        self._tidying: Future[None] | None = None
+
+    def write(self, batch: pa.RecordBatch, now_ns: int) -> bool:
+        """Append a batch.
+
+        :param now_ns: monotonic time.
+        :return: False if it is lost.
+        """
+        if now_ns < self._retry_at_ns:
+            return False
+        try:
+            if self._spool is None:
+                self._spool = Spool(self._folder, next(self._names))
+                self._opened_ns = now_ns
+            self._spool.write(batch)
+        except (OSError, pa.ArrowException) as error:
+            self._failed(error, now_ns)
+            return False
+        if self._retry_at_ns:
+            _log.info("decision log is written again to %s", self._spool.path)
+            self._retry_at_ns, self._retry_ns = 0, _FIRST_RETRY_NS
+        return True
+
+    def rotate(self, now_ns: int, wall_s: float) -> None:
+        """End the spool if it is large or old enough, and have it made into Parquet by another thread.
+
+        :param now_ns: monotonic time.
+        :param wall_s: seconds since 1970.
+        """
+        spool = self._spool
+        if spool is None:
+            return
+        age_s = (now_ns - self._opened_ns) / _SECOND_NS
+        if spool.bytes >= self._keeping.rotate_bytes or age_s >= self._keeping.rotate_s:
+            self._end_spool()
+            self.tidy(wall_s)
+
+    def tidy(self, wall_s: float) -> None:
+        """Have left-over spools made into Parquet and old files removed by another thread.
+
+        :param wall_s: seconds since 1970.
+        """
+        if self._tidying is None or self._tidying.done():
+            self._tidying = self._compactor.submit(self._tidy, wall_s)
+
+    def close(self, wall_s: float) -> None:
+        """End the spool and wait until it has become Parquet.
+
+        :param wall_s: seconds since 1970.
+        """
+        self._end_spool()
+        self._compactor.submit(self._tidy, wall_s)
+        self._compactor.shutdown(wait=True)
+
+    def _failed(self, error: Exception, now_ns: int) -> None:
+        self.errors += 1
+        if not self._retry_at_ns:
+            _log.warning(
+                "decision log cannot be written under %s: %s; rows are dropped and counted until it can, "
+                "traffic goes on",
+                self._folder,
+                error,
+            )
+        self._end_spool()
+        self._retry_at_ns = now_ns + self._retry_ns
+        self._retry_ns = min(2 * self._retry_ns, _LAST_RETRY_NS)
+
+    def _end_spool(self) -> None:
+        spool, self._spool = self._spool, None
+        if spool is None:
+            return
+        try:
+            spool.close()
+        except (OSError, pa.ArrowException) as error:
+            self.errors += 1
+            _log.warning("decision spool %s has no proper end: %s; its rows can be read", spool.path, error)
+
+    def _tidy(self, wall_s: float) -> None:
+        for spool in spools(self._directory):
+            try:
+                compact(spool)
+            except (OSError, pa.ArrowException) as error:
+                self.errors += 1
+                _log.warning("decision spool %s stays for now, no Parquet written: %s", spool, error)
+        try:
+            prune(self._directory, self._keeping.max_bytes, self._keeping.max_age_s, wall_s)
+        except OSError as error:
+            self.errors += 1
+            _log.warning("old decision files under %s cannot be removed: %s", self._directory, error)

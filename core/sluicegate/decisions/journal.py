@@ -1,0 +1,292 @@
+"""The refusal journal: the last refusals, by decision id, for `sluicegate explain`.
+
+A small SQLite database in the state directory, apart from the decision log: it is written within half a
+second and answers for one id at once, where the log is written for reading in bulk.
+"""
+
+import json
+import logging
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sluicegate.decisions.ids import id_in
+from sluicegate.decisions.rows import Row, action_of
+from sluicegate.decisions.schema import OPERATION_NAMES
+from sluicegate.model import Action, Outcome, Reason
+
+_log = logging.getLogger(__name__)
+
+FILE_NAME = "refusals.db"
+MAX_REFUSALS = 10_000
+MAX_HOLDS = 2_000
+"""Holds are kept apart, so that a busy rate limit does not push out the refusals."""
+_MAX_AT_ONCE = 1_000
+_BUSY_S = 0.2
+"""Several workers may write; waiting longer would hold up the decision log."""
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS refusals (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, time_ns INTEGER NOT NULL,
+  held INTEGER NOT NULL, client TEXT NOT NULL, entry TEXT NOT NULL)
+"""
+_INDEX = "CREATE INDEX IF NOT EXISTS refusals_client ON refusals (client, seq)"
+_INSERT = "INSERT OR IGNORE INTO refusals (id, time_ns, held, client, entry) VALUES (?, ?, ?, ?, ?)"
+_PRUNE = """
+DELETE FROM refusals WHERE held = ?1 AND seq <= (
+  SELECT seq FROM refusals WHERE held = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)
+"""
+_FIND = "SELECT id, time_ns, client, entry FROM refusals WHERE id = ?"
+_LAST = """
+SELECT id, time_ns, client, entry FROM refusals
+WHERE client = ?1 OR (client > ?1 || '@' AND client < ?1 || 'A') ORDER BY seq DESC LIMIT 1
+"""
+
+
+class JournalError(Exception):
+    """The refusal journal cannot be read; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One refused, dropped or held operation."""
+
+    id: str
+    time_ns: int
+    """Nanoseconds since 1970."""
+    client: str
+    """Client id and peer address."""
+    principal: str
+    system: str
+    gateway: str
+    topic: str
+    subscription: str
+    operation: str
+    action: str
+    """reject, drop or delay."""
+    policy_version: int
+    reasons: tuple[Reason, ...]
+
+
+class RefusalJournal:
+    """Writes refusals; used by one thread only, the decision log's.
+
+    :param state_dir: directory of everything kept; made if it does not exist.
+    :param system: kind of broker.
+    :param gateway: name of the broker entry.
+    :param max_refusals: how many refusals are kept.
+    """
+
+    def __init__(
+        self, state_dir: Path | str, system: str, gateway: str, max_refusals: int = MAX_REFUSALS
+    ) -> None:
+        self.path = Path(state_dir) / FILE_NAME
+        self.errors = 0
+        """Times that writing failed; the refusals of that moment are not in the journal."""
+        self.skipped = 0
+        """Refusals that were left out because too many came at once."""
+        self._system = system
+        self._gateway = gateway
+        self._max_refusals = max_refusals
+        self._database: sqlite3.Connection | None = None
+
+    def record(self, rows: Sequence[Row], wall_offset_ns: int) -> None:
+        """Write what was refused, dropped or held among these rows; a failure is counted and logged.
+
+        :param rows: rows of the decision log.
+        :param wall_offset_ns: what to add to a monotonic time to get ns since 1970.
+        """
+        entries = [self._entry(row, wall_offset_ns) for row in rows if _belongs(row)]
+        if not entries:
+            return
+        self.skipped += max(0, len(entries) - _MAX_AT_ONCE)
+        try:
+            self._write(entries[-_MAX_AT_ONCE:])
+        except (sqlite3.Error, OSError) as error:
+            self.errors += 1
+            _log.warning(
+                "refusal journal %s cannot be written (%s); `sluicegate explain` will not know %d refusals",
+                self.path,
+                error,
+                len(entries),
+            )
+            self.close()
+            if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+                self._set_aside()
+
+    def close(self) -> None:
+        """Close the database; recording again opens it again."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def _entry(self, row: Row, wall_offset_ns: int) -> tuple[str, int, bool, str, str]:
+        now_ns, gate, kind, principal, client, subscription, _, _, decision = row
+        assert decision is not None  # noqa: S101 - `_belongs` let only decisions through
+        details = {
+            "principal": principal,
+            "system": self._system,
+            "gateway": self._gateway,
+            "topic": gate.topic.full,
+            "subscription": subscription,
+            "operation": OPERATION_NAMES[kind],
+            "action": action_of(decision),
+            "policy_version": decision.policy_version,
+            "reasons": [asdict(reason) for reason in decision.reasons],
+        }
+        held = decision.action is Action.DELAY
+        return decision.id, now_ns + wall_offset_ns, held, client, json.dumps(details)
+
+    def _write(self, entries: Sequence[tuple[str, int, bool, str, str]]) -> None:
+        database = self._database or self._open()
+        with database:
+            database.executemany(_INSERT, entries)
+            database.execute(_PRUNE, (0, self._max_refusals))
+            database.execute(_PRUNE, (1, MAX_HOLDS))
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        database = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            # A refusal lost in a power cut is no harm; a sync for each half second of refusals is.
+            database.execute("PRAGMA synchronous = OFF")
+            database.execute(_TABLE)
+            database.execute(_INDEX)
+        except BaseException:
+            database.close()
+            raise
+        self._database = database
+        return database
+
+    def _set_aside(self) -> None:
+        """Put a damaged journal out of the way: it holds nothing that is worth stopping for."""
+        damaged = self.path.with_name(f"{FILE_NAME}.damaged")
+        _log.warning("refusal journal %s is damaged: moved to %s, a new one is begun", self.path, damaged)
+        for suffix in ("-wal", "-shm"):
+            self.path.with_name(FILE_NAME + suffix).unlink(missing_ok=True)
+        if self.path.exists():
+            self.path.replace(damaged)
+
+
+def find(state_dir: Path | str, decision_id: str) -> Refusal | None:
+    """Look a refusal up by its id.
+
+    :param state_dir: the gateway's state directory.
+    :param decision_id: the id, or a client's error text that holds it.
+    :raises JournalError: if there is no journal or it cannot be read.
+    """
+    return _one(state_dir, _FIND, id_in(decision_id) or decision_id)
+
+
+def last(state_dir: Path | str, client: str) -> Refusal | None:
+    """Look up what was last refused to a client, for errors that carry only a code.
+
+    :param state_dir: the gateway's state directory.
+    :param client: client id, or client id and peer address as in `orders@10.0.0.7:51234`.
+    :raises JournalError: if there is no journal or it cannot be read.
+    """
+    return _one(state_dir, _LAST, client)
+
+
+def explain_refusal(state_dir: Path | str, decision_id: str) -> str:
+    """Explain a refusal to a person.
+
+    :param state_dir: the gateway's state directory.
+    :param decision_id: the id, or a client's error text that holds it.
+    :raises JournalError: if the id is not in the journal, or the journal cannot be read.
+    """
+    refusal = find(state_dir, decision_id)
+    if refusal is None:
+        raise JournalError(
+            f"no refusal {decision_id!r} in {Path(state_dir) / FILE_NAME}; it keeps the last {MAX_REFUSALS}, "
+            "older ones are in the decision log (column decision_id)"
+        )
+    return render(refusal)
+
+
+def explain_last(state_dir: Path | str, client: str) -> str:
+    """Explain the last refusal of a client to a person.
+
+    :param state_dir: the gateway's state directory.
+    :param client: client id, with or without the peer address.
+    :raises JournalError: if nothing was refused to it, or the journal cannot be read.
+    """
+    refusal = last(state_dir, client)
+    if refusal is None:
+        raise JournalError(
+            f"nothing refused to client {client!r} in {Path(state_dir) / FILE_NAME}; expected a client id "
+            "as the client sets it, such as 'orders', or with its address, 'orders@10.0.0.7:51234'"
+        )
+    return render(refusal)
+
+
+_DONE = {"reject": "refused", "drop": "dropped", "delay": "held back"}
+_OUTCOMES = {
+    Outcome.LIMIT_REACHED: "the limit is reached",
+    Outcome.INVALID: "it can never pass as it is",
+    Outcome.PRECONDITION: "it may pass later",
+}
+
+
+def render(refusal: Refusal) -> str:
+    """Write a refusal as lines for a terminal, without a final line end."""
+    when = datetime.fromtimestamp(refusal.time_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+    operation = refusal.operation.replace("_", " ")
+    lines = [
+        f"decision {refusal.id}: {operation} {_DONE.get(refusal.action, refusal.action)}",
+        f"  when    {when}",
+        f"  who     {refusal.principal}, client {refusal.client}",
+        f"  where   {refusal.gateway} ({refusal.system}), topic {refusal.topic}"
+        + (f", subscription {refusal.subscription}" if refusal.subscription else ""),
+        f"  rules   policy version {refusal.policy_version}",
+    ]
+    for reason in refusal.reasons:
+        level = f"set at {reason.level} level" if reason.level else "built in"
+        lines += [
+            f"  policy  {reason.policy} ({level}): {_OUTCOMES[reason.outcome]}",
+            f"          current {reason.current:g}, limit {reason.limit:g}",
+            f"          {reason.text}",
+        ]
+    return "\n".join(lines)
+
+
+def _belongs(row: Row) -> bool:
+    decision = row[-1]
+    return (
+        decision is not None
+        and not decision.observed
+        and decision.action in (Action.REJECT, Action.DROP, Action.DELAY)
+    )
+
+
+@contextmanager
+def _reading(state_dir: Path | str) -> Iterator[sqlite3.Connection]:
+    path = Path(state_dir) / FILE_NAME
+    if not path.exists():
+        raise JournalError(
+            f"no refusal journal at {str(path)!r}: nothing was refused yet, or state_dir is another one"
+        )
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1)) as database:
+            yield database
+    except sqlite3.Error as error:
+        raise JournalError(
+            f"cannot read refusal journal {str(path)!r}: {error}; remove it, the gateway begins a new one"
+        ) from error
+
+
+def _one(state_dir: Path | str, query: str, key: str) -> Refusal | None:
+    with _reading(state_dir) as database:
+        found = database.execute(query, (key,)).fetchone()
+    if found is None:
+        return None
+    decision_id, time_ns, client, entry = found
+    details = json.loads(entry)
+    reasons = tuple(
+        Reason(**{**reason, "outcome": Outcome(reason["outcome"])}) for reason in details.pop("reasons")
+    )
+    return Refusal(id=decision_id, time_ns=time_ns, client=client, reasons=reasons, **details)

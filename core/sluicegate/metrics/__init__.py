@@ -1,0 +1,1 @@
+"""What is published about the gateway: Prometheus text and health, made in the supervisor."""

@@ -1,0 +1,247 @@
+"""Prometheus metrics out of the workers' last snapshots."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from sluicegate.gateway.samples import COUNTERS, RATE_TYPES
+
+Snapshot = Mapping[str, Any]
+"""Of a worker, as `Worker.snapshot` makes it."""
+Status = Mapping[str, Any]
+"""Of the supervisor, as `Supervisor.status` makes it."""
+_APPLIED = frozenset({"reject", "drop"})
+_SIZE_BITS = (6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26)
+"""Histogram bounds: 63 bytes, 255, 1023, ... 64 MiB - 1; sizes are counted by bit length."""
+
+EVENTS = {
+    "connections_accepted": "Client connections accepted.",
+    "connections_closed": "Client connections ended.",
+    "connections_refused": "Clients turned away because of max_connections.",
+    "client_handshakes_failed": "Clients that did not get through the TLS handshake.",
+    "descriptors_used_up": "Clients turned away because file descriptors were used up.",
+    "upstream_dials_failed": "Broker addresses that did not answer.",
+    "upstream_unreachable": "Clients closed because no broker address answered.",
+    "upstream_closed": "Connections that the broker closed first.",
+    "idle_timed_out": "Connections closed because nothing was sent for idle_timeout.",
+    "frame_timed_out": "Clients closed because a frame was not finished within frame_timeout.",
+    "buffer_budget_used_up": "Clients closed because buffer_budget was used up.",
+    "early_bytes_over_limit": "Clients closed because they sent too much before they were read.",
+    "session_faults": "Clients closed because of a bug in a broker plugin.",
+    "questions_failed": "Questions of sessions that could not be answered.",
+    "bytes_from_clients": "Bytes read from clients.",
+    "bytes_from_brokers": "Bytes read from brokers.",
+    "policy_changes": "Times that other policies came into force.",
+    "front_faults": "Once-a-second work of a broker plugin that raised.",
+}
+"""What every worker counts; other names are reasons of broker plugins for closing a connection."""
+GAUGES = {
+    "connections": "Client connections.",
+    "buffered_bytes": "Bytes kept for all clients at the last sweep.",
+    "held_bytes": "Bytes of held requests and incomplete frames.",
+    "gates": "Compiled gates.",
+    "topics": "Topics with a state.",
+    "policy_version": "Version of the policies in force.",
+    "event_loop_lag_seconds": "How late the last once-a-second work was.",
+}
+LOG = {
+    "decided": "Decisions taken.",
+    "emitted": "Decisions written to the decision log.",
+    "dropped": "Decisions lost because the log was full or could not be written.",
+    "file_errors": "Failed writes of decision files.",
+    "journal_errors": "Failed writes of the refusal journal.",
+    "journal_skipped": "Refusals left out of the journal because too many came at once.",
+    "hook_errors": "Batches that a plugin raised on.",
+}
+
+
+class GatewayCollector(Collector):
+    """Makes metrics when they are asked for.
+
+    :param snapshots: gives the last snapshot of each worker.
+    :param status: gives the supervisor's own; None where there is no supervisor.
+    """
+
+    def __init__(
+        self, snapshots: Callable[[], Sequence[Snapshot]], status: Callable[[], Status] | None = None
+    ) -> None:
+        self._snapshots = snapshots
+        self._status = status
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is known before the first collection."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """All metrics of all workers."""
+        snapshots = self._snapshots()
+        yield from _policies(snapshots)
+        yield from _topics(snapshots)
+        yield from _worker(snapshots)
+        if self._status is not None:
+            yield from _supervisor(self._status())
+
+
+def _policies(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
+    """The metrics that the requirements name."""
+    violations = CounterMetricFamily(
+        "policy_violation",
+        "Operations that a policy refused or dropped, by outcome; held or only observed ones, by action.",
+        labels=["policy_type", "topic_name", "violation_reason", "broker"],
+    )
+    throttles = CounterMetricFamily(
+        "rate_limit_throttle",
+        "Operations that a rate limit held, refused or dropped.",
+        labels=["rate_type", "topic_name", "broker"],
+    )
+    producers = GaugeMetricFamily("producer_count", "Producers attached.", labels=["topic_name", "broker"])
+    consumers = GaugeMetricFamily(
+        "consumer_count", "Consumers attached.", labels=["topic_name", "subscription_name", "broker"]
+    )
+    sizes = HistogramMetricFamily(
+        "message_size_bytes",
+        "Bytes of the largest message of each publish; the sum is of all messages.",
+        labels=["topic_name", "broker"],
+    )
+    used = GaugeMetricFamily(
+        "rate_limiter_utilization",
+        "Percent of a rate limit in use; of a topic's subscriptions, the one that uses most.",
+        labels=["rate_type", "topic_name", "broker"],
+    )
+    for snapshot in snapshots:
+        broker = snapshot["broker"]
+        for topic, sample in snapshot["topics"].items():
+            throttled: dict[str, int] = {}
+            for policy, reason, count, rate_type in _violations(sample["violations"]):
+                violations.add_metric([policy, topic, reason, broker], count)
+                if rate_type is not None and not reason.startswith("would_"):
+                    throttled[rate_type] = throttled.get(rate_type, 0) + count
+            for rate_type, count in throttled.items():
+                throttles.add_metric([rate_type, topic, broker], count)
+            producers.add_metric([topic, broker], sample["producers"])
+            for subscription, count in sample["consumers"].items():
+                consumers.add_metric([topic, subscription, broker], count)
+            for rate_type, percent in sample["utilization"].items():
+                used.add_metric([rate_type, topic, broker], percent)
+            published_bytes = sample["counters"][COUNTERS.index("allowed_bytes")]
+            sizes.add_metric([topic, broker], _buckets(sample["sizes"]), published_bytes)
+    return (violations, throttles, producers, consumers, sizes, used)
+
+
+def _violations(found: Iterable[Sequence[Any]]) -> Iterable[tuple[str, str, int, str | None]]:
+    """Policy, reason, count and rate type, added up where one reason has several actions."""
+    totals: dict[tuple[str, str], int] = {}
+    for policy, action, outcome, count in found:
+        if action in ("rewrite", "would_rewrite"):
+            continue
+        key = (policy, outcome if action in _APPLIED else action)
+        totals[key] = totals.get(key, 0) + count
+    for (policy, reason), count in totals.items():
+        yield policy, reason, count, RATE_TYPES.get(policy.removesuffix("_bytes"))
+
+
+def _buckets(sizes: Sequence[int]) -> list[tuple[str, float]]:
+    buckets = [(f"{2**bits - 1}.0", float(sum(sizes[: bits + 1]))) for bits in _SIZE_BITS]
+    return [*buckets, ("+Inf", float(sum(sizes)))]
+
+
+def _topics(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
+    operations = CounterMetricFamily(
+        "sluicegate_operations", "Operations by decision.", labels=["topic_name", "action", "broker"]
+    )
+    messages = CounterMetricFamily(
+        "sluicegate_messages", "Messages passed.", labels=["topic_name", "direction", "broker"]
+    )
+    nbytes = CounterMetricFamily(
+        "sluicegate_message_bytes", "Bytes passed.", labels=["topic_name", "direction", "broker"]
+    )
+    for snapshot in snapshots:
+        broker = snapshot["broker"]
+        for topic, sample in snapshot["topics"].items():
+            counts = dict(zip(COUNTERS, sample["counters"], strict=True))
+            operations.add_metric([topic, "allow", broker], counts["allowed_ops"])
+            for action, name in (("reject", "rejected"), ("delay", "delayed"), ("drop", "dropped")):
+                operations.add_metric([topic, action, broker], counts[name])
+            operations.add_metric([topic, "observed", broker], counts["observed"])
+            messages.add_metric([topic, "publish", broker], counts["allowed_messages"])
+            messages.add_metric([topic, "dispatch", broker], counts["dispatched_messages"])
+            nbytes.add_metric([topic, "publish", broker], counts["allowed_bytes"])
+            nbytes.add_metric([topic, "dispatch", broker], counts["dispatched_bytes"])
+    return (operations, messages, nbytes)
+
+
+def _worker(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
+    """Event counters and gauges of each worker."""
+    for name, text in EVENTS.items():
+        counter = CounterMetricFamily(f"sluicegate_{name}", text, labels=["broker"])
+        for snapshot in snapshots:
+            counter.add_metric([snapshot["broker"]], snapshot["counters"].get(name, 0))
+        yield counter
+    for name, text in GAUGES.items():
+        gauge = GaugeMetricFamily(f"sluicegate_{name}", text, labels=["broker"])
+        for snapshot in snapshots:
+            gauge.add_metric([snapshot["broker"]], snapshot["gauges"].get(name, 0))
+        yield gauge
+    for name, text in LOG.items():
+        counter = CounterMetricFamily(f"sluicegate_decision_log_{name}", text, labels=["broker"])
+        for snapshot in snapshots:
+            counter.add_metric([snapshot["broker"]], snapshot["decision_log"].get(name, 0))
+        yield counter
+    yield from _by_name(snapshots)
+
+
+def _by_name(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
+    """Counters whose names plugins choose: a label, not a metric each."""
+    closed = CounterMetricFamily(
+        "sluicegate_session_closes",
+        "Connections closed by a broker plugin, by its reason.",
+        labels=["reason", "broker"],
+    )
+    events = CounterMetricFamily(
+        "sluicegate_broker_events", "Events counted by a broker plugin.", labels=["event", "broker"]
+    )
+    faults = CounterMetricFamily(
+        "sluicegate_plugin_faults", "Exceptions raised by a plugin.", labels=["plugin", "broker"]
+    )
+    for snapshot in snapshots:
+        broker = snapshot["broker"]
+        reasons = {name: n for name, n in snapshot["counters"].items() if name not in EVENTS}
+        for family, counts in (
+            (closed, reasons),
+            (events, snapshot["front"]),
+            (faults, snapshot["plugin_faults"]),
+        ):
+            for name, value in counts.items():
+                family.add_metric([name, broker], value)
+    return (closed, events, faults)
+
+
+def _supervisor(status: Status) -> Iterable[Metric]:
+    up = GaugeMetricFamily("sluicegate_worker_up", "1 if a worker serves clients.", labels=["broker"])
+    restarts = CounterMetricFamily(
+        "sluicegate_worker_restarts", "Times that a worker ended and was started again.", labels=["broker"]
+    )
+    for broker, worker in status["workers"].items():
+        up.add_metric([broker], worker["up"])
+        restarts.add_metric([broker], worker["restarts"])
+    yield from (up, restarts)
+    yield GaugeMetricFamily(
+        "sluicegate_config_last_reload_successful",
+        "1 if file and store could be read when they last changed; at 0 the last good policies are in force.",
+        value=status["reload_successful"],
+    )
+    yield CounterMetricFamily(
+        "sluicegate_config_reloads_failed",
+        "Changes of file or store that could not be used.",
+        value=status["reloads_failed"],
+    )
+    yield GaugeMetricFamily(
+        "sluicegate_config_version", "Version of the policies last read.", value=status["version"]
+    )
