@@ -1,0 +1,174 @@
+"""`sluicegate explain`: what holds for a topic, or why something was refused."""
+
+import json
+import os
+import re
+from dataclasses import dataclass
+
+import click
+
+from sluicegate.cli.opening import Opened, open_file, read_store
+from sluicegate.config.models import BrokerConfig
+from sluicegate.config.policy_set import policy_set
+from sluicegate.engine.hierarchy import resolve
+from sluicegate.model import EffectivePolicies, TopicName
+
+_DECISION_ID = re.compile(r"[0-9a-z]{4,}-[0-9a-z]+")
+_PER_GATE = "limits are counted by each gateway process on its own"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One effective setting, as it is shown."""
+
+    field: str
+    value: str
+    level: str
+    source: str
+    location: str
+    ceiling: str
+    applies: str
+    """How the broker takes this policy: native, emulated, not applicable; empty if it does not say."""
+
+
+@click.command()
+@click.argument("subject", required=False, metavar="[TOPIC|ID]")
+@click.option("-c", "--config", "file", default="gateway.yaml", show_default=True, help="Configuration file.")
+@click.option("--broker", help="Broker entry, where the file has several.")
+@click.option("--client", help="Explain the last refusal of this client id instead of TOPIC or ID.")
+@click.option("--json", "as_json", is_flag=True, help="Print a topic's policies as JSON.")
+def explain(subject: str | None, file: str, broker: str | None, client: str | None, as_json: bool) -> None:
+    """Say what holds for TOPIC and who said so, or why the operation with decision ID was refused.
+
+    ID is what a refused client was told in brackets: `[sluicegate k3x9qa-1f]`. A text with the brackets does
+    too.
+    """
+    if (subject is None) == (client is None):
+        raise click.UsageError("expected a topic, a decision id, or --client ID")
+    opened = open_file(file, os.environ)
+    state_dir = opened.loaded.config.state_dir
+    if client is not None:
+        click.echo(_last_refusal(state_dir, client))
+        return
+    assert subject is not None  # noqa: S101 - said so above
+    refusal = _refusal(state_dir, subject)
+    if refusal is not None:
+        click.echo(refusal)
+        return
+    chosen = _choose(opened, broker)
+    effective = effective_policies(opened, chosen, subject)
+    lines = shown(opened, chosen, effective)
+    click.echo(_as_json(lines, effective) if as_json else _as_text(lines, effective, opened, chosen))
+
+
+def _last_refusal(state_dir: str, client: str) -> str:
+    from sluicegate.decisions.journal import JournalError, explain_last
+
+    try:
+        return explain_last(state_dir, client)
+    except JournalError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _refusal(state_dir: str, subject: str) -> str | None:
+    """What the journal knows; None if the subject is a topic (topics can look like ids)."""
+    from sluicegate.decisions.journal import JournalError, explain_refusal
+
+    marked = "[sluicegate " in subject
+    if not marked and not _DECISION_ID.fullmatch(subject):
+        return None
+    try:
+        return explain_refusal(state_dir, subject)
+    except JournalError as error:
+        if marked:
+            raise click.ClickException(str(error)) from None
+        click.echo(f"note: {error}; explaining it as a topic", err=True)
+        return None
+
+
+def _choose(opened: Opened, name: str | None) -> BrokerConfig:
+    brokers = opened.loaded.config.brokers
+    if name is None and len(brokers) == 1:
+        return brokers[0]
+    for broker in brokers:
+        if broker.name == name:
+            return broker
+    known = ", ".join(broker.name for broker in brokers)
+    what = "which broker?" if name is None else f"unknown broker {name!r}:"
+    raise click.UsageError(f"{what} expected --broker with one of: {known}")
+
+
+def effective_policies(opened: Opened, broker: BrokerConfig, topic: str) -> EffectivePolicies:
+    """Merge what file and store say for one topic."""
+    version, layers = read_store(opened)
+    namespace = opened.drivers[broker.system].namespace_of(topic, broker)
+    snapshot = policy_set(opened.loaded, layers, version, broker.name)
+    return resolve(snapshot, TopicName(topic, namespace), opened.loaded.fields.defaults)
+
+
+def shown(opened: Opened, broker: BrokerConfig, effective: EffectivePolicies) -> list[Line]:
+    """The effective settings in the order of the plugins' fields, options after them."""
+    fields, capabilities = opened.loaded.fields, opened.capabilities(broker.system)
+    lines = []
+    for name in (name for name in fields.settings if name in effective.values):
+        found = effective.provenance[name]
+        lines.append(
+            Line(
+                field=name,
+                value=fields.text(name, effective.values[name]),
+                level=found.level.label if found.level is not None else "",
+                source=found.source.label,
+                location=found.location,
+                ceiling=found.ceiling,
+                applies=capabilities.get(name, ""),
+            )
+        )
+    return lines
+
+
+def _as_json(lines: list[Line], effective: EffectivePolicies) -> str:
+    policies = {
+        line.field: {
+            "value": effective.values[line.field],
+            "text": line.value,
+            "level": line.level,
+            "source": line.source,
+            "location": line.location,
+            "ceiling": line.ceiling,
+            "applies": line.applies,
+        }
+        for line in lines
+    }
+    return json.dumps(
+        {"topic": effective.topic, "observe_only": effective.observe_only, "policies": policies}, indent=2
+    )
+
+
+def _as_text(lines: list[Line], effective: EffectivePolicies, opened: Opened, broker: BrokerConfig) -> str:
+    namespace = opened.drivers[broker.system].namespace_of(effective.topic, broker)
+    rows = [("policy", "value", "level", "source", "where")]
+    rows += [(line.field, line.value, line.level or "-", line.source, _where(line)) for line in lines]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    table = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]).rstrip()
+        for row in rows
+    ]
+    fields = opened.loaded.fields
+    unset = [name for name in fields.policies if name not in effective.values]
+    text = [f"topic {effective.topic}, namespace {namespace}, broker {broker.name} ({broker.system})"]
+    if effective.observe_only:
+        text.append("observe only: everything is recorded, nothing is applied")
+    text += ["", *table, ""]
+    if unset:
+        text.append(f"unset, so without effect: {', '.join(unset)}")
+    text.append(_PER_GATE)
+    return "\n".join(text)
+
+
+def _where(line: Line) -> str:
+    notes = [line.location or "built in"]
+    if line.ceiling:
+        notes.append(f"tightened by {line.ceiling}")
+    if line.applies == "not applicable":
+        notes.append("not applicable to this broker: does nothing")
+    return ", ".join(notes)

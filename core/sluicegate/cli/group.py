@@ -1,0 +1,61 @@
+"""The `sluicegate` command."""
+
+import importlib
+from collections.abc import Sequence
+
+import click
+
+from sluicegate import __version__
+
+_COMMANDS = {
+    "run": ("Stand in front of the brokers that a file names.", "sluicegate.cli.run:run"),
+    "demo": ("Show every policy on real client traffic.", "sluicegate.cli.demo:demo"),
+    "check": ("Find every mistake in a configuration file.", "sluicegate.cli.check:check"),
+    "schema": ("Print the JSON Schema of the configuration file.", "sluicegate.cli.schema:schema"),
+    "explain": (
+        "Say what holds for a topic, or why it was refused.",
+        "sluicegate.cli.explain:explain",
+    ),
+    "plugins": ("List what is loaded.", "sluicegate.cli.plugins:plugins"),
+}
+"""Help line and place of each command; a command's module is imported only to run it."""
+
+
+class _LazyGroup(click.Group):
+    """A group that knows its commands by name: `sluicegate --help` imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*_COMMANDS, *(command.name or "" for command in _plugin_commands())]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _COMMANDS:
+            module, _, name = _COMMANDS[cmd_name][1].partition(":")
+            command: click.Command = getattr(importlib.import_module(module), name)
+            return command
+        return next((command for command in _plugin_commands() if command.name == cmd_name), None)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            known = ", ".join(self.list_commands(ctx))
+            raise click.UsageError(f"unknown command {args[0]!r}; known commands: {known}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, text) for name, (text, _) in _COMMANDS.items()]
+        rows += [(command.name or "", command.get_short_help_str(80)) for command in _plugin_commands()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _plugin_commands() -> Sequence[click.Command]:
+    from sluicegate.cli.opening import plugin_commands
+
+    return plugin_commands()
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sluicegate")
+def main() -> None:
+    """One policy gateway in front of the message brokers that you already run."""

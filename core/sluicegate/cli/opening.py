@@ -1,0 +1,94 @@
+"""What several commands begin with: plugins, then the file, then the store."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from sluicegate.broker import BrokerDriver
+from sluicegate.config.errors import ConfigErrors
+from sluicegate.config.load import Loaded, load, plugin_modules
+from sluicegate.gateway.plugins import PluginError, Plugins, load_plugins
+from sluicegate.model import PolicyLayer
+from sluicegate.store import PolicyStore, StoreError
+from sluicegate.store.plugin import sqlite_path
+
+
+def plugin_commands() -> list[click.Command]:
+    """Commands that installed plugins add; a plugin that fails is told and stops no other command."""
+    try:
+        implementations = load_plugins(()).implementations("sluicegate_commands")
+    except PluginError as error:
+        click.echo(f"warning: {error}", err=True)
+        return []
+    found: list[click.Command] = []
+    for ask in implementations:
+        try:
+            found.extend(ask())
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises
+            click.echo(f"warning: plugin {ask.plugin!r}: sluicegate_commands raised {error!r}", err=True)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A file without mistakes, and the plugins that it was read with."""
+
+    loaded: Loaded
+    plugins: Plugins
+
+    @property
+    def drivers(self) -> Mapping[str, BrokerDriver]:
+        """Broker drivers by system."""
+        return self.plugins.drivers
+
+    def capabilities(self, system: str) -> Mapping[str, str]:
+        """How a kind of broker takes each policy; empty if its driver does not say."""
+        return getattr(self.drivers.get(system), "capabilities", {})
+
+
+def plugins_for(file: str | None, environ: Mapping[str, str]) -> Plugins:
+    """Load the installed plugins and those that a file names; one that cannot be used ends the command."""
+    try:
+        return load_plugins(plugin_modules(file, environ) if file is not None else ())
+    except PluginError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def open_file(file: str, environ: Mapping[str, str]) -> Opened:
+    """Load the plugins that a file names, then the file.
+
+    Mistakes are printed, and end the command with exit code 1.
+    """
+    plugins = plugins_for(file, environ)
+    try:
+        loaded = load(file, plugins.policy_models, plugins.broker_models, environ)
+    except ConfigErrors as refused:
+        count = len(refused.errors)
+        click.echo(refused.render(), err=True)
+        click.echo(f"\n{file}: {count} error{'' if count == 1 else 's'}, nothing applied", err=True)
+        sys.exit(1)
+    except (PluginError, ValueError) as error:  # ValueError: two plugins declare the same field
+        raise click.ClickException(str(error)) from None
+    return Opened(loaded, plugins)
+
+
+def read_store(opened: Opened) -> tuple[int, tuple[PolicyLayer, ...]]:
+    """What the store says now; a SQLite file that does not exist yet is not made.
+
+    :return: the store's version and layers; version 0 and nothing if there is no store yet.
+    """
+    url = opened.loaded.config.store_url
+    path = sqlite_path(url)
+    if path is not None and not Path(path).exists():
+        return 0, ()
+    try:
+        store: PolicyStore = opened.plugins.open_store(url)
+        try:
+            return store.layers()
+        finally:
+            store.close()
+    except (StoreError, PluginError) as error:
+        raise click.ClickException(str(error)) from None

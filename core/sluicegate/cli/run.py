@@ -1,0 +1,95 @@
+"""`sluicegate run`."""
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+
+import click
+
+from sluicegate.cli.opening import Opened, open_file
+
+
+@click.command()
+@click.option("-c", "--config", "file", default="gateway.yaml", show_default=True, help="Configuration file.")
+@click.option(
+    "--drain-timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Longest time that held requests may take to finish after SIGTERM; the longest max_hold and 2 s "
+    "if not given.",
+)
+def run(file: str, drain_timeout: float | None) -> None:
+    """Stand in front of the brokers that the file names, until SIGTERM or Ctrl-C.
+
+    One line that begins with `sluicegate ready:` is printed once clients are accepted. Policies are read
+    again when the file or the store changes, and on SIGHUP; if they have mistakes, the last good ones stay
+    in force. Variables that begin with SLUICEGATE__ override the file. On SIGTERM no more clients are
+    accepted and held requests finish; a second SIGTERM ends at once.
+    """
+    opened = open_file(file, os.environ)
+    import uvloop
+
+    from sluicegate.gateway import logs
+
+    settings = opened.loaded.config.log
+    logs.set_up(settings.level, settings.format)
+    sys.exit(uvloop.run(_serve(file, opened, drain_timeout)))
+
+
+async def _serve(file: str, opened: Opened, drain_s: float | None) -> int:
+    from sluicegate.gateway.child import WorkerFailedError
+    from sluicegate.gateway.plugins import PluginError
+    from sluicegate.gateway.supervisor import Supervisor
+    from sluicegate.gateway.watching import PolicyWatch
+    from sluicegate.metrics.http import AdminServer
+    from sluicegate.store import StoreError
+
+    config = opened.loaded.config
+    try:
+        supervisor = Supervisor(PolicyWatch(file, opened.loaded, opened.plugins), drain_s)
+        admin = AdminServer(supervisor, config.admin.host, config.admin.port)
+    except (StoreError, PluginError, OSError) as error:
+        return _refused(error)
+    admin.start()
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if stopping.is_set():
+            supervisor.kill()
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    loop.add_signal_handler(signal.SIGHUP, supervisor.reload)
+    starting = asyncio.ensure_future(supervisor.start())
+    waiting = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if starting.done():
+            await starting
+            host, port = admin.address
+            places = ", ".join(
+                f"{worker.broker} on {address[0]}:{address[1]}"
+                for worker in supervisor.workers
+                for address in [worker.addresses.get("bootstrap") or next(iter(worker.addresses.values()))]
+            )
+            click.echo(f"sluicegate ready: {places}; admin on http://{host}:{port}")
+            await waiting
+    except WorkerFailedError as error:
+        return _refused(error)
+    finally:
+        starting.cancel()
+        with suppress(asyncio.CancelledError, WorkerFailedError):
+            await starting
+        await supervisor.end()
+        await admin.stop()
+    return 0
+
+
+def _refused(error: Exception) -> int:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    click.echo(f"error: {text}", err=True)
+    return 1

@@ -1,0 +1,17 @@
+"""`sluicegate schema`."""
+
+import json
+import os
+
+import click
+
+from sluicegate.cli.opening import plugins_for
+from sluicegate.config.schema import json_schema
+
+
+@click.command()
+@click.option("-c", "--config", "file", type=click.Path(), help="Also load the plugins that this file names.")
+def schema(file: str | None) -> None:
+    """Print the JSON Schema (draft 2020-12) of the configuration file, fields of plugins included."""
+    plugins = plugins_for(file, os.environ)
+    click.echo(json.dumps(json_schema(plugins.policy_models, plugins.broker_models), indent=2))

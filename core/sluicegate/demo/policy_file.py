@@ -1,0 +1,66 @@
+"""The demo's policy file: one for all brokers and scenes, as somebody would write it."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sluicegate.demo.scene import Backend, BrokerDemo, Scene
+
+
+class PolicyFile:
+    """A policy file on disk, with what it says at hand.
+
+    :param path: where it is written.
+    :param state_dir: directory of everything that the gateway keeps.
+    """
+
+    def __init__(self, path: Path, state_dir: Path) -> None:
+        self.path = path
+        self._state_dir = state_dir
+        self._brokers: list[tuple[str, dict[str, Any]]] = []
+        self._topics: dict[str, tuple[str, Mapping[str, Any]]] = {}
+
+    def add(self, system: str, demo: BrokerDemo, backend: Backend, scenes: Iterable[Scene]) -> None:
+        """Add a broker, and the topics of its scenes."""
+        self._brokers.append((demo.label, {"name": system, "system": system, **backend.entry}))
+        for scene in scenes:
+            if scene.topic in self._topics:
+                raise ValueError(f"topic {scene.topic!r} is used by two scenes, expected one for each")
+            self._topics[scene.topic] = (scene.expected, scene.settings)
+
+    def change(self, topic: str, settings: Mapping[str, Any]) -> None:
+        """Give a topic other settings, and write the file."""
+        self._topics[topic] = (self._topics[topic][0], settings)
+        self.write()
+
+    def write(self) -> None:
+        """Write the file in one step, so that nobody reads half of it."""
+        partial = self.path.with_suffix(".partial")
+        partial.write_text(self.text(), encoding="utf-8")
+        partial.replace(self.path)
+
+    def text(self) -> str:
+        """What the file says."""
+        parts = ["# The policies that `sluicegate demo` shows.\n", "brokers:\n"]
+        for label, entry in self._brokers:
+            parts += [f"  # {label}\n", _item(entry)]
+        parts.append(f"\nstate_dir: {_inline(str(self._state_dir))}\n\npolicies:\n  topics:\n")
+        for topic, (expected, settings) in self._topics.items():
+            parts += [f"    # {expected}\n", _item({"name": topic, **settings}, 4)]
+        return "".join(parts)
+
+
+def _inline(value: object) -> str:
+    """A value on one line."""
+    text: str = yaml.safe_dump(
+        value, sort_keys=False, default_flow_style=True, allow_unicode=True, width=9_999
+    )
+    return text.removesuffix("...\n").strip()
+
+
+def _item(entry: Mapping[str, Any], indent: int = 2) -> str:
+    """One item of a YAML list."""
+    lines = [f"{key}: {_inline(value)}\n" for key, value in entry.items()]
+    return " " * indent + "- " + (" " * (indent + 2)).join(lines)

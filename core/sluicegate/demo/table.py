@@ -1,0 +1,155 @@
+"""What the demo ends with: the table, some rows of the decision log, one refusal explained."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sluicegate.decisions.journal import explain_refusal
+from sluicegate.decisions.reading import read_decisions
+from sluicegate.demo.runner import Outcome
+
+_ROWS = 12
+_ROOMY = 110
+"""Columns from which on settings need not be folded."""
+_SETTING_WIDTH = 37
+"""The longest setting that brokers' demos show today fits on one line."""
+_RANK = {"reject": 0, "drop": 1, "would_reject": 2, "delay": 3}
+_WIDTH = 140
+"""Of what is not printed to a terminal."""
+
+
+class Page:
+    """Standard output.
+
+    :param plain: no colours, and ASCII only round the tables.
+    """
+
+    def __init__(self, plain: bool) -> None:
+        self._box = box.ASCII2 if plain else box.ROUNDED
+        self._console = Console(no_color=plain, highlight=False, markup=False)
+        if not self._console.is_terminal:
+            self._console = Console(no_color=plain, highlight=False, markup=False, width=_WIDTH)
+
+    @property
+    def width(self) -> int:
+        """Columns of a line."""
+        return self._console.width
+
+    def say(self, line: str, style: str = "") -> None:
+        """Print a line as it is."""
+        self._console.print(line, style=style or None, soft_wrap=True)
+
+    def table(self, title: str, lines: bool = False) -> Table:
+        """An empty table."""
+        return Table(title=title, show_lines=lines, title_justify="left", box=self._box)
+
+    def show(self, table: Table) -> None:
+        """Print a table."""
+        self._console.print(table)
+
+
+def show(outcome: Outcome, page: Page) -> None:
+    """Print everything that is to be seen after a demo."""
+    page.say("")
+    page.show(observations(outcome, page))
+    for system, notes in outcome.notes.items():
+        for note in notes:
+            page.say(f"- {system}: {note}")
+    rows = read_decisions(outcome.state_dir / "decisions").to_pylist()
+    page.say("")
+    page.show(decisions(rows, page))
+    page.say(f"It lies in {outcome.state_dir / 'decisions'}, as Parquet.")
+    refused = next((row["decision_id"] for row in rows if row["action"] == "reject"), None)
+    if refused is not None:
+        _explain(outcome, refused, page)
+    page.say(f"\n{outcome.directory} keeps the policy file, the logs of gate and clients, and all state.")
+    total = len(outcome.played)
+    if outcome.different:
+        page.say(
+            f"{outcome.different} of {total} observations differ from the policy; {outcome.seconds:.0f} s.",
+            "bold red",
+        )
+    else:
+        page.say(
+            f"{total} of {total} observations are what the policies say; {outcome.seconds:.0f} s.",
+            "bold green",
+        )
+
+
+def observations(outcome: Outcome, page: Page) -> Table:
+    """What each policy says, and what was seen."""
+    table = page.table("Policies on real client traffic", lines=True)
+    table.add_column(
+        "policy", ratio=5, min_width=_SETTING_WIDTH if page.width >= _ROOMY else None, overflow="fold"
+    )
+    for heading in ("expected", "observed", "the client's own error"):
+        table.add_column(heading, ratio=5, overflow="fold")
+    table.add_column("", no_wrap=True)
+    for played in outcome.played:
+        seen = played.observation
+        table.add_row(
+            f"{played.system}: {played.scene.name}\n{_settings(played.scene.settings)}",
+            played.scene.expected,
+            seen.text,
+            seen.error or "none",
+            Text("ok", style="green") if seen.met else Text("DIFFERENT", style="bold red"),
+        )
+    return table
+
+
+def _settings(settings: Mapping[str, Any], indent: str = "") -> str:
+    lines = []
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            lines += [f"{indent}{name}:", _settings(value, indent + "  ")]
+        else:
+            lines.append(f"{indent}{name}: {str(value).lower() if isinstance(value, bool) else value}")
+    return "\n".join(lines)
+
+
+def decisions(rows: list[dict[str, Any]], page: Page) -> Table:
+    """Some rows of the decision log."""
+    table = page.table(f"Decision log: {len(rows)} rows, some of them")
+    for name in ("topic", "operation", "policy", "action"):
+        table.add_column(name, overflow="fold")
+    for name in ("current", "limit"):
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("decision id", overflow="fold")
+    for row in some(rows):
+        table.add_row(
+            *(_cell(row[name]) for name in ("topic", "operation", "policy", "action")),
+            *(_number(row[name]) for name in ("current", "limit")),
+            _cell(row["decision_id"]),
+        )
+    return table
+
+
+def some(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first row of each action and policy, at most twelve: refusals come first, plain allows last."""
+    first: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        first.setdefault((row["action"], row["policy"] or ""), row)
+    ranked = sorted(first.values(), key=lambda row: (_RANK.get(row["action"], len(_RANK)), row["time"]))
+    return ranked[:_ROWS]
+
+
+def _explain(outcome: Outcome, decision_id: str, page: Page) -> None:
+    """Do what `sluicegate explain` does."""
+    file = shlex.quote(str(outcome.policy_file))
+    page.say(
+        f"\nWhy was that client refused? Ask by the id:\n$ sluicegate explain {decision_id} -c {file}", "bold"
+    )
+    page.say(explain_refusal(outcome.state_dir, decision_id))
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"

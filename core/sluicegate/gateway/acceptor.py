@@ -1,0 +1,122 @@
+"""Listening sockets, accepted from here and not by the event loop.
+
+uvloop ends a listener for good when descriptors are used up, or turns clients away without a word.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+from contextlib import suppress
+
+from sluicegate.broker import Listener
+from sluicegate.gateway.connections import NO_DESCRIPTORS, Connections
+
+_BACKLOG = 1024
+_AT_ONCE = 64
+"""Clients accepted before others get their turn."""
+_REST_S = 0.1
+"""Pause after descriptors were used up."""
+_OUT_OF_MEMORY = frozenset({errno.ENOBUFS, errno.ENOMEM})
+
+
+class Acceptor:
+    """One listening socket.
+
+    :param listener: what it stands for; may be replaced by one with the same address.
+    :param bound: the socket, bound and listening.
+    :param connections: takes the clients.
+    """
+
+    def __init__(self, listener: Listener, bound: socket.socket, connections: Connections) -> None:
+        self.listener = listener
+        self._socket = bound
+        self._connections = connections
+        self._loop = connections.loop
+        self._spare = os.open(os.devnull, os.O_RDONLY)
+        self._rest: asyncio.TimerHandle | None = None
+        self._loop.add_reader(bound, self._ready)
+
+    @classmethod
+    async def open(cls, listener: Listener, connections: Connections) -> "Acceptor":
+        """Listen.
+
+        :raises OSError: if the address cannot be had, with the address in its text.
+        """
+        place = f"{listener.host}:{listener.port}"
+        try:
+            found = await connections.loop.getaddrinfo(
+                listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            family, _, _, _, address = found[0]
+            bound = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+        except OSError as error:
+            raise OSError(
+                error.errno, f"cannot listen on {place} ({listener.name}): {error.strerror}"
+            ) from error
+        bound.setblocking(False)
+        return cls(listener, bound, connections)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that are listened on, with the port filled in if any was asked for."""
+        host, port, *_ = self._socket.getsockname()
+        return host, port
+
+    def close(self) -> None:
+        """Stop listening; doing it again does nothing."""
+        if self._socket.fileno() < 0:
+            return
+        if self._rest is not None:
+            self._rest.cancel()
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        self._close_spare()
+
+    def _close_spare(self) -> None:
+        if self._spare >= 0:
+            os.close(self._spare)
+            self._spare = -1
+
+    def _ready(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                client, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in NO_DESCRIPTORS | _OUT_OF_MEMORY:
+                    self._turn_away(error)
+                    return
+                continue  # the client was gone before it was accepted
+            self._welcome(client, f"{address[0]}:{address[1]}")
+
+    def _welcome(self, client: socket.socket, peer: str) -> None:
+        connections = self._connections
+        if not connections.has_room:
+            client.close()
+            connections.refused(peer)
+            return
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connections.accept(client, peer, self.listener)
+
+    def _turn_away(self, error: OSError) -> None:
+        """Use the spare descriptor to close the clients that wait, so that they know; then rest a little."""
+        self._close_spare()
+        for _ in range(_AT_ONCE):
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                break
+            client.close()
+            self._connections.descriptors_used_up(error)
+        with suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY)
+        self._loop.remove_reader(self._socket)
+        self._rest = self._loop.call_later(_REST_S, self._rested)
+
+    def _rested(self) -> None:
+        self._rest = None
+        self._loop.add_reader(self._socket, self._ready)

@@ -1,0 +1,211 @@
+"""Finds plugins and asks them one by one, so that one that raises is known by name and stops no other."""
+
+import importlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import pluggy
+
+from sluicegate import __version__, hooks
+from sluicegate.broker import BrokerDriver
+from sluicegate.builtin import builtin_plugins
+from sluicegate.config.models import BrokerConfig, PolicyModel
+from sluicegate.store import PolicyStore
+from sluicegate.store import plugin as store_plugin
+
+GROUP = "sluicegate.plugins"
+"""Entry point group that installed distributions name their plugins in."""
+CHOICE = "SLUICEGATE_LOAD_PLUGINS"
+"""Environment variable: which entry points to load, by name, separated by commas; all if it is not set."""
+
+
+class PluginError(Exception):
+    """A plugin cannot be used; the message names it and says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInfo:
+    """One loaded plugin, for people."""
+
+    name: str
+    version: str
+    origin: str
+    """`built in`, `entry point` or `file`."""
+    hooks: tuple[str, ...]
+    """Hooks that it implements, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """One plugin's implementation of one hook."""
+
+    plugin: str
+    _call: Any
+    _argument_names: tuple[str, ...]
+
+    def __call__(self, **arguments: object) -> Any:
+        """Call it with those of the arguments that it takes.
+
+        :raises Exception: whatever the plugin raises.
+        """
+        return self._call(*(arguments[name] for name in self._argument_names))
+
+
+class Plugins:
+    """The plugins of one gateway."""
+
+    def __init__(self, manager: pluggy.PluginManager, origins: Mapping[str, tuple[str, str]]) -> None:
+        self.manager = manager
+        self._origins = origins
+
+    def implementations(self, hook: str) -> list[Implementation]:
+        """Who implements a hook, in the order of registration; built-in plugins come first.
+
+        Hooks that take the first result are to be asked in reverse, so that others can override what is
+        built in.
+        """
+        caller: pluggy.HookCaller = getattr(self.manager.hook, hook)
+        return [
+            Implementation(found.plugin_name, found.function, tuple(found.argnames))
+            for found in caller.get_hookimpls()
+            if not (found.hookwrapper or found.wrapper)
+        ]
+
+    @cached_property
+    def policy_models(self) -> tuple[type[PolicyModel], ...]:
+        """Models of the policy fields of all plugins.
+
+        :raises PluginError: if a plugin gives something else.
+        """
+        return tuple(self._policy_models())
+
+    def _policy_models(self) -> Iterator[type[PolicyModel]]:
+        for ask in self.implementations("sluicegate_policy_model"):
+            try:
+                found = ask()
+                models = (found,) if isinstance(found, type) else tuple(found)
+            except Exception as error:
+                raise PluginError(
+                    f"plugin {ask.plugin!r}: sluicegate_policy_model raised {error!r}"
+                ) from error
+            for model in models:
+                if not (isinstance(model, type) and issubclass(model, PolicyModel)):
+                    raise PluginError(
+                        f"plugin {ask.plugin!r}: sluicegate_policy_model gave {model!r}, "
+                        "expected subclasses of sluicegate.config.PolicyModel"
+                    )
+                yield model
+
+    @cached_property
+    def drivers(self) -> Mapping[str, BrokerDriver]:
+        """Broker drivers by system.
+
+        :raises PluginError: if a plugin raises, or two drive the same system.
+        """
+        found: dict[str, BrokerDriver] = {}
+        for ask in self.implementations("sluicegate_broker"):
+            try:
+                driver: BrokerDriver = ask()
+                system = driver.system
+            except Exception as error:
+                raise PluginError(f"plugin {ask.plugin!r}: sluicegate_broker raised {error!r}") from error
+            if system in found:
+                raise PluginError(
+                    f"plugin {ask.plugin!r} drives {system!r}, which another plugin does already"
+                )
+            found[system] = driver
+        return found
+
+    @property
+    def broker_models(self) -> tuple[type[BrokerConfig], ...]:
+        """Configuration models of all drivers."""
+        return tuple(driver.config_model for driver in self.drivers.values())
+
+    def open_store(self, url: str) -> PolicyStore:
+        """Open the policy store behind a URL.
+
+        :raises StoreError: if it cannot be opened now.
+        :raises PluginError: if no plugin knows the kind of URL.
+        """
+        for ask in reversed(self.implementations("sluicegate_metadata_store")):
+            store: PolicyStore | None = ask(url=url)
+            if store is not None:
+                return store
+        raise PluginError(f"no plugin opens the store {url!r}, expected sqlite:///PATH or memory:")
+
+    def overview(self) -> list[PluginInfo]:
+        """All plugins, for people."""
+        return [
+            PluginInfo(
+                name,
+                *self._origins[name],
+                hooks=tuple(sorted(caller.name for caller in self.manager.get_hookcallers(plugin) or ())),
+            )
+            for name, plugin in self.manager.list_name_plugin()
+            if plugin is not None
+        ]
+
+
+def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugins:
+    """Load the built-in plugins, the installed ones, and those that the file names.
+
+    :param modules: importable modules, in this order.
+    :param extra: further plugin objects, as tests and embedding programs have them.
+    :raises PluginError: if one cannot be imported or implements a hook that does not exist.
+    """
+    manager = pluggy.PluginManager(hooks.PROJECT)
+    manager.add_hookspecs(hooks)
+    origins: dict[str, tuple[str, str]] = {}
+
+    def register(plugin: object, name: str, version: str, origin: str) -> None:
+        try:
+            manager.register(plugin, name)
+            manager.check_pending()
+        except (ValueError, pluggy.PluginValidationError) as error:
+            raise PluginError(f"plugin {name!r} cannot be used: {error}") from error
+        origins[name] = (version, origin)
+
+    for plugin in (*builtin_plugins(), store_plugin):
+        register(plugin, _name_of(plugin), __version__, "built in")
+    for entry_point in _chosen():
+        version = entry_point.dist.version if entry_point.dist is not None else ""
+        register(_load(entry_point.load, entry_point.name), entry_point.name, version, "entry point")
+    for module in modules:
+        plugin = _load(lambda name=module: importlib.import_module(name), module)
+        register(plugin, module, str(getattr(plugin, "__version__", "")), "file")
+    for plugin in extra:
+        register(plugin, _name_of(plugin), str(getattr(plugin, "__version__", "")), "program")
+    return Plugins(manager, origins)
+
+
+def _chosen() -> list[EntryPoint]:
+    found = sorted(entry_points(group=GROUP), key=lambda entry_point: entry_point.name)
+    choice = os.environ.get(CHOICE)
+    if choice is None:
+        return found
+    wanted = [name.strip() for name in choice.split(",") if name.strip()]
+    known = {entry_point.name: entry_point for entry_point in found}
+    for name in wanted:
+        if name not in known:
+            installed = ", ".join(known) or "none"
+            raise PluginError(f"{CHOICE} names {name!r}, but the installed plugins are: {installed}")
+    return [known[name] for name in wanted]
+
+
+def _load(load: Any, name: str) -> object:
+    try:
+        return load()
+    except Exception as error:
+        raise PluginError(
+            f"plugin {name!r} cannot be imported: {type(error).__name__}: {error}; mend it, uninstall it, "
+            f"or name the ones to load in {CHOICE}"
+        ) from error
+
+
+def _name_of(plugin: object) -> str:
+    name = getattr(plugin, "__name__", None)
+    return str(name) if name else f"{type(plugin).__module__}.{type(plugin).__qualname__}"

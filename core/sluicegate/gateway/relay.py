@@ -1,0 +1,439 @@
+"""Carries bytes between one client and its broker, and carries out what the session commands.
+
+Rules of this file: it knows sockets, timers and back-pressure, but no broker, no frame and no policy.
+Writes are never changed after they were handed to a transport.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import monotonic_ns
+from typing import TYPE_CHECKING, cast
+
+from sluicegate.broker import (
+    Ask,
+    Buffer,
+    Close,
+    Command,
+    Listener,
+    PauseReading,
+    ResumeReading,
+    Session,
+    ToClient,
+    ToUpstream,
+    WakeAt,
+)
+from sluicegate.gateway.reading import (
+    ASKING,
+    DIALLING,
+    FULL,
+    KEPT_WHILE,
+    PENDING_LIMIT,
+    SESSION,
+    PausableReading,
+)
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.connections import Connections
+
+_HIGH_WATER = 256 * 1024
+_LOW_WATER = 64 * 1024
+_HALF_CLOSED_NS = 30_000_000_000
+"""How long a client that has said all may wait for a broker that says nothing."""
+
+
+def _discard(data: Buffer) -> None:
+    """Take what can no longer be sent."""
+
+
+class UpstreamSide(asyncio.Protocol):
+    """The connection to the broker; everything that lasts is kept by the client's side."""
+
+    __slots__ = ("_client", "transport")
+
+    transport: asyncio.Transport
+
+    def __init__(self, client: "ClientSide") -> None:
+        self._client = client
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The broker accepted."""
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
+        self.transport.set_write_buffer_limits(_HIGH_WATER, _LOW_WATER)
+        self._client.dialled(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand bytes from the broker to the session."""
+        client = self._client
+        session = client.session
+        if session is None or client.closing_ns:
+            return
+        client.last_ns = now_ns = monotonic_ns()
+        client.unanswered = False
+        client.connections.bytes_from_brokers += len(data)
+        try:
+            commands = session.receive_upstream(data, now_ns)
+            if commands:
+                client.carry_out(commands)
+        except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
+            client.failed(error)
+
+    def pause_writing(self) -> None:
+        """The broker is slow: stop reading from the client."""
+        self._client.pause(FULL)
+
+    def resume_writing(self) -> None:
+        """The broker takes bytes again."""
+        self._client.resume(FULL)
+
+    def eof_received(self) -> None:
+        """The broker has said all; the client gets what is on its way, then the same end."""
+        self._client.upstream_ended()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection to the broker is gone."""
+        self._client.upstream_ended()
+        self._client.side_lost()
+
+
+class ClientSide(PausableReading):
+    """The connection from a client, and all that is known about the pair.
+
+    :param connections: what all connections of the broker share.
+    :param listener: where the client connected.
+    :param peer: its address, `host:port`.
+    :param descriptor: of its socket, to notice that it hung up while nothing is read from it.
+    """
+
+    __slots__ = (
+        "_asks",
+        "_listener",
+        "_progress_ns",
+        "_sides",
+        "_to_client",
+        "_to_upstream",
+        "_upstream",
+        "_wake_ns",
+        "_wake_timer",
+        "connections",
+        "last_ns",
+        "peer",
+        "session",
+        "unanswered",
+    )
+
+    def __init__(self, connections: "Connections", listener: Listener, peer: str, descriptor: int) -> None:
+        super().__init__(descriptor)
+        self.connections = connections
+        self.peer = peer
+        self.session: Session | None = None
+        """None until the broker is connected."""
+        self.last_ns = monotonic_ns()
+        """When bytes last came from either side, or held ones went on."""
+        self.unanswered = False
+        """True if the client was the last to send something: the broker may still answer."""
+        self._listener = listener
+        self._upstream: asyncio.Transport | None = None
+        # What sends to either side: kept bound, as it is looked up for every message.
+        self._to_upstream: Callable[[Buffer], None] = _discard
+        self._to_client: Callable[[Buffer], None] = _discard
+        self._progress_ns = self.last_ns
+        self._asks = 0
+        self._wake_ns = 0
+        self._wake_timer: asyncio.TimerHandle | None = None
+        self._sides = 0
+
+    @property
+    def name(self) -> str:
+        """What tells this client from others in a log line."""
+        return self.session.client if self.session is not None else self.peer
+
+    # -- what the event loop calls ----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The client is connected, and TLS agreed on if there is any."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
+        self._to_client = self._transport.write
+        self._sides += 1
+        self._transport.set_write_buffer_limits(_HIGH_WATER, _LOW_WATER)
+        self.connections.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand bytes from the client to the session."""
+        session = self.session
+        if session is None or self._pauses & KEPT_WHILE:
+            if not self._keep(data):
+                self.close("early_bytes_over_limit", f"over {PENDING_LIMIT} bytes while reading was paused")
+            return
+        self.last_ns = now_ns = monotonic_ns()
+        self.connections.bytes_from_clients += len(data)
+        try:
+            commands = session.receive_client(data, now_ns)
+            if commands:
+                self._progress_ns = now_ns
+                self.unanswered = True
+                self.carry_out(commands)
+        except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
+            self.failed(error)
+
+    def pause_writing(self) -> None:
+        """The client is slow: stop reading from the broker."""
+        if self._upstream is not None and not self.closing_ns:
+            self._upstream.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The client takes bytes again."""
+        if self._upstream is not None and not self.closing_ns:
+            self._upstream.resume_reading()
+
+    def eof_received(self) -> bool:
+        """The client has said all; it may still listen, unless this is TLS."""
+        if self.closing_ns or self._transport is None or not self._transport.can_write_eof():
+            return False
+        self._eof = True
+        if self._wake_timer is not None:
+            self._wake(client_gone=True)
+        self._pass_eof()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection from the client is gone."""
+        self.close()
+        self.side_lost()
+
+    # -- what the upstream side and the connections call ------------------------------------------
+
+    def dialled(self, upstream: UpstreamSide) -> None:
+        """The broker is connected: begin, with what the client sent meanwhile."""
+        self._sides += 1
+        self._upstream = upstream.transport
+        if self.closing_ns:
+            upstream.transport.abort()
+            return
+        self._to_upstream = upstream.transport.write
+        self.last_ns = self._progress_ns = now_ns = monotonic_ns()
+        try:
+            self.session = self.connections.front.session(self._listener, self.peer, now_ns)
+        except Exception as error:  # noqa: BLE001 - a front that raises ends this client only
+            self.failed(error)
+            return
+        self.resume(DIALLING)
+        self._go_on()
+
+    def carry_out(self, commands: Sequence[Command]) -> None:
+        """Do what the session said, in its order."""
+        if len(commands) == 1:  # the way of nearly every message
+            command = commands[0]
+            if type(command) is ToUpstream:
+                self._to_upstream(command.data)
+                return
+            if type(command) is ToClient:
+                self._to_client(command.data)
+                return
+        self._carry_out_all(commands)
+        self._go_on()
+
+    def upstream_ended(self) -> None:
+        """The broker closed: nothing more can come for this client."""
+        if not self.closing_ns:
+            self.connections.count("upstream_closed")
+            self.close()
+
+    def side_lost(self) -> None:
+        """One of the two connections is gone for good."""
+        self._sides -= 1
+        if self._sides == 0:
+            self.connections.forget(self)
+
+    def failed(self, error: Exception) -> None:
+        """The session raised: end this client, and no other."""
+        self.connections.session_failed(self, error)
+        self.close()
+
+    def close(self, counter: str = "", detail: str = "") -> None:
+        """Send what is queued, then close both sides; doing it again does nothing.
+
+        :param counter: name of the reason in metrics and logs; empty if it needs no mention.
+        :param detail: more for the log.
+        """
+        if self.closing_ns:
+            return
+        now_ns = monotonic_ns()
+        if counter:
+            self.connections.closing(self, counter, detail, now_ns)
+        self.closing_ns = now_ns
+        self._to_upstream = self._to_client = _discard
+        self._cancel_wake()
+        if self._upstream is not None:
+            self._upstream.close()
+        if self._transport is not None:
+            self._close_client(self._transport)
+        if self.session is not None:
+            try:
+                self.session.closed(now_ns)
+            except Exception as error:  # noqa: BLE001 - must not keep others from being served
+                self.connections.session_failed(self, error)
+
+    def abort(self) -> None:
+        """Close both sides without waiting for what is queued."""
+        self.close()
+        for transport in (self._upstream, self._transport):
+            if transport is not None:
+                transport.abort()
+
+    # -- once a second ----------------------------------------------------------------------------
+
+    def sweep(self, now_ns: int, idle_ns: int, frame_ns: int, linger_ns: int) -> int:
+        """Look for time-outs.
+
+        :param now_ns: monotonic time.
+        :param idle_ns: close after so long without bytes from either side; 0 for never.
+        :param frame_ns: close if a frame of the client takes longer; 0 for never.
+        :param linger_ns: how long a closed connection may take to send what is queued.
+        :return: bytes that this connection keeps in memory.
+        """
+        if self.closing_ns:
+            if now_ns - self.closing_ns > linger_ns:
+                self.abort()
+            return self._queued()
+        session = self.session
+        if session is None:
+            return self._pending_bytes
+        if self._pauses or not session.mid_frame:
+            self._progress_ns = now_ns
+        elif frame_ns and now_ns - self._progress_ns > frame_ns:
+            self.close("frame_timed_out", "a frame was begun and not finished")
+        waiting = self._pauses & (SESSION | ASKING) or self._wake_timer is not None
+        if waiting:
+            if self._is_client_gone():
+                self._wake(client_gone=True)
+        else:
+            longest_ns = _HALF_CLOSED_NS if self._eof else idle_ns
+            if longest_ns and now_ns - self.last_ns > longest_ns:
+                self.close("idle_timed_out", "no bytes from either side")
+        return self._queued() + self._pending_bytes + session.held_bytes
+
+    @property
+    def at_rest(self) -> bool:
+        """True if nothing is held, queued or asked for this client."""
+        session = self.session
+        return session is None or not (
+            self._asks or self._wake_timer is not None or session.held_bytes or self._queued()
+        )
+
+    def _queued(self) -> int:
+        return sum(
+            transport.get_write_buffer_size()
+            for transport in (self._upstream, self._transport)
+            if transport is not None
+        )
+
+    # -- commands ---------------------------------------------------------------------------------
+
+    def _carry_out_all(self, commands: Sequence[Command]) -> None:
+        """Sort a batch by its two ends; each end gets its part in one system call."""
+        up: list[Buffer] = []
+        down: list[Buffer] = []
+        ending: Close | None = None
+        for command in commands:
+            if type(command) is ToUpstream:
+                up.append(command.data)
+            elif type(command) is ToClient:
+                down.append(command.data)
+            elif isinstance(command, Close):
+                ending = command
+                break
+            else:
+                self._obey(command)
+        if len(up) == 1:
+            self._to_upstream(up[0])
+        elif up and self._upstream is not None and self._to_upstream is not _discard:
+            self._upstream.writelines(up)
+        if len(down) == 1:
+            self._to_client(down[0])
+        elif down and self._transport is not None and self._to_client is not _discard:
+            self._transport.writelines(down)
+        if ending is not None:
+            self.close(ending.counter, ending.detail)
+
+    def _obey(self, command: Command) -> None:
+        """Carry out a command that sends nothing."""
+        if isinstance(command, WakeAt):
+            self._wake_at(command.at_ns)
+        elif isinstance(command, PauseReading):
+            self.pause(SESSION)
+        elif isinstance(command, ResumeReading):
+            self.resume(SESSION)
+        elif isinstance(command, Ask):
+            self._asks += 1
+            self.pause(ASKING)
+            self.connections.ask(self, command.question)
+        else:
+            raise TypeError(f"unexpected command: {command!r}")
+
+    def answered(self, question: object, answer: object) -> None:
+        """The front has answered, or could not: then `answer` is the exception."""
+        self._asks -= 1
+        if self.closing_ns or self.session is None:
+            return
+        if not self._asks:
+            self.resume(ASKING)
+        self._turn(self.session.answered, question, answer, monotonic_ns())
+        self._go_on()
+
+    def _turn(self, call: Callable[..., Sequence[Command]], *arguments: object) -> None:
+        """Call the session and do what it says; the two ways of `data_received` have this inlined."""
+        self.last_ns = monotonic_ns()
+        self.unanswered = True
+        try:
+            self._carry_out_all(call(*arguments))
+        except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
+            self.failed(error)
+
+    def _wake_at(self, at_ns: int) -> None:
+        if self.closing_ns:
+            return
+        self._cancel_wake()
+        self._wake_ns = at_ns
+        # Event loops count whole milliseconds: rounded up, so that nothing is ever early.
+        wait_ms = max(0, -((monotonic_ns() - at_ns) // 1_000_000))
+        self._wake_timer = self.connections.loop.call_later(wait_ms / 1000, self._woken)
+
+    def _woken(self) -> None:
+        if monotonic_ns() < self._wake_ns:
+            self._wake_at(self._wake_ns)
+            return
+        self._wake(client_gone=self._eof or self._is_client_gone())
+
+    def _wake(self, *, client_gone: bool) -> None:
+        self._cancel_wake()
+        if self.closing_ns or self.session is None:
+            return
+        self._turn(self.session.wake, monotonic_ns(), client_gone)
+        self._go_on()
+
+    def _cancel_wake(self) -> None:
+        if self._wake_timer is not None:
+            self._wake_timer.cancel()
+            self._wake_timer = None
+
+    # -- bytes that came while they could not be used -----------------------------------------------
+
+    def _go_on(self) -> None:
+        """Hand over what was kept back, if the commands just carried out allow it."""
+        while self.session is not None and (data := self._take_pending()) is not None:
+            now_ns = self._progress_ns = monotonic_ns()
+            self.connections.bytes_from_clients += len(data)
+            self._turn(self.session.receive_client, data, now_ns)
+        if self._eof:
+            self._pass_eof()
+
+    def _pass_eof(self) -> None:
+        """Tell the broker that the client has said all, once nothing of it is held back any more."""
+        held = self._pending or self._pauses & KEPT_WHILE or self._wake_timer is not None
+        if not self._eof or held or self.closing_ns or self._upstream is None:
+            return
+        self._to_upstream = _discard
+        if self._upstream.can_write_eof():
+            self._upstream.write_eof()
+        else:
+            self.close()

@@ -1,0 +1,186 @@
+"""Samples of topics, bounded: the busiest have a name of their own, all others are one, called `other`.
+
+Taking them never needs a lock and is done in slices, as it runs on the relay's event loop. What is added up
+as `other` only ever grows, whichever topics change places.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Set
+from dataclasses import dataclass, field
+from operator import add, sub
+from typing import Any
+
+from sluicegate.engine.gates import GateCache
+from sluicegate.engine.state import SIZE_SLOTS, TopicState
+
+OTHER = "other"
+"""Name of all topics, and all subscriptions, that have none of their own."""
+TOPICS = 200
+SUBSCRIPTIONS = 50
+"""Subscriptions of each topic that have a name of their own."""
+
+COUNTERS = (
+    "allowed_ops",
+    "allowed_messages",
+    "allowed_bytes",
+    "dispatched_messages",
+    "dispatched_bytes",
+    "rejected",
+    "delayed",
+    "dropped",
+    "observed",
+)
+_SLICE = 256
+_REVIEW = 60
+"""Samples between two looks at which topics are the busiest."""
+RATE_TYPES = {
+    "max_publish_rate": "publish",
+    "max_dispatch_rate": "dispatch",
+    "max_subscription_dispatch_rate": "subscription",
+}
+"""The label `rate_type` by name of the limiter."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A topic as it was at the last sample."""
+
+    operations: int = 0
+    recent: int = 0
+    """Operations since the last review."""
+    numbers: tuple[int, ...] = ()
+    """Counters and sizes; only kept for topics without a name of their own."""
+    violations: dict[tuple[str, str, str], int] = field(default_factory=dict)
+
+
+class TopicSamples:
+    """The last samples of all topics of one worker.
+
+    :param topics: how many have a name of their own.
+    """
+
+    def __init__(self, topics: int = TOPICS) -> None:
+        self.latest: dict[str, dict[str, Any]] = {}
+        """Samples by topic, as JSON."""
+        self._limit = topics
+        self._named: set[str] = set()
+        self._seen: dict[str, _Seen] = {}
+        self._other_numbers: tuple[int, ...] = (0,) * (len(COUNTERS) + SIZE_SLOTS)
+        self._other_violations: Counter[tuple[str, str, str]] = Counter()
+        self._samples = 0
+
+    async def refresh(self, gates: GateCache, now_ns: int) -> None:
+        """Take samples.
+
+        :param gates: the worker's gates, with the states of its topics.
+        :param now_ns: monotonic time.
+        """
+        latest: dict[str, dict[str, Any]] = {}
+        hidden = False
+        producers = consumers = 0
+        states = tuple(gates.states.items())
+        self._forget(gates.states.keys())
+        for place, (topic, state) in enumerate(states):
+            seen = self._look(topic, state)
+            if topic in self._named or len(self._named) < self._limit:
+                self._named.add(topic)
+                latest[topic] = _sample(state, now_ns)
+            else:
+                hidden = True
+                self._add_to_other(state, seen)
+                producers += len(state.producers)
+                consumers += state.consumer_count
+            if place % _SLICE == _SLICE - 1:
+                await asyncio.sleep(0)
+        if hidden or any(self._other_numbers):
+            latest[OTHER] = self._other(producers, consumers)
+        self._samples += 1
+        if self._samples % _REVIEW == 0:
+            self._review(gates.states)
+        self.latest = latest
+
+    def _look(self, topic: str, state: TopicState) -> _Seen:
+        seen = self._seen.get(topic)
+        if seen is None:
+            seen = self._seen[topic] = _Seen()
+        operations = state.allowed_ops + state.rejected + state.delayed + state.dropped
+        seen.recent += operations - seen.operations
+        seen.operations = operations
+        return seen
+
+    def _add_to_other(self, state: TopicState, seen: _Seen) -> None:
+        numbers = _numbers(state)
+        if numbers != seen.numbers:
+            before = seen.numbers or (0,) * len(numbers)
+            self._other_numbers = tuple(map(add, self._other_numbers, map(sub, numbers, before)))
+            seen.numbers = numbers
+        if state.violations != seen.violations:
+            for key, count in state.violations.items():
+                self._other_violations[key] += count - seen.violations.get(key, 0)
+            seen.violations = dict(state.violations)
+
+    def _other(self, producers: int, consumers: int) -> dict[str, Any]:
+        return {
+            "counters": self._other_numbers[: len(COUNTERS)],
+            "sizes": self._other_numbers[len(COUNTERS) :],
+            "violations": [[*key, count] for key, count in self._other_violations.items()],
+            "producers": producers,
+            "consumers": {OTHER: consumers},
+            "utilization": {},
+        }
+
+    def _forget(self, present: Set[str]) -> None:
+        for topic in self._seen.keys() - present:
+            del self._seen[topic]
+            self._named.discard(topic)
+
+    def _review(self, states: dict[str, TopicState]) -> None:
+        """Give names to topics that are now twice as busy as the quietest that have one."""
+        quiet = sorted(self._named, key=lambda topic: self._seen[topic].recent)
+        busy = sorted(self._seen.keys() - self._named, key=lambda topic: -self._seen[topic].recent)
+        for loser, winner in zip(quiet, busy, strict=False):
+            if self._seen[winner].recent <= 2 * self._seen[loser].recent:
+                break
+            self._named.discard(loser)
+            self._named.add(winner)
+            # From here on what it does is added to `other`; what it did was told under its own name.
+            if (state := states.get(loser)) is not None:
+                self._seen[loser].numbers = _numbers(state)
+                self._seen[loser].violations = dict(state.violations)
+        for seen in self._seen.values():
+            seen.recent = 0
+
+
+def _numbers(state: TopicState) -> tuple[int, ...]:
+    return (*(getattr(state, counter) for counter in COUNTERS), *state.size_counts)
+
+
+def _sample(state: TopicState, now_ns: int) -> dict[str, Any]:
+    return {
+        "counters": [getattr(state, counter) for counter in COUNTERS],
+        "sizes": list(state.size_counts),
+        "violations": [[*key, count] for key, count in state.violations.items()],
+        "producers": len(state.producers),
+        "consumers": _consumers(state),
+        "utilization": _utilization(state, now_ns),
+    }
+
+
+def _consumers(state: TopicState) -> dict[str, int]:
+    counts = Counter({name: len(found.consumers) for name, found in state.subscriptions.items()})
+    named = dict(counts.most_common(SUBSCRIPTIONS))
+    if len(counts) > len(named):
+        named[OTHER] = counts.total() - sum(named.values())
+    return named
+
+
+def _utilization(state: TopicState, now_ns: int) -> dict[str, float]:
+    """Percent of each limit in use; of subscriptions, the one that uses most."""
+    used: dict[str, float] = {}
+    for holder in (state, *state.subscriptions.values()):
+        for name, line in holder.limiters.items():
+            rate_type = RATE_TYPES.get(name)
+            if rate_type is not None:
+                used[rate_type] = max(used.get(rate_type, 0.0), line.bucket.utilisation(now_ns))
+    return used

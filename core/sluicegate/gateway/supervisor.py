@@ -1,0 +1,181 @@
+"""Owns configuration, store and the life of the workers; no byte of a client passes through it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from sluicegate.gateway import messages
+from sluicegate.gateway.child import WorkerFailedError, WorkerProcess
+from sluicegate.gateway.watching import PolicyWatch
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 0.25
+"""How often file and store are looked at."""
+_MARGIN_S = 2.0
+
+Result = TypeVar("Result")
+
+
+class Supervisor:
+    """One worker process for each broker in the file.
+
+    :param watch: file and store; only used by a thread of its own from here on.
+    :param drain_s: longest time for draining; the longest `max_hold` and a little more if None.
+    """
+
+    def __init__(self, watch: PolicyWatch, drain_s: float | None = None) -> None:
+        self._watch = watch
+        brokers = watch.loaded.config.brokers
+        longest_hold_s = max(broker.max_hold for broker in brokers) / 1000
+        self._drain_s = longest_hold_s + _MARGIN_S if drain_s is None else drain_s
+        # File and store may be slow (a locked database, a network file system): never on the event loop.
+        self._thread = ThreadPoolExecutor(1, "sluicegate-watch")
+        self._policies: dict[str, dict[str, object]] = {}
+        self._facts: dict[str, dict[str, str]] = {}
+        self._workers: dict[str, WorkerProcess] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reload = asyncio.Event()
+        self._ending = False
+
+    @property
+    def workers(self) -> list[WorkerProcess]:
+        """The worker processes."""
+        return list(self._workers.values())
+
+    async def start(self) -> None:
+        """Start all workers; returns once all of them accept clients.
+
+        :raises WorkerFailedError: if one cannot; all are ended then.
+        """
+        await self._read_watch()
+        for broker in self._watch.loaded.config.brokers:
+            name = broker.name
+            self._workers[name] = worker = WorkerProcess(name, self._content_for(name), self._keeper(name))
+            self._spawn(worker.keep_running())
+        for worker in self.workers:
+            try:
+                await worker.began
+            except WorkerFailedError as error:
+                await self.end(0)
+                raise WorkerFailedError(f"broker {worker.broker!r}: {error}") from None
+        self._spawn(self._watch_changes())
+
+    def reload(self) -> None:
+        """Read the file again, now."""
+        self._reload.set()
+
+    async def end(self, drain_s: float | None = None) -> None:
+        """Drain and end all workers, then let go of file and store; doing it again does nothing.
+
+        :param drain_s: longest time for draining; as configured if None.
+        """
+        if self._ending:
+            return
+        self._ending = True
+        seconds = self._drain_s if drain_s is None else drain_s
+        await asyncio.gather(*(worker.end(seconds) for worker in self.workers))
+        for task in tuple(self._tasks):
+            task.cancel()
+        results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                log.error("supervisor: %r", result)
+        for worker in self.workers:
+            if worker.began.done() and not worker.began.cancelled():
+                worker.began.exception()  # was told to whoever started us
+        await self._in_thread(self._watch.close)
+        self._thread.shutdown()
+
+    def kill(self) -> None:
+        """Kill all workers."""
+        for worker in self.workers:
+            worker.kill()
+
+    # -- what the administrative endpoint tells -------------------------------------------------------
+
+    def snapshots(self) -> list[dict[str, Any]]:
+        """The last snapshot of each worker."""
+        return [worker.snapshot for worker in self.workers if worker.snapshot is not None]
+
+    def status(self) -> dict[str, Any]:
+        """The supervisor's own state, as JSON."""
+        return {
+            "workers": {
+                worker.broker: {"up": worker.ready, "restarts": worker.restarts, "pid": worker.pid}
+                for worker in self.workers
+            },
+            "reload_successful": self._watch.successful,
+            "reloads_failed": self._watch.failures,
+            "version": self._watch.version,
+        }
+
+    def not_ready(self) -> list[str]:
+        """Why clients are not all served; empty if they are."""
+        if self._ending:
+            return ["draining"]
+        return [f"worker of broker {w.broker!r} is down" for w in self.workers if not w.ready] or (
+            [] if self._workers else ["starting"]
+        )
+
+    # -- workers ----------------------------------------------------------------------------------
+
+    def _content_for(self, broker: str) -> Callable[[], dict[str, object]]:
+        config = messages.config_to_json(self._watch.loaded.config)
+
+        def content() -> dict[str, object]:
+            return {
+                "config": config,
+                "broker": broker,
+                "policies": self._policies[broker],
+                "facts": self._facts[broker],
+            }
+
+        return content
+
+    def _keeper(self, broker: str) -> Callable[[str, str], None]:
+        def keep(key: str, value: str) -> None:
+            self._facts[broker][key] = value
+            self._thread.submit(self._watch.keep_fact, broker, key, value)
+
+        return keep
+
+    async def _watch_changes(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(_POLL_S):
+                    await self._reload.wait()
+            except TimeoutError:
+                pass
+            force = self._reload.is_set()
+            self._reload.clear()
+            if force:
+                log.info("reading the configuration again")
+            try:
+                changed = await self._in_thread(self._watch.check, force)
+                if changed:
+                    await self._read_watch()
+            except Exception as error:  # nothing may end the watch; what is in force stays
+                log.exception("file or store could not be looked at: %s", error)
+                continue
+            if changed:
+                log.info("policies changed", extra={"version": self._watch.version})
+                for worker in self.workers:
+                    worker.tell("policies", policies=self._policies[worker.broker])
+
+    async def _read_watch(self) -> None:
+        for broker in self._watch.loaded.config.brokers:
+            policies = await self._in_thread(self._watch.policies, broker.name)
+            self._policies[broker.name] = messages.policies_to_json(policies)
+            if broker.name not in self._facts:
+                self._facts[broker.name] = await self._in_thread(self._watch.facts, broker.name)
+
+    async def _in_thread(self, call: Callable[..., Result], *arguments: object) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,185 @@
+"""The policies in force: what file and store say, read again when they change; the last good ones stay."""
+
+import logging
+import os
+from collections.abc import Mapping
+from time import monotonic_ns
+
+from sluicegate.config.errors import ConfigErrors
+from sluicegate.config.load import Loaded, load
+from sluicegate.config.models import BrokerConfig
+from sluicegate.config.policy_set import policy_set
+from sluicegate.gateway.logs import Throttle
+from sluicegate.gateway.plugins import Plugins
+from sluicegate.model import PolicyLayer, PolicySet
+from sluicegate.store import PolicyStore, StoreError
+
+log = logging.getLogger(__name__)
+
+_LIVE = frozenset({"observe_only", "exempt"})
+"""Keys of a broker's entry that come into force without a restart."""
+_FileMark = tuple[int, int, int]
+
+
+class PolicyWatch:
+    """Reads file and store; its methods block and belong to one thread.
+
+    :param path: the configuration file.
+    :param loaded: what it said at the start.
+    :param plugins: what it is read with.
+    :param environ: environment that overrides it.
+    :raises StoreError: if the store cannot be read: at the start there are no last good policies.
+    :raises PluginError: if no plugin opens the store.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        loaded: Loaded,
+        plugins: Plugins,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.loaded = loaded
+        self.version = 1
+        """Counted up with every change that came into force."""
+        self.successful = True
+        """False while file or store are broken, and the last good policies are in force."""
+        self.failures = 0
+        self._path = os.fspath(path)
+        self._plugins = plugins
+        self._environ = environ
+        self._store: PolicyStore = plugins.open_store(loaded.config.store_url)
+        self._store_version, self._layers = self._store.layers()
+        self._mark = self._file_mark()
+        self._file_broken = False
+        self._store_broken = False
+        self._throttle = Throttle()
+
+    def policies(self, broker: str) -> PolicySet:
+        """What is in force for a broker."""
+        return policy_set(self.loaded, self._layers, self.version, broker)
+
+    def check(self, force: bool = False) -> bool:
+        """Look whether file or store changed, and take over what did.
+
+        :param force: read the file even if it looks unchanged.
+        :return: True if there are other policies now.
+        """
+        changed = self._check_file(force)
+        changed = self._check_store() or changed
+        self.successful = not (self._file_broken or self._store_broken)
+        if changed:
+            self.version += 1
+        return changed
+
+    def facts(self, broker: str) -> dict[str, str]:
+        """What was remembered for a broker; nothing while the store is broken."""
+        prefix = f"{broker}/"
+        try:
+            found = self._store.facts(prefix)
+        except StoreError as error:
+            self._broken("facts", f"facts cannot be read: {error}")
+            return {}
+        return {key.removeprefix(prefix): value for key, value in found.items()}
+
+    def keep_fact(self, broker: str, key: str, value: str) -> None:
+        """Remember something for a broker; while the store is broken it is lost."""
+        try:
+            self._store.put_fact(f"{broker}/{key}", value)
+        except StoreError as error:
+            self._broken("facts", f"fact {key!r} cannot be kept: {error}")
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+    def _file_mark(self) -> _FileMark | None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _check_file(self, force: bool) -> bool:
+        mark = self._file_mark()
+        if mark == self._mark and not force:
+            return False
+        self._mark = mark
+        try:
+            loaded = load(self._path, self._plugins.policy_models, self._plugins.broker_models, self._environ)
+            self._refuse_removed(loaded)
+        except (ConfigErrors, ValueError) as error:
+            self._file_broken = True
+            self.failures += 1
+            text = error.render() if isinstance(error, ConfigErrors) else str(error)
+            log.error("%s cannot be used, the last good policies stay in force\n%s", self._path, text)
+            return False
+        if self._file_broken:
+            log.info("%s can be used again", self._path)
+            self._file_broken = False
+        if loaded.text_digest == self.loaded.text_digest:
+            return False
+        self._warn_of_restart(loaded)
+        self.loaded = loaded
+        return True
+
+    def _refuse_removed(self, loaded: Loaded) -> None:
+        names = {broker.name for broker in loaded.config.brokers}
+        for broker in self.loaded.config.brokers:
+            if broker.name not in names:
+                raise ValueError(
+                    f"broker {broker.name!r} is missing; to remove a broker, restart the gateway"
+                )
+
+    def _warn_of_restart(self, loaded: Loaded) -> None:
+        """Say which changes only a restart brings into force."""
+        before, after = self.loaded.config, loaded.config
+        changed = [
+            name
+            for name in type(before).model_fields
+            if name not in ("brokers", "policies") and getattr(before, name) != getattr(after, name)
+        ]
+        old = {broker.name: broker for broker in before.brokers}
+        for broker in after.brokers:
+            if broker.name not in old:
+                changed.append(f"brokers.{broker.name}")
+            else:
+                changed += [f"brokers.{broker.name}.{name}" for name in _differing(old[broker.name], broker)]
+        if changed:
+            log.warning("restart the gateway to bring into force: %s", ", ".join(changed))
+
+    def _check_store(self) -> bool:
+        try:
+            if self._store.version() == self._store_version and not self._store_broken:
+                return False
+            version, layers = self._store.layers()
+        except StoreError as error:
+            if not self._store_broken:
+                self.failures += 1
+            self._store_broken = True
+            self._broken("store", f"store cannot be read, the last good policies stay in force: {error}")
+            return False
+        if self._store_broken:
+            log.info("store can be read again")
+            self._store_broken = False
+        changed = layers != self._layers
+        self._store_version, self._layers = version, layers
+        return changed
+
+    @property
+    def layers(self) -> tuple[PolicyLayer, ...]:
+        """What the store says."""
+        return self._layers
+
+    def _broken(self, what: str, text: str) -> None:
+        left_out = self._throttle.passes(what, monotonic_ns())
+        if left_out is not None:
+            log.error("%s", text)
+
+
+def _differing(before: BrokerConfig, after: BrokerConfig) -> list[str]:
+    return [
+        name
+        for name in type(after).model_fields
+        if name not in _LIVE and getattr(before, name, None) != getattr(after, name)
+    ]

@@ -1,0 +1,293 @@
+"""One broker and everything that its gateway needs, on one event loop: limits are exact without locks."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from time import monotonic_ns
+from typing import Any
+
+from sluicegate.broker import Listener
+from sluicegate.config.models import BrokerConfig
+from sluicegate.engine.budget import Budget
+from sluicegate.engine.faults import Fault, GateFaults
+from sluicegate.engine.gates import GateCache
+from sluicegate.engine.sink import DecisionSink
+from sluicegate.gateway.acceptor import Acceptor
+from sluicegate.gateway.compiler import GateCompiler
+from sluicegate.gateway.connections import Connections, Limits
+from sluicegate.gateway.logs import Throttle
+from sluicegate.gateway.plugins import Plugins
+from sluicegate.gateway.samples import TopicSamples
+from sluicegate.gateway.tls import TlsContexts, tls_contexts
+from sluicegate.model import PolicySet
+
+log = logging.getLogger(__name__)
+
+_TICK_S = 1.0
+_TICKS_TO_DROP = 60
+"""Gates not used between two such looks are dropped: an idle topic keeps only its state."""
+
+
+class Worker:
+    """The gateway in front of one broker; it is the `Services` of the broker's front.
+
+    :param config: the broker's entry.
+    :param plugins: of this worker alone; some hold state.
+    :param policies: policies to begin with.
+    :param sink: takes every decision.
+    :param facts: what was remembered before, by key.
+    :param keep_fact: keeps a key and its value over restarts.
+    :param on_tick: called once a second, after everything else.
+    :param log_stats: gives the counters of the decision log.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        plugins: Plugins,
+        policies: PolicySet,
+        sink: DecisionSink,
+        *,
+        facts: Mapping[str, str] | None = None,
+        keep_fact: Callable[[str, str], None] = lambda key, value: None,
+        on_tick: Callable[[], None] = lambda: None,
+        log_stats: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        self.config = config
+        self.faults = GateFaults(self._report)
+        driver = plugins.drivers[config.system]
+        self._plugins = plugins
+        self._front = driver.front(config)
+        self._compiler = GateCompiler(
+            plugins, lambda topic: driver.namespace_of(topic, config), policies, sink, self.faults
+        )
+        self._budget = Budget(config.buffer_budget)
+        self._facts = dict(facts or {})
+        self._keep_fact = keep_fact
+        self._on_tick = on_tick
+        self._log_stats = log_stats
+        self._acceptors: dict[str, Acceptor] = {}
+        self._connections: Connections | None = None
+        self._tls = TlsContexts()
+        self._ticking: asyncio.Task[None] | None = None
+        self._throttle = Throttle()
+        self._samples = TopicSamples()
+        self._lag_ns = 0
+        self._ticks = 0
+        self._policy_changes = 0
+        self._front_faults = 0
+
+    # -- what fronts may use (broker.Services) --------------------------------------------------------
+
+    @property
+    def gates(self) -> GateCache:
+        """Compiled gates by topic."""
+        return self._compiler.gates
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies now in force."""
+        return self._compiler.policies
+
+    @property
+    def budget(self) -> Budget:
+        """Bytes that all sessions may hold together."""
+        return self._budget
+
+    @property
+    def broker_tls(self) -> ssl.SSLContext | None:
+        """What a front's own connections to the broker speak."""
+        return self._tls.broker
+
+    async def listen(self, listener: Listener) -> None:
+        """Open a listener; one of the same name is told its new upstream, or moved to its new address.
+
+        :raises OSError: if the address cannot be had.
+        """
+        known = self._acceptors.get(listener.name)
+        if known is not None:
+            if (known.listener.host, known.listener.port) == (listener.host, listener.port):
+                known.listener = listener
+                return
+            known.close()
+        acceptor = await Acceptor.open(listener, self._running)
+        self._acceptors[listener.name] = acceptor
+        host, port = acceptor.address
+        log.info("listening on %s:%d", host, port, extra={"listener": listener.name})
+
+    def remember(self, key: str, value: str) -> None:
+        """Keep a small fact over restarts."""
+        if self._facts.get(key) != value:
+            self._facts[key] = value
+            self._keep_fact(key, value)
+
+    def recall(self, prefix: str) -> Mapping[str, str]:
+        """The facts kept under a prefix, by whole key."""
+        return {key: value for key, value in self._facts.items() if key.startswith(prefix)}
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin to serve; returns once clients are accepted.
+
+        :raises OSError: if a listener or a TLS file cannot be had.
+        """
+        loop = asyncio.get_running_loop()
+        self._tls = tls_contexts(self.config.tls)
+        self._connections = Connections(self._front, Limits.of(self.config), self._tls, loop)
+        await self._notify("sluicegate_startup")
+        try:
+            await self._front.start(self)
+        except BaseException:
+            await self.stop()
+            raise
+        self._ticking = loop.create_task(self._tick_on())
+
+    def replace(self, policies: PolicySet) -> None:
+        """Put other policies into force, in one step."""
+        old = self.policies.version
+        self._compiler.replace(policies)
+        self._policy_changes += 1
+        log.info("policies changed", extra={"from_version": old, "to_version": policies.version})
+
+    def address(self, listener: str = "bootstrap") -> tuple[str, int]:
+        """Host and port that a listener is bound to.
+
+        :raises KeyError: if there is no such listener.
+        """
+        return self._acceptors[listener].address
+
+    @property
+    def addresses(self) -> Mapping[str, tuple[str, int]]:
+        """Host and port of every listener, by name."""
+        return {name: acceptor.address for name, acceptor in self._acceptors.items()}
+
+    async def drain(self, deadline_s: float | None = None) -> None:
+        """Accept nobody more, let what is held finish, then close all and stop.
+
+        :param deadline_s: longest time for it; `max_hold` if not given.
+        """
+        for acceptor in self._acceptors.values():
+            acceptor.close()
+        seconds = self.config.max_hold / 1000 if deadline_s is None else deadline_s
+        log.info("draining", extra={"connections": len(self._running), "deadline_s": seconds})
+        await self._running.drain(seconds)
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Close everything at once; doing it again does nothing."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._ticking
+            self._ticking = None
+        for acceptor in self._acceptors.values():
+            acceptor.close()
+        self._acceptors.clear()
+        if self._connections is None:
+            return
+        await self._connections.abort()
+        await self._guarded("stop", self._front.stop)
+        await self._notify("sluicegate_shutdown")
+        self._connections = None
+
+    @property
+    def _running(self) -> Connections:
+        if self._connections is None:
+            raise RuntimeError("the worker is not running")
+        return self._connections
+
+    async def _tick_on(self) -> None:
+        due = monotonic_ns()
+        while True:
+            due += int(_TICK_S * 1e9)
+            await asyncio.sleep(max(0.0, (due - monotonic_ns()) / 1e9))
+            now_ns = monotonic_ns()
+            self._lag_ns = now_ns - due
+            due = max(due, now_ns - int(_TICK_S * 1e9))
+            await self.tick(now_ns)
+
+    async def tick(self, now_ns: int) -> None:
+        """What is done once a second: idle things released, time-outs applied.
+
+        :param now_ns: monotonic time.
+        """
+
+        async def front() -> None:
+            self._front.tick(now_ns)
+
+        await self._guarded("tick", front)
+        self._ticks += 1
+        if self._ticks % _TICKS_TO_DROP == 0:
+            self.gates.drop_unused()
+        await self._guarded("sweep", lambda: self._running.sweep(now_ns))
+        await self._guarded("samples", lambda: self._samples.refresh(self.gates, now_ns))
+        try:
+            self._on_tick()
+        except Exception:  # logged; the next second is as good
+            log.exception("once-a-second work failed")
+
+    async def _guarded(self, what: str, call: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await call()
+        except Exception as error:  # counted and logged; clients are served on
+            self._front_faults += 1
+            if self._throttle.passes(what, monotonic_ns()) is not None:
+                log.exception("%s failed: %s", what, error)
+
+    async def _notify(self, hook: str) -> None:
+        for ask in self._plugins.implementations(hook):
+            own = logging.getLogger(f"sluicegate.plugin.{ask.plugin}")
+            try:
+                ask(log=own.info)
+            except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+                self.faults.add(Fault(ask.plugin, "", "", f"{type(error).__name__}: {error}", opened=False))
+
+    def _report(self, fault: Fault) -> None:
+        left_out = self._throttle.passes((fault.plugin, fault.error), monotonic_ns())
+        if left_out is not None:
+            log.error(
+                "plugin %s raised %s%s",
+                fault.plugin,
+                fault.error,
+                "; skipped for 30 s" if fault.opened else "",
+                extra={"topic": fault.topic, "policy": fault.policy, "left_out": left_out},
+            )
+
+    # -- what is published ------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Counters and gauges of this worker, as JSON; those of topics as they were at the last tick."""
+        connections = self._running
+        gates = self.gates
+        try:
+            front = dict(self._front.counters())
+        except Exception:  # noqa: BLE001 - counted; everything else is published
+            self._front_faults += 1
+            front = {}
+        return {
+            "broker": self.config.name,
+            "system": self.config.system,
+            "counters": {
+                **connections.counts,
+                "bytes_from_clients": connections.bytes_from_clients,
+                "bytes_from_brokers": connections.bytes_from_brokers,
+                "policy_changes": self._policy_changes,
+                "front_faults": self._front_faults,
+            },
+            "gauges": {
+                "connections": len(connections),
+                "buffered_bytes": connections.buffered_bytes,
+                "held_bytes": self._budget.used,
+                "gates": len(gates.live) + len(gates.exempt),
+                "topics": len(gates.states),
+                "policy_version": self.policies.version,
+                "event_loop_lag_seconds": self._lag_ns / 1e9,
+            },
+            "front": front,
+            "plugin_faults": dict(self.faults.counts),
+            "decision_log": self._log_stats(),
+            "topics": self._samples.latest,
+        }

@@ -1,0 +1,142 @@
+"""A worker process: `python -m sluicegate.gateway.worker_main DESCRIPTOR`, started by the supervisor.
+
+DESCRIPTOR is a socket to the supervisor. Without a supervisor the worker goes on with its last policies.
+"""
+
+import asyncio
+import gc
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import uvloop
+
+from sluicegate.config.models import BrokerConfig, GatewayConfig
+from sluicegate.gateway import logs, messages
+from sluicegate.gateway.connections import raise_descriptor_limit
+from sluicegate.gateway.log_sink import LogSink
+from sluicegate.gateway.plugins import PluginError, load_plugins
+from sluicegate.gateway.worker import Worker
+
+log = logging.getLogger("sluicegate.gateway.worker_main")  # as a program its own name is __main__
+
+_GC_ALLOCATIONS = 50_000
+"""Queued log rows are tuples by the thousand and no garbage: the default, 700, would look at them often."""
+
+_UNREAD_LIMIT = 4 * 1024 * 1024
+"""Bytes of reports that may wait for the supervisor."""
+
+
+class WorkerMain:
+    """One worker and its line to the supervisor.
+
+    :param start: the supervisor's first message.
+    :param writer: to the supervisor.
+    """
+
+    def __init__(self, start: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._drained = asyncio.Event()
+        self._draining: asyncio.Task[None] | None = None
+        plugins = load_plugins(start["config"]["plugins"])
+        brokers = {
+            data["name"]: plugins.drivers[data["system"]].config_model.model_validate(data)
+            for data in start["config"]["brokers"]
+        }
+        broker: BrokerConfig = brokers[start["broker"]]
+        rest = {name: value for name, value in start["config"].items() if name != "brokers"}
+        config = GatewayConfig(brokers=tuple(brokers.values()), **rest)
+        logs.set_up(config.log.level, config.log.format, broker=broker.name)
+        self._log_sink = LogSink(config, broker, plugins)
+        self._worker = Worker(
+            broker,
+            plugins,
+            messages.policies_from_json(start["policies"]),
+            self._log_sink.sink,
+            facts=start["facts"],
+            keep_fact=lambda key, value: messages.send(writer, "fact", key=key, value=value),
+            on_tick=self._report,
+            log_stats=self._log_sink.stats,
+        )
+
+    async def run(self, reader: asyncio.StreamReader) -> None:
+        """Serve until told to end.
+
+        :raises OSError: if a listener or a TLS file cannot be had.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            await self._worker.start()
+            self._report()
+            messages.send(self._writer, "ready", addresses=dict(self._worker.addresses))
+            loop.add_signal_handler(signal.SIGTERM, self._drain)
+            # What was made up to here stays for good: not to be looked at by every collection.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(_GC_ALLOCATIONS)
+            listening = loop.create_task(self._listen(reader))
+            await self._drained.wait()
+            listening.cancel()
+        finally:
+            await self._worker.stop()
+            await self._log_sink.close()
+
+    def _report(self) -> None:
+        if self._writer.transport.get_write_buffer_size() > _UNREAD_LIMIT:
+            return  # the supervisor hangs; the next report has all that this one would have had
+        messages.send(self._writer, "snapshot", snapshot=self._worker.snapshot())
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while (message := await messages.receive(reader)) is not None:
+                if message["kind"] == "policies":
+                    self._worker.replace(messages.policies_from_json(message["policies"]))
+                elif message["kind"] == "drain":
+                    self._drain(message["deadline_s"])
+        except messages.BrokenMessageError as error:
+            log.error("supervisor sent something that is no message: %s", error)
+        log.warning(
+            "no supervisor any more; going on with policies of version %d", self._worker.policies.version
+        )
+
+    def _drain(self, deadline_s: float | None = None) -> None:
+        if self._draining is None:
+            messages.send(self._writer, "draining")
+            self._draining = asyncio.get_running_loop().create_task(self._drain_and_end(deadline_s))
+
+    async def _drain_and_end(self, deadline_s: float | None) -> None:
+        try:
+            await self._worker.drain(deadline_s)
+        finally:
+            self._drained.set()
+
+
+async def main(descriptor: int) -> int:
+    """Run a worker.
+
+    :param descriptor: of the socket to the supervisor.
+    :return: exit code.
+    """
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
+    try:
+        start = await messages.receive(reader)
+        if start is None:
+            return 1
+        await WorkerMain(start, writer).run(reader)
+    except (OSError, PluginError, messages.BrokenMessageError, ValueError, KeyError) as error:
+        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        log.error("worker cannot serve: %s", text)
+        messages.send(writer, "failed", reason=text)
+        return 1
+    finally:
+        writer.close()
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the supervisor tells when to drain
+    raise_descriptor_limit()
+    sys.exit(uvloop.run(main(int(sys.argv[1]))))
