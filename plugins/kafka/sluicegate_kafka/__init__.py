@@ -1,0 +1,1 @@
+"""Sluicegate in front of Apache Kafka."""

@@ -1,0 +1,168 @@
+"""Broker addresses in responses: read them, and put the gate's own in their place.
+
+All functions take and return frames without their length. Only host and port change; every other byte stays,
+fields of later versions included.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.frames import is_flexible, response_body_offset
+from sluicegate_kafka.codec.primitives import Cursor, guarded, write_string, write_uvarint
+from sluicegate_kafka.codec.produce_responses import node_endpoints
+
+AddressMap: TypeAlias = Callable[[int, str, int], tuple[str, int]]
+"""`(node_id, host, port)` as the broker says it -> what the client shall see."""
+
+_NO_ENTITY: Final = -1
+"""Node id of a coordinator that could not be told; its address is empty."""
+_METADATA_TOPIC_IDS = 10
+_FIND_COORDINATOR_BATCHED = 4
+_pack_i32 = struct.Struct(">i").pack
+
+
+class _Splice:
+    """Puts new addresses between the bytes that stay."""
+
+    __slots__ = ("cursor", "done", "map", "parts")
+
+    def __init__(self, cursor: Cursor, address_map: AddressMap) -> None:
+        self.cursor = cursor
+        self.map = address_map
+        self.parts: list[bytes | memoryview] = []
+        self.done = 0
+
+    def address(self) -> None:
+        """Replace the node id, host and port that come next."""
+        cursor = self.cursor
+        node = cursor.i32()
+        start = cursor.at
+        host, port = cursor.string(), cursor.i32()
+        if node == _NO_ENTITY:
+            return
+        host, port = self.map(node, host, port)
+        self.parts.append(memoryview(cursor.buffer)[self.done : start])
+        self.parts.append(write_string(host, cursor.flexible) + _pack_i32(port))
+        self.done = cursor.at
+
+    def result(self) -> bytes:
+        """The whole frame."""
+        if not self.parts:
+            return self.cursor.buffer
+        self.parts.append(memoryview(self.cursor.buffer)[self.done :])
+        return b"".join(self.parts)
+
+
+def _body(frame: bytes, api_key: ApiKey, version: int) -> Cursor:
+    return Cursor(frame, response_body_offset(api_key, version, frame), is_flexible(api_key, version))
+
+
+def _metadata_brokers(cursor: Cursor, version: int) -> int:
+    """Go to the brokers of a Metadata response; how many there are."""
+    if version >= 3:
+        cursor.i32()  # throttle time
+    return cursor.array_length()
+
+
+@guarded
+def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> bytes:
+    """A Metadata response with the gate's addresses.
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :param address_map: what a client shall see for each node.
+    :raises ProtocolError: when it is malformed.
+    """
+    splice = _Splice(_body(frame, ApiKey.METADATA, version), address_map)
+    cursor = splice.cursor
+    for _ in range(_metadata_brokers(cursor, version)):
+        splice.address()
+        if version >= 1:
+            cursor.nullable_string()  # rack
+        cursor.tags()
+    return splice.result()
+
+
+@guarded
+def rewrite_find_coordinator(frame: bytes, version: int, address_map: AddressMap) -> bytes:
+    """A FindCoordinator response with the gate's addresses; those of unknown coordinators stay empty.
+
+    :raises ProtocolError: when it is malformed.
+    """
+    splice = _Splice(_body(frame, ApiKey.FIND_COORDINATOR, version), address_map)
+    cursor = splice.cursor
+    if version >= 1:
+        cursor.i32()  # throttle time
+    if version < _FIND_COORDINATOR_BATCHED:
+        cursor.i16()  # error
+        if version >= 1:
+            cursor.nullable_string()
+        splice.address()
+        return splice.result()
+    for _ in range(cursor.array_length()):
+        cursor.string()  # key
+        splice.address()
+        cursor.i16()  # error
+        cursor.nullable_string()
+        cursor.tags()
+    return splice.result()
+
+
+@guarded
+def rewrite_describe_cluster(frame: bytes, version: int, address_map: AddressMap) -> bytes:
+    """A DescribeCluster response with the gate's addresses.
+
+    :raises ProtocolError: when it is malformed.
+    """
+    splice = _Splice(_body(frame, ApiKey.DESCRIBE_CLUSTER, version), address_map)
+    cursor = splice.cursor
+    cursor.skip(4 + 2)  # throttle time, error
+    cursor.nullable_string()
+    if version >= 1:
+        cursor.i8()  # endpoint type
+    cursor.string()  # cluster id
+    cursor.i32()  # controller
+    for _ in range(cursor.array_length()):
+        splice.address()
+        cursor.nullable_string()  # rack
+        if version >= 2:
+            cursor.i8()  # fenced
+        cursor.tags()
+    return splice.result()
+
+
+@guarded
+def rewrite_node_endpoints(frame: bytes, api_key: int, version: int, address_map: AddressMap) -> bytes:
+    """A Produce response with the gate's addresses in its NodeEndpoints (KIP-951).
+
+    Of the versions that the gate offers, only those of Produce from 10 carry addresses; Fetch does from 16.
+
+    :param api_key: Produce or Fetch.
+    :raises ProtocolError: when it is malformed, or a Fetch response of a version that is not offered.
+    """
+    if api_key == ApiKey.FETCH and version < 16:
+        return frame
+    if api_key != ApiKey.PRODUCE:
+        raise ProtocolError(f"broker addresses in API key {api_key} version {version}, which is not offered")
+    parts: list[bytes] = []
+    done = 0
+    for size_offset, start, end in node_endpoints(frame, version):
+        value = _rewrite_endpoints(frame, start, end, address_map)
+        parts += [frame[done:size_offset], write_uvarint(len(value)), value]
+        done = end
+    parts.append(frame[done:])
+    return b"".join(parts)
+
+
+def _rewrite_endpoints(frame: bytes, start: int, end: int, address_map: AddressMap) -> bytes:
+    """The value of a NodeEndpoints field with other addresses."""
+    splice = _Splice(Cursor(frame[start:end], 0, flexible=True), address_map)
+    cursor = splice.cursor
+    for _ in range(cursor.array_length()):
+        splice.address()
+        cursor.nullable_string()  # rack
+        cursor.tags()
+    return splice.result()

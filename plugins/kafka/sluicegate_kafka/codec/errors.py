@@ -1,0 +1,27 @@
+"""Kafka error codes that the gate sends or reads, and the error for bytes that are no Kafka."""
+
+from typing import Final
+
+
+class ProtocolError(Exception):
+    """Bytes that cannot be what they claim to be.
+
+    :ivar reason: what is wrong, in lower case, for the log line.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+NONE: Final = 0
+MESSAGE_TOO_LARGE: Final = 10
+COORDINATOR_LOAD_IN_PROGRESS: Final = 14
+NOT_ENOUGH_REPLICAS: Final = 19
+TOPIC_AUTHORIZATION_FAILED: Final = 29
+GROUP_AUTHORIZATION_FAILED: Final = 30
+INVALID_TIMESTAMP: Final = 32
+UNSUPPORTED_VERSION: Final = 35
+POLICY_VIOLATION: Final = 44
+MEMBER_ID_REQUIRED: Final = 79
+GROUP_MAX_SIZE_REACHED: Final = 81

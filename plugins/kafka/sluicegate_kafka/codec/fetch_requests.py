@@ -1,0 +1,127 @@
+"""Fetch requests, read in place."""
+
+import struct
+from typing import Final, NamedTuple, TypeAlias
+
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.primitives import MALFORMED, Cursor, skip_tags
+
+VERSIONS: Final = (4, 12)
+"""Lowest and highest version read here; 13 and later name topics by id only."""
+FIRST_FLEXIBLE: Final = 12
+FIRST_WITH_SESSION: Final = 7
+
+MAX_ENTRIES: Final = 1_000_000
+"""Partitions in one request; more would cost far more memory than they take on the wire."""
+
+FetchTopics: TypeAlias = list[tuple[str, list[tuple[int, int]]]]
+"""Topics with pairs of partition and fetch offset."""
+
+_LIMITS = struct.Struct(">iiii").unpack_from
+_SESSION = struct.Struct(">ii").unpack_from
+
+# partition, leader epoch (9+), offset, last fetched epoch (12+), log start offset (5+), max bytes
+_PARTITION_BY_VERSION = tuple(
+    struct.Struct(
+        ">i"
+        + ("4x" if version >= 9 else "")
+        + "q"
+        + ("4x" if version >= 12 else "")
+        + ("8x" if version >= 5 else "")
+        + "4x"
+    )
+    for version in range(VERSIONS[1] + 1)
+)
+
+
+class FetchRequest(NamedTuple):
+    """A Fetch request."""
+
+    version: int
+    replica_id: int
+    """-1 for consumers; a broker's id for replication."""
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    session_id: int
+    """0 for none; versions before 7 have no sessions."""
+    session_epoch: int
+    topics: FetchTopics
+    forgotten: list[tuple[str, list[int]]]
+    """What an incremental request takes out of its session."""
+
+
+def scan_fetch_request(frame: bytes, head: RequestHead) -> FetchRequest:
+    """Read a Fetch request.
+
+    :param frame: the buffer that the head was read from.
+    :param head: the request's header.
+    :raises ProtocolError: when it is malformed, of another version, or does not end where its frame ends.
+    """
+    version = head.version
+    if not VERSIONS[0] <= version <= VERSIONS[1]:
+        raise ProtocolError(f"Fetch version {version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
+    try:
+        replica_id, max_wait_ms, min_bytes, max_bytes = _LIMITS(frame, head.body)
+        cursor = Cursor(frame, head.body + 17, version >= FIRST_FLEXIBLE)
+        session_id, session_epoch = 0, -1
+        if version >= FIRST_WITH_SESSION:
+            session_id, session_epoch = _SESSION(frame, cursor.at)
+            cursor.at += 8
+        topics = _topics(cursor, _PARTITION_BY_VERSION[version])
+        forgotten = _forgotten(cursor) if version >= FIRST_WITH_SESSION else []
+        if version >= 11:
+            cursor.string()  # rack
+        cursor.tags()
+    except MALFORMED as error:
+        raise ProtocolError(f"a truncated Fetch request: {error}") from error
+    if cursor.at != head.end:
+        raise ProtocolError(f"a Fetch request of {cursor.at - head.start} bytes in {head.end - head.start}")
+    return FetchRequest(
+        version, replica_id, max_wait_ms, min_bytes, max_bytes, session_id, session_epoch, topics, forgotten
+    )
+
+
+def _topics(cursor: Cursor, partition: struct.Struct) -> FetchTopics:
+    topics: FetchTopics = []
+    left = MAX_ENTRIES
+    for _ in range(cursor.array_length()):
+        name = cursor.string()
+        count = cursor.array_length()
+        left -= count + 1
+        if left < 0:
+            raise ProtocolError(f"more than {MAX_ENTRIES} partitions in a Fetch request")
+        topics.append((name, _partitions(cursor, partition, count)))
+        cursor.tags()
+    return topics
+
+
+def _partitions(cursor: Cursor, partition: struct.Struct, count: int) -> list[tuple[int, int]]:
+    buffer, at, size = cursor.buffer, cursor.at, partition.size
+    if not cursor.flexible:
+        cursor.skip(count * size)
+        return list(partition.iter_unpack(memoryview(buffer)[at : cursor.at]))
+    unpack = partition.unpack_from
+    found: list[tuple[int, int]] = []
+    for _ in range(count):
+        index, offset = unpack(buffer, at)
+        found.append((index, offset))
+        at += size
+        at = at + 1 if buffer[at] == 0 else skip_tags(buffer, at)
+    cursor.at = at
+    return found
+
+
+def _forgotten(cursor: Cursor) -> list[tuple[str, list[int]]]:
+    forgotten: list[tuple[str, list[int]]] = []
+    left = MAX_ENTRIES
+    for _ in range(cursor.array_length()):
+        name = cursor.string()
+        count = cursor.array_length()
+        left -= count + 1
+        if left < 0:
+            raise ProtocolError(f"more than {MAX_ENTRIES} partitions forgotten in a Fetch request")
+        forgotten.append((name, [cursor.i32() for _ in range(count)]))
+        cursor.tags()
+    return forgotten

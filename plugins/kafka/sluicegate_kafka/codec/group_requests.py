@@ -1,0 +1,202 @@
+"""Requests of consumer groups: which group, which member, which topics.
+
+Only as much of a request as policies ask about is read; unknown tagged fields are passed over, so that
+clients with fields newer than ours are none the wiser.
+"""
+
+from typing import Final, NamedTuple
+
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.frames import RequestHead, is_flexible
+from sluicegate_kafka.codec.primitives import Cursor, guarded
+
+MAX_GROUP_REQUEST: Final = 8 * 1024 * 1024
+"""Largest group request that is read, in bytes; many short names take many times that, and a second."""
+
+_CONSUMER = "consumer"
+_READ: Final[dict[int, tuple[int, int]]] = {
+    ApiKey.OFFSET_COMMIT: (2, 9),
+    ApiKey.JOIN_GROUP: (0, 9),
+    ApiKey.LEAVE_GROUP: (0, 5),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 5),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
+}
+
+
+class JoinGroup(NamedTuple):
+    """A member that joins by the classic protocol."""
+
+    group: str
+    member_id: str
+    """Empty at its first attempt."""
+    instance_id: str | None
+    """The name of a static member."""
+    topics: tuple[str, ...]
+    """What it subscribes to; empty for protocols other than `consumer`."""
+    protocol_type: str
+
+
+class OffsetCommit(NamedTuple):
+    """Offsets that a group stores."""
+
+    group: str
+    member_id: str
+    """Empty for a group without members."""
+    topics: tuple[str, ...]
+    partitions: tuple[tuple[int, ...], ...]
+    """Partitions of each topic."""
+
+
+class ConsumerGroupHeartbeat(NamedTuple):
+    """A member's heartbeat by KIP-848."""
+
+    group: str
+    member_id: str
+    epoch: int
+    """0 to join, -1 to leave, -2 for a static member that will be back."""
+    instance_id: str | None
+    topics: tuple[str, ...] | None
+    """None when the subscription did not change."""
+    regex: str | None
+    """None when unchanged or unused."""
+
+
+def group_cursor(frame: bytes, head: RequestHead, api_key: ApiKey) -> Cursor:
+    """A cursor at the body of a group request.
+
+    :raises ProtocolError: when it is of another API or version, or too large.
+    """
+    low, high = _READ[api_key]
+    if head.api_key != api_key or not low <= head.version <= high:
+        raise ProtocolError(
+            f"API key {head.api_key} version {head.version}, expected {api_key} in {low} to {high}"
+        )
+    if head.end - head.start > MAX_GROUP_REQUEST:
+        raise ProtocolError(
+            f"a group request of {head.end - head.start} bytes, expected up to {MAX_GROUP_REQUEST}"
+        )
+    body = frame if head.end == len(frame) else frame[: head.end]
+    return Cursor(body, head.body, is_flexible(api_key, head.version))
+
+
+@guarded
+def read_join_group(frame: bytes, head: RequestHead) -> JoinGroup:
+    """Read a JoinGroup request, versions 0 to 9.
+
+    :raises ProtocolError: when it or a consumer's subscription in it is malformed.
+    """
+    cursor = group_cursor(frame, head, ApiKey.JOIN_GROUP)
+    group = cursor.string()
+    cursor.i32()  # session time-out
+    if head.version >= 1:
+        cursor.i32()  # rebalance time-out
+    member_id = cursor.string()
+    instance_id = cursor.nullable_string() if head.version >= 5 else None
+    protocol_type = cursor.string()
+    topics: dict[str, None] = {}
+    for _ in range(cursor.array_length()):
+        cursor.string()  # name of the assignor
+        metadata = cursor.byte_string()
+        if metadata and protocol_type == _CONSUMER:
+            topics.update(dict.fromkeys(_subscription(metadata)))
+        cursor.tags()
+    return JoinGroup(group, member_id, instance_id, tuple(topics), protocol_type)
+
+
+def _subscription(metadata: bytes) -> list[str]:
+    """Topics of a ConsumerProtocolSubscription: all its versions begin alike, and none is flexible."""
+    cursor = Cursor(metadata, 0, flexible=False)
+    version = cursor.i16()
+    if version < 0:
+        raise ProtocolError(f"a subscription of version {version}")
+    return [cursor.string() for _ in range(cursor.array_length())]
+
+
+@guarded
+def read_leave_group(frame: bytes, head: RequestHead) -> tuple[str, tuple[str, ...]]:
+    """Read a LeaveGroup request, versions 0 to 5.
+
+    :returns: the group, and every member id and instance id that leaves it.
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = group_cursor(frame, head, ApiKey.LEAVE_GROUP)
+    group = cursor.string()
+    if head.version < 3:
+        return group, (cursor.string(),)
+    names: list[str] = []
+    for _ in range(cursor.array_length()):
+        names += filter(None, (cursor.string(), cursor.nullable_string()))
+        if head.version >= 5:
+            cursor.nullable_string()  # reason
+        cursor.tags()
+    return group, tuple(names)
+
+
+@guarded
+def read_offset_commit(frame: bytes, head: RequestHead) -> OffsetCommit:
+    """Read an OffsetCommit request, versions 2 to 9.
+
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = group_cursor(frame, head, ApiKey.OFFSET_COMMIT)
+    group = cursor.string()
+    cursor.i32()  # generation
+    member_id = cursor.string()
+    if head.version >= 7:
+        cursor.nullable_string()  # instance id
+    if head.version <= 4:
+        cursor.i64()  # retention
+    return OffsetCommit(group, member_id, *_committed(cursor, leader_epoch=head.version >= 6))
+
+
+@guarded
+def read_txn_offset_commit(frame: bytes, head: RequestHead) -> OffsetCommit:
+    """Read a TxnOffsetCommit request, versions 0 to 5.
+
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = group_cursor(frame, head, ApiKey.TXN_OFFSET_COMMIT)
+    cursor.string()  # transactional id
+    group = cursor.string()
+    cursor.skip(8 + 2)  # producer id and epoch
+    member_id = ""
+    if head.version >= 3:
+        cursor.i32()  # generation
+        member_id = cursor.string()
+        cursor.nullable_string()  # instance id
+    return OffsetCommit(group, member_id, *_committed(cursor, leader_epoch=head.version >= 2))
+
+
+def _committed(cursor: Cursor, leader_epoch: bool) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
+    """Topics and partitions of a commit."""
+    topics: list[str] = []
+    partitions: list[tuple[int, ...]] = []
+    for _ in range(cursor.array_length()):
+        topics.append(cursor.string())
+        indexes: list[int] = []
+        for _ in range(cursor.array_length()):
+            indexes.append(cursor.i32())
+            cursor.skip(12 if leader_epoch else 8)  # offset, leader epoch
+            cursor.nullable_string()  # metadata
+            cursor.tags()
+        partitions.append(tuple(indexes))
+        cursor.tags()
+    return tuple(topics), tuple(partitions)
+
+
+@guarded
+def read_consumer_group_heartbeat(frame: bytes, head: RequestHead) -> ConsumerGroupHeartbeat:
+    """Read a ConsumerGroupHeartbeat request, versions 0 and 1.
+
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = group_cursor(frame, head, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+    group, member_id, epoch = cursor.string(), cursor.string(), cursor.i32()
+    instance_id = cursor.nullable_string()
+    cursor.nullable_string()  # rack
+    cursor.i32()  # rebalance time-out
+    count = cursor.nullable_array_length()
+    topics = None if count < 0 else tuple(cursor.string() for _ in range(count))
+    regex = cursor.nullable_string() if head.version >= 1 else None
+    return ConsumerGroupHeartbeat(group, member_id, epoch, instance_id, topics, regex)

@@ -1,0 +1,131 @@
+"""Responses to requests of consumer groups: refusals made here, and what a joining member was told."""
+
+import struct
+
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body_offset, response_head
+from sluicegate_kafka.codec.group_requests import (
+    OffsetCommit,
+    read_offset_commit,
+    read_txn_offset_commit,
+)
+from sluicegate_kafka.codec.primitives import (
+    Cursor,
+    guarded,
+    with_length,
+    write_array_length,
+    write_nullable_string,
+    write_string,
+)
+
+_NOT_THROTTLED = bytes(4)
+_NO_GENERATION = b"\xff\xff\xff\xff"
+_i16 = struct.Struct(">h").pack
+_index_error = struct.Struct(">ih").pack
+
+
+def _response(api_key: ApiKey, version: int, correlation_id: int, body: list[bytes]) -> bytes:
+    """A framed response; the tagged fields at its end are added here."""
+    tags = b"\0" if is_flexible(api_key, version) else b""
+    return with_length([response_head(api_key, version, correlation_id), *body, tags])
+
+
+def _throttled(version: int, since: int) -> bytes:
+    return _NOT_THROTTLED if version >= since else b""
+
+
+def refuse_join_group(version: int, correlation_id: int, code: int) -> bytes:
+    """A JoinGroup response with an error; a frame with its length."""
+    flexible = is_flexible(ApiKey.JOIN_GROUP, version)
+    name = b"\0\0" if version >= 7 else write_string("", flexible)  # null type and name, or an empty name
+    empty = write_string("", flexible)
+    skip_assignment = b"\0" if version >= 9 else b""
+    members = write_array_length(0, flexible)
+    body = [_throttled(version, 2), _i16(code), _NO_GENERATION, name, empty, skip_assignment, empty, members]
+    return _response(ApiKey.JOIN_GROUP, version, correlation_id, body)
+
+
+def refuse_consumer_group_heartbeat(
+    version: int, correlation_id: int, code: int, text: str | None = None
+) -> bytes:
+    """A ConsumerGroupHeartbeat response with an error; a frame with its length.
+
+    :param version: of the request.
+    :param correlation_id: of the request.
+    :param code: the error code.
+    :param text: what to tell people; None for nothing.
+    """
+    # no member id, epoch 0, interval 0, no assignment
+    body = [_NOT_THROTTLED, _i16(code), write_nullable_string(text, flexible=True), b"\0", bytes(8), b"\xff"]
+    return _response(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, correlation_id, body)
+
+
+def refuse_offset_commit(frame: bytes, head: RequestHead, code: int) -> bytes:
+    """The answer to an OffsetCommit request with an error for every partition; a frame with its length.
+
+    :raises ProtocolError: when the request is malformed.
+    """
+    return _refuse_commit(ApiKey.OFFSET_COMMIT, head, read_offset_commit(frame, head), code, 3)
+
+
+def refuse_txn_offset_commit(frame: bytes, head: RequestHead, code: int) -> bytes:
+    """The answer to a TxnOffsetCommit request with an error for every partition; a frame with its length.
+
+    :raises ProtocolError: when the request is malformed.
+    """
+    return _refuse_commit(ApiKey.TXN_OFFSET_COMMIT, head, read_txn_offset_commit(frame, head), code, 0)
+
+
+def _refuse_commit(
+    api_key: ApiKey, head: RequestHead, commit: OffsetCommit, code: int, throttled: int
+) -> bytes:
+    flexible = is_flexible(api_key, head.version)
+    tags = b"\0" if flexible else b""
+    body = [_throttled(head.version, throttled), write_array_length(len(commit.topics), flexible)]
+    for name, indexes in zip(commit.topics, commit.partitions, strict=True):
+        body += [write_string(name, flexible), write_array_length(len(indexes), flexible)]
+        body += [_index_error(index, code) + tags for index in indexes]
+        body.append(tags)
+    return _response(api_key, head.version, head.correlation_id, body)
+
+
+@guarded
+def join_group_result(frame: bytes, version: int) -> tuple[int, str]:
+    """The error code and the member id in a JoinGroup response.
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = _body(frame, ApiKey.JOIN_GROUP, version)
+    if version >= 2:
+        cursor.i32()  # throttle time
+    error = cursor.i16()
+    cursor.i32()  # generation
+    if version >= 7:
+        cursor.nullable_string()  # protocol type
+    cursor.nullable_string()  # protocol name
+    cursor.string()  # leader
+    if version >= 9:
+        cursor.i8()  # skip assignment
+    return error, cursor.string()
+
+
+@guarded
+def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, str, int]:
+    """The error code, member id (empty if none) and member epoch in a ConsumerGroupHeartbeat response.
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = _body(frame, ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
+    cursor.i32()  # throttle time
+    error = cursor.i16()
+    cursor.nullable_string()  # error message
+    member_id = cursor.nullable_string() or ""
+    return error, member_id, cursor.i32()
+
+
+def _body(frame: bytes, api_key: ApiKey, version: int) -> Cursor:
+    return Cursor(frame, response_body_offset(api_key, version, frame), is_flexible(api_key, version))

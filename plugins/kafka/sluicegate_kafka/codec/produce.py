@@ -1,0 +1,29 @@
+"""Produce, versions 3 to 12: requests and responses."""
+
+from sluicegate_kafka.codec.produce_requests import (
+    VERSIONS,
+    ProduceRequest,
+    ProduceTopic,
+    scan_produce,
+    subset_produce,
+)
+from sluicegate_kafka.codec.produce_responses import (
+    Refused,
+    has_node_endpoints,
+    merge_produce_responses,
+    refusal_response,
+    scan_produce_response,
+)
+
+__all__ = [
+    "VERSIONS",
+    "ProduceRequest",
+    "ProduceTopic",
+    "Refused",
+    "has_node_endpoints",
+    "merge_produce_responses",
+    "refusal_response",
+    "scan_produce",
+    "scan_produce_response",
+    "subset_produce",
+]

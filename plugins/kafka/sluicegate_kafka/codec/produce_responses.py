@@ -1,0 +1,211 @@
+"""Produce responses: refusals made here, and several answers of the broker joined to one."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.frames import response_body_offset, response_head
+from sluicegate_kafka.codec.primitives import (
+    Cursor,
+    guarded,
+    with_length,
+    write_array_length,
+    write_nullable_string,
+    write_string,
+    write_uvarint,
+)
+from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE, VERSIONS
+
+Refused: TypeAlias = tuple[str, Sequence[int], int, str]
+"""Topic, its partitions, the error code and a text for people."""
+
+_FIRST_WITH_LOG_START = 5
+_FIRST_WITH_MESSAGE = 8
+_FIRST_WITH_ENDPOINTS = 10
+_ENDPOINTS_TAG = 0
+_PARTITION = struct.Struct(">ihqqq")
+_pack_i32 = struct.Struct(">i").pack
+
+
+class ProduceResponse(NamedTuple):
+    """Where the parts of a Produce response stand."""
+
+    topics_start: int
+    """Offset of the first topic, after the array's length."""
+    topic_count: int
+    topics_end: int
+    throttle_ms: int
+    """It stands at `topics_end`."""
+    tags: list[tuple[int, int, int, int]]
+    """Tagged fields of the response: tag, offset of the size, start and end of the value."""
+
+
+@guarded
+def scan_produce_response(frame: bytes, version: int) -> ProduceResponse:
+    """Find the parts of a Produce response.
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :raises ProtocolError: when it is malformed or of a version that is not read here.
+    """
+    if not VERSIONS[0] <= version <= VERSIONS[1]:
+        raise ProtocolError(f"Produce version {version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
+    flexible = version >= FIRST_FLEXIBLE
+    cursor = Cursor(frame, response_body_offset(ApiKey.PRODUCE, version, frame), flexible)
+    count = cursor.array_length()
+    topics_start = cursor.at
+    for _ in range(count):
+        cursor.string()
+        for _ in range(cursor.array_length()):
+            _skip_partition(cursor, version)
+        cursor.tags()
+    topics_end = cursor.at
+    throttle_ms = cursor.i32()
+    return ProduceResponse(topics_start, count, topics_end, throttle_ms, _tagged(cursor))
+
+
+def _skip_partition(cursor: Cursor, version: int) -> None:
+    cursor.skip(30 if version >= _FIRST_WITH_LOG_START else 22)
+    if version >= _FIRST_WITH_MESSAGE:
+        for _ in range(cursor.array_length()):
+            cursor.i32()
+            cursor.nullable_string()
+            cursor.tags()
+        cursor.nullable_string()
+    cursor.tags()
+
+
+def _tagged(cursor: Cursor) -> list[tuple[int, int, int, int]]:
+    """The tagged fields that come next, as tag, offset of the size, start and end of the value."""
+    found: list[tuple[int, int, int, int]] = []
+    if cursor.flexible:
+        for _ in range(cursor.uvarint()):
+            tag, size_offset = cursor.uvarint(), cursor.at
+            size = cursor.uvarint()
+            start = cursor.at
+            cursor.skip(size)
+            found.append((tag, size_offset, start, cursor.at))
+    return found
+
+
+def has_node_endpoints(frame: bytes, version: int) -> bool:
+    """True if a Produce response carries broker addresses (KIP-951).
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :raises ProtocolError: when it is malformed.
+    """
+    if version < _FIRST_WITH_ENDPOINTS or _is_plain(frame):
+        return False
+    return any(tag == _ENDPOINTS_TAG for tag, *_ in scan_produce_response(frame, version).tags)
+
+
+def _is_plain(frame: bytes) -> bool:
+    """True for the usual answer: one topic, one partition, no text and no tagged field anywhere."""
+    if len(frame) < 46 or frame[4:6] != b"\0\2":
+        return False
+    at = 6 + frame[6]  # after the name; one of more than 126 bytes leads to a length that does not fit below
+    # the number of partitions, 30 bytes of one; no record errors, message, tags; no tags of the topic
+    if len(frame) != at + 40 or frame[at] != 2 or frame[at + 31 : at + 35] != b"\1\0\0\0":
+        return False
+    return frame[-1] == 0  # no tags after the throttle time
+
+
+def node_endpoints(frame: bytes, version: int) -> Iterator[tuple[int, int, int]]:
+    """Where NodeEndpoints stand in a Produce response: offset of the size, start and end of the value."""
+    for tag, size_offset, start, end in scan_produce_response(frame, version).tags:
+        if tag == _ENDPOINTS_TAG and version >= _FIRST_WITH_ENDPOINTS:
+            yield size_offset, start, end
+
+
+def refusal_response(
+    version: int, correlation_id: int, refused: Sequence[Refused], throttle_ms: int
+) -> bytes:
+    """The answer to a Produce request of which nothing was forwarded.
+
+    :param version: of the request.
+    :param correlation_id: of the request.
+    :param refused: what is refused, and why.
+    :param throttle_ms: how long the client should pause.
+    :returns: a frame with its length.
+    """
+    return merge_produce_responses(version, correlation_id, (), refused, throttle_ms)
+
+
+def merge_produce_responses(
+    version: int, correlation_id: int, frames: Sequence[bytes], refused: Sequence[Refused], throttle_ms: int
+) -> bytes:
+    """One answer from the broker's answers to parts of a request, and the refusals of the rest.
+
+    :param version: of the request.
+    :param correlation_id: of the request.
+    :param frames: the broker's answers, without their lengths.
+    :param refused: what is refused, and why.
+    :param throttle_ms: how long the client should pause; the longest pause wins.
+    :returns: a frame with its length.
+    :raises ProtocolError: when one of the frames is malformed.
+    """
+    flexible = version >= FIRST_FLEXIBLE
+    parts: list[bytes | memoryview] = [response_head(ApiKey.PRODUCE, version, correlation_id)]
+    found = [scan_produce_response(frame, version) for frame in frames]
+    parts.append(write_array_length(sum(each.topic_count for each in found) + len(refused), flexible))
+    for frame, each in zip(frames, found, strict=True):
+        parts.append(memoryview(frame)[each.topics_start : each.topics_end])
+    parts += [_refused_topic(version, flexible, each) for each in refused]
+    parts.append(_pack_i32(max([throttle_ms, *(each.throttle_ms for each in found)])))
+    if flexible:
+        parts.append(_merged_tags(frames, found))
+    return with_length(parts)
+
+
+def _refused_topic(version: int, flexible: bool, refused: Refused) -> bytes:
+    name, partitions, code, text = refused
+    rest = b""
+    if version >= _FIRST_WITH_MESSAGE:
+        rest = write_array_length(0, flexible) + write_nullable_string(text, flexible)
+    if flexible:
+        rest += b"\0"
+    fixed = 30 if version >= _FIRST_WITH_LOG_START else 22
+    parts = [write_string(name, flexible), write_array_length(len(partitions), flexible)]
+    parts += [_PARTITION.pack(index, code, -1, -1, -1)[:fixed] + rest for index in partitions]
+    if flexible:
+        parts.append(b"\0")
+    return b"".join(parts)
+
+
+def _merged_tags(frames: Sequence[bytes], found: Sequence[ProduceResponse]) -> bytes:
+    """All tagged fields; broker addresses of several answers become one field."""
+    endpoints: dict[int, bytes] = {}
+    others: dict[int, bytes] = {}
+    for frame, each in zip(frames, found, strict=True):
+        for tag, _, start, end in each.tags:
+            if tag == _ENDPOINTS_TAG:
+                endpoints.update(_endpoints_by_node(frame, start))
+            else:
+                others.setdefault(tag, frame[start:end])
+    fields = dict(sorted(others.items()))
+    if endpoints:
+        joined = write_array_length(len(endpoints), flexible=True) + b"".join(endpoints.values())
+        fields = {_ENDPOINTS_TAG: joined, **fields}
+    parts = [write_uvarint(len(fields))]
+    for tag, value in fields.items():
+        parts += [write_uvarint(tag), write_uvarint(len(value)), value]
+    return b"".join(parts)
+
+
+@guarded
+def _endpoints_by_node(frame: bytes, start: int) -> dict[int, bytes]:
+    """The entries of one NodeEndpoints field by node id."""
+    cursor = Cursor(frame, start, flexible=True)
+    entries: dict[int, bytes] = {}
+    for _ in range(cursor.array_length()):
+        entry = cursor.at
+        node = cursor.i32()
+        cursor.string()
+        cursor.i32()
+        cursor.nullable_string()
+        cursor.tags()
+        entries[node] = frame[entry : cursor.at]
+    return entries

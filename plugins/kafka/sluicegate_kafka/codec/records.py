@@ -1,0 +1,186 @@
+"""Record batches in place: headers by offset, and the size of single records where nothing is compressed."""
+
+import struct
+from functools import partial
+from typing import Final, NamedTuple
+
+from sluicegate_kafka.codec.errors import ProtocolError
+
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+
+BATCH_OVERHEAD: Final = 61
+"""Bytes of a batch before its records."""
+_LOG_OVERHEAD = 12
+"""Base offset and length: what the length field does not count."""
+_MAGIC_AT = 16
+_MAGIC = 2
+_VARINT_FLAG = 0x80
+_MAX_VARLONG_BYTES = 10
+
+# length, magic, attributes, max timestamp, producer id, producer epoch, base sequence, record count
+_HEADER = struct.Struct(">8xi4xb4xh12xqqhii").unpack_from
+# length, magic, max timestamp, producer id, record count
+_MEASURED = struct.Struct(">8xi4xb18xqq6xi").unpack_from
+
+
+class Batch(NamedTuple):
+    """The header of one stored batch."""
+
+    offset: int
+    """Where the batch starts in the buffer."""
+    size: int
+    """All its bytes, header included."""
+    max_timestamp: int
+    """Milliseconds since the epoch; -1 for none."""
+    attributes: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    magic: int
+
+
+_make = partial(tuple.__new__, Batch)  # half the time of a call with nine arguments
+
+
+def batch_payload_size(batch: Batch) -> int:
+    """Bytes of a batch's records as they stand, compressed or not."""
+    return max(0, batch.size - BATCH_OVERHEAD) if batch.magic == _MAGIC else batch.size
+
+
+def walk_batches(buffer: bytes, start: int, end: int) -> list[Batch]:
+    """The headers of all whole batches in a record set.
+
+    A last batch that is cut off is left out: it is legal in a Fetch response. Messages older than batches
+    (magic 0 and 1; they can only be stored data) are one unit from the first of them to the end.
+
+    :param buffer: what holds the record set.
+    :param start: its first byte.
+    :param end: the offset after it.
+    :raises ProtocolError: when a header contradicts itself.
+    """
+    if end > len(buffer):
+        raise ProtocolError(f"records up to byte {end} in a frame of {len(buffer)}")
+    batches: list[Batch] = []
+    append = batches.append
+    while end - start > _MAGIC_AT:
+        if buffer[start + _MAGIC_AT] < _MAGIC:
+            append(Batch(start, end - start, -1, 0, -1, -1, -1, 1, buffer[start + _MAGIC_AT]))
+            break
+        if end - start < BATCH_OVERHEAD:
+            break
+        length, magic, attributes, timestamp, producer, epoch, sequence, count = _HEADER(buffer, start)
+        size = length + _LOG_OVERHEAD
+        if size < BATCH_OVERHEAD or magic != _MAGIC or count < 0:
+            raise ProtocolError(f"a batch of {size} bytes, {count} records and magic {magic}")
+        if size > end - start:
+            break
+        append(_make((start, size, timestamp, attributes, producer, epoch, sequence, count, magic)))
+        start += size
+    return batches
+
+
+def measure_records(buffer: bytes, start: int, end: int) -> tuple[int, int, int, int]:
+    """What one partition of a Produce request holds.
+
+    :returns: records, payload bytes of the largest batch, the latest timestamp (ms; -1 for none), and the
+        producer id of the first batch (-1 for none).
+    :raises ProtocolError: when batches do not fill the record set exactly.
+    :raises struct.error: when the buffer ends inside a header.
+    """
+    if start == end:
+        return 0, 0, -1, -1
+    length, magic, timestamp, producer, count = _MEASURED(buffer, start)
+    if length + _LOG_OVERHEAD == end - start and magic == _MAGIC and count >= 0 and length >= 49:
+        return count, length - 49, timestamp, producer
+    return _measure_many(buffer, start, end)
+
+
+def _measure_many(buffer: bytes, start: int, end: int) -> tuple[int, int, int, int]:
+    """The same for several batches, or for one that is not as it should be."""
+    batches = walk_batches(buffer, start, end)
+    last = batches[-1] if batches else None
+    if last is None or last.offset + last.size != end:
+        raise ProtocolError(f"batches do not fill a record set of {end - start} bytes")
+    return (
+        sum(batch.record_count for batch in batches),
+        max(map(batch_payload_size, batches)),
+        max(batch.max_timestamp for batch in batches),
+        batches[0].producer_id,
+    )
+
+
+def largest_record(buffer: bytes, start: int, end: int) -> int:
+    """The size of the largest message in a record set, in bytes of key, value and headers.
+
+    Compressed batches are not opened: there the whole payload of the batch counts, as it does for brokers.
+
+    :param buffer: what holds the record set.
+    :param start: its first byte.
+    :param end: the offset after it.
+    :raises ProtocolError: when records do not fill their batch exactly.
+    """
+    largest = 0
+    for batch in walk_batches(buffer, start, end):
+        if batch.magic != _MAGIC or batch.attributes & COMPRESSION_MASK:
+            largest = max(largest, batch_payload_size(batch))
+        else:
+            largest = _largest_plain(buffer, batch, largest)
+    return largest
+
+
+def _largest_plain(buffer: bytes, batch: Batch, largest: int) -> int:
+    """Walk the records of an uncompressed batch; only those that could be larger are looked into."""
+    at = batch.offset + BATCH_OVERHEAD
+    end = batch.offset + batch.size
+    while at < end:
+        size, at = _read_varint(buffer, at, end)
+        if size < 0 or size > end - at:
+            raise ProtocolError(f"a record of {size} bytes where {end - at} remain in its batch")
+        if size > largest:
+            largest = max(largest, _record_payload(buffer, at, at + size))
+        at += size
+    return largest
+
+
+def _record_payload(buffer: bytes, at: int, end: int) -> int:
+    """Bytes of key, value and headers of the record between two offsets."""
+    at += 1  # attributes
+    _, at = _read_varint(buffer, at, end)  # timestamp delta
+    _, at = _read_varint(buffer, at, end)  # offset delta
+    key, at = _field(buffer, at, end)
+    value, at = _field(buffer, at, end)
+    headers, at = _read_varint(buffer, at, end)
+    if not 0 <= headers <= end - at:
+        raise ProtocolError(f"{headers} headers in a record with {end - at} bytes left")
+    total = key + value
+    for _ in range(2 * headers):
+        size, at = _field(buffer, at, end)
+        total += size
+    if at != end:
+        raise ProtocolError(f"{end - at} bytes left over in a record")
+    return total
+
+
+def _field(buffer: bytes, at: int, end: int) -> tuple[int, int]:
+    """Size of a key, a value or a part of a header (null counts 0), and the offset after it."""
+    size, at = _read_varint(buffer, at, end)
+    size = max(size, 0)
+    if size > end - at:
+        raise ProtocolError(f"a field of {size} bytes where {end - at} remain in its record")
+    return size, at + size
+
+
+def _read_varint(buffer: bytes, at: int, end: int) -> tuple[int, int]:
+    """A zigzag varint of up to 64 bits that ends before `end`, and the offset after it."""
+    value = shift = 0
+    for place in range(at, min(end, at + _MAX_VARLONG_BYTES)):
+        byte = buffer[place]
+        value |= (byte & 0x7F) << shift
+        if byte < _VARINT_FLAG:
+            return (value >> 1) ^ -(value & 1), place + 1
+        shift += 7
+    raise ProtocolError("a varint that does not end")

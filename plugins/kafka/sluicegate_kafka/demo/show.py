@@ -1,0 +1,58 @@
+"""Kafka, as the demo shows it (`sluicegate.demo.BrokerDemo`)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from importlib.util import find_spec
+
+from sluicegate.demo.ports import free_ports
+from sluicegate.demo.scene import Backend, Scene
+from sluicegate_kafka.demo import consuming, embedded, publishing
+
+_NOTES = (
+    "the mock cluster cannot list consumer groups, so here max_subscriptions_per_topic counts the groups "
+    "that joined through the gate (on_unknown: last); a real broker is asked which groups exist",
+    "the mock's group coordinator takes no second member from aiokafka (nor without the gate), "
+    "so groups here have one member each",
+    "the gate refuses group members of aiokafka with error 30, as it has no name for 81 "
+    "GROUP_MAX_SIZE_REACHED, which librdkafka and the Java client get",
+    "not shown: connection_rate_limit, as it would slow down all scenes; "
+    "max_unacked_messages_per_consumer, as Kafka's consumers acknowledge no single messages",
+)
+_NODES = 1
+_MAX_HOLD = "5s"
+"""Shorter than the clients' request time-out."""
+
+
+class KafkaDemo:
+    """librdkafka's mock cluster behind the gate, aiokafka in front of it."""
+
+    label = embedded.LABEL
+    client_loggers = ("aiokafka",)
+    scenes: tuple[Scene, ...] = (*publishing.SCENES, *consuming.SCENES)
+
+    @property
+    def client(self) -> str:
+        """The client and its version."""
+        return f"aiokafka {version('aiokafka')}"
+
+    def missing(self) -> str:
+        """What is not installed, with the remedy."""
+        absent = [name for name in ("aiokafka", "confluent_kafka") if find_spec(name) is None]
+        if not absent:
+            return ""
+        names = " and ".join(name.replace("_", "-") for name in absent)
+        return f"{names} not installed; do: pip install 'sluicegate[kafka]'"
+
+    @asynccontextmanager
+    async def backend(self) -> AsyncIterator[Backend]:
+        """Start the mock cluster, and find free ports for a gate in front of it."""
+        async with embedded.mock_cluster(_NODES) as addresses:
+            port = free_ports(2 + _NODES)
+            entry = {
+                "bootstrap": list(addresses),
+                "listen": {"host": "127.0.0.1", "port": port},
+                "node_port_base": port + 1,
+                "max_hold": _MAX_HOLD,
+            }
+            yield Backend(entry, _NOTES)

@@ -1,0 +1,253 @@
+"""Fetch: what a consumer may be given now, cut at the boundaries of record batches.
+
+The broker's response is the same bytes up to the first batch that is not due yet or over the rate. A
+response that is empty because of that waits until something is due, at most the time that the client
+itself allows the broker to wait; without that the client would ask again at once, for ever.
+"""
+
+from struct import Struct
+
+from sluicegate.broker import Buffer
+from sluicegate.engine.delay import DelayRule, due_ms
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Action, Operation, OperationKind
+from sluicegate_kafka.codec import errors
+from sluicegate_kafka.codec.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    rebuild_fetch_response,
+    scan_fetch_request,
+    scan_fetch_response,
+)
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.records import CONTROL, Batch, walk_batches
+from sluicegate_kafka.connection import Connection, check_topics
+from sluicegate_kafka.grouping import Grouping
+from sluicegate_kafka.pending import Expected, Held
+from sluicegate_kafka.shared import Shared
+
+_base_offset = Struct(">q").unpack_from
+_SHORTEST_HOLD_NS = 10_000_000
+_NS_PER_MS = 1_000_000
+_MAX_ATTACHED = 10_000
+"""Topics that one connection is counted for by fetching; a client may name as many as it likes."""
+
+
+class Fetching:
+    """The consuming side of one connection."""
+
+    __slots__ = ("_attached", "_connection", "_grouping", "_operations", "_refused", "_shared", "_turns")
+
+    def __init__(self, shared: Shared, connection: Connection, grouping: Grouping) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._grouping = grouping
+        self._operations: dict[str, Operation] = {}
+        """One for each topic, so that a topic that is held again and again is recorded once."""
+        self._attached: dict[str, tuple[Gate, Operation]] = {}
+        self._refused: set[str] = set()
+        self._turns: dict[str, int] = {}
+        """The partition of a topic whose turn is next, where a rate left one with nothing."""
+
+    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        """Forward a Fetch; its response is read only if some policy may ask about it."""
+        expected: int | Expected = head.correlation_id
+        if self._shared.reads_fetches or self._shared.counts_consumers:
+            request = scan_fetch_request(frame, head)
+            check_topics(len(request.topics))
+            if self._shared.counts_consumers:
+                self._count_consumers(request, now_ns)
+            else:
+                self._refused.clear()
+            if self._shared.reads_fetches or self._refused:
+                expected = Expected(
+                    head.correlation_id, _Response(self, head.version, request.max_wait_ms, now_ns)
+                )
+        self._connection.outstanding.expect(expected)
+        return True
+
+    def _count_consumers(self, request: FetchRequest, now_ns: int) -> None:
+        """Count consumers that no group counts for a topic: they used `assign()` or a pattern.
+
+        Who was refused is asked about each time, as the later requests of a session do not name the topic.
+        """
+        connection = self._connection
+        for topic in {topic for topic, _ in request.topics} | self._refused:
+            if self._grouping.has_topic(topic) or self._shared.members.consumes(connection.identity, topic):
+                self._refused.discard(topic)
+            elif not self._is_attached(topic):
+                self._attach(topic, now_ns)
+
+    def _is_attached(self, topic: str) -> bool:
+        """Whether this consumer is still counted for what it fetches."""
+        attached = self._attached.get(topic)
+        if attached is None:
+            return False
+        gate, operation = attached
+        return gate.exempt or operation.consumer in gate.state.subscription("").consumers
+
+    def _attach(self, topic: str, now_ns: int) -> None:
+        connection = self._connection
+        gate = self._shared.gate(topic, connection.exempt, now_ns)
+        operation = Operation(
+            OperationKind.ATTACH_CONSUMER,
+            topic,
+            principal=connection.principal,
+            client=connection.client,
+            consumer=connection.fetcher,
+        )
+        if gate.decide(operation, now_ns) is not None:
+            self._refused.add(topic)
+            return
+        self._refused.discard(topic)
+        if len(self._attached) >= _MAX_ATTACHED:
+            dropped, attached = self._attached.pop(next(iter(self._attached)))
+            dropped.detach(attached)
+        self._attached[topic] = (gate, operation)
+
+    def response(
+        self, frame: bytes, version: int, max_wait_ms: int, asked_ns: int, now_ns: int
+    ) -> Buffer | Held:
+        """Cut a Fetch response down to what may be delivered now."""
+        response = scan_fetch_response(frame, version)
+        cut = _Cut()
+        for topic_place, topic in enumerate(response.topics):
+            if topic.name in self._refused:
+                for place in range(len(topic.partitions)):
+                    cut.errors[topic_place, place] = errors.TOPIC_AUTHORIZATION_FAILED
+                continue
+            gate = self._shared.gate(topic.name, self._connection.exempt, now_ns)
+            if gate.delay is None and not gate.asks(OperationKind.DISPATCH):
+                cut.delivers |= any(p.error or p.records_end > p.records_start for p in topic.partitions)
+                continue
+            self._cut_topic(frame, gate, topic, topic_place, cut, now_ns)
+        if not cut.ends and not cut.errors:
+            return frame
+        rebuilt = rebuild_fetch_response(frame, response, cut.ends, cut.errors)
+        if cut.delivers or cut.errors or response.error:
+            return rebuilt
+        latest_ns = asked_ns + max_wait_ms * _NS_PER_MS
+        at_ns = min(now_ns + cut.wait_ns, latest_ns)
+        return Held(rebuilt, max(at_ns, now_ns + _SHORTEST_HOLD_NS))
+
+    def _cut_topic(
+        self, frame: bytes, gate: Gate, topic: FetchTopic, topic_place: int, cut: "_Cut", now_ns: int
+    ) -> None:
+        cut.delivers |= any(partition.error for partition in topic.partitions)
+        partitions = self._in_turn(topic)
+        if not partitions:  # nor is anything kept for a topic of which a client only made up the name
+            return
+        operation = self._operation(topic.name)
+        limited = False
+        left_out: int | None = None
+        for place, partition in partitions:
+            end = partition.records_start
+            if not limited:
+                end, limited = self._deliverable(frame, gate, operation, partition, cut, now_ns)
+            if end < partition.records_end:
+                cut.ends[topic_place, place] = end
+            if end > partition.records_start:
+                cut.delivers = True
+            elif limited and left_out is None:
+                left_out = partition.index
+        if left_out is None:
+            self._turns.pop(topic.name, None)
+        else:
+            self._turns[topic.name] = left_out
+
+    def _operation(self, topic: str) -> Operation:
+        """What is asked about for each batch of a topic."""
+        connection = self._connection
+        group = self._shared.members.group_of(connection.identity, topic)
+        if group is None:
+            self._shared.count("fetch_group_ambiguous")
+        operation = self._operations.get(topic)
+        if operation is None:
+            operation = self._operations[topic] = Operation(OperationKind.DISPATCH, topic)
+        operation.principal = connection.principal
+        operation.client = connection.client
+        operation.subscription = group or ""
+        return operation
+
+    def _in_turn(self, topic: FetchTopic) -> list[tuple[int, FetchPartition]]:
+        """Partitions that have records, with their places; first the one that had to go without."""
+        partitions = [
+            (place, partition)
+            for place, partition in enumerate(topic.partitions)
+            if partition.records_end > partition.records_start
+        ]
+        turn = self._turns.get(topic.name)
+        first = next((at for at, (_, partition) in enumerate(partitions) if partition.index == turn), 0)
+        return partitions[first:] + partitions[:first]
+
+    def _deliverable(
+        self,
+        frame: bytes,
+        gate: Gate,
+        operation: Operation,
+        partition: FetchPartition,
+        cut: "_Cut",
+        now_ns: int,
+    ) -> tuple[int, bool]:
+        """Where the batches that may be delivered end, and whether a rate stopped them."""
+        end = partition.records_start
+        for batch in walk_batches(frame, partition.records_start, partition.records_end):
+            if gate.delay is not None:
+                wait_ms = self._due_in_ms(frame, gate.topic.full, gate.delay, partition.index, batch, now_ns)
+                if wait_ms > 0:
+                    cut.wait_ns = min(cut.wait_ns, wait_ms * _NS_PER_MS)
+                    return end, False
+            if not batch.attributes & CONTROL:
+                operation.messages = batch.record_count
+                operation.bytes = batch.size
+                decision = gate.dispatch(operation, now_ns)
+                if decision is not None and decision.action is not Action.ALLOW:
+                    cut.wait_ns = min(cut.wait_ns, decision.delay_ns)
+                    return end, True
+            end = batch.offset + batch.size
+        return partition.records_end, False
+
+    def _due_in_ms(
+        self, frame: bytes, topic: str, rule: DelayRule, partition: int, batch: Batch, now_ns: int
+    ) -> int:
+        """Milliseconds until a stored batch is due; 0 or less if it is."""
+        wall_ms = self._shared.wall_ms(now_ns)
+        first_seen_ms = wall_ms
+        if rule.clock == "receive_time" or not 0 <= batch.max_timestamp <= wall_ms + rule.max_ahead_ms:
+            key = (topic, partition, _base_offset(frame, batch.offset)[0])
+            first_seen_ms = self._shared.first_seen_ms(key, wall_ms)
+        return due_ms(rule, batch.max_timestamp, first_seen_ms) - wall_ms
+
+    def closed(self, now_ns: int) -> None:
+        """Detach what was attached by fetching."""
+        for gate, operation in self._attached.values():
+            gate.detach(operation)
+        self._attached.clear()
+
+
+class _Cut:
+    """What is to be cut from one response."""
+
+    __slots__ = ("delivers", "ends", "errors", "wait_ns")
+
+    def __init__(self) -> None:
+        self.ends: dict[tuple[int, int], int] = {}
+        self.errors: dict[tuple[int, int], int] = {}
+        self.delivers = False
+        self.wait_ns = 1_000_000_000
+
+
+class _Response:
+    """Remembers what the request said until its response comes."""
+
+    __slots__ = ("_asked_ns", "_fetching", "_max_wait_ms", "_version")
+
+    def __init__(self, fetching: Fetching, version: int, max_wait_ms: int, asked_ns: int) -> None:
+        self._fetching = fetching
+        self._version = version
+        self._max_wait_ms = max_wait_ms
+        self._asked_ns = asked_ns
+
+    def __call__(self, frame: bytes, now_ns: int) -> Buffer | Held:
+        return self._fetching.response(frame, self._version, self._max_wait_ms, self._asked_ns, now_ns)

@@ -1,0 +1,129 @@
+"""One Kafka cluster behind the gate: its listeners, its sessions, and the gate's own questions to it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from sluicegate.broker import Listener, Services
+from sluicegate_kafka.config import KafkaConfig
+from sluicegate_kafka.listing import ListGroups
+from sluicegate_kafka.nodes import Nodes
+from sluicegate_kafka.session import KafkaSession
+from sluicegate_kafka.shared import Shared
+from sluicegate_kafka.upstream import Upstream
+
+log = logging.getLogger("sluicegate.kafka")
+"""Under the gateway's own logger, which alone has a handler."""
+
+_IDLE_SWEEP_TICKS = 10
+
+
+class KafkaFront:
+    """A `broker.BrokerFront` for Kafka."""
+
+    def __init__(self, config: KafkaConfig) -> None:
+        self._config = config
+        self._nodes = Nodes(config.client_host, config.listen.host, config.first_node_port)
+        self._upstream = Upstream(config)
+        self._opening: set[asyncio.Task[None]] = set()
+        self._listing: asyncio.Task[None] | None = None
+        self._services: Services | None = None
+        self._shared: Shared | None = None
+        self._ticks = 0
+
+    async def start(self, services: Services) -> None:
+        """Listen for the bootstrap address and for the nodes known from before; ask for the others."""
+        self._services = services
+        self._upstream.tls = services.broker_tls
+        self._shared = Shared(self._config, services, self._nodes)
+        self._nodes.on_change = self._open
+        await services.listen(self._bootstrap())
+        for key, value in services.recall("node.").items():
+            host, _, port = value.rpartition(":")
+            self._nodes.learn({int(key.removeprefix("node.")): (host, int(port))})
+        self._spawn(self._ask_for_nodes())
+        await asyncio.sleep(0)
+
+    @property
+    def _started(self) -> Shared:
+        if self._shared is None:
+            raise RuntimeError("the front has not been started")
+        return self._shared
+
+    def _bootstrap(self) -> Listener:
+        listen = self._config.listen
+        return Listener("bootstrap", listen.host, listen.port, self._config.bootstrap)
+
+    async def _ask_for_nodes(self) -> None:
+        try:
+            self._nodes.learn(await self._upstream.nodes())
+        except Exception as error:  # noqa: BLE001 - any failure means the same: clients' answers will tell
+            log.info(
+                "the broker does not tell its nodes to the gate itself (%s); learning from clients", error
+            )
+
+    def _open(self, listener: Listener) -> None:
+        """A broker is new or has moved: listen for it, and remember it for the next start."""
+        if self._services is None:
+            return
+        host, port = listener.upstream[0]
+        self._services.remember(f"node.{listener.name.removeprefix('node-')}", f"{host}:{port}")
+        self._spawn(self._services.listen(listener))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._opening.add(task)
+        task.add_done_callback(self._opened)
+
+    def _opened(self, task: "asyncio.Task[None]") -> None:
+        self._opening.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("cannot listen for a broker: %s", task.exception())
+
+    def session(self, listener: Listener, peer: str, now_ns: int) -> KafkaSession:
+        """A session for a new client connection."""
+        return KafkaSession(self._started, peer)
+
+    async def answer(self, question: object) -> object:
+        """Answer a session's question; the broker's silence is an answer too."""
+        if not isinstance(question, ListGroups):
+            raise TypeError(f"expected a ListGroups question, got {question!r}")
+        # One for all who ask meanwhile, and none of them may end it by losing patience.
+        if self._listing is None or self._listing.done():
+            self._listing = asyncio.ensure_future(self._list_groups())
+        await asyncio.shield(self._listing)
+        return None
+
+    async def _list_groups(self) -> None:
+        groups: Mapping[str, set[str]] | None = None
+        asked_ns = time.monotonic_ns()
+        try:
+            groups = await self._upstream.groups_by_topic()
+        except Exception as error:  # noqa: BLE001 - unknown is a state that policies handle
+            log.warning("cannot list consumer groups: %s; limits on subscriptions act by on_unknown", error)
+            self._started.count("group_listing_failed")
+        self._started.listing.learned(groups, asked_ns, time.monotonic_ns())
+
+    def tick(self, now_ns: int) -> None:
+        """Once a second: follow the wall clock; now and then let go of idle producers."""
+        if self._shared is None:
+            return
+        self._shared.follow_wall_clock(now_ns)
+        self._ticks += 1
+        if self._ticks % _IDLE_SWEEP_TICKS == 0:
+            for release in self._shared.releases.values():
+                release(now_ns)
+
+    def counters(self) -> Mapping[str, int]:
+        """Event counters."""
+        return self._shared.counters() if self._shared is not None else {}
+
+    async def stop(self) -> None:
+        """Close the gate's own connections."""
+        for task in list(self._opening):
+            task.cancel()
+        if self._listing is not None:
+            self._listing.cancel()
+        await self._upstream.close()

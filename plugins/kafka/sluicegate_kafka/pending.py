@@ -1,0 +1,130 @@
+"""Responses in the order of their requests, whoever makes them: the broker, the gate, or both."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from sluicegate.broker import Buffer, Command, ToClient
+
+Handle: TypeAlias = Callable[[bytes, int], "Buffer | Held | None"]
+"""`(response without its length, now_ns)` -> that same object to pass it as it came, another one (with its
+length) to send instead, or None for nothing yet."""
+
+
+class Expected:
+    """A response that the broker owes and that the gate wants to see whole."""
+
+    __slots__ = ("correlation_id", "handle")
+
+    def __init__(self, correlation_id: int, handle: Handle) -> None:
+        self.correlation_id = correlation_id
+        self.handle = handle
+
+
+class Glance:
+    """A response that nearly always passes as it came; made once for all such responses of a connection.
+
+    :param passes: `(response without its length)` -> True if it may; asked once it has come whole.
+    :param handle: makes what is sent if it may not.
+    """
+
+    __slots__ = ("handle", "passes")
+
+    def __init__(self, passes: Callable[[bytes], bool], handle: Handle) -> None:
+        self.passes = passes
+        self.handle = handle
+
+
+Glanced: TypeAlias = tuple[int, Glance]
+"""Correlation id and what is to be looked at: a tuple, as it is made for every Produce request."""
+Owed: TypeAlias = int | Glanced | Expected
+"""A response of the broker. A plain integer is the correlation id of one that passes unread."""
+
+
+class Ready:
+    """A response that waits only for its turn."""
+
+    __slots__ = ("frame",)
+
+    def __init__(self, frame: Buffer) -> None:
+        self.frame = frame
+
+
+class Held:
+    """A response that waits for its turn and for its time."""
+
+    __slots__ = ("at_ns", "frame")
+
+    def __init__(self, frame: Buffer, at_ns: int) -> None:
+        self.frame = frame
+        self.at_ns = at_ns
+
+
+class Outstanding:
+    """The FIFO of one connection: Kafka answers each connection's requests in order."""
+
+    __slots__ = ("finished", "queue")
+
+    def __init__(self) -> None:
+        self.queue: deque[Owed | Ready | Held] = deque()
+        self.finished = 0
+        """How many responses wait for their turn or their time."""
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    def expect(self, entry: Owed) -> None:
+        """The broker will answer a request that was just forwarded."""
+        self.queue.append(entry)
+
+    def answer(self, frame: Buffer) -> None:
+        """The gate has answered a request itself; the response goes out in its turn."""
+        self.queue.append(Ready(frame))
+        self.finished += 1
+
+    def arrived(self) -> Owed | None:
+        """The entry that the next response of the broker belongs to; None if none is owed.
+
+        Entries before it that are Ready or Held were left by earlier responses and are skipped: they
+        stay in place and go out first.
+        """
+        for entry in self.queue:
+            if not isinstance(entry, Ready | Held):
+                return entry
+        return None
+
+    def replace(self, entry: Owed, frame: "Buffer | Held | None") -> None:
+        """Put the finished response in the place of the entry it was expected at."""
+        place = self.queue.index(entry)
+        if frame is None:
+            del self.queue[place]
+        else:
+            self.queue[place] = frame if isinstance(frame, Held) else Ready(frame)
+            self.finished += 1
+
+    def release(self, now_ns: int) -> list[Command]:
+        """Everything at the head that may go to the client now."""
+        out: list[Command] = []
+        queue = self.queue
+        while queue:
+            head = queue[0]
+            if isinstance(head, Held):
+                if head.at_ns > now_ns:
+                    break
+            elif not isinstance(head, Ready):
+                break
+            out.append(ToClient(head.frame))
+            queue.popleft()
+            self.finished -= 1
+        return out
+
+    @property
+    def due_ns(self) -> int | None:
+        """When the head's time comes; None if the head is not held."""
+        head = self.queue[0] if self.queue else None
+        return head.at_ns if isinstance(head, Held) else None
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of finished responses that wait here."""
+        return sum(len(entry.frame) for entry in self.queue if isinstance(entry, Ready | Held))

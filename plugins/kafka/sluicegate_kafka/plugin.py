@@ -1,0 +1,59 @@
+"""Kafka as a plugin: loaded through the entry point group `sluicegate.plugins`."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sluicegate import hookimpl
+from sluicegate.broker import BrokerDriver
+from sluicegate_kafka.config import KafkaConfig
+from sluicegate_kafka.front import KafkaFront
+
+if TYPE_CHECKING:
+    from sluicegate.demo.scene import BrokerDemo
+
+
+class KafkaDriver:
+    """A `broker.BrokerDriver` for Kafka."""
+
+    system = "kafka"
+    config_model = KafkaConfig
+    capabilities: Mapping[str, str] = {
+        "max_producers_per_topic": "emulated",
+        "max_subscriptions_per_topic": "emulated",
+        "max_consumers_per_topic": "emulated",
+        "max_consumers_per_subscription": "emulated",
+        "max_publish_rate": "emulated",
+        "max_publish_rate_bytes": "emulated",
+        "max_dispatch_rate": "emulated",
+        "max_dispatch_rate_bytes": "emulated",
+        "max_subscription_dispatch_rate": "emulated",
+        "max_subscription_dispatch_rate_bytes": "emulated",
+        "max_message_size": "emulated",
+        "connection_rate_limit": "emulated",
+        "fixed_delivery_delay": "emulated",
+        "max_unacked_messages_per_consumer": "not applicable",
+    }
+    """How far Kafka takes each policy; what is not applicable is warned of by `sluicegate check`."""
+
+    def namespace_of(self, topic: str, config: KafkaConfig) -> str:
+        """The part of the name before the first separator, else `default`."""
+        if not config.namespace_separator:
+            return "default"
+        head, separator, _ = topic.partition(config.namespace_separator)
+        return head if separator and head else "default"
+
+    def front(self, config: KafkaConfig) -> KafkaFront:
+        """A front for one configured cluster."""
+        return KafkaFront(config)
+
+    def demo(self) -> "BrokerDemo":
+        """What `sluicegate demo` shows of Kafka."""
+        from sluicegate_kafka.demo import KafkaDemo
+
+        return KafkaDemo()
+
+
+@hookimpl
+def sluicegate_broker() -> BrokerDriver:
+    """Offer Kafka."""
+    return KafkaDriver()

@@ -1,0 +1,158 @@
+"""Sequence numbers of idempotent producers after a refusal.
+
+A broker takes an idempotent producer's batches only without gaps. When the gate refuses a batch for good,
+the Java client and librdkafka close the gap themselves; aiokafka does not, and neither do batches that are
+already under way: the broker would refuse all that follows, for ever. So the gate remembers each gap and
+renumbers what comes behind it, until the client sends the right number by itself.
+"""
+
+from collections import deque
+from struct import Struct
+
+from google_crc32c import value as crc32c
+
+from sluicegate.model import Decision
+from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
+from sluicegate_kafka.codec.produce import ProduceRequest, ProduceTopic, scan_produce
+
+Key = tuple[int, str, int]
+"""Producer id, topic, partition."""
+
+# The fields of a batch header (KIP-98): CRC at 17, then what it covers from 21, producer epoch at 51.
+_CRC_AT = 17
+_COVERED_AT = 21
+_EPOCH_AT = 51
+_SEQUENCE_AT = 53
+_SIZE_AT = 8
+_numbers = Struct(">hii").unpack_from
+"""Producer epoch, base sequence, record count."""
+_u32 = Struct(">I").pack_into
+_i32 = Struct(">i").pack_into
+_size = Struct(">i").unpack_from
+_checksum = Struct(">I").unpack_from
+_WRAP = 0x8000_0000
+_MAX_GAPS = 1_000
+_RETRIES_KNOWN = 8
+
+
+class Gap:
+    """What one partition of one producer lacks on the broker."""
+
+    __slots__ = ("epoch", "expected", "missing", "refused", "renumbered")
+
+    def __init__(self, epoch: int, expected: int) -> None:
+        self.epoch = epoch
+        self.expected = expected
+        """The sequence number that the broker expects next."""
+        self.missing = 0
+        """Records refused, by which the client's numbers are ahead."""
+        self.renumbered: deque[tuple[int, int, int]] = deque(maxlen=_RETRIES_KNOWN)
+        """The last batches renumbered: the client's number and checksum, and the number they were given.
+
+        A batch that comes again is a retry of the same bytes. Its number alone does not tell: once the
+        client has closed the gap, a new batch may carry a number that an older one had."""
+        self.refused: deque[tuple[int, int, Decision]] = deque(maxlen=_RETRIES_KNOWN)
+        """The last batches refused: number, checksum, and why."""
+
+
+class Sequences:
+    """The gaps of one client's producers.
+
+    Kept for each client apart: whoever guesses another one's producer id must not touch its numbers.
+    """
+
+    def __init__(self) -> None:
+        self.gaps: dict[Key, Gap] = {}
+
+    def refused(self, topic: ProduceTopic, decision: Decision) -> None:
+        """A topic's batches were refused for good; those that were refused before leave no further gap."""
+        for key, epoch, sequence, count, start in _batches(topic):
+            gap = self.gaps.get(key)
+            if gap is None or gap.epoch != epoch:
+                gap = self.gaps[key] = Gap(epoch, sequence)
+                if len(self.gaps) > _MAX_GAPS:
+                    self.gaps.pop(next(iter(self.gaps)))
+            if gap.expected == sequence:
+                gap.missing += count
+                gap.refused.append((sequence, _checksum(topic.frame, start + _CRC_AT)[0], decision))
+
+    def decided(self, topic: ProduceTopic) -> Decision | None:
+        """Why a topic's batches must be refused again; None if they may be decided anew.
+
+        A client that lost the refusal with its connection sends the batch again. Once a batch from behind has
+        taken its number, the broker would take it for that batch, and acknowledge what it never stored.
+        """
+        for key, epoch, sequence, _, start in _batches(topic):
+            gap = self.gaps.get(key)
+            if gap is None or gap.epoch != epoch or gap.expected == sequence:
+                continue
+            checksum = _checksum(topic.frame, start + _CRC_AT)[0]
+            for refused, of, decision in gap.refused:
+                if refused == sequence and of == checksum:
+                    return decision
+        return None
+
+    def passed(self, topic: ProduceTopic) -> None:
+        """A topic's batches go on, renumbered where that was needed."""
+        for key, epoch, sequence, count, _ in _batches(topic):
+            gap = self.gaps.get(key)
+            if gap is not None and gap.epoch == epoch and gap.expected == sequence:
+                gap.expected = (sequence + count) % _WRAP
+
+    def mend(
+        self, frame: bytes, head: RequestHead, request: ProduceRequest
+    ) -> tuple[bytes, RequestHead, ProduceRequest]:
+        """Renumber the batches of a request that come behind a gap.
+
+        :return: the same objects where nothing was to be done, else a copy that stands in their place.
+        """
+        begin = head.start - 4
+        copy: bytearray | None = None
+        for topic in request.topics:
+            for key, epoch, sequence, _, start in _batches(topic):
+                number = self._number(key, epoch, sequence, _checksum(frame, start + _CRC_AT)[0])
+                if number != sequence:
+                    copy = copy if copy is not None else bytearray(memoryview(frame)[begin : head.end])
+                    _renumber(copy, start - begin, number)
+        if copy is None:
+            return frame, head, request
+        mended = bytes(copy)
+        head = parse_request_head(mended, 4, len(mended))
+        return mended, head, scan_produce(mended, head)
+
+    def _number(self, key: Key, epoch: int, sequence: int, checksum: int) -> int:
+        """The number under which the broker will take a batch that the client gave `sequence`."""
+        gap = self.gaps.get(key)
+        if gap is None:
+            return sequence
+        for known, of, given in gap.renumbered:
+            if known == sequence and of == checksum:
+                return given
+        if gap.epoch != epoch or sequence == gap.expected:
+            # A new epoch starts at 0 again; the expected number means that the client closed the gap.
+            del self.gaps[key]
+            return sequence
+        if sequence != (gap.expected + gap.missing) % _WRAP:
+            return sequence
+        number = gap.expected
+        gap.renumbered.append((sequence, checksum, number))
+        return number
+
+
+def _batches(topic: ProduceTopic) -> list[tuple[Key, int, int, int, int]]:
+    """Key, epoch, sequence, record count and offset of each partition's batch (Kafka allows one)."""
+    if topic.producer_id < 0:
+        return []
+    found = []
+    for partition, (start, end) in zip(topic.partitions, topic.records, strict=True):
+        if end > start:
+            epoch, sequence, count = _numbers(topic.frame, start + _EPOCH_AT)
+            found.append(((topic.producer_id, topic.name, partition), epoch, sequence, count, start))
+    return found
+
+
+def _renumber(copy: bytearray, start: int, sequence: int) -> None:
+    """Write a batch's sequence number and the checksum that covers it."""
+    _i32(copy, start + _SEQUENCE_AT, sequence)
+    end = start + 12 + _size(copy, start + _SIZE_AT)[0]
+    _u32(copy, start + _CRC_AT, crc32c(bytes(memoryview(copy)[start + _COVERED_AT : end])))

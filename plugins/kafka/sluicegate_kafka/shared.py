@@ -1,0 +1,138 @@
+"""What all connections of one Kafka front share: gates, limits, who is who."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from sluicegate.broker import Services
+from sluicegate.engine.budget import Budget
+from sluicegate.engine.gate import Gate
+from sluicegate.engine.gates import GateCache
+from sluicegate_kafka.codec.addresses import rewrite_node_endpoints
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.produce_responses import has_node_endpoints
+from sluicegate_kafka.config import KafkaConfig
+from sluicegate_kafka.connection import Connection, Identity
+from sluicegate_kafka.listing import GroupListing
+from sluicegate_kafka.members import Members
+from sluicegate_kafka.nodes import Nodes
+from sluicegate_kafka.sequences import Sequences
+
+_MAX_FIRST_SEEN = 100_000
+_MAX_CLIENTS_WITH_GAPS = 10_000
+_LONGEST_RESPONSE = 100 * 1024 * 1024
+"""Bytes of a response that is read whole, if clients may not send larger requests anyway."""
+_MAX_TOPIC_NAME = 249
+"""Characters of a topic's name, as brokers have it."""
+_NO_DISPATCH = ("max_producers_", "max_consumers_", "max_subscriptions_", "max_publish_", "max_message_size")
+"""Fields, and options of fields, that no Fetch response has to be read for."""
+
+
+class Shared:
+    """The front's state as its sessions see it."""
+
+    def __init__(self, config: KafkaConfig, services: Services, nodes: Nodes) -> None:
+        self._services = services
+        self.gates: GateCache = services.gates
+        self.budget: Budget = services.budget
+        self.nodes = nodes
+        self.members = Members()
+        self.listing = GroupListing()
+        self.sequences: dict[Identity, Sequences] = {}
+        """Gaps in the numbers of idempotent producers, for clients that have any."""
+        self.releases: dict[Connection, Callable[[int], None]] = {}
+        """For each connection, what lets go of producers that have been idle for long."""
+        self.max_frame_bytes = config.max_frame_bytes
+        self.max_response_bytes = max(config.max_frame_bytes, _LONGEST_RESPONSE)
+        self.max_hold_ns = config.max_hold * 1_000_000
+        self.producer_idle_ns = config.producer_idle * 1_000_000
+        self.counts: Counter[str] = Counter()
+        self._wall_offset_ms = time.time_ns() // 1_000_000 - time.monotonic_ns() // 1_000_000
+        self._asked = (-1, False, False)
+        """Version of the policies, and whether they ask about delivery and limit consumers."""
+        self._first_seen: dict[tuple[str, int, int], int] = {}
+
+    def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
+        """The compiled gate of a topic.
+
+        :raises ProtocolError: if no topic of that name can exist; nothing is kept for it.
+        """
+        gate = (self.gates.exempt if exempt else self.gates.live).get(topic)
+        if gate is not None:
+            return gate
+        if len(topic) > _MAX_TOPIC_NAME:
+            raise ProtocolError(f"a topic name of {len(topic)} characters, expected up to {_MAX_TOPIC_NAME}")
+        return self.gates.get(topic, exempt, now_ns)
+
+    def is_exempt(self, principal: str) -> bool:
+        """Whether an authenticated principal skips counts, rates and factors."""
+        return principal in self._services.policies.exempt_principals
+
+    def wall_ms(self, now_ns: int) -> int:
+        """Wall-clock milliseconds since 1970 at a monotonic time."""
+        return now_ns // 1_000_000 + self._wall_offset_ms
+
+    def follow_wall_clock(self, now_ns: int) -> None:
+        """Take over a step of the machine's wall clock; called once a second."""
+        self._wall_offset_ms = time.time_ns() // 1_000_000 - now_ns // 1_000_000
+
+    @property
+    def reads_fetches(self) -> bool:
+        """Whether any policy may ask about what is delivered; if not, responses stream through unread."""
+        return self._asks()[1]
+
+    @property
+    def counts_consumers(self) -> bool:
+        """Whether any policy limits consumers, so that those who only fetch must be counted as well."""
+        return self._asks()[2]
+
+    def _asks(self) -> tuple[int, bool, bool]:
+        """What the policies of now ask about; looked through once for each version."""
+        policies = self._services.policies
+        if self._asked[0] != policies.version:
+            fields = {name for layer in policies.layers for name in (*layer.settings, *layer.ceilings)}
+            self._asked = (
+                policies.version,
+                any(not name.rpartition(".")[2].startswith(_NO_DISPATCH) for name in fields),
+                any(name.startswith("max_consumers_") for name in fields),
+            )
+        return self._asked
+
+    def first_seen_ms(self, batch: tuple[str, int, int], wall_ms: int) -> int:
+        """When a stored batch without a usable date was first seen: (topic, partition, offset) -> ms."""
+        seen = self._first_seen.setdefault(batch, wall_ms)
+        if len(self._first_seen) > _MAX_FIRST_SEEN:
+            self._first_seen.pop(next(iter(self._first_seen)))
+        return seen
+
+    def sequences_of(self, identity: Identity) -> Sequences:
+        """The gaps of a client, which is about to have one."""
+        found = self.sequences.setdefault(identity, Sequences())
+        if len(self.sequences) > _MAX_CLIENTS_WITH_GAPS:
+            self.sequences.pop(next(iter(self.sequences)))
+        return found
+
+    def readdress_produce(self, frame: bytes, version: int) -> bytes:
+        """A Produce response in which broker addresses, if it has any, are the gate's."""
+        if has_node_endpoints(frame, version):
+            return rewrite_node_endpoints(frame, ApiKey.PRODUCE, version, self.nodes.advertised)
+        return frame
+
+    def count(self, event: str) -> None:
+        """Count an event under its name."""
+        self.counts[event] += 1
+
+    def count_passed(self, api_key: int) -> None:
+        """Count a request that no policy asks about."""
+        if api_key > 200 or api_key < 0:
+            self.counts["unknown_api_passed"] += 1
+
+    def counters(self) -> Mapping[str, int]:
+        """Event counters by name."""
+        return {**self.counts, "sessions": len(self.releases), "nodes": len(self.nodes)}
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has ended."""
+        self.releases.pop(connection, None)
+        self.members.forget(connection)

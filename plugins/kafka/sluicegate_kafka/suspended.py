@@ -1,0 +1,49 @@
+"""A request that must wait before it can be decided or forwarded."""
+
+from collections.abc import Callable
+
+from sluicegate.broker import Buffer
+from sluicegate_kafka.codec.frames import RequestHead
+
+Retry = Callable[[bytes, RequestHead, int], "bool | Suspended"]
+
+
+class Suspended:
+    """What waits, and until when or for which answer."""
+
+    __slots__ = ("frame", "head", "leave", "question", "refuse", "retrying", "wake_ns")
+
+    def __init__(
+        self,
+        retrying: "Retry",
+        frame: bytes,
+        head: RequestHead,
+        *,
+        wake_ns: int = 0,
+        question: object | None = None,
+        leave: Callable[[int], None] | None = None,
+        refuse: Callable[[int], None] | None = None,
+    ) -> None:
+        self.retrying = retrying
+        self.frame = frame
+        self.head = head
+        self.wake_ns = wake_ns
+        self.question = question
+        self.leave = leave
+        """Gives up places in lines when the client has gone."""
+        self.refuse = refuse
+        """Answers at once, so that the client tries again later; None where that cannot be said."""
+
+    def retry(self, now_ns: int) -> "bool | Suspended":
+        """Ask again; returns what a handler returns."""
+        return self.retrying(self.frame, self.head, now_ns)
+
+    @property
+    def request(self) -> Buffer:
+        """The whole request as it came, with its length."""
+        return memoryview(self.frame)[self.head.start - 4 : self.head.end]
+
+    def abandon(self, now_ns: int) -> None:
+        """The client has gone: never forward what is held."""
+        if self.leave is not None:
+            self.leave(now_ns)

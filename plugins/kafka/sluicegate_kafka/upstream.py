@@ -1,0 +1,91 @@
+"""The gate's own questions to the broker: which nodes there are, which groups have offsets for which topic.
+
+Only this file needs the client library (extra `kafka`); without it the answers are unknown, and policies
+that need them act by their `on_unknown`.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+from sluicegate_kafka.config import KafkaConfig
+
+_TIMEOUT_MS = 5_000
+_AT_ONCE = 16
+
+
+class Upstream:
+    """Asks one Kafka cluster under the gate's own identity."""
+
+    def __init__(self, config: KafkaConfig) -> None:
+        self._config = config
+        self.tls: ssl.SSLContext | None = None
+        """What to speak with the broker; set before the first question."""
+        self._admin: Any | None = None
+        self._lock = asyncio.Lock()
+
+    async def nodes(self) -> Mapping[int, tuple[str, int]]:
+        """Broker addresses by node id.
+
+        :raises Exception: whatever the client library raises if the broker cannot be asked.
+        """
+        async with self._lock:
+            admin = await self._connected()
+            described = await admin.describe_cluster()
+        return {node["node_id"]: (node["host"], node["port"]) for node in described["brokers"]}
+
+    async def groups_by_topic(self) -> Mapping[str, set[str]]:
+        """Groups with committed offsets, by topic.
+
+        :raises Exception: whatever the client library raises if the broker cannot be asked.
+        """
+        async with self._lock:
+            admin = await self._connected()
+            groups = {group[0] for group in await admin.list_consumer_groups()}
+            found: dict[str, set[str]] = {}
+            slots = asyncio.Semaphore(_AT_ONCE)
+
+            async def offsets(group: str) -> None:
+                async with slots:
+                    for partition in await admin.list_consumer_group_offsets(group):
+                        found.setdefault(partition.topic, set()).add(group)
+
+            await asyncio.gather(*(offsets(group) for group in groups))
+        return found
+
+    async def _connected(self) -> Any:
+        if self._admin is None:
+            from aiokafka.admin import AIOKafkaAdminClient
+
+            admin = AIOKafkaAdminClient(**self._options())
+            try:
+                await admin.start()
+            except BaseException:
+                await admin.close()
+                raise
+            self._admin = admin
+        return self._admin
+
+    def _options(self) -> dict[str, Any]:
+        identity = self._config.identity
+        options: dict[str, Any] = {
+            "bootstrap_servers": [f"{host}:{port}" for host, port in self._config.bootstrap],
+            "client_id": "sluicegate",
+            "request_timeout_ms": _TIMEOUT_MS,
+            "ssl_context": self.tls,
+            "security_protocol": ("SASL_" if identity else "") + ("SSL" if self.tls else "PLAINTEXT"),
+        }
+        if identity is not None:
+            options |= {
+                "sasl_mechanism": identity.mechanism,
+                "sasl_plain_username": identity.username,
+                "sasl_plain_password": identity.password,
+            }
+        return options
+
+    async def close(self) -> None:
+        """Close the gate's own connections."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            await admin.close()
