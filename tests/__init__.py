@@ -1,0 +1,1 @@
+"""Tests. A package, so that no installed distribution's `tests` can be taken for it."""

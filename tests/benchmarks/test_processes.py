@@ -1,0 +1,43 @@
+"""Child processes of the benchmarks: measured as a tree, and surely ended."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from benchmarks.harness import procfs
+from benchmarks.harness.processes import Child, UnavailableError, run_tool
+
+_BUSY_CHILD = "import time\nwhile time.process_time() < 0.3: pass\nprint('burnt', flush=True)\ntime.sleep(60)"
+_PARENT = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {_BUSY_CHILD!r}])"
+
+
+def test_a_tree_is_measured_and_ended_whole(tmp_path: Path) -> None:
+    with Child("parent", [sys.executable, "-c", _PARENT], tmp_path / "log") as child:
+        child.wait_for("burnt", 20)
+        members = procfs.tree(child.pid)
+        assert len(members) == 2
+        assert child.cpu_seconds() >= 0.3
+        assert child.resident_bytes() > 5_000_000
+    deadline = time.monotonic() + 5
+    while any(procfs.tree(pid) for pid in members) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(procfs.tree(pid) for pid in members)
+
+
+def test_a_child_that_ends_too_early_is_unavailable_with_its_last_words(tmp_path: Path) -> None:
+    with (
+        Child("peer", [sys.executable, "-c", "raise SystemExit('no port left')"], tmp_path / "log") as child,
+        pytest.raises(UnavailableError, match=r"peer ended with code 1.*no port left"),
+    ):
+        child.wait_for("ready", 20)
+
+
+def test_a_tool_that_takes_too_long_is_killed() -> None:
+    with pytest.raises(RuntimeError, match=r"took longer than 0 s"):
+        run_tool([sys.executable, "-c", "import time; time.sleep(60)"], 0.2)
+
+
+def test_a_tool_that_fails_shows_its_output() -> None:
+    with pytest.raises(RuntimeError, match=r"ended with code 3: half done"):
+        run_tool([sys.executable, "-c", "print('half done'); raise SystemExit(3)"], 20)

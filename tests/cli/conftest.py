@@ -1,0 +1,33 @@
+"""Running commands on a file in a directory of its own."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sluicegate.cli import main
+
+Run = Callable[..., Result]
+
+BROKERS = """\
+brokers:
+  - name: main
+    system: kafka
+    bootstrap: ["127.0.0.1:9092"]
+    listen: {port: 19092}
+"""
+
+
+@pytest.fixture
+def run_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `sluicegate ARGUMENTS` where `gateway.yaml` holds a text, with only the product's own plugins."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "kafka")
+
+    def run(text: str | None, *arguments: str) -> Result:
+        if text is not None:
+            Path("gateway.yaml").write_text(text)
+        return CliRunner().invoke(main, arguments, catch_exceptions=False)
+
+    return run

@@ -1,0 +1,121 @@
+"""`sluicegate check` and `sluicegate schema`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from sluicegate.config.tree import parse
+
+Run = Callable[..., Result]
+
+BROKERS = """\
+brokers:
+  - name: main
+    system: kafka
+    bootstrap: ["127.0.0.1:9092"]
+    listen: {port: 19092}
+"""
+EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway.yaml"
+
+
+def test_a_good_file_is_summed_up_in_a_line(run_in: Run) -> None:
+    result = run_in(BROKERS + "policies: {broker: {max_publish_rate: 5}}\n", "check", "gateway.yaml")
+    assert result.exit_code == 0
+    assert result.stdout == "gateway.yaml: ok, broker main (kafka); 1 policy setting in 1 place\n"
+    assert result.stderr == ""
+
+
+def test_the_example_is_good(run_in: Run) -> None:
+    result = run_in(None, "check", str(EXAMPLE))
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.seed("S1-013")
+def test_all_mistakes_are_printed_and_the_exit_code_is_1(run_in: Run) -> None:
+    result = run_in(
+        BROKERS + "policies:\n  broker:\n    max_publish_rate: -1\n    max_publish_rte: 5\n",
+        "check",
+        "gateway.yaml",
+    )
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == (
+        "error[config]: -1 is negative\n"
+        "  --> gateway.yaml:8:23  (policies.broker.max_publish_rate)\n"
+        "8|     max_publish_rate: -1\n"
+        " |                       ^^ write 0 for unlimited, or leave the field out to inherit\n"
+        "\n"
+        "error[config]: unknown key 'max_publish_rte'\n"
+        "  --> gateway.yaml:9:5  (policies.broker.max_publish_rte)\n"
+        "9|     max_publish_rte: 5\n"
+        " |     ^^^^^^^^^^^^^^^ did you mean 'max_publish_rate'?\n"
+        "\n"
+        "gateway.yaml: 2 errors, nothing applied\n"
+    )
+
+
+def test_the_environment_is_checked_too(run_in: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICEGATE__ADMIN__PRT", "1")
+    result = run_in(BROKERS, "check", "gateway.yaml")
+    assert result.exit_code == 1
+    assert "  --> SLUICEGATE__ADMIN__PRT:1:1  (admin.prt)" in result.stderr
+
+
+def test_a_missing_file_is_a_mistake_not_a_crash(run_in: Run) -> None:
+    result = run_in(None, "check", "nowhere.yaml")
+    assert result.exit_code == 1
+    assert "cannot read 'nowhere.yaml': No such file or directory" in result.stderr
+
+
+def test_a_policy_that_the_broker_cannot_apply_is_warned_of(run_in: Run) -> None:
+    text = BROKERS + "policies:\n  broker:\n    max_unacked_messages_per_consumer: 5\n"
+    result = run_in(text, "check", "gateway.yaml")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "warning[config]: 'max_unacked_messages_per_consumer' is not applicable to kafka and does nothing on "
+        "broker 'main'\n  --> gateway.yaml:8\n"
+    )
+
+
+def test_a_plugin_module_that_is_missing_is_named(run_in: Run) -> None:
+    result = run_in(BROKERS + "plugins: [no.such.module]\n", "check", "gateway.yaml")
+    assert result.exit_code == 1
+    assert "no.such.module" in result.stderr
+
+
+ACME = """\
+from pydantic import Field
+from sluicegate import hookimpl
+from sluicegate.config import Count, PolicyModel
+
+
+class AcmePolicies(PolicyModel):
+    max_acme: Count | None = Field(default=None, description="Things.")
+
+
+@hookimpl
+def sluicegate_policy_model():
+    return AcmePolicies
+"""
+
+
+def test_fields_of_plugin_modules_are_known_to_check_and_schema(
+    run_in: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acme_check_policies.py").write_text(ACME)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = BROKERS + "plugins: [acme_check_policies]\npolicies: {broker: {max_acme: 5}}\n"
+    assert run_in(text, "check", "gateway.yaml").exit_code == 0
+    schema = json.loads(run_in(None, "schema", "-c", "gateway.yaml").stdout)
+    assert "max_acme" in schema["$defs"]["PolicyLevel"]["properties"]
+    assert "max_acme" not in json.loads(run_in(None, "schema").stdout)["$defs"]["PolicyLevel"]["properties"]
+
+
+def test_the_schema_accepts_the_example(run_in: Run) -> None:
+    result = run_in(None, "schema")
+    assert result.exit_code == 0
+    jsonschema.validate(parse(EXAMPLE.read_text(), "example", []).plain(), json.loads(result.stdout))

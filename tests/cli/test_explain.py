@@ -1,0 +1,168 @@
+"""`sluicegate explain`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from sluicegate.decisions.journal import RefusalJournal
+from sluicegate.model import Action, Decision, Level, OperationKind, Outcome, Reason
+from sluicegate.store import SqliteStore
+from sluicegate.testing import build_gate
+
+Run = Callable[..., Result]
+
+TEXT = """\
+brokers:
+  - name: main
+    system: kafka
+    bootstrap: ["127.0.0.1:9092"]
+    listen: {port: 19092}
+state_dir: state
+policies:
+  broker:
+    max_publish_rate: 500/s
+    max_publish_rate_bytes: 10MiB/s
+    ceiling: {max_publish_rate_bytes: 20MiB/s}
+    locked: [max_publish_rate]
+  namespaces:
+    - {name: orders, max_consumers_per_topic: 0}
+  topics:
+    - {name: orders.created, max_publish_rate_bytes: 0}
+"""
+
+
+def write_refusal(state_dir: Path) -> None:
+    reason = Reason("max_publish_rate", Outcome.LIMIT_REACHED, "too fast", 6, 5, "topic")
+    decision = Decision(Action.REJECT, (reason,), policy_version=4, id="k3x9qa-1f")
+    journal = RefusalJournal(state_dir, "kafka", "main")
+    gate = build_gate({}, now_ns=0)
+    client = "app@10.0.0.7:51234"
+    journal.record([(10**18, gate, OperationKind.PUBLISH, "User:a", client, "", 1, 100, decision)], 0)
+    journal.close()
+
+
+def table(result: Result) -> dict[str, list[str]]:
+    """The table's cells by policy."""
+    assert result.exit_code == 0, result.stderr
+    rows = [line.split(maxsplit=4) for line in result.stdout.split("\n\n")[1].splitlines()]
+    return {row[0]: row[1:] for row in rows[1:]}
+
+
+@pytest.mark.seed("S1-022", "S1-023", "X-09")
+def test_each_field_says_level_source_and_line(run_in: Run) -> None:
+    result = run_in(TEXT, "explain", "orders.created")
+    assert result.stdout.startswith("topic orders.created, namespace orders, broker main (kafka)\n")
+    cells = table(result)
+    assert cells["max_publish_rate"] == ["500/s", "broker", "file", "gateway.yaml:9"]
+    assert cells["max_publish_rate_bytes"] == [
+        "20MiB/s",
+        "topic",
+        "file",
+        "gateway.yaml:16, tightened by broker ceiling gateway.yaml:11",
+    ]
+    assert cells["max_consumers_per_topic"] == ["unlimited", "namespace", "file", "gateway.yaml:14"]
+    assert cells["max_message_size"] == ["10MiB", "-", "default", "built in"]
+    assert "unset, so without effect: max_producers_per_topic, " in result.stdout
+    assert "each gateway process on its own" in result.stdout
+
+
+@pytest.mark.seed("S1-020")
+def test_what_the_store_says_overrides_the_file_but_not_what_is_locked(run_in: Run, tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "state" / "policies.db")
+    store.set(Level.TOPIC, "orders.created", "max_producers_per_topic", 3, "ann")
+    store.set(Level.BROKER, "", "max_publish_rate", 9, "ann")
+    store.close()
+    cells = table(run_in(TEXT, "explain", "orders.created"))
+    assert cells["max_producers_per_topic"] == ["3", "topic", "store", "store version 1"]
+    assert cells["max_publish_rate"] == ["500/s", "broker", "file", "gateway.yaml:9"]
+
+
+def test_explaining_makes_no_store(run_in: Run, tmp_path: Path) -> None:
+    run_in(TEXT, "explain", "orders.created")
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_damaged_store_is_told(run_in: Run, tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "policies.db").write_text("nothing of the kind " * 100)
+    result = run_in(TEXT, "explain", "orders.created")
+    assert result.exit_code == 1
+    assert "is damaged or of another kind" in result.stderr
+
+
+def test_json_is_for_programs(run_in: Run) -> None:
+    found = json.loads(run_in(TEXT, "explain", "orders.created", "--json").stdout)
+    assert found["topic"] == "orders.created"
+    assert found["policies"]["max_publish_rate"] == {
+        "value": 500,
+        "text": "500/s",
+        "level": "broker",
+        "source": "file",
+        "location": "gateway.yaml:9",
+        "ceiling": "",
+        "applies": "emulated",
+    }
+
+
+def test_observe_only_is_told(run_in: Run) -> None:
+    text = TEXT.replace("system: kafka", "system: kafka\n    observe_only: true")
+    assert "observe only: everything is recorded, nothing is applied" in run_in(text, "explain", "a").stdout
+
+
+def test_what_does_nothing_on_this_broker_is_told(run_in: Run) -> None:
+    text = TEXT.replace(
+        "max_publish_rate: 500/s", "max_publish_rate: 500/s\n    max_unacked_messages_per_consumer: 5"
+    )
+    cells = table(run_in(text, "explain", "a"))
+    assert cells["max_unacked_messages_per_consumer"][3].endswith(
+        "not applicable to this broker: does nothing"
+    )
+
+
+def test_one_of_several_brokers_is_chosen(run_in: Run) -> None:
+    second = (
+        "  - {name: other, system: kafka, bootstrap: ['a:1'], listen: {port: 5}, namespace_separator: ''}\n"
+    )
+    text = TEXT.replace("state_dir", second + "state_dir")
+    refused = run_in(text, "explain", "orders.created")
+    assert refused.exit_code == 2
+    assert "which broker? expected --broker with one of: main, other" in refused.stderr
+    assert "unknown broker 'x'" in run_in(text, "explain", "orders.created", "--broker", "x").stderr
+    found = run_in(text, "explain", "orders.created", "--broker", "other")
+    assert found.stdout.startswith("topic orders.created, namespace default, broker other (kafka)\n")
+
+
+def test_a_file_with_mistakes_explains_nothing(run_in: Run) -> None:
+    result = run_in("brokers: []\n", "explain", "a")
+    assert result.exit_code == 1
+    assert "at least one entry is needed" in result.stderr
+
+
+def test_something_must_be_asked(run_in: Run) -> None:
+    assert "expected a topic, a decision id, or --client ID" in run_in(TEXT, "explain").stderr
+    assert run_in(TEXT, "explain", "a", "--client", "b").exit_code == 2
+
+
+def test_a_topic_that_looks_like_an_id_is_explained_as_a_topic(run_in: Run) -> None:
+    result = run_in(TEXT, "explain", "orders-created")
+    assert result.exit_code == 0
+    assert "explaining it as a topic" in result.stderr
+    assert result.stdout.startswith("topic orders-created, namespace default")
+
+
+def test_a_quoted_refusal_that_is_not_known_is_an_error(run_in: Run) -> None:
+    result = run_in(TEXT, "explain", "too many producers [sluicegate k3x9qa-1f]")
+    assert result.exit_code == 1
+    assert "journal" in result.stderr
+
+
+def test_a_refusal_is_found_by_its_id_and_by_its_client(run_in: Run, tmp_path: Path) -> None:
+    write_refusal(tmp_path / "state")
+    for subject in (["k3x9qa-1f"], ["too many [sluicegate k3x9qa-1f]"], ["--client", "app"]):
+        result = run_in(TEXT, "explain", *subject)
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout.startswith("decision k3x9qa-1f: publish refused\n")
+    assert run_in(TEXT, "explain", "--client", "nobody").exit_code == 1

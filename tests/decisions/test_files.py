@@ -1,0 +1,332 @@
+"""Files: full disks, kills, rotation, compaction, retention."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
+from tests.decisions.test_log import wait_until
+
+from sluicegate.decisions import DecisionLog, DecisionLogError, Keeping, read_decisions
+from sluicegate.decisions import spool as spool_module
+from sluicegate.decisions.rows import BatchBuilder
+from sluicegate.decisions.schema import SCHEMA, VERSION, VERSION_KEY, version_of
+from sluicegate.decisions.spool import Spool, compact, parquet_files, partition, prune, spools
+from sluicegate.model import OperationKind
+
+OpenLog = Callable[..., DecisionLog]
+
+
+def batch_of(count: int) -> pa.RecordBatch:
+    builder = BatchBuilder({"run": "r", "system": "kafka", "door": "proxy", "gateway": "main"})
+    rows = [(n, FakeGate(), OperationKind.PUBLISH, "p", "c", "", 1, n, None) for n in range(count)]
+    return builder.of_rows(rows, 0, {})
+
+
+def spool_of(directory: Path, *counts: int, name: str = "x", close: bool = True) -> Spool:
+    spool = Spool(partition(directory, "r", "kafka"), name)
+    for count in counts:
+        spool.write(batch_of(count))
+    if close:
+        spool.close()
+    return spool
+
+
+def test_files_are_parquet_in_partitions_and_nothing_else_is_left(
+    tmp_path: Path, gate: FakeGate, open_log: OpenLog
+) -> None:
+    log = open_log(tmp_path, run="r1")
+    log.decided(gate, publish(), rejection(), 0)
+    log.close()
+
+    [path] = [found for found in tmp_path.rglob("*") if found.is_file()]
+    assert path.parent == tmp_path / "run=r1" / "system=kafka"
+    assert path.name.startswith("part-main-")
+    file = pq.ParquetFile(path)
+    assert version_of(file.schema_arrow) == VERSION
+    assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+    assert SCHEMA.field("delay").metadata[b"unit"] == b"ns"
+
+
+def test_a_row_takes_few_bytes_on_disk(tmp_path: Path, open_log: OpenLog) -> None:
+    log = open_log(tmp_path, detail="full", max_rows_queued=100_000)
+    gates = [FakeGate() for _ in range(10)]
+    for number in range(50_000):
+        op = publish(client=f"app-{number % 40}@10.0.0.7:5000", bytes=1_000 + number * 7919 % 500)
+        log.allowed(gates[number % 10], op, number * 40_000 + number * 7919 % 9_973)
+    log.close()
+
+    assert sum(file.stat().st_size for file in parquet_files(tmp_path)) / 50_000 <= 12
+
+
+_WRITER = """
+import sys, time
+from sluicegate.decisions import DecisionLog
+from tests.decisions.conftest import FakeGate, publish, rejection
+log = DecisionLog(sys.argv[1], "kafka", "main", period_s=0.02)
+for number in range(100):
+    log.decided(FakeGate(), publish(bytes=number), rejection(), time.monotonic_ns())
+while log.stats().emitted < 100:
+    time.sleep(0.01)
+print("flushed", flush=True)
+time.sleep(60)
+"""
+
+
+def test_after_kill_9_all_flushed_rows_are_readable_and_the_next_start_compacts_them(
+    tmp_path: Path, open_log: OpenLog
+) -> None:
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == "flushed\n"
+        while_alive = spools(tmp_path)
+        assert compact(while_alive[0]) is None  # a live writer's spool is left alone
+        process.send_signal(signal.SIGKILL)
+        process.wait(10)
+
+    assert sorted(read_decisions(tmp_path).column("bytes").to_pylist()) == list(range(100))
+    assert parquet_files(tmp_path) == []
+
+    open_log(tmp_path).close()
+
+    assert spools(tmp_path) == []
+    [file] = parquet_files(tmp_path)
+    assert sorted(pq.ParquetFile(file).read().column("bytes").to_pylist()) == list(range(100))
+
+
+@pytest.mark.parametrize("cut", [1, 40, 400])
+def test_a_spool_cut_short_keeps_its_whole_batches(tmp_path: Path, cut: int) -> None:
+    spool = spool_of(tmp_path, 10, 20, 30, close=False)
+    end_of_third = spool.bytes
+    spool.close()
+    os.truncate(spool.path, end_of_third - cut)
+
+    assert read_decisions(tmp_path).num_rows == 30
+    target = compact(spool.path)
+    assert target is not None
+    assert pq.ParquetFile(target).metadata.num_rows == 30
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 7, b"\x16\x03\x01" * 50, b"PAR1"])
+def test_a_spool_that_is_garbage_reads_as_empty_and_is_removed(tmp_path: Path, content: bytes) -> None:
+    folder = partition(tmp_path, "r", "kafka")
+    folder.mkdir(parents=True)
+    garbage = folder / ".part-x.spool"
+    garbage.write_bytes(content)
+
+    assert read_decisions(tmp_path).num_rows == 0
+    assert compact(garbage) is None
+    assert list(folder.iterdir()) == []
+
+
+def test_a_crash_between_rename_and_removal_does_not_double_rows(tmp_path: Path) -> None:
+    spool = spool_of(tmp_path, 10)
+    kept = spool.path.read_bytes()
+    target = compact(spool.path)
+    spool.path.write_bytes(kept)
+
+    assert read_decisions(tmp_path).num_rows == 10
+    assert compact(spool.path) == target
+    assert not spool.path.exists()
+    assert read_decisions(tmp_path).num_rows == 10
+
+
+def test_a_failed_compaction_leaves_the_spool_and_no_half_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = spool_of(tmp_path, 10)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        compact(spool.path)
+
+    assert [found.name for found in spool.path.parent.iterdir()] == [spool.path.name]
+    assert read_decisions(tmp_path).num_rows == 10
+
+
+def test_large_spools_are_compacted_in_large_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool_module, "_ROW_GROUP_ROWS", 100)
+    target = compact(spool_of(tmp_path, 60, 60, 60, 60, 5).path)
+
+    assert target is not None
+    metadata = pq.ParquetFile(target).metadata
+    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [120, 120, 5]
+
+
+def test_spools_are_rotated_by_size_and_by_age(tmp_path: Path, gate: FakeGate, open_log: OpenLog) -> None:
+    by_size = open_log(tmp_path / "size", keeping=Keeping(rotate_bytes=1))
+    by_size.decided(gate, publish(), rejection(), 0)
+    wait_until(lambda: len(parquet_files(tmp_path / "size")) == 1)
+    by_age = open_log(tmp_path / "age", keeping=Keeping(rotate_s=0.05))
+    by_age.decided(gate, publish(), rejection(), 0)
+    wait_until(lambda: len(parquet_files(tmp_path / "age")) == 1)
+
+    by_age.decided(gate, publish(), rejection(), 0)
+    by_age.close()
+    assert read_decisions(tmp_path / "age").num_rows == 2
+
+
+def test_retention_removes_the_oldest_beyond_size_and_age(tmp_path: Path) -> None:
+    for number in range(4):
+        target = compact(spool_of(tmp_path, 10, name=f"x{number}").path)
+        assert target is not None
+        os.utime(target, (number * 100, number * 100))
+    size = parquet_files(tmp_path)[0].stat().st_size
+
+    assert prune(tmp_path, max_bytes=0, max_age_s=0, now_s=1e9) == 0
+    assert prune(tmp_path, max_bytes=0, max_age_s=250, now_s=300) == 1
+    assert prune(tmp_path, max_bytes=2 * size, max_age_s=0, now_s=300) == 1
+    assert [path.name for path in parquet_files(tmp_path)] == ["x2.parquet", "x3.parquet"]
+    assert prune(tmp_path, max_bytes=0, max_age_s=1, now_s=1e9) == 2
+    assert list(tmp_path.iterdir()) == []  # empty partitions go too
+
+
+def test_a_directory_that_cannot_be_made_loses_rows_not_traffic_and_recovers(
+    tmp_path: Path, gate: FakeGate, open_log: OpenLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocked = tmp_path / "decisions"
+    blocked.write_text("a file is in the way")
+    clock = [0]
+    log = open_log(blocked, monotonic=lambda: clock[0])
+    for _ in range(3):
+        log.decided(gate, publish(), rejection(), 0)
+    wait_until(lambda: log.stats().dropped == 3)
+    assert log.stats().file_errors == 1
+    assert "rows are dropped and counted" in caplog.text
+
+    blocked.unlink()
+    clock[0] = 2 * SECOND_NS
+    log.decided(gate, publish(), rejection(), 0)
+    log.close()
+
+    stats = log.stats()
+    assert (stats.decided, stats.emitted, stats.dropped) == (4, 1, 3)
+    assert read_decisions(blocked).num_rows == 1
+
+
+_FULL_DISK = """
+import resource, sys, time
+from sluicegate.decisions import DecisionLog, read_decisions
+from tests.decisions.conftest import FakeGate, publish, rejection
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+log = DecisionLog(sys.argv[1], "kafka", "main", detail="full", period_s=0.005)
+decided = 0
+for round in range(200):
+    for number in range(50):
+        log.allowed(FakeGate(), publish(client=f"{decided}-{hash(str(decided))}"), decided)
+        decided += 1
+    stats = log.stats()
+    assert stats.decided == decided == stats.emitted + stats.dropped + stats.queued, stats
+    time.sleep(0.002)
+log.close()
+stats = log.stats()
+print(stats.decided, stats.emitted, stats.dropped, stats.queued, stats.file_errors > 0)
+print(read_decisions(sys.argv[1]).num_rows)
+"""
+
+
+def test_when_no_byte_more_can_be_written_dropped_rows_are_counted_exactly(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL_DISK, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    decided, emitted, dropped, queued, failed = first.split()
+    assert (decided, queued, failed) == ("10000", "0", "True")
+    assert int(emitted) + int(dropped) == 10_000
+    assert int(dropped) > 0
+    assert int(emitted) > 0
+    assert second == emitted
+
+
+def test_a_file_of_another_kind_or_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
+    folder = partition(tmp_path, "r", "kafka")
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1]}), folder / "part-other.parquet")
+    with pytest.raises(DecisionLogError, match=r"part-other.parquet.* is no decision log"):
+        read_decisions(tmp_path)
+
+    later = SCHEMA.empty_table().replace_schema_metadata({VERSION_KEY: b"99"})
+    pq.write_table(later, folder / "part-other.parquet")
+    with pytest.raises(DecisionLogError, match="version 99, this release reads up to"):
+        read_decisions(tmp_path)
+
+    (folder / "part-other.parquet").write_bytes(b"PAR1 cut short")
+    with pytest.raises(DecisionLogError, match="cannot read"):
+        read_decisions(tmp_path)
+
+
+def test_columns_that_an_older_file_lacks_are_null(tmp_path: Path) -> None:
+    folder = partition(tmp_path, "r", "kafka")
+    folder.mkdir(parents=True)
+    older = pa.Table.from_batches([batch_of(2)]).drop_columns(["other_reasons"])
+    pq.write_table(older, folder / "part-older.parquet")
+
+    table = read_decisions(tmp_path)
+    assert table.num_rows == 2
+    assert table.column("other_reasons").null_count == 2
+
+
+def test_reading_copes_with_a_spool_that_becomes_parquet_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = spool_of(tmp_path, 10)
+
+    def listing_then_compaction(directory: Path) -> list[Path]:
+        found = spool_module.parquet_files(directory)
+        compact(spool.path)
+        return found
+
+    monkeypatch.setattr("sluicegate.decisions.reading.parquet_files", listing_then_compaction)
+    assert read_decisions(tmp_path).num_rows == 10
+
+
+def test_two_processes_compact_a_leftover_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = spool_of(tmp_path, 10)
+    inside: list[Any] = []
+    write = spool_module._write_parquet
+
+    def compact_again(path: Path, target: Path) -> int:
+        inside.append(compact(path))
+        return write(path, target)
+
+    monkeypatch.setattr(spool_module, "_write_parquet", compact_again)
+    assert compact(spool.path) is not None
+    assert inside == [None]
+    assert compact(spool.path) is None
+
+
+def test_an_empty_directory_reads_as_an_empty_table(tmp_path: Path) -> None:
+    table = read_decisions(tmp_path / "none")
+    assert table.num_rows == 0
+    assert table.schema.names == SCHEMA.names
+
+
+def test_spark_and_others_pass_over_what_is_not_finished(tmp_path: Path) -> None:
+    spool = spool_of(tmp_path, 1, close=False)
+    assert spool.path.name.startswith(".")
+    spool.close()

@@ -1,0 +1,135 @@
+"""Each example of docs/hooks.md loads as a plugin, and its hook does what it says."""
+
+from pathlib import Path
+from types import ModuleType
+
+from click.testing import CliRunner
+
+from sluicegate.config.fields import PolicyFields
+from sluicegate.decisions import RefusalJournal
+from sluicegate.model import (
+    Action,
+    Decision,
+    Level,
+    Operation,
+    OperationKind,
+    Outcome,
+    Reason,
+    TopicName,
+)
+from sluicegate.testing import build_gate, load_plugin, plugin_manager
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "hooks"
+
+
+def example(name: str) -> ModuleType:
+    """The example, once it has been accepted as a plugin."""
+    plugin = load_plugin(EXAMPLES / f"{name}.py")
+    assert plugin_manager([plugin]).get_hookcallers(plugin)
+    return plugin
+
+
+def test_hook_sluicegate_policy_model() -> None:
+    plugin = example("policy_model")
+    manager = plugin_manager([plugin], builtin=False)
+
+    fields = PolicyFields.of(manager.hook.sluicegate_policy_model())
+
+    assert fields.policies == ("topic_prefix",)
+    assert fields.parse("topic_prefix", "eu.") == "eu."
+    gate = build_gate({"topic_prefix": "eu."}, [plugin], now_ns=0)
+    assert gate.policies.text("topic_prefix", "") == "eu."
+
+
+def test_hook_sluicegate_policy_checks() -> None:
+    private = TopicName("private-anna.notes", "private-anna")
+    gate = build_gate({}, [example("policy_checks")], now_ns=0, topic=private)
+
+    def attach(principal: str) -> Decision | None:
+        op = Operation(OperationKind.ATTACH_PRODUCER, private.full, principal, producer=principal)
+        return gate.decide(op, 0)
+
+    assert attach("User:anna") is None
+    refused = attach("User:bert")
+    assert refused is not None
+    assert refused.action is Action.REJECT
+    assert refused.text.startswith("Topic private-anna.notes is private to User:anna.")
+    assert not build_gate({}, [example("policy_checks")], now_ns=0, builtin=False).asks(
+        OperationKind.ATTACH_PRODUCER
+    )
+
+
+def test_hook_sluicegate_delay_rule() -> None:
+    plugin = example("delay_rule")
+    retry = TopicName("orders.retry", "orders")
+
+    by_name = build_gate({}, [plugin], now_ns=0, topic=retry).delay
+    by_policy = build_gate({"fixed_delivery_delay": "5s"}, [plugin], now_ns=0, topic=retry).delay
+
+    assert by_name is not None
+    assert by_name.fixed_ms == 60_000
+    assert by_policy is not None
+    assert by_policy.fixed_ms == 5_000
+    assert build_gate({}, [plugin], now_ns=0).delay is None
+
+
+def test_hook_sluicegate_broker() -> None:
+    [driver] = plugin_manager([example("broker")]).hook.sluicegate_broker()
+
+    config = driver.config_model(
+        name="main", system="redpanda", bootstrap=["127.0.0.1:9092"], listen={"port": 19092}
+    )
+    assert driver.system == config.system == "redpanda"
+    assert driver.namespace_of("orders-eu", config) == "orders"
+    assert driver.namespace_of("orders", config) == "default"
+    assert driver.front(config) is not None
+
+
+def test_hook_sluicegate_metadata_store() -> None:
+    hook = plugin_manager([example("metadata_store")]).hook.sluicegate_metadata_store
+
+    assert hook(url="sqlite:///x.db") is None
+    _, [layer] = hook(url="fixed:orders.eu=500").layers()
+    assert (layer.level, layer.name) == (Level.TOPIC, "orders.eu")
+    assert layer.settings["max_publish_rate"].value == 500
+
+
+def test_hook_sluicegate_decisions() -> None:
+    plugin = example("decisions")
+    rows = [("a", "reject"), ("a", "reject"), ("b", "delay"), ("c", "would_reject"), ("d", "reject")]
+
+    plugin_manager([plugin]).hook.sluicegate_decisions(
+        batch=[{"client": client, "action": action} for client, action in rows]
+    )
+
+    assert plugin.refused == {"a": 2, "d": 1}
+
+
+def test_hook_sluicegate_commands(tmp_path: Path) -> None:
+    [[command]] = plugin_manager([example("commands")]).hook.sluicegate_commands()
+    journal = RefusalJournal(tmp_path, "kafka", "main")
+    reason = Reason("max_message_size", Outcome.INVALID, "Message size 9 exceeds maximum allowed 8", 9, 8)
+    decision = Decision(Action.REJECT, (reason,), id="abcd-1")
+    gate = build_gate({}, now_ns=0)
+    journal.record([(0, gate, OperationKind.PUBLISH, "User:anna", "app@h:1", "", 1, 9, decision)], 0)
+    journal.close()
+
+    result = CliRunner().invoke(command, [str(tmp_path), "app"])
+
+    assert command.name == "last-refusal"
+    assert result.exit_code == 0
+    assert "Message size 9 exceeds maximum allowed 8" in result.output
+
+
+def test_hook_sluicegate_startup() -> None:
+    lines: list[str] = []
+    plugin_manager([example("startup")]).hook.sluicegate_startup(log=lines.append)
+
+    assert [line.rsplit(" ", 1)[0] for line in lines] == ["worker starts on Python"]
+
+
+def test_hook_sluicegate_shutdown() -> None:
+    lines: list[str] = []
+    plugin_manager([example("shutdown")]).hook.sluicegate_shutdown(log=lines.append)
+
+    assert lines == ["worker ends after 0 s"]

@@ -1,0 +1,41 @@
+"""A topic, and a sink that keeps what it is told."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from sluicegate.engine.check import Check
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Decision, Operation, PolicyValue, TopicName
+
+TOPIC = TopicName("/default/orders", "default")
+
+
+class KeepingSink:
+    """Keeps every decision; ids are d1, d2, …"""
+
+    def __init__(self) -> None:
+        self.allows: list[str] = []
+        self.decisions: list[Decision] = []
+
+    def allowed(self, gate: Gate, op: Operation, now_ns: int) -> None:
+        self.allows.append(op.kind.name)
+
+    def decided(self, gate: Gate, op: Operation, decision: Decision, now_ns: int) -> Decision:
+        stamped = replace(decision, id=f"d{len(self.decisions) + 1}", policy_version=gate.version)
+        self.decisions.append(stamped)
+        return stamped
+
+
+class MakeGate(Protocol):
+    """The fixture that compiles a gate from bare checks."""
+
+    def __call__(
+        self,
+        checks: Sequence[Check],
+        values: Mapping[str, PolicyValue] | None = None,
+        *,
+        exempt: bool = False,
+        observe_only: bool = False,
+        exempt_policies: frozenset[str] = frozenset(),
+    ) -> Gate: ...

@@ -1,0 +1,34 @@
+"""When a delayed message is due."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicegate.engine.delay import DelayRule, due_ms
+
+HOUR_MS = 3_600_000
+
+
+def test_counts_from_the_publish_time() -> None:
+    assert due_ms(DelayRule(5_000), 1_000_000, 1_003_000) == 1_005_000
+
+
+def test_counts_from_first_sight_if_asked_to() -> None:
+    assert due_ms(DelayRule(5_000, clock="receive_time"), 1_000_000, 1_003_000) == 1_008_000
+
+
+@pytest.mark.parametrize("timestamp", [-1, 1_000_000 + HOUR_MS + 1, 2**62])
+def test_an_unbelievable_time_stamp_is_due_at_first_sight_and_the_delay(timestamp: int) -> None:
+    assert due_ms(DelayRule(5_000, HOUR_MS), timestamp, 1_000_000) == 1_005_000
+
+
+def test_a_clock_somewhat_ahead_is_believed() -> None:
+    assert due_ms(DelayRule(5_000, HOUR_MS), 1_000_000 + HOUR_MS, 1_000_000) == 1_005_000 + HOUR_MS
+
+
+@given(st.integers(1, 10**9), st.integers(0, 10**13), st.integers(0, 10**13))
+def test_never_early_and_never_blocked_for_long(fixed: int, timestamp: int, seen: int) -> None:
+    due = due_ms(DelayRule(fixed, HOUR_MS), timestamp, seen)
+
+    assert due >= min(timestamp, seen) + fixed
+    assert due <= seen + HOUR_MS + fixed

@@ -1,0 +1,136 @@
+"""The cache of gates: bounded, replaced whole, states kept."""
+
+import pytest
+
+from sluicegate.engine.gate import Gate, GateFaults, compile_gate
+from sluicegate.engine.gates import GateCache
+from sluicegate.engine.sink import NullSink
+from sluicegate.model import EffectivePolicies, Operation, OperationKind, TopicName
+
+
+class Compiler:
+    """Compiles empty gates and counts them."""
+
+    def __init__(self, max_gates: int = 100) -> None:
+        self.compiled: list[tuple[str, bool]] = []
+        self.version = 1
+        self.cache = GateCache(self, max_gates)
+
+    def __call__(self, topic: str, exempt: bool, now_ns: int) -> Gate:
+        self.compiled.append((topic, exempt))
+        name = TopicName(topic, "default")
+        state = self.cache.state(name, now_ns)
+        policies = EffectivePolicies(topic, self.version, {}, {})
+        return compile_gate(name, policies, state, [], None, NullSink(), GateFaults(), exempt)
+
+
+def use(gate: Gate) -> None:
+    gate.publish(Operation(OperationKind.PUBLISH, gate.topic.full, messages=1), 0)
+
+
+def test_compiles_once_for_each_topic_and_class() -> None:
+    compiler = Compiler()
+    cache = compiler.cache
+
+    gate = cache.get("t", False, 0)
+
+    assert cache.get("t", False, 1) is gate
+    assert cache.live["t"] is gate
+    exempt = cache.get("t", True, 1)
+    assert cache.exempt == {"t": exempt}
+    assert exempt.state is gate.state
+    assert compiler.compiled == [("t", False), ("t", True)]
+
+
+@pytest.mark.seed("S1-024")
+def test_replacing_drops_gates_and_keeps_states() -> None:
+    compiler = Compiler()
+    cache = compiler.cache
+    live = cache.live
+    old = cache.get("t", False, 0)
+    old.state.producers.attach("p", "a")
+
+    compiler.version = 2
+    cache.replace()
+
+    assert live is cache.live
+    assert not cache.live
+    new = cache.get("t", False, 9)
+    assert new.version == 2
+    assert new.state is old.state
+    assert len(new.state.producers) == 1
+    assert new.state.now_ns == 9
+
+
+def test_stays_within_its_bound_and_keeps_what_is_used() -> None:
+    cache = Compiler(10).cache
+    busy = cache.get("busy", False, 0)
+    for number in range(200):
+        use(busy)
+        assert cache.live["busy"] is busy
+        cache.get(f"noise {number}", False, 0)
+
+    assert len(cache.live) <= 10
+    assert len(cache.states) <= 20
+
+
+def test_evicts_even_if_all_are_in_use() -> None:
+    cache = Compiler(3).cache
+    for number in range(10):
+        for gate in cache.live.values():
+            use(gate)
+        cache.get(f"t{number}", False, 0)
+
+    assert len(cache.live) == 3
+
+
+def test_states_with_attachments_or_debt_survive_eviction_and_totals_never_fall() -> None:
+    cache = Compiler(2).cache
+    attached = cache.get("attached", False, 0)
+    attached.state.producers.attach("p", "a")
+    indebted = cache.get("indebted", False, 0)
+    indebted.state.limiter("rate", 10, 0, 1.0, 0).bucket.charge(100, 0, 0)
+    for number in range(20):
+        use(cache.get(f"noise {number}", False, 0))
+
+    assert cache.get("attached", False, 0).state is attached.state
+    assert cache.get("indebted", False, 0).state is indebted.state
+    total = cache.retired["allowed_ops"] + sum(state.allowed_ops for state in cache.states.values())
+    assert total == 20
+    assert cache.retired["allowed_messages"] > 0
+
+
+def test_states_left_by_replaced_gates_are_forgotten_when_there_are_too_many() -> None:
+    cache = Compiler(5).cache
+    for number in range(50):
+        cache.get(f"t{number}", False, 0)
+        cache.replace()
+
+    assert len(cache.states) <= 11
+
+
+def test_drop_unused_keeps_what_was_used_since() -> None:
+    cache = Compiler().cache
+    busy, idle = cache.get("busy", False, 0), cache.get("idle", True, 0)
+    use(busy)
+    use(idle)
+    cache.drop_unused()
+    assert (len(cache.live), len(cache.exempt)) == (1, 1)
+
+    use(busy)
+    cache.drop_unused()
+
+    assert cache.live == {"busy": busy}
+    assert cache.exempt == {}
+    assert cache.get("idle", True, 0).state is idle.state
+
+
+def test_a_failing_compile_leaves_the_cache_as_it_was() -> None:
+    def fail(topic: str, exempt: bool, now_ns: int) -> Gate:
+        raise LookupError(topic)
+
+    cache = GateCache(fail, 1)
+
+    with pytest.raises(LookupError, match="t"):
+        cache.get("t", False, 0)
+    assert not cache.live

@@ -1,0 +1,273 @@
+"""Held operations: first in, first out, fair, bounded, never stuck."""
+
+import heapq
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluicegate.engine.bucket import SECOND_NS, DualBucket
+from sluicegate.engine.line import LONGEST_WAIT_NS, PATIENCE_NS, RETRY_NS, Line, Ticket
+from sluicegate.model import Decision, Operation, OperationKind
+from sluicegate.model.decision import Action
+
+MS = 1_000_000
+
+
+def publish(messages: int = 1, nbytes: int = 100, producer: str = "p") -> Operation:
+    return Operation(OperationKind.PUBLISH, "t", producer=producer, messages=messages, bytes=nbytes)
+
+
+def drained(rate: float = 10, bytes_per_s: float = 0) -> Line:
+    """A line over an empty bucket."""
+    bucket = DualBucket(rate, bytes_per_s, 1.0, 0)
+    bucket.charge(int(rate), int(bytes_per_s), 0)
+    return Line(bucket)
+
+
+def test_passes_at_once_while_there_is_enough() -> None:
+    line = Line(DualBucket(2, 0, 1.0, 0))
+    op = publish()
+
+    assert line.admit(op, 0) == 0
+    assert op.ticket is None
+    assert line.waiting == 0
+
+
+def test_a_held_operation_keeps_its_place_and_is_charged_once() -> None:
+    line = drained(10)
+    op = publish()
+
+    wait = line.admit(op, 0)
+    assert wait == pytest.approx(100 * MS, abs=1)
+    ticket = op.ticket
+    assert line.admit(op, 50 * MS) == pytest.approx(50 * MS, abs=1)
+    assert op.ticket is ticket
+    assert line.admit(op, wait) == 0
+    assert op.ticket is None
+    assert line.bucket.balance(wait)[0] == pytest.approx(0, abs=1e-6)
+
+
+def test_later_ones_wait_for_all_ahead_and_never_overtake() -> None:
+    line = drained(10)
+    first, second, third = publish(), publish(3), publish()
+
+    assert line.admit(first, 0) == pytest.approx(100 * MS, abs=1)
+    assert line.admit(second, 0) == pytest.approx(400 * MS, abs=1)
+    assert line.admit(third, 0) == pytest.approx(500 * MS, abs=1)
+    # The bucket has enough for the third by now, but two are ahead of it.
+    assert line.admit(third, 200 * MS) > 0
+    assert line.admit(publish(), 500 * MS) > 0
+    assert line.admit(first, 500 * MS) == 0
+    assert line.admit(second, 500 * MS) == 0
+    assert line.admit(third, 500 * MS + 5) == 0
+
+
+def test_waits_are_at_most_a_second_and_never_a_busy_loop() -> None:
+    line = drained(1)
+    first = publish()
+    line.admit(first, 0)
+    far = [publish() for _ in range(20)]
+
+    assert {line.admit(op, 0) for op in far[5:]} == {LONGEST_WAIT_NS}
+    # The first could pass but has not asked: the second comes back shortly, not at once.
+    assert line.admit(far[5], 30 * SECOND_NS // 10) >= RETRY_NS
+
+
+def test_leaving_in_mid_line_charges_nothing_and_moves_the_others_up() -> None:
+    line = drained(10)
+    ops = [publish(producer=str(number)) for number in range(4)]
+    for op in ops:
+        line.admit(op, 0)
+
+    line.leave(ops[1])
+    line.leave(ops[1])
+    assert ops[1].ticket is None
+    assert line.waiting == 3
+
+    passed = []
+    now_ns = 0
+    while line.waiting:
+        now_ns += 100 * MS + 1
+        for op in (ops[0], ops[2], ops[3]):
+            if op.ticket is not None and line.admit(op, now_ns) == 0:
+                passed.append(op.producer)
+    assert passed == ["0", "2", "3"]
+    assert now_ns <= 310 * MS
+
+
+@pytest.mark.parametrize("leaver", [0, 1, 2])
+def test_anyone_may_leave(leaver: int) -> None:
+    line = drained(10)
+    ops = [publish(producer=str(number)) for number in range(3)]
+    for op in ops:
+        line.admit(op, 0)
+    line.leave(ops.pop(leaver))
+
+    now_ns = SECOND_NS
+    assert [line.admit(op, now_ns) for op in ops] == [0, 0]
+    assert line.first is None
+    assert line.admit(publish(), now_ns) == 0
+
+
+def test_one_who_never_asks_again_does_not_block_the_others() -> None:
+    line = drained(10)
+    silent, patient = publish(producer="silent"), publish(producer="patient")
+    line.admit(silent, 0)
+    line.admit(patient, 0)
+
+    now_ns = 0
+    while line.admit(patient, now_ns) > 0:
+        now_ns += SECOND_NS
+    assert PATIENCE_NS < now_ns <= PATIENCE_NS + 2 * SECOND_NS
+    # The silent one lost its place and starts anew, here with a full bucket before it.
+    assert line.admit(silent, now_ns + SECOND_NS) == 0
+    assert line.waiting == 0
+
+
+@pytest.mark.seed("S1-067")
+def test_a_frame_above_the_bucket_passes_when_it_is_full_and_delays_the_next() -> None:
+    line = Line(DualBucket(0, 1000, 1.0, 0))
+    assert line.admit(publish(nbytes=500), 0) == 0
+    large, small = publish(nbytes=3000), publish(nbytes=1)
+
+    assert line.admit(large, 0) == pytest.approx(500 * MS, abs=1)
+    assert line.admit(small, 0) == LONGEST_WAIT_NS
+    assert line.admit(large, 500 * MS + 1) == 0
+    assert line.admit(small, 2400 * MS) > 0
+    assert line.admit(small, 2502 * MS) == 0
+
+
+@pytest.mark.seed("S1-024")
+def test_a_rate_change_reaches_those_who_wait() -> None:
+    line = drained(1)
+    op = publish()
+    assert line.admit(op, 0) == LONGEST_WAIT_NS
+
+    line.bucket.reconfigure(1000, 0, 1.0, 100 * MS)
+
+    assert line.admit(op, 101 * MS) == 0
+
+
+def test_a_hold_for_another_reason_turns_into_a_place_and_keeps_its_decision() -> None:
+    line = drained(10)
+    op = publish()
+    held = Ticket()
+    held.decision = Decision(Action.DELAY, ())
+    op.ticket = held
+
+    assert line.admit(op, 0) > 0
+    assert isinstance(op.ticket, Ticket)
+    assert op.ticket.line is line
+    assert op.ticket.decision is held.decision
+
+
+def test_joining_another_line_leaves_the_first() -> None:
+    first, second = drained(10), drained(10)
+    op = publish()
+    first.admit(op, 0)
+    second.admit(op, 0)
+
+    assert (first.waiting, second.waiting) == (0, 1)
+
+
+def saturate(
+    line: Line, producers: list[tuple[int, int]], until_ns: int, lag_ns: int = 0
+) -> list[tuple[int, int, int, int]]:
+    """Let producers publish without end, each woken late; gives (ns, producer, messages, bytes)."""
+    ops = [publish(messages, nbytes, str(number)) for number, (messages, nbytes) in enumerate(producers)]
+    wakes = [(0, number) for number in range(len(ops))]
+    admitted = []
+    while wakes:
+        now_ns, number = heapq.heappop(wakes)
+        if now_ns >= until_ns:
+            continue
+        op = ops[number]
+        wait = line.admit(op, now_ns)
+        if wait == 0:
+            admitted.append((now_ns, number, op.messages, op.bytes))
+            heapq.heappush(wakes, (now_ns + 1000, number))
+        else:
+            heapq.heappush(wakes, (now_ns + wait + lag_ns, number))
+    return admitted
+
+
+@pytest.mark.seed("S1-060", "S1-129")
+def test_equal_producers_share_equally_and_the_rate_is_met() -> None:
+    line = Line(DualBucket(1000, 0, 1.0, 0))
+
+    admitted = saturate(line, [(5, 500)] * 8, 20 * SECOND_NS, lag_ns=300_000)
+
+    shares = list(Counter(number for _, number, _, _ in admitted).values())
+    jain = sum(shares) ** 2 / (len(shares) * sum(share**2 for share in shares))
+    assert jain >= 0.999
+    total = sum(messages for _, _, messages, _ in admitted)
+    assert total == pytest.approx(1000 * 20 + 1000, rel=0.001)
+
+
+def test_a_small_need_is_not_starved_by_large_ones() -> None:
+    line = Line(DualBucket(0, 10_000, 1.0, 0))
+
+    admitted = saturate(line, [(1, 9_000), (1, 9_000), (1, 10)], 30 * SECOND_NS)
+
+    turns = Counter(number for _, number, _, _ in admitted)
+    assert turns[2] >= turns[0] - 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rate=st.integers(1, 500),
+    bytes_per_s=st.integers(100, 10**6),
+    burst=st.sampled_from([0.1, 1.0, 2.0]),
+    producers=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50_000)), min_size=1, max_size=6),
+    lag_ms=st.integers(0, 50),
+)
+def test_no_window_of_admissions_exceeds_rate_and_burst(
+    rate: int, bytes_per_s: int, burst: float, producers: list[tuple[int, int]], lag_ms: int
+) -> None:
+    line = Line(DualBucket(rate, bytes_per_s, burst, 0))
+
+    admitted = saturate(line, producers, 4 * SECOND_NS, lag_ms * MS)
+
+    for amounts, limit, largest in (
+        ([(now_ns, messages) for now_ns, _, messages, _ in admitted], rate, max(m for m, _ in producers)),
+        ([(now_ns, nbytes) for now_ns, _, _, nbytes in admitted], bytes_per_s, max(b for _, b in producers)),
+    ):
+        per_ns = Fraction(limit, SECOND_NS)
+        total, lowest, worst = 0, Fraction(0), Fraction(0)
+        for now_ns, amount in amounts:
+            lowest = min(lowest, total - per_ns * now_ns)
+            total += amount
+            worst = max(worst, total - per_ns * now_ns - lowest)
+        assert worst <= max(limit * burst, largest) * (1 + 1e-9)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    actions=st.lists(
+        st.tuples(st.sampled_from(["ask", "leave"]), st.integers(0, 5), st.integers(0, 400)), max_size=60
+    )
+)
+def test_whatever_comes_and_goes_order_is_kept(actions: list[tuple[str, int, int]]) -> None:
+    line = drained(20)
+    ops = [publish(2, 0, str(number)) for number in range(6)]
+    expected: list[int] = []
+    now_ns = 0
+    for action, number, step_ms in actions:
+        now_ns += step_ms * MS
+        op = ops[number]
+        if action == "leave":
+            line.leave(op)
+            expected = [other for other in expected if other != number]
+        elif line.admit(op, now_ns) == 0:
+            assert not expected or expected.pop(0) == number
+        elif number not in expected:
+            expected.append(number)
+        for other in [other for other in expected if ops[other].ticket is None]:
+            expected.remove(other)
+        # Those who kept silent too long lose their place without being told.
+        present = [other for other in expected if getattr(ops[other].ticket, "line", None) is line]
+        assert line.waiting == len(present)
+        expected = present

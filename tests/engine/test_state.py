@@ -1,0 +1,119 @@
+"""State of topics and subscriptions: counts, what exists, limiters, memory."""
+
+import gc
+import tracemalloc
+
+import pytest
+
+from sluicegate.engine.state import SIZE_SLOTS, SUBSCRIPTIONS_BEFORE_PRUNING, TopicState
+from sluicegate.model import TopicName
+
+SECOND_NS = 1_000_000_000
+
+
+@pytest.mark.seed("S1-033", "S1-003")
+def test_counts_are_of_what_is_attached(state: TopicState) -> None:
+    state.producers.attach("p", "a")
+    state.subscription("one").consumers.attach("c1", "a")
+    state.subscription("one").consumers.attach("c2", "a")
+    state.subscription("two").consumers.attach("c3", "a")
+
+    assert len(state.producers) == 1
+    assert state.consumer_count == 3
+    assert state.subscription_count == 0
+
+
+@pytest.mark.seed("S1-002")
+def test_only_learned_subscriptions_exist(state: TopicState) -> None:
+    state.subscription("asked about")
+    assert not state.subscriptions_known
+
+    state.learn_subscriptions(["one", "two"])
+
+    assert [state.subscriptions_known] == [True]
+    assert state.subscription_count == 2
+    assert state.subscription("one").exists
+    assert not state.subscription("asked about").exists
+
+
+def test_learning_forgets_what_is_gone_and_keeps_what_has_consumers(state: TopicState) -> None:
+    state.learn_subscriptions(["gone", "listed", "used"])
+    state.subscription("used").consumers.attach("c", "a")
+
+    state.learn_subscriptions(["listed"])
+
+    assert not state.subscription("gone").exists
+    assert state.subscription("listed").exists
+    assert state.subscription("used").exists
+
+
+def test_a_subscription_younger_than_the_list_is_kept(state: TopicState) -> None:
+    young, old = state.subscription("young"), state.subscription("old")
+    young.exists = old.exists = True
+    young.created_ns, old.created_ns = 200, 100
+
+    state.learn_subscriptions([], asked_ns=150)
+
+    assert (young.exists, old.exists) == (True, False)
+
+
+@pytest.mark.seed("S1-063", "S1-080")
+def test_limiters_are_made_once_and_then_reconfigured(state: TopicState) -> None:
+    line = state.limiter("rate", 10, 0, 1.0, 0)
+    line.bucket.charge(4, 0, 0)
+
+    again = state.limiter("rate", 20, 0, 1.0, 0)
+
+    assert again is line
+    assert line.bucket.messages_per_s == 20
+    assert line.bucket.balance(0)[0] == 6
+    assert state.subscription("s").limiter("rate", 10, 0, 1.0, 0) is not line
+
+
+def test_plugin_data_is_kept(state: TopicState) -> None:
+    state.plugin_data["mine"] = 1
+
+    assert state.plugin_data == {"mine": 1}
+
+
+def test_a_state_rests_when_forgetting_it_changes_nothing(state: TopicState) -> None:
+    assert state.resting(0)
+
+    state.limiter("rate", 10, 0, 1.0, 0).bucket.charge(5, 0, 0)
+    assert not state.resting(0)
+    assert state.resting(SECOND_NS)
+
+    state.producers.attach("p", "a")
+    assert not state.resting(SECOND_NS)
+    state.producers.release("p")
+    state.subscription("s").consumers.attach("c", "a")
+    assert not state.resting(SECOND_NS)
+
+
+def test_names_that_were_only_asked_about_do_not_pile_up(state: TopicState) -> None:
+    state.learn_subscriptions(["real"])
+    for number in range(3 * SUBSCRIPTIONS_BEFORE_PRUNING):
+        state.subscription(f"noise {number}")
+
+    assert len(state.subscriptions) <= SUBSCRIPTIONS_BEFORE_PRUNING
+    assert state.subscription("real").exists
+
+
+def test_sizes_of_any_protocol_have_a_slot(state: TopicState) -> None:
+    assert (2**32).bit_length() < SIZE_SLOTS == len(state.size_counts)
+
+
+@pytest.mark.seed("S1-128")
+def test_an_idle_topic_takes_little_memory() -> None:
+    gc.collect()
+    tracemalloc.start()
+    try:
+        states = [TopicState(TopicName(f"topic-{number}", "default"), 0) for number in range(200)]
+        for state in states:
+            state.limiter("max_publish_rate", 10, 0, 1.0, 0)
+            state.learn_subscriptions(["one"])
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert size / len(states) <= 4096

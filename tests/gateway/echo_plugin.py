@@ -1,0 +1,199 @@
+"""A broker room for tests: lines of text, whose first word says what the session is to do."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from sluicegate import hookimpl
+from sluicegate.broker import (
+    Ask,
+    Close,
+    Command,
+    Listener,
+    PauseReading,
+    ResumeReading,
+    Services,
+    ToClient,
+    ToUpstream,
+    WakeAt,
+)
+from sluicegate.config import BrokerConfig
+from sluicegate.model import Action, Operation, OperationKind
+
+MS = 1_000_000
+
+
+class EchoConfig(BrokerConfig):
+    system: Literal["echo"]
+    ask_fails: bool = False
+
+
+class RawSession:
+    """Passes everything on, as it is."""
+
+    mid_frame = False
+    held_bytes = 0
+
+    def __init__(self, peer: str) -> None:
+        self.client = f"raw@{peer}"
+
+    def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        return (ToUpstream(data),)
+
+    def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        return (ToClient(data),)
+
+    def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
+        return ()
+
+    def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
+        return ()
+
+    def closed(self, now_ns: int) -> None:
+        pass
+
+
+class LineSession:
+    """`hold MS`, `pause MS`, `ask WHAT`, `answer`, `bye`, `raise`, `publish TOPIC SIZE`; else: forwarded."""
+
+    def __init__(self, front: "EchoFront", peer: str) -> None:
+        self.client = f"echo@{peer}"
+        self.front = front
+        self.rest = b""
+        self.held: list[bytes] = []
+        self.paused = False
+        self.operations: dict[str, Operation] = {}
+
+    @property
+    def held_bytes(self) -> int:
+        return len(self.rest) + sum(map(len, self.held))
+
+    @property
+    def mid_frame(self) -> bool:
+        return bool(self.rest)
+
+    def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        out: list[Command] = []
+        for line in lines:
+            out.extend(self._line(line + b"\n", now_ns))
+        return out
+
+    def _line(self, line: bytes, now_ns: int) -> Sequence[Command]:
+        match line.split():
+            case [b"hold", wait]:
+                self.held.append(line)
+                return [WakeAt(now_ns + int(wait) * MS)]
+            case [b"pause", wait]:
+                self.paused = True
+                return [PauseReading(), PauseReading(), WakeAt(now_ns + int(wait) * MS)]
+            case [b"ask", what]:
+                return [Ask(what.decode())]
+            case [b"answer"]:
+                return [ToClient(b"one "), ToClient(b"two\n")]
+            case [b"bye"]:
+                return [ToClient(b"bye\n"), Close("asked_to_close", "the test asked"), ToClient(b"never\n")]
+            case [b"raise"]:
+                raise RuntimeError("the session has a bug")
+            case [b"publish", topic, size]:
+                return self._publish(line, topic.decode(), int(size), now_ns)
+        return [ToUpstream(line)]
+
+    def _publish(self, line: bytes, topic: str, size: int, now_ns: int) -> Sequence[Command]:
+        gate = self.front.services.gates.get(topic, False, now_ns)
+        op = self.operations.get(topic)
+        if op is None:
+            op = Operation(OperationKind.ATTACH_PRODUCER, topic, client=self.client, producer=self.client)
+            refused = gate.decide(op, now_ns)
+            if refused is not None:
+                return [ToClient(b"refused " + refused.text.encode() + b"\n")]
+            op.kind = OperationKind.PUBLISH
+            self.operations[topic] = op
+        op.messages, op.bytes, op.largest = 1, size, size
+        decision = gate.decide(op, now_ns)
+        if decision is None:
+            return [ToUpstream(line)]
+        if decision.action is Action.DELAY:
+            self.held.append(line)
+            return [WakeAt(now_ns + decision.delay_ns)]
+        return [ToClient(f"refused {decision.id} {decision.text}\n".encode())]
+
+    def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        return (ToClient(data),)
+
+    def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
+        self.front.wakes.append((now_ns, client_gone))
+        if client_gone:
+            return [Close("client_gone")]
+        if self.paused:
+            self.paused = False
+            return [ResumeReading(), ResumeReading()]
+        held, self.held = self.held, []
+        out: list[Command] = []
+        for line in held:
+            publishing = line.startswith(b"publish")
+            out.extend(self._line(line, now_ns) if publishing else [ToUpstream(line)])
+        return out
+
+    def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
+        return [ToUpstream(f"{question}: {answer}\n".encode())]
+
+    def closed(self, now_ns: int) -> None:
+        self.front.closed.append(self.client)
+        for op in self.operations.values():
+            gate = self.front.services.gates.get(op.topic, False, now_ns)
+            gate.abandon(op, now_ns)
+            gate.detach(op)
+
+
+class EchoFront:
+    services: Services
+
+    def __init__(self, config: EchoConfig) -> None:
+        self.config = config
+        self.closed: list[str] = []
+        self.wakes: list[tuple[int, bool]] = []
+        self.ticks = 0
+
+    async def start(self, services: Services) -> None:
+        self.services = services
+        upstream = tuple((address.host, address.port) for address in self.config.bootstrap)
+        listen = self.config.listen
+        for _ in range(2):  # opening it again does nothing
+            await services.listen(Listener("bootstrap", listen.host, listen.port, upstream))
+        starts = int(services.recall("starts").get("starts", "0")) + 1
+        services.remember("starts", str(starts))
+
+    def session(self, listener: Listener, peer: str, now_ns: int) -> LineSession | RawSession:
+        return RawSession(peer) if listener.name == "raw" else LineSession(self, peer)
+
+    async def answer(self, question: object) -> object:
+        await asyncio.sleep(0.03)
+        if question == "nobody":
+            raise LookupError("nobody knows")
+        return "known"
+
+    def tick(self, now_ns: int) -> None:
+        self.ticks += 1
+
+    def counters(self) -> Mapping[str, int]:
+        return {"lines": 7}
+
+    async def stop(self) -> None:
+        pass
+
+
+class EchoDriver:
+    system = "echo"
+    config_model = EchoConfig
+
+    def namespace_of(self, topic: str, config: Any) -> str:
+        return topic.partition(".")[0] if "." in topic else "default"
+
+    def front(self, config: Any) -> EchoFront:
+        return EchoFront(config)
+
+
+@hookimpl
+def sluicegate_broker() -> EchoDriver:
+    return EchoDriver()

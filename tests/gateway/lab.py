@@ -1,0 +1,123 @@
+"""Loopback pieces: an upstream that echoes, and the gateway's connections in front of it."""
+
+import asyncio
+import functools
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from time import monotonic_ns
+from typing import Any, ParamSpec
+
+import uvloop
+from tests.gateway.echo_plugin import EchoConfig, EchoFront
+
+from sluicegate.broker import Listener
+from sluicegate.gateway.acceptor import Acceptor
+from sluicegate.gateway.connections import Connections, Limits
+from sluicegate.gateway.tls import TlsContexts
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+P = ParamSpec("P")
+
+LIMITS = Limits(
+    max_connections=100, idle_ns=0, frame_ns=0, buffer_bytes=0, answer_s=1.0, dial_s=0.5, handshake_s=1.0
+)
+
+
+def on_uvloop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an asynchronous test on the loop that the product runs on."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        uvloop.run(asyncio.wait_for(test(*args, **kwargs), 20))
+
+    return run
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+
+@asynccontextmanager
+async def upstream(
+    handler: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]] = echo, **options: Any
+) -> AsyncIterator[int]:
+    """A broker: the port that it listens on."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        try:
+            await handler(reader, writer)
+        except ConnectionError:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, **options)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.01)
+
+
+def closed_port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port: int = unused.getsockname()[1]
+        return port
+
+
+class Lab:
+    """Connections with one listener."""
+
+    def __init__(self, front: EchoFront, connections: Connections, acceptor: Acceptor) -> None:
+        self.front = front
+        self.connections = connections
+        self.acceptor = acceptor
+        self.counts = connections.counts
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def connect(self, **options: Any) -> Streams:
+        host, port = self.acceptor.address
+        reader, writer = await asyncio.open_connection(host, port, **options)
+        self.writers.append(writer)
+        return reader, writer
+
+    async def sweep(self, after_s: float = 0.0) -> None:
+        """Sweep as if so much time had passed."""
+        await self.connections.sweep(monotonic_ns() + int(after_s * 1e9))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.002)
+
+
+@asynccontextmanager
+async def lab(
+    *ports: int, name: str = "bootstrap", tls: TlsContexts | None = None, **limits: Any
+) -> AsyncIterator[Lab]:
+    """The gateway's connections before upstreams on these ports of this host."""
+    addresses = tuple(("127.0.0.1", port) for port in ports)
+    config = EchoConfig.model_validate(
+        {"name": "echo", "system": "echo", "bootstrap": ["127.0.0.1:1"], "listen": {"port": 0}}
+    )
+    front = EchoFront(config)
+    loop = asyncio.get_running_loop()
+    connections = Connections(front, replace(LIMITS, **limits), tls or TlsContexts(), loop)
+    acceptor = await Acceptor.open(Listener(name, "127.0.0.1", 0, addresses), connections)
+    it = Lab(front, connections, acceptor)
+    try:
+        yield it
+    finally:
+        acceptor.close()
+        await connections.abort()
+        for writer in it.writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.01)

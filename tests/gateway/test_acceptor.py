@@ -1,0 +1,120 @@
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.gateway.lab import lab, on_uvloop, upstream
+
+from sluicegate.broker import Listener
+from sluicegate.gateway.acceptor import Acceptor
+
+_STARVED = """
+import asyncio, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+import uvloop
+from sluicegate.gateway import logs
+from tests.gateway.lab import lab
+
+async def main():
+    async with lab(int(sys.argv[1]), max_connections=10_000) as it:
+        print(it.acceptor.address[1], flush=True)
+        line = ""
+        while line != "stop":
+            line = (await asyncio.to_thread(sys.stdin.readline)).strip()
+            print(it.counts["descriptors_used_up"], len(it.connections), flush=True)
+
+logs.set_up("info", "text")
+uvloop.run(main())
+"""
+
+
+class Starved:
+    """A gateway with 48 descriptors, in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process, self.stdin, self.stdout = process, process.stdin, process.stdout
+        self.port = 0
+
+    async def ask(self, line: str = "how many") -> tuple[int, int]:
+        """How often descriptors were used up, and how many clients there are."""
+        self.stdin.write(line.encode() + b"\n")
+        used_up, live = (await self.stdout.readline()).split()
+        return int(used_up), int(live)
+
+    async def connect(self) -> asyncio.StreamWriter | None:
+        """A connection that is served; None if it was closed."""
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            writer.write(b"hello\n")
+            if await asyncio.wait_for(reader.readline(), 5) == b"hello\n":
+                return writer
+            writer.close()
+        except ConnectionError:
+            pass
+        return None
+
+
+@asynccontextmanager
+async def starved(port: int) -> AsyncIterator[Starved]:
+    pipe = asyncio.subprocess.PIPE
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", _STARVED, str(port)]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=pipe, stdout=pipe, stderr=pipe, env=environ
+    )
+    it = Starved(process)
+    try:
+        it.port = int(await it.stdout.readline())
+        yield it
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@on_uvloop
+async def test_used_up_descriptors_cost_only_the_clients_that_come_too_late() -> None:
+    async with upstream() as port, starved(port) as gate:
+        first = [await gate.connect() for _ in range(5)]
+        assert all(first)
+        later = [await gate.connect() for _ in range(30)]
+        assert later.count(None) > 5  # closed cleanly, not left hanging
+        used_up, live = await gate.ask()
+        assert used_up > 0
+        for writer in [*first, *later]:
+            if writer is not None:
+                writer.close()
+        while live > 0:
+            _, live = await gate.ask()
+        await asyncio.sleep(0.15)
+        again = await gate.connect()
+        assert again is not None  # others are served when descriptors are free again
+        again.close()
+        await gate.ask("stop")
+        assert gate.process.stderr is not None
+        log = (await gate.process.stderr.read()).decode()
+        assert 0 < log.count("file descriptors used up") <= 5
+
+
+@on_uvloop
+async def test_address_in_use_is_named() -> None:
+    async with upstream() as port, lab(port) as it:
+        host, taken = it.acceptor.address
+        second = Listener("second", host, taken, (("127.0.0.1", port),))
+        with pytest.raises(OSError, match=rf"cannot listen on {host}:{taken} \(second\)"):
+            await Acceptor.open(second, it.connections)
+
+
+@on_uvloop
+async def test_closing_twice_does_no_harm_and_frees_the_port() -> None:
+    async with upstream() as port, lab(port) as it:
+        address = it.acceptor.address
+        it.acceptor.close()
+        it.acceptor.close()
+        socket.create_server(address).close()

@@ -1,0 +1,241 @@
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gateway import echo_plugin
+from tests.gateway.lab import on_uvloop, upstream
+
+from sluicegate import hookimpl
+from sluicegate.config.models import GatewayConfig
+from sluicegate.engine.sink import NullSink
+from sluicegate.gateway.embedded import EmbeddedGateway
+from sluicegate.gateway.plugins import CHOICE
+from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
+
+SECOND = 1_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def no_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHOICE, "")
+
+
+def layer(**values: PolicyValue) -> PolicyLayer:
+    settings = {name: Setting(value, Source.FILE, "gateway.yaml:1") for name, value in values.items()}
+    return PolicyLayer(Level.BROKER, "", settings)
+
+
+def config(port: int, state_dir: Path | str = "var", **broker: Any) -> GatewayConfig:
+    entry = {
+        "name": "b1",
+        "system": "echo",
+        "bootstrap": [f"127.0.0.1:{port}"],
+        "listen": {"port": 0},
+        **broker,
+    }
+    return GatewayConfig(brokers=(echo_plugin.EchoConfig.model_validate(entry),), state_dir=str(state_dir))
+
+
+def gateway(settings: GatewayConfig, *layers: PolicyLayer, **options: Any) -> EmbeddedGateway:
+    plugins = (echo_plugin, *options.pop("plugins", ()))
+    return EmbeddedGateway(settings, layers, plugins=plugins, make_sink=lambda broker: NullSink(), **options)
+
+
+class Client:
+    """One line out, one line back."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def to(cls, served: EmbeddedGateway) -> "Client":
+        return cls(*await asyncio.open_connection(*served.address()))
+
+    async def say(self, line: str) -> str:
+        self.writer.write(f"{line}\n".encode())
+        return (await self.reader.readline()).decode().rstrip("\n")
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+@on_uvloop
+async def test_policies_hold_for_clients() -> None:
+    async with upstream() as port, gateway(config(port), layer(max_message_size=100)) as served:
+        client = await Client.to(served)
+        assert await client.say("publish t 100") == "publish t 100"
+        refused = await client.say("publish t 101")
+        assert refused.startswith("refused 1 ")
+        assert "100" in refused
+        client.close()
+
+
+@pytest.mark.seed("S1-024")
+@on_uvloop
+async def test_changed_policies_reach_a_connected_client_and_counts_are_kept() -> None:
+    async with upstream() as port, gateway(config(port), layer(max_producers_per_topic=2)) as served:
+        first, second = await Client.to(served), await Client.to(served)
+        assert await first.say("publish t 1") == "publish t 1"
+        assert await second.say("publish t 1") == "publish t 1"
+        assert served.set_policies([layer(max_producers_per_topic=2, max_message_size=10)]) == 2
+        assert (await first.say("publish t 11")).startswith("refused")
+        third = await Client.to(served)
+        assert (await third.say("publish t 1")).startswith("refused")
+        second.close()
+        state = served.worker().gates.states["t"]
+        while len(state.producers) == 2:  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.002)
+        assert await third.say("publish t 1") == "publish t 1"
+        for each in (first, third):
+            each.close()
+
+
+@on_uvloop
+async def test_rate_limited_clients_are_held_and_all_arrives() -> None:
+    async with upstream() as port, gateway(config(port), layer(max_publish_rate=20)) as served:
+        client = await Client.to(served)
+        for number in range(26):
+            assert await client.say(f"publish t {number + 1}") == f"publish t {number + 1}"
+        (snapshot,) = served.snapshot()
+        assert served.worker().gates.states["t"].delayed > 0
+        assert snapshot["counters"]["connections_accepted"] == 1
+        client.close()
+
+
+@on_uvloop
+async def test_tick_reaches_the_front_and_takes_samples() -> None:
+    async with upstream() as port, gateway(config(port)) as served:
+        client = await Client.to(served)
+        assert await client.say("publish t 5") == "publish t 5"
+        worker = served.worker()
+        await worker.tick(SECOND)
+        (snapshot,) = served.snapshot()
+        assert snapshot["front"] == {"lines": 7}
+        assert snapshot["topics"]["t"]["producers"] == 1
+        assert snapshot["gauges"]["connections"] == 1
+        assert snapshot["gauges"]["policy_version"] == 1
+        client.close()
+
+
+@on_uvloop
+async def raising_plugins(caplog: pytest.LogCaptureFixture) -> None:
+    lines: list[Callable[[str], None]] = []
+
+    class Raising:
+        @hookimpl
+        def sluicegate_policy_checks(self, topic: Any, policies: Any, context: Any) -> Any:
+            raise RuntimeError("cannot compile")
+
+        @hookimpl
+        def sluicegate_startup(self, log: Callable[[str], None]) -> None:
+            lines.append(log)
+            log("about to start")
+            raise RuntimeError("cannot start")
+
+    async with upstream() as port, gateway(config(port), plugins=[Raising()]) as served:
+        client = await Client.to(served)
+        assert await client.say("publish t 5") == "publish t 5"
+        (faults,) = [each["plugin_faults"] for each in served.snapshot()]
+        assert list(faults.values()) == [2]
+        client.close()
+    assert lines
+    assert "about to start" in caplog.text
+    assert "cannot start" in caplog.text
+
+
+def test_plugin_that_raises_stops_no_traffic(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    raising_plugins(caplog)
+
+
+@on_uvloop
+async def test_address_in_use_is_told_and_nothing_is_left_open() -> None:
+    async with upstream() as port, gateway(config(port)) as served:
+        _, taken = served.address()
+        second = gateway(config(port, listen={"port": taken}))
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{taken}"):
+            await second.__aenter__()
+
+
+@on_uvloop
+async def from_file(directory: Path) -> None:
+    async with upstream() as port:
+        file = directory / "gateway.yaml"
+        file.write_text(
+            f"brokers: [{{name: b1, system: echo, bootstrap: ['127.0.0.1:{port}'], listen: {{port: 0}}}}]\n"
+            f"state_dir: {directory}\n"
+            "policies: {broker: {max_message_size: 10}}\n"
+        )
+        async with EmbeddedGateway.from_file(file, plugins=[echo_plugin], environ={}) as served:
+            client = await Client.to(served)
+            assert await client.say("publish t 10") == "publish t 10"
+            refused = await client.say("publish t 11")
+            assert refused.startswith("refused ")
+            client.close()
+        # What was refused can be explained by its id.
+        assert (directory / "refusals.db").exists()
+        assert list((directory / "decisions").rglob("*.parquet"))
+
+
+def test_gateway_from_a_file_writes_the_decision_log(tmp_path: Path) -> None:
+    from_file(tmp_path)
+
+
+@on_uvloop
+async def test_facts_are_recalled_by_prefix() -> None:
+    async with upstream() as port, gateway(config(port)) as served:
+        worker = served.worker()
+        worker.remember("node.1", "kafka:9092")
+        assert worker.recall("node.") == {"node.1": "kafka:9092"}
+        assert worker.recall("starts") == {"starts": "1"}
+
+
+class Watching:
+    """Keeps what it is shown."""
+
+    def __init__(self) -> None:
+        self.decisions: list[Mapping[str, Any]] = []
+        self.ended = 0
+
+    @hookimpl
+    def sluicegate_decisions(self, batch: Sequence[Mapping[str, Any]]) -> None:
+        self.decisions.extend(batch)
+
+    @hookimpl
+    def sluicegate_shutdown(self, log: Callable[[str], None]) -> None:
+        self.ended += 1
+        log("ended")
+
+
+class Spoiling:
+    """Raises at every decision."""
+
+    @hookimpl
+    def sluicegate_decisions(self, batch: Sequence[Mapping[str, Any]]) -> None:
+        raise RuntimeError("no room")
+
+
+@on_uvloop
+async def watched(directory: Path) -> None:
+    watching = Watching()
+    async with upstream() as port:
+        served = EmbeddedGateway(
+            config(port, directory),
+            [layer(max_message_size=10)],
+            plugins=[echo_plugin, watching, Spoiling()],
+        )
+        async with served:
+            client = await Client.to(served)
+            refused = await client.say("publish t 11")
+            assert await client.say("publish t 10") == "publish t 10"
+            client.close()
+    assert [(row["action"], row["policy"]) for row in watching.decisions] == [("reject", "max_message_size")]
+    assert watching.decisions[0]["decision_id"] in refused
+    assert watching.ended == 1
+
+
+def test_plugins_see_refusals_and_the_end_whatever_another_one_raises(tmp_path: Path) -> None:
+    watched(tmp_path)

@@ -1,0 +1,460 @@
+import asyncio
+import hashlib
+import os
+import socket
+from time import monotonic
+
+import pytest
+from tests.gateway.lab import closed_port, lab, on_uvloop, upstream
+
+
+async def end(reader: asyncio.StreamReader) -> bytes:
+    """All that still comes until the connection ends, however it ends."""
+    try:
+        return await reader.read()
+    except ConnectionError:
+        return b""
+
+
+@on_uvloop
+async def test_bytes_go_both_ways_in_order() -> None:
+    async with upstream() as port, lab(port) as it:
+        reader, writer = await it.connect()
+        for number in range(200):
+            writer.write(b"line %d\n" % number)
+        received = [await reader.readline() for _ in range(200)]
+        assert received == [b"line %d\n" % number for number in range(200)]
+        writer.close()
+        await it.until(lambda: len(it.connections) == 0)
+        assert len(it.front.closed) == 1
+        assert it.connections.bytes_from_clients == it.connections.bytes_from_brokers > 0
+
+
+@on_uvloop
+async def test_bytes_that_come_before_the_broker_are_kept_and_come_first() -> None:
+    async with upstream() as port, lab(closed_port(), port) as it:
+        reader, writer = await it.connect()
+        writer.write(b"first\nsecond\n")
+        assert await reader.readexactly(13) == b"first\nsecond\n"
+        assert it.counts["upstream_dials_failed"] == 1
+        writer.close()
+
+
+@on_uvloop
+async def test_the_address_that_worked_last_is_tried_first() -> None:
+    async with upstream() as port, lab(closed_port(), port) as it:
+        for _ in range(3):
+            reader, writer = await it.connect()
+            writer.write(b"x\n")
+            assert await reader.readline() == b"x\n"
+            writer.close()
+        assert it.counts["upstream_dials_failed"] == 1
+
+
+@on_uvloop
+async def test_client_is_closed_when_no_broker_answers_and_others_are_served() -> None:
+    async with lab(closed_port(), closed_port()) as it:
+        reader, writer = await it.connect()
+        assert await end(reader) == b""
+        assert it.counts["upstream_unreachable"] == 1
+        assert it.counts["upstream_dials_failed"] == 2
+        writer.close()
+
+
+@on_uvloop
+async def test_dial_gives_up_after_its_time_and_bytes_read_meanwhile_are_bounded() -> None:
+    # A full backlog of a socket that nobody accepts from leaves the connection unanswered.
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        port = silent.getsockname()[1]
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        async with lab(port, dial_s=0.3) as it:
+            reader, writer = await it.connect()
+            writer.write(b"x" * 20_000_000)
+            await asyncio.sleep(0.1)
+            await it.sweep()
+            assert it.connections.buffered_bytes < 2_000_000
+            began = monotonic()
+            assert await end(reader) == b""
+            assert monotonic() - began < 2
+            assert it.counts["upstream_unreachable"] == 1
+            writer.close()
+        for filler in fillers:
+            filler.close()
+
+
+@on_uvloop
+async def test_broker_that_resets_ends_only_its_client() -> None:
+    async def reset_on_x(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            if data.startswith(b"x"):
+                writer.transport.abort()
+                return
+            writer.write(data)
+
+    async with upstream(reset_on_x) as port, lab(port) as it:
+        reader, writer = await it.connect()
+        other_reader, other_writer = await it.connect()
+        writer.write(b"x\n")
+        assert await end(reader) == b""
+        other_writer.write(b"hello\n")
+        assert await other_reader.readline() == b"hello\n"
+        assert it.counts["upstream_closed"] == 1
+        writer.close()
+        other_writer.close()
+
+
+@on_uvloop
+async def test_what_the_broker_said_before_it_closed_reaches_the_client() -> None:
+    async def last_words(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b"y" * 3_000_000)
+        writer.close()
+
+    async with upstream(last_words) as port, lab(port) as it:
+        reader, writer = await it.connect()
+        writer.write(b"go\n")
+        assert len(await reader.read()) == 3_000_000
+        writer.close()
+
+
+@on_uvloop
+async def test_slow_reader_gets_every_byte_and_a_fast_one_beside_it_is_not_held() -> None:
+    payload = os.urandom(1 << 20) * 24
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(payload)
+        await writer.drain()
+
+    async with upstream(flood) as port, lab(port, name="raw") as it:
+        slow_reader, slow_writer = await it.connect(limit=4096)
+        slow_writer.write(b"go\n")
+        await asyncio.sleep(0.05)
+        reader, writer = await it.connect()
+        writer.write(b"go\n")
+        began = monotonic()
+        assert (
+            hashlib.sha256(await reader.readexactly(len(payload))).digest()
+            == hashlib.sha256(payload).digest()
+        )
+        assert monotonic() - began < 5
+        await it.sweep()
+        # The slow one costs a bounded amount, not the whole payload: the broker is held back.
+        assert 0 < it.connections.buffered_bytes < 2_000_000
+        slow = hashlib.sha256()
+        left = len(payload)
+        while left:
+            part = await slow_reader.read(65536)
+            slow.update(part)
+            left -= len(part)
+        assert slow.digest() == hashlib.sha256(payload).digest()
+        for each in (slow_writer, writer):
+            each.close()
+
+
+@on_uvloop
+async def test_slow_broker_holds_the_client_back_byte_exact() -> None:
+    received = hashlib.sha256()
+    go = asyncio.Event()
+
+    async def sluggish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await go.wait()
+        while data := await reader.read(16384):
+            received.update(data)
+        writer.write(b"done")
+        writer.close()
+
+    payload = os.urandom(1 << 20) * 24
+    async with upstream(sluggish, limit=4096) as port, lab(port, name="raw") as it:
+        reader, writer = await it.connect()
+        writer.write(payload)
+        await asyncio.sleep(0.2)
+        await it.sweep()
+        assert it.connections.buffered_bytes < 2_000_000
+        go.set()
+        writer.write_eof()
+        assert await reader.read() == b"done"
+        assert received.digest() == hashlib.sha256(payload).digest()
+        writer.close()
+
+
+@on_uvloop
+async def test_half_closed_client_still_gets_its_answers() -> None:
+    async with upstream() as port, lab(port) as it:
+        reader, writer = await it.connect()
+        writer.write(b"all I have to say\n")
+        writer.write_eof()
+        assert await reader.read() == b"all I have to say\n"
+        writer.close()
+        await it.until(lambda: len(it.connections) == 0)
+
+
+@on_uvloop
+async def test_wakes_on_time_and_never_early() -> None:
+    async with upstream() as port, lab(port) as it:
+        reader, writer = await it.connect()
+        for wait_ms in (1, 3, 40):
+            began = monotonic()
+            writer.write(b"hold %d\n" % wait_ms)
+            assert await reader.readline() == b"hold %d\n" % wait_ms
+            assert wait_ms / 1000 <= monotonic() - began < wait_ms / 1000 + 0.5
+        writer.close()
+
+
+@on_uvloop
+async def test_pause_holds_later_bytes_back_and_keeps_their_order() -> None:
+    async with upstream() as port, lab(port) as it:
+        reader, writer = await it.connect()
+        writer.write(b"before\n")
+        assert await reader.readline() == b"before\n"
+        began = monotonic()
+        writer.write(b"pause 50\n")
+        await asyncio.sleep(0.01)
+        writer.write(b"after 1\nafter 2\n")
+        assert await reader.readexactly(16) == b"after 1\nafter 2\n"
+        assert monotonic() - began >= 0.05
+        writer.close()
+
+
+@on_uvloop
+async def test_held_request_of_a_client_that_hung_up_is_not_forwarded() -> None:
+    seen = bytearray()
+
+    async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            seen.extend(data)
+        writer.close()
+
+    async with upstream(note) as port, lab(port) as it:
+        _, writer = await it.connect()
+        writer.write(b"hold 60000\n")
+        await asyncio.sleep(0.02)
+        writer.close()
+        await it.until(lambda: len(it.connections) == 0)
+        assert it.front.wakes[-1][1] is True
+        assert bytes(seen) == b""
+        assert it.counts["client_gone"] == 1
+
+
+@on_uvloop
+async def test_hang_up_is_noticed_while_nothing_is_read_from_the_client() -> None:
+    async with upstream() as port, lab(port) as it:
+        _, writer = await it.connect()
+        writer.write(b"pause 60000\n")
+        await asyncio.sleep(0.02)
+        writer.close()
+        await asyncio.sleep(0.02)
+        assert not it.front.wakes
+        await it.sweep()
+        assert it.front.wakes[-1][1] is True
+        await it.until(lambda: len(it.connections) == 0)
+
+
+@on_uvloop
+async def test_wake_tells_that_the_client_has_gone() -> None:
+    async with upstream() as port, lab(port) as it:
+        _, writer = await it.connect()
+        writer.write(b"pause 80\n")
+        await asyncio.sleep(0.02)
+        writer.close()
+        await it.until(lambda: bool(it.front.wakes))
+        assert it.front.wakes == [(it.front.wakes[0][0], True)]
+
+
+@on_uvloop
+async def test_ask_is_answered_before_anything_later_is_read() -> None:
+    async with upstream() as port, lab(port) as it:
+        reader, writer = await it.connect()
+        writer.write(b"ask who\n")
+        await asyncio.sleep(0.005)
+        writer.write(b"later\n")
+        assert await reader.readline() == b"who: known\n"
+        assert await reader.readline() == b"later\n"
+        writer.write(b"ask nobody\n")
+        assert await reader.readline() == b"nobody: nobody knows\n"
+        assert it.counts["questions_failed"] == 1
+        writer.close()
+
+
+@on_uvloop
+async def test_answer_that_comes_after_the_client_left_is_dropped() -> None:
+    async with upstream() as port, lab(port) as it:
+        _, writer = await it.connect()
+        writer.write(b"ask who\n")
+        await asyncio.sleep(0.005)
+        writer.transport.abort()
+        await asyncio.sleep(0.06)
+        assert it.counts["session_faults"] == 0
+
+
+@on_uvloop
+async def test_close_sends_what_came_before_it_and_nothing_after() -> None:
+    async with upstream() as port, lab(port) as it:
+        reader, writer = await it.connect()
+        writer.write(b"answer\nbye\n")
+        assert await end(reader) == b"one two\nbye\n"
+        assert it.counts["asked_to_close"] == 1
+        assert len(it.front.closed) == 1
+        writer.close()
+
+
+@on_uvloop
+async def test_raising_session_ends_its_client_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async with upstream() as port, lab(port) as it:
+        reader, writer = await it.connect()
+        other_reader, other_writer = await it.connect()
+        writer.write(b"raise\n")
+        assert await end(reader) == b""
+        other_writer.write(b"still here\n")
+        assert await other_reader.readline() == b"still here\n"
+        assert it.counts["session_faults"] == 1
+        faults = [record for record in caplog.records if "session raised" in record.getMessage()]
+        assert len(faults) == 1
+        assert "RuntimeError: the session has a bug" in faults[0].getMessage()
+        assert len(it.front.closed) == 1
+        for each in (writer, other_writer):
+            each.close()
+
+
+@on_uvloop
+async def test_frame_that_is_begun_and_not_finished_is_timed_out_even_if_it_drips() -> None:
+    async with upstream() as port, lab(port, frame_ns=5_000_000_000) as it:
+        reader, writer = await it.connect()
+        other_reader, other_writer = await it.connect()
+        writer.write(b"whole\npart")
+        assert await reader.readline() == b"whole\n"
+        other_writer.write(b"fine\n")
+        assert await other_reader.readline() == b"fine\n"
+        await it.sweep(after_s=4)
+        writer.write(b"y")
+        await asyncio.sleep(0.02)
+        await it.sweep(after_s=6)
+        assert await end(reader) == b""
+        assert it.counts["frame_timed_out"] == 1
+        other_writer.write(b"still here\n")
+        assert await other_reader.readline() == b"still here\n"
+        for each in (writer, other_writer):
+            each.close()
+
+
+@on_uvloop
+async def test_silent_client_is_timed_out() -> None:
+    async with upstream() as port, lab(port, idle_ns=60_000_000_000) as it:
+        reader, writer = await it.connect()
+        await it.until(lambda: it.counts["connections_accepted"] == 1)
+        await asyncio.sleep(0.02)
+        await it.sweep(after_s=59)
+        assert it.counts["idle_timed_out"] == 0
+        await it.sweep(after_s=61)
+        assert await end(reader) == b""
+        assert it.counts["idle_timed_out"] == 1
+        writer.close()
+
+
+@on_uvloop
+async def test_buffers_over_the_budget_cost_the_largest_client() -> None:
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if await reader.readline() == b"flood\n":
+            writer.write(b"z" * 20_000_000)
+            await writer.drain()
+        await reader.read()
+
+    async with upstream(flood) as port, lab(port, buffer_bytes=50_000) as it:
+        _, greedy = await it.connect(limit=1024)
+        _, modest = await it.connect()
+        modest.write(b"hello\n")
+        greedy.write(b"flood\n")
+        await asyncio.sleep(0.1)
+        await it.sweep()
+        await it.until(lambda: len(it.connections) == 1)
+        assert it.counts["buffer_budget_used_up"] == 1
+        for each in (greedy, modest):
+            each.close()
+
+
+@on_uvloop
+async def test_client_that_never_reads_cannot_keep_a_closed_connection() -> None:
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b"z" * 20_000_000)
+        await reader.read()
+
+    async with upstream(flood) as port, lab(port) as it:
+        _, writer = await it.connect(limit=1024)
+        writer.write(b"go\n")
+        await asyncio.sleep(0.05)
+        writer.write(b"bye\n")
+        await it.until(lambda: it.counts["asked_to_close"] == 1)
+        await it.sweep()
+        assert len(it.connections) == 1
+        await it.sweep(after_s=6)
+        await it.until(lambda: len(it.connections) == 0)
+        writer.close()
+
+
+@on_uvloop
+async def test_clients_over_the_limit_are_closed_at_once() -> None:
+    async with upstream() as port, lab(port, max_connections=1) as it:
+        reader, writer = await it.connect()
+        second_reader, second_writer = await it.connect()
+        assert await end(second_reader) == b""
+        assert it.counts["connections_refused"] == 1
+        writer.write(b"first\n")
+        assert await reader.readline() == b"first\n"
+        for each in (writer, second_writer):
+            each.close()
+
+
+@on_uvloop
+async def test_drain_lets_a_held_request_finish_and_takes_nothing_new() -> None:
+    async with upstream() as port, lab(port) as it:
+        reader, writer = await it.connect()
+        idle_reader, idle_writer = await it.connect()
+        writer.write(b"hold 200\n")
+        await it.until(lambda: it.connections.bytes_from_clients > 0)
+        it.acceptor.close()
+        draining = asyncio.ensure_future(it.connections.drain(5, quiet_s=0.05))
+        await asyncio.sleep(0.02)
+        writer.write(b"too late\n")
+        assert await end(idle_reader) == b""
+        assert await end(reader) == b"hold 200\n"
+        await draining
+        assert len(it.connections) == 0
+        for each in (writer, idle_writer):
+            each.close()
+
+
+@on_uvloop
+async def test_drain_waits_for_an_answer_that_the_broker_owes() -> None:
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = await reader.readline()
+        await asyncio.sleep(0.3)
+        writer.write(line)
+        await reader.read()
+
+    async with upstream(slow) as port, lab(port) as it:
+        reader, writer = await it.connect()
+        writer.write(b"produce\n")
+        await it.until(lambda: it.connections.bytes_from_clients > 0)
+        draining = asyncio.ensure_future(it.connections.drain(5, quiet_s=0.05))
+        assert await end(reader) == b"produce\n"
+        writer.close()
+        await draining
+
+
+@on_uvloop
+async def test_drain_ends_at_its_deadline() -> None:
+    async with upstream() as port, lab(port) as it:
+        reader, writer = await it.connect()
+        writer.write(b"hold 60000\n")
+        await it.until(lambda: it.connections.bytes_from_clients > 0)
+        began = monotonic()
+        await it.connections.drain(0.2)
+        assert 0.2 <= monotonic() - began < 2
+        assert await end(reader) == b""
+        writer.close()

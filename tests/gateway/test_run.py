@@ -1,0 +1,224 @@
+"""`sluicegate run` as a process: readiness, reload, restart of workers, drain."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+
+import psutil
+import pytest
+from tests.gateway.lab import closed_port
+
+from sluicegate.gateway.plugins import CHOICE
+from sluicegate.model import Level
+from sluicegate.store import SqliteStore
+
+FILE = """\
+brokers:
+  - name: b1
+    system: echo
+    bootstrap: ["127.0.0.1:{upstream}"]
+    listen: {{port: {port}}}
+    max_hold: 5s
+plugins: [tests.gateway.echo_plugin]
+state_dir: {state}
+admin: {{port: 0}}
+policies:
+  broker: {{max_message_size: {size}}}
+"""
+ROOT = Path(__file__).parents[2]
+
+
+def until(condition: Callable[[], object], seconds: float = 8) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.01)
+
+
+class Gateway:
+    """The command, running in a directory."""
+
+    def __init__(self, directory: Path, upstream: int, port: int) -> None:
+        self.directory = directory
+        self.path = directory / "gateway.yaml"
+        self._upstream, self.port = upstream, port
+        self.errors = directory / "errors.txt"
+        self.write("100")
+
+    def write(self, size: str) -> None:
+        text = FILE.format(upstream=self._upstream, port=self.port, state=self.directory, size=size)
+        self.path.write_text(text)
+
+    def start(self) -> None:
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [Path(sys.executable).with_name("sluicegate"), "run", "-c", self.path],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT), CHOICE: ""},
+            )
+        assert self.process.stdout is not None
+        self.ready = self.process.stdout.readline()
+        found = re.search(r"http://\S+", self.ready)
+        self.admin = found[0] if found else ""
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(self.admin + path, timeout=5) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def worker(self) -> psutil.Process | None:
+        return next(iter(psutil.Process(self.process.pid).children()), None)
+
+    def refused(self, size: int) -> bool:
+        """Whether a message of this size is refused."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as client:
+            client.sendall(b"publish t %d\n" % size)
+            return client.recv(200).startswith(b"refused")
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            for child in psutil.Process(self.process.pid).children():
+                child.kill()
+            self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[int]:
+    """A broker that echoes, in threads."""
+
+    def serve(client: socket.socket) -> None:
+        with client:
+            while data := client.recv(65536):
+                client.sendall(data)
+
+    def accept() -> None:
+        while True:
+            try:
+                client, _ = server.accept()
+            except OSError:
+                return
+            Thread(target=serve, args=(client,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        Thread(target=accept, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture(scope="module")
+def running(upstream: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    gateway = Gateway(tmp_path_factory.mktemp("running"), upstream, closed_port())
+    gateway.start()
+    yield gateway
+    gateway.stop()
+
+
+@pytest.fixture
+def fresh(upstream: int, tmp_path: Path) -> Iterator[Gateway]:
+    gateway = Gateway(tmp_path, upstream, closed_port())
+    gateway.start()
+    yield gateway
+    gateway.stop()
+
+
+def test_one_line_says_that_clients_are_accepted(running: Gateway) -> None:
+    assert running.ready.startswith(
+        f"sluicegate ready: b1 on 127.0.0.1:{running.port}; admin on http://127.0.0.1:"
+    )
+    assert running.get("/livez") == (200, "ok\n")
+    assert running.get("/readyz") == (200, "ok\n")
+    assert 'sluicegate_worker_up{broker="b1"} 1.0' in running.get("/metrics")[1]
+
+
+@pytest.mark.seed("S1-023", "S1-024")
+def test_changed_file_reaches_the_worker_and_a_broken_one_changes_nothing(
+    running: Gateway,
+) -> None:
+    running.write("200")
+    until(lambda: not running.refused(200), 3)
+    running.write("-1")
+    until(lambda: "sluicegate_config_last_reload_successful 0.0" in running.get("/metrics")[1])
+    assert not running.refused(200)
+    assert running.refused(201)
+    assert "the last good policies stay in force" in running.errors.read_text()
+    running.write("100")
+    until(lambda: running.refused(200), 3)
+    until(lambda: "sluicegate_config_last_reload_successful 1.0" in running.get("/metrics")[1])
+    running.process.send_signal(signal.SIGHUP)
+    until(lambda: "reading the configuration again" in running.errors.read_text())
+
+
+def test_change_of_the_store_by_another_process_reaches_the_worker(running: Gateway) -> None:
+    store = SqliteStore(running.directory / "policies.db")
+    store.set(Level.TOPIC, "t", "max_message_size", 10, "test")
+    until(lambda: running.refused(11), 3)
+    store.unset(Level.TOPIC, "t", "max_message_size", "test")
+    until(lambda: not running.refused(11), 3)
+    store.close()
+
+
+def test_killed_worker_is_started_again_with_the_policies_in_force(running: Gateway) -> None:
+    worker = running.worker()
+    assert worker is not None
+    worker.kill()
+    until(lambda: running.get("/readyz")[0] == 503)
+    until(lambda: running.get("/readyz")[0] == 200)
+    again = running.worker()
+    assert again is not None
+    assert again.pid != worker.pid
+    assert running.refused(101)
+    restarts = re.search(r'sluicegate_worker_restarts_total\{broker="b1"\} (\S+)', running.get("/metrics")[1])
+    assert restarts is not None
+    assert float(restarts[1]) >= 1
+    assert "worker ended, starting it again" in running.errors.read_text()
+
+
+def test_sigterm_lets_a_held_request_finish(fresh: Gateway) -> None:
+    with socket.create_connection(("127.0.0.1", fresh.port), timeout=5) as client:
+        client.sendall(b"hold 700\n")
+        time.sleep(0.2)
+        fresh.process.terminate()
+        until(lambda: fresh.get("/readyz") == (503, "draining\n"))
+        assert client.recv(100) == b"hold 700\n"
+        assert client.recv(100) == b""
+    assert fresh.process.wait(8) == 0
+    with pytest.raises(ConnectionError):
+        socket.create_connection(("127.0.0.1", fresh.port))
+
+
+def test_worker_goes_on_without_its_supervisor_and_ends_on_sigterm(fresh: Gateway) -> None:
+    worker = fresh.worker()
+    assert worker is not None
+    fresh.process.kill()
+    fresh.process.wait()
+    until(lambda: "no supervisor any more" in fresh.errors.read_text())
+    assert fresh.refused(101)
+    assert not fresh.refused(100)
+    worker.terminate()
+    worker.wait(5)
+
+
+def test_address_in_use_ends_the_command_with_its_reason(upstream: int, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        gateway = Gateway(tmp_path, upstream, taken.getsockname()[1])
+        gateway.start()
+        assert gateway.process.wait(8) == 1
+        assert f"broker 'b1': cannot listen on 127.0.0.1:{gateway.port}" in gateway.errors.read_text()
+        gateway.stop()

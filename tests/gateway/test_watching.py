@@ -1,0 +1,131 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from sluicegate.config.load import load
+from sluicegate.gateway.plugins import CHOICE, load_plugins
+from sluicegate.gateway.watching import PolicyWatch
+from sluicegate.model import Level
+from sluicegate.store import SqliteStore, StoreError
+
+GOOD = """\
+brokers:
+  - {{name: b1, system: echo, bootstrap: ["127.0.0.1:1"], listen: {{port: 0}}{broker}}}
+state_dir: {state}
+policies:
+  broker: {{max_message_size: {size}}}
+"""
+
+
+class Lab:
+    """A file that can be changed, and its watch."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.path = directory / "gateway.yaml"
+        self.changes = 0
+        self.write()
+        plugins = load_plugins(["tests.gateway.echo_plugin"])
+        loaded = load(self.path, plugins.policy_models, plugins.broker_models, {})
+        self.watch = PolicyWatch(self.path, loaded, plugins, {})
+
+    def write(self, *, size: str = "100", broker: str = "", text: str = GOOD) -> None:
+        self.path.write_text(text.format(size=size, state=self.directory, broker=broker))
+        self.changes += 1
+        os.utime(self.path, ns=(self.changes, self.changes))  # coarse file systems see every change
+
+    def size(self) -> object:
+        layers = self.watch.policies("b1").layers
+        return [layer.settings["max_message_size"].value for layer in layers if layer.settings]
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    monkeypatch.setenv(CHOICE, "")
+    return Lab(tmp_path)
+
+
+def test_unchanged_file_is_no_change(lab: Lab) -> None:
+    assert lab.watch.check() is False
+    assert lab.watch.check(force=True) is False
+    lab.write()  # the same text, a new time
+    assert lab.watch.check() is False
+    assert lab.watch.version == 1
+    lab.watch.close()
+
+
+@pytest.mark.seed("S1-024")
+def test_changed_file_makes_a_new_version(lab: Lab) -> None:
+    lab.write(size="200")
+    assert lab.watch.check() is True
+    assert (lab.watch.policies("b1").version, lab.size()) == (2, [200])
+    lab.watch.close()
+
+
+def test_broken_file_keeps_the_last_good_policies_and_says_so(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    lab.write(size="-5")
+    assert lab.watch.check() is False
+    assert (lab.size(), lab.watch.version) == ([100], 1)
+    assert (lab.watch.successful, lab.watch.failures) == (False, 1)
+    assert "the last good policies stay in force" in caplog.text
+    assert "'-5' is negative" in caplog.text or "-5 is negative" in caplog.text
+    lab.path.unlink()
+    assert lab.watch.check() is False
+    assert lab.size() == [100]
+    lab.write(size="300")
+    assert lab.watch.check() is True
+    assert (lab.size(), lab.watch.successful) == ([300], True)
+    lab.watch.close()
+
+
+def test_change_of_the_store_by_another_process_is_seen(lab: Lab) -> None:
+    other = SqliteStore(lab.directory / "policies.db")
+    other.set(Level.BROKER, "", "max_message_size", 50, "test")
+    assert lab.watch.check() is True
+    assert lab.size() == [100, 50]
+    other.put_fact("something", "else")
+    assert lab.watch.check() is False
+    other.close()
+    lab.watch.close()
+
+
+def test_broken_store_keeps_the_last_good_policies(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = SqliteStore(lab.directory / "policies.db")
+    other.set(Level.BROKER, "", "max_message_size", 50, "test")
+    lab.watch.check()
+
+    def locked(self: SqliteStore) -> int:
+        raise StoreError("database is locked", "close the other program")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(SqliteStore, "version", locked)
+        assert lab.watch.check() is False
+        assert lab.watch.check() is False
+        assert (lab.size(), lab.watch.successful, lab.watch.failures) == ([100, 50], False, 1)
+    assert lab.watch.check() is False  # readable again, and unchanged
+    assert lab.watch.successful is True
+    other.close()
+    lab.watch.close()
+
+
+def test_removed_broker_is_refused_and_the_rest_needs_a_restart(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    lab.write(text=GOOD.replace("name: b1", "name: b2"))
+    assert lab.watch.check() is False
+    assert "broker 'b1' is missing" in caplog.text
+    lab.write(broker=", max_hold: 5s, observe_only: true")
+    assert lab.watch.check() is True
+    assert "restart the gateway to bring into force: brokers.b1.max_hold" in caplog.text
+    assert lab.watch.policies("b1").observe_only is True
+    lab.watch.close()
+
+
+def test_facts_belong_to_a_broker(lab: Lab) -> None:
+    lab.watch.keep_fact("b1", "node.1", "kafka:9092")
+    lab.watch.keep_fact("b10", "node.1", "other:9092")
+    assert lab.watch.facts("b1") == {"node.1": "kafka:9092"}
+    lab.watch.close()

@@ -1,0 +1,126 @@
+"""Every reader of the codec with what it reads, for tests that feed malformed bytes."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from sluicegate_kafka.codec import addresses, fetch, groups, produce, versions
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
+from sluicegate_kafka.codec.records import largest_record, walk_batches
+
+
+class Target(NamedTuple):
+    """One reader."""
+
+    api_key: ApiKey
+    versions: range
+    request: bool
+    feed: Callable[[bytes, int], object]
+    """Reads a frame of that version."""
+
+
+def _advertised(node: int, host: str, port: int) -> tuple[str, int]:
+    return "gate.example", 9000 + node % 1000
+
+
+def _request(read: Callable[[bytes, RequestHead], object], api_key: ApiKey) -> Callable[[bytes, int], object]:
+    def feed(frame: bytes, version: int) -> object:
+        head = parse_request_head(frame)
+        return read(frame, head._replace(api_key=api_key, version=version))
+
+    return feed
+
+
+def _produce(frame: bytes, head: RequestHead) -> object:
+    request = produce.scan_produce(frame, head)
+    assert request.end == len(frame)
+    for topic in request.topics:
+        assert 0 <= topic.start <= topic.end <= len(frame)
+        for start, end in topic.records:
+            assert topic.start <= start <= end <= topic.end
+    kept = produce.subset_produce(frame, request, range(len(request.topics)))
+    for topic in request.topics:
+        for start, end in topic.records:
+            assert largest_record(frame, start, end) <= end - start
+    return kept
+
+
+def _fetch_response(frame: bytes, version: int) -> object:
+    response = fetch.scan_fetch_response(frame, version)
+    cuts = {}
+    for topic_place, topic in enumerate(response.topics):
+        for place, part in enumerate(topic.partitions):
+            assert part.entry_start < part.records_start <= part.records_end <= part.entry_end <= len(frame)
+            cuts[topic_place, place] = part.records_start
+    emptied = fetch.rebuild_fetch_response(frame, response, cuts, {})
+    again = fetch.scan_fetch_response(emptied[4:], version)
+    assert all(part.records_start == part.records_end for topic in again.topics for part in topic.partitions)
+    for topic in response.topics:
+        for part in topic.partitions:
+            walk_batches(frame, part.records_start, part.records_end)
+    return again
+
+
+def _produce_response(frame: bytes, version: int) -> object:
+    produce.has_node_endpoints(frame, version)
+    addresses.rewrite_node_endpoints(frame, ApiKey.PRODUCE, version, _advertised)
+    return produce.merge_produce_responses(version, 1, [frame, frame], [], 0)
+
+
+def _metadata(frame: bytes, version: int) -> object:
+    return addresses.rewrite_metadata(frame, version, _advertised)
+
+
+def _commit(read: Any, refuse: Any) -> Callable[[bytes, RequestHead], object]:
+    def feed(frame: bytes, head: RequestHead) -> object:
+        read(frame, head)
+        return refuse(frame, head, 44)
+
+    return feed
+
+
+def _of(key: ApiKey, low: int, high: int, read: Callable[[bytes, RequestHead], object]) -> Target:
+    return Target(key, range(low, high + 1), True, _request(read, key))
+
+
+TARGETS = [
+    _of(ApiKey.PRODUCE, 3, 12, _produce),
+    _of(ApiKey.FETCH, 4, 12, fetch.scan_fetch_request),
+    _of(ApiKey.JOIN_GROUP, 0, 9, groups.read_join_group),
+    _of(ApiKey.LEAVE_GROUP, 0, 5, groups.read_leave_group),
+    _of(ApiKey.OFFSET_COMMIT, 2, 9, _commit(groups.read_offset_commit, groups.refuse_offset_commit)),
+    _of(
+        ApiKey.TXN_OFFSET_COMMIT,
+        0,
+        5,
+        _commit(groups.read_txn_offset_commit, groups.refuse_txn_offset_commit),
+    ),
+    _of(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, groups.read_consumer_group_heartbeat),
+    _of(ApiKey.SASL_HANDSHAKE, 0, 1, groups.sasl_mechanism),
+    _of(ApiKey.SASL_AUTHENTICATE, 0, 2, groups.sasl_token),
+    _of(ApiKey.API_VERSIONS, 0, 4, versions.client_software),
+    Target(ApiKey.PRODUCE, range(3, 13), False, _produce_response),
+    Target(ApiKey.FETCH, range(4, 13), False, _fetch_response),
+    Target(ApiKey.METADATA, range(14), False, _metadata),
+    Target(
+        ApiKey.FIND_COORDINATOR,
+        range(7),
+        False,
+        lambda frame, version: addresses.rewrite_find_coordinator(frame, version, _advertised),
+    ),
+    Target(
+        ApiKey.DESCRIBE_CLUSTER,
+        range(3),
+        False,
+        lambda frame, version: addresses.rewrite_describe_cluster(frame, version, _advertised),
+    ),
+    Target(
+        ApiKey.API_VERSIONS,
+        range(5),
+        False,
+        lambda frame, version: versions.restrict_api_versions(frame, version, {0: (3, 12)}, {1}),
+    ),
+    Target(ApiKey.JOIN_GROUP, range(10), False, groups.join_group_result),
+    Target(ApiKey.CONSUMER_GROUP_HEARTBEAT, range(2), False, groups.consumer_group_heartbeat_result),
+    Target(ApiKey.SASL_AUTHENTICATE, range(3), False, groups.sasl_authenticate_result),
+]

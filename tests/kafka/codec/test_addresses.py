@@ -1,0 +1,105 @@
+"""Broker addresses in responses, against kio for every version."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+from tests.kafka.codec.entities import decode_response, entities, response_frame, response_schema
+
+from sluicegate_kafka.codec.addresses import (
+    rewrite_describe_cluster,
+    rewrite_find_coordinator,
+    rewrite_metadata,
+    rewrite_node_endpoints,
+)
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.errors import ProtocolError
+
+few = settings(max_examples=15, deadline=None)
+
+
+def _advertised(node: int, host: str, port: int) -> tuple[str, int]:
+    """As long as the host it replaces, or longer than a varint of one byte tells."""
+    return f"gate-{node}.example" + "x" * (abs(port) % 2 * 150), (node ^ port) & 0xFFFF
+
+
+def _mapped(entity: Any, node_field: str) -> Any:
+    node = getattr(entity, node_field)
+    if node == -1:
+        return entity
+    host, port = _advertised(node, entity.host, entity.port)
+    return dataclasses.replace(entity, host=host, port=port)
+
+
+@pytest.mark.parametrize("version", range(14))
+@few
+@given(st.data())
+def test_metadata(version: int, data: st.DataObject) -> None:
+    entity = data.draw(entities(response_schema(ApiKey.METADATA, version)))
+    frame = response_frame(entity)
+    brokers = tuple(_mapped(each, "node_id") for each in entity.brokers)
+    rewritten = decode_response(rewrite_metadata(frame, version, _advertised), ApiKey.METADATA, version)
+    assert rewritten == (7, dataclasses.replace(entity, brokers=brokers))
+    assert rewrite_metadata(frame, version, lambda node, host, port: (host, port)) == frame
+
+
+@pytest.mark.parametrize("version", range(7))
+@few
+@given(st.data())
+def test_find_coordinator(version: int, data: st.DataObject) -> None:
+    entity = data.draw(entities(response_schema(ApiKey.FIND_COORDINATOR, version)))
+    if version >= 4:
+        found = tuple(_mapped(each, "node_id") for each in entity.coordinators)
+        expected = dataclasses.replace(entity, coordinators=found)
+    else:
+        expected = _mapped(entity, "node_id")
+    frame = rewrite_find_coordinator(response_frame(entity), version, _advertised)
+    assert decode_response(frame, ApiKey.FIND_COORDINATOR, version) == (7, expected)
+
+
+def test_an_unknown_coordinator_stays_unknown() -> None:
+    schema = response_schema(ApiKey.FIND_COORDINATOR, 0)
+    entity = schema(error_code=ErrorCode(15), node_id=-1, host="", port=-1)
+    frame = response_frame(entity)
+    assert rewrite_find_coordinator(frame, 0, _advertised) == frame
+
+
+@pytest.mark.parametrize("version", range(3))
+@few
+@given(st.data())
+def test_describe_cluster(version: int, data: st.DataObject) -> None:
+    entity = data.draw(entities(response_schema(ApiKey.DESCRIBE_CLUSTER, version)))
+    brokers = tuple(_mapped(each, "broker_id") for each in entity.brokers)
+    frame = rewrite_describe_cluster(response_frame(entity), version, _advertised)
+    expected = dataclasses.replace(entity, brokers=brokers)
+    assert decode_response(frame, ApiKey.DESCRIBE_CLUSTER, version) == (7, expected)
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+@few
+@given(st.data())
+def test_node_endpoints(version: int, data: st.DataObject) -> None:
+    entity = data.draw(entities(response_schema(ApiKey.PRODUCE, version)))
+    expected = entity
+    if version >= 10:
+        nodes = tuple(_mapped(each, "node_id") for each in entity.node_endpoints)
+        expected = dataclasses.replace(entity, node_endpoints=nodes)
+    frame = rewrite_node_endpoints(response_frame(entity), ApiKey.PRODUCE, version, _advertised)
+    assert decode_response(frame, ApiKey.PRODUCE, version) == (7, expected)
+
+
+def test_fetch_has_no_addresses_in_the_versions_on_offer() -> None:
+    assert rewrite_node_endpoints(b"frame", ApiKey.FETCH, 12, _advertised) == b"frame"
+    for api_key, version in ((ApiKey.FETCH, 16), (ApiKey.SHARE_FETCH, 1)):
+        with pytest.raises(ProtocolError, match="which is not offered"):
+            rewrite_node_endpoints(b"frame", api_key, version, _advertised)
+
+
+def test_lying_broker_lists() -> None:
+    with pytest.raises(ProtocolError, match="an array of 2147483646 elements where 3 bytes remain"):
+        rewrite_metadata(b"\0\0\0\1\0\0\0\0\0\xff\xff\xff\xff\x07abc", 12, _advertised)
+    with pytest.raises(ProtocolError, match="an array of 2147483647 elements"):
+        rewrite_metadata(b"\0\0\0\1\x7f\xff\xff\xff", 0, _advertised)

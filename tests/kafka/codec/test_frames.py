@@ -1,0 +1,97 @@
+"""Request and response headers, for every API and version that kio knows."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.schema.index import api_key_map
+from tests.kafka.codec.entities import known_versions, request_schema, response_schema, write_entity
+
+from sluicegate_kafka.codec.api_keys import FIRST_FLEXIBLE, ApiKey
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.frames import (
+    is_flexible,
+    parse_request_head,
+    response_body_offset,
+    response_head,
+)
+
+
+def _header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    schema = request_schema(api_key, version).__header_schema__
+    return write_entity(
+        schema(
+            request_api_key=api_key,
+            request_api_version=version,
+            correlation_id=correlation_id,
+            client_id=client_id,
+        )
+    )
+
+
+def test_api_keys_are_those_of_kafka() -> None:
+    assert {key.value: key.name.lower() for key in ApiKey} == dict(api_key_map)
+
+
+def test_every_header_is_read_as_kafka_writes_it() -> None:
+    for api_key, version in known_versions():
+        header = _header(api_key, version, -5, "cli")
+        head = parse_request_head(b"...." + header + b"body", 4)
+        assert head == (api_key, version, -5, "cli", 4 + len(header), 4, 8 + len(header)), (api_key, version)
+        assert is_flexible(api_key, version) == request_schema(api_key, version).__flexible__
+
+
+def test_every_response_body_is_found_where_kafka_puts_it() -> None:
+    for api_key, version in known_versions():
+        header = write_entity(response_schema(api_key, version).__header_schema__(correlation_id=9))
+        assert response_head(api_key, version, 9) == header
+        assert response_body_offset(api_key, version) == len(header), (api_key, version)
+        assert response_body_offset(api_key, version, header + b"body") == len(header)
+
+
+def test_tagged_fields_in_headers_are_passed_over() -> None:
+    header = _header(ApiKey.PRODUCE, 12, 1, "a")
+    assert header[-1:] == b"\0"
+    head = parse_request_head(header[:-1] + b"\1\7\2xyB")
+    assert head.body == len(header) + 4
+    assert response_body_offset(ApiKey.PRODUCE, 12, b"\0\0\0\1\1\7\2xyB") == 9
+
+
+@given(st.text(max_size=200) | st.none())
+def test_client_ids(client_id: str | None) -> None:
+    assert parse_request_head(_header(3, 12, 1, client_id)).client_id == (client_id or "")
+
+
+def test_unknown_apis_have_a_header_too() -> None:
+    head = parse_request_head(b"\x03\xe8\0\x05\0\0\0\x01\0\x02ab\0rest")
+    assert head.api_key == 1000
+    assert head.api_key not in FIRST_FLEXIBLE
+    assert (head.version, head.client_id, head.body) == (5, "ab", 12)
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", "no request header"),
+        (b"\x16\x03\x01\x02\x00\x01\x00", "no request header"),
+        (b"\0\0\0\x09\0\0\0\x01\0\x7fabc", "no request header|a request header of 137 bytes"),
+        (b"\xff\xff\0\x09\0\0\0\x01\0\0\0", "API key -1 version 9"),
+        (b"\0\0\xff\xff\0\0\0\x01\0\0\0", "API key 0 version -1"),
+        (b"\0\x03\0\x01\0\0\0\x01\0\x02\xff\xfe", "no request header"),
+        (b"\0\x03\0\x01\0\0\0\x01\0\x7fabc", "a request header of 137 bytes in a frame of 13"),
+        (b"GET / HTTP/1.1\r\n\r\n", "a request header"),
+    ],
+)
+def test_bytes_that_are_no_request(raw: bytes, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        parse_request_head(raw)
+
+
+def test_a_header_stays_within_its_frame() -> None:
+    raw = _header(ApiKey.METADATA, 1, 1, "abcdef")
+    with pytest.raises(ProtocolError, match="a request header of 16 bytes in a frame of 12"):
+        parse_request_head(raw + b"next frame", 0, 12)
+
+
+def test_a_garbled_response_header() -> None:
+    with pytest.raises(ProtocolError, match="no response header"):
+        response_body_offset(ApiKey.PRODUCE, 12, b"\0\0\0\1")

@@ -1,0 +1,252 @@
+"""Real Kafka nodes for tests: on 127.0.0.1, with little memory, in directories that pytest removes."""
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.harness import jars
+from benchmarks.harness.processes import Child, run_tool
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from tests.kafka.real.support.certificates import Authority, Identity
+from tests.kafka.real.support.ports import free_ports
+
+_START_S = 90
+_STOP_S = 30
+_CLUSTER_ID = "c2x1aWNlZ2F0ZS10ZXN0cw"
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+# One compiler tier: a node of a test lives for seconds, and two cores are all there is.
+_JAVA = ["-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """What a node asks of clients on its other listeners; the plain one is always there."""
+
+    authority: Authority
+    server: Identity
+    users: Mapping[str, str]
+    """Passwords by user, for SASL/PLAIN."""
+
+    def client_tls(self, **more: str) -> dict[str, str]:
+        """librdkafka's settings for the `tls` listener."""
+        return {"security.protocol": "SSL", "ssl.ca.location": os.fspath(self.authority.certificate)} | more
+
+    def client_sasl(self, user: str, *, tls: bool = False) -> dict[str, str]:
+        """librdkafka's settings for the `sasl` listener, or for `sasl_tls`."""
+        settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "PLAIN"}
+        settings |= {"sasl.username": user, "sasl.password": self.users[user]}
+        return settings | self.client_tls() | {"security.protocol": "SASL_SSL"} if tls else settings
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The listeners of a node. All but `controller` advertise themselves."""
+
+    plain: int
+    controller: int
+    tls: int
+    sasl: int
+    sasl_tls: int
+
+
+@dataclass(slots=True)
+class KafkaBroker:
+    """One node. It may be stopped or killed and started again: same ports, same data."""
+
+    directory: Path
+    node_id: int = 1
+    security: Security | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Further lines of server.properties; they win over the fixture's own."""
+    voters: Mapping[int, int] | None = None
+    """Controller port by node id, when there are more nodes than this one."""
+    ports: Ports = field(default_factory=lambda: Ports(*free_ports(5)))
+    _child: Child | None = None
+    _starts: int = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """Address of the listener without TLS or SASL."""
+        return f"127.0.0.1:{self.ports.plain}"
+
+    @property
+    def log(self) -> Path:
+        """What the node has printed since its last start."""
+        return self.directory / f"start-{self._starts}.log"
+
+    @property
+    def running(self) -> bool:
+        """True from `start` to `stop` or `kill`."""
+        return self._child is not None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running node."""
+        assert self._child is not None, f"node {self.node_id} is not running"
+        return self._child.pid
+
+    def launch(self) -> None:
+        """Format the storage, if that is still to do, and start the process; `wait` says when it is ready.
+
+        :raises UnavailableError: if there is no Java or no Kafka.
+        """
+        assert self._child is None, f"node {self.node_id} is running already"
+        base = [jars.java(), *_JAVA, f"-Dlog4j2.configurationFile={_LOGGING}", "-cp", jars.kafka()]
+        settings = self.directory / "server.properties"
+        if not settings.exists():
+            self.directory.mkdir(parents=True, exist_ok=True)
+            lines = self._own_properties() | _security_properties(self.security) | dict(self.properties)
+            settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+            formatting = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", os.fspath(settings)]
+            run_tool([*base, *formatting], timeout_s=_START_S)
+        self._starts += 1
+        self._child = Child(f"kafka node {self.node_id}", [*base, "kafka.Kafka", settings], self.log)
+
+    def wait(self) -> None:
+        """Return once the node accepts clients.
+
+        :raises UnavailableError: if it ends or is not ready in 90 s; the text holds its last lines.
+        """
+        assert self._child is not None, f"node {self.node_id} is not running"
+        self._child.wait_for("Kafka Server started", _START_S)
+
+    def start(self) -> None:
+        """`launch` and `wait`."""
+        self.launch()
+        self.wait()
+
+    def stop(self) -> None:
+        """Shut the node down cleanly; nothing happens if it does not run."""
+        if self._child is not None:
+            self._child.stop(_STOP_S)
+            self._child = None
+
+    def kill(self) -> None:
+        """End the node as kill -9 does."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.stop()
+
+    def freeze(self) -> None:
+        """Let the node stall (SIGSTOP) with its connections open, until `thaw`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Undo `freeze`."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines that the node has printed."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self._starts else ""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _own_properties(self) -> dict[str, str]:
+        voters = self.voters or {self.node_id: self.ports.controller}
+        copies = str(len(voters))
+        listeners = {"PLAIN": self.ports.plain}
+        if self.security is not None:
+            listeners |= {"TLS": self.ports.tls, "SASL": self.ports.sasl, "SASLTLS": self.ports.sasl_tls}
+        shown = ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items())
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(self.node_id),
+            "controller.quorum.voters": ",".join(f"{node}@127.0.0.1:{port}" for node, port in voters.items()),
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAIN",
+            "listeners": f"{shown},CONTROLLER://127.0.0.1:{self.ports.controller}",
+            "advertised.listeners": shown,
+            "listener.security.protocol.map": (
+                "PLAIN:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT,SASLTLS:SASL_SSL"
+            ),
+            "log.dirs": os.fspath(self.directory / "data"),
+            "offsets.topic.replication.factor": copies,
+            "offsets.topic.num.partitions": "3",
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "3",
+            "share.coordinator.state.topic.replication.factor": copies,
+            "share.coordinator.state.topic.min.isr": "1",
+            "share.coordinator.state.topic.num.partitions": "3",
+            "group.initial.rebalance.delay.ms": "0",
+            "auto.create.topics.enable": "false",
+            "num.network.threads": "2",
+            "num.io.threads": "4",
+            "log.cleaner.enable": "false",
+        }
+
+
+def _security_properties(security: Security | None) -> dict[str, str]:
+    if security is None:
+        return {}
+    users = " ".join(f'user_{user}="{password}"' for user, password in security.users.items())
+    login = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+    lines = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": os.fspath(security.server.both),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": os.fspath(security.authority.certificate),
+        "ssl.client.auth": "requested",
+    }
+    for listener in ("sasl", "sasltls"):
+        lines[f"listener.name.{listener}.sasl.enabled.mechanisms"] = "PLAIN"
+        lines[f"listener.name.{listener}.plain.sasl.jaas.config"] = login
+    return lines
+
+
+class KafkaCluster:
+    """Several nodes that are broker and controller at once, each topic's leaders spread over them."""
+
+    def __init__(self, directory: Path, size: int = 3) -> None:
+        free = free_ports(5 * size)
+        ports = {node_id: Ports(*free[5 * node_id - 5 : 5 * node_id]) for node_id in range(1, size + 1)}
+        voters = {node_id: own.controller for node_id, own in ports.items()}
+        self.nodes: Sequence[KafkaBroker] = [
+            KafkaBroker(directory / f"node-{node_id}", node_id, voters=voters, ports=own)
+            for node_id, own in ports.items()
+        ]
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all nodes."""
+        return ",".join(node.bootstrap for node in self.nodes)
+
+    def start(self) -> None:
+        """Start all nodes and return once each sees them all."""
+        for node in self.nodes:
+            node.launch()
+        for node in self.nodes:
+            node.wait()
+        wait_for_nodes(self.bootstrap, len(self.nodes))
+
+    def stop(self) -> None:
+        """End what runs, the hard way: a clean end would wait for a quorum that is going away."""
+        for node in self.nodes:
+            if node.running:
+                node.kill()
+
+
+def wait_for_nodes(bootstrap: str, count: int, timeout_s: float = 30) -> None:
+    """Return once the metadata at `bootstrap` names `count` brokers."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    deadline = time.monotonic() + timeout_s
+    seen = 0
+    while seen != count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{bootstrap!r} names {seen} brokers, expected {count}")
+        try:
+            seen = len(admin.list_topics(timeout=5).brokers)
+        except KafkaException:
+            time.sleep(0.2)

@@ -1,0 +1,232 @@
+"""Three nodes behind one gate: addresses, ports, leaders that move, nodes that come and go."""
+
+import datetime
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka.admin import AdminClient
+from kio.schema.errors import ErrorCode
+from tests.kafka.real.support.broker import KafkaCluster, wait_for_nodes
+from tests.kafka.real.support.clients import create_topic, read_topic, send_with_aiokafka, send_with_confluent
+from tests.kafka.real.support.gate import Gate
+from tests.kafka.real.support.history import judge
+from tests.kafka.real.support.java import consume_with_java, produce_with_java, run_java_tool
+from tests.kafka.real.support.ports import free_ports
+from tests.kafka.real.support.raw import RawClient, call
+from tests.kafka.real.support.steady import SteadyProducer
+from tests.kafka.session.messages import batch
+
+_NODES = (1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def gate(kafka_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """In front of all three nodes; no topic takes more than one producer."""
+    policies = {"topics": [{"name": "single", "max_producers_per_topic": 1}]}
+    with Gate(tmp_path_factory.mktemp("gate"), kafka_cluster.bootstrap, policies) as gate:
+        yield gate
+
+
+def node_port(gate: Gate, node_id: int) -> int:
+    """Where clients reach a node through the gate."""
+    return gate.port + 1 + node_id
+
+
+def expected(gate: Gate) -> dict[int, tuple[str, int]]:
+    """What every answer must say."""
+    return {node_id: ("127.0.0.1", node_port(gate, node_id)) for node_id in _NODES}
+
+
+# -- addresses ----------------------------------------------------------------------------------------
+
+
+def test_every_answer_with_addresses_names_the_gate(gate: Gate, kafka_cluster: KafkaCluster) -> None:
+    create_topic(kafka_cluster.bootstrap, "addressed", partitions=6)
+    admin = AdminClient({"bootstrap.servers": gate.bootstrap})
+    seen: Any = admin.list_topics(timeout=10).brokers.values()
+    assert {node.id: (node.host, node.port) for node in seen} == expected(gate)
+    described: Any = admin.describe_cluster().result(10).nodes
+    assert {node.id: (node.host, node.port) for node in described} == expected(gate)
+    for one in coordinators(gate, [f"group-{number}" for number in range(6)]):
+        assert (one.host, one.port) == expected(gate)[one.node_id]
+
+
+def coordinators(gate: Gate, groups: list[str]) -> list[Any]:
+    """Who coordinates these groups, once the cluster has made the topic that it needs for them."""
+    found: list[Any] = []
+
+    def known() -> bool:
+        with RawClient(gate.bootstrap) as raw:
+            found[:] = raw.ask(call("find_coordinator", 6, key_type=0, coordinator_keys=groups)).coordinators
+        return len(found) == len(groups) and all(one.error_code is ErrorCode.none for one in found)
+
+    gate.eventually(known, "all groups have a coordinator", 20)
+    return found
+
+
+def test_java_admin_tools_see_the_gate_only(gate: Gate, kafka_cluster: KafkaCluster) -> None:
+    create_topic(kafka_cluster.bootstrap, "for-java", partitions=6, copies=3)
+    text = run_java_tool(
+        "TopicCommand", "--bootstrap-server", gate.bootstrap, "--describe", "--topic", "for-java"
+    )
+    assert text.count("Partition: ") == 6
+    text = run_java_tool("ClusterTool", "list-endpoints", "--bootstrap-server", gate.bootstrap)
+    rows = [line.split() for line in text.splitlines() if line[:1].isdigit()]
+    assert {int(row[0]): (row[1], int(row[2])) for row in rows} == expected(gate)
+
+
+def test_java_clients_reach_all_leaders(gate: Gate, kafka_cluster: KafkaCluster) -> None:
+    create_topic(kafka_cluster.bootstrap, "java-spread", partitions=6)
+    small = {"batch.size": "200"}  # a producer changes partitions with each batch
+    assert produce_with_java(gate.bootstrap, "java-spread", 2000, properties=small).sent == 2000
+    assert consume_with_java(gate.bootstrap, "java-spread", 2000) == 2000
+    assert len({one.partition for one in read_topic(kafka_cluster.bootstrap, "java-spread")}) == 6
+
+
+@pytest.mark.seed("S1-033", "S1-041")
+async def test_one_producer_over_three_leaders_counts_one(gate: Gate, kafka_cluster: KafkaCluster) -> None:
+    create_topic(kafka_cluster.bootstrap, "single", partitions=6)
+    with SteadyProducer(gate.bootstrap, "single", "first", keyed=False) as producer:
+        producer.goes_on(200)
+        assert {place[0] for place in producer.log.acked.values() if place} == set(range(6))
+        gate.eventually(
+            lambda: gate.metric("producer_count", topic_name="single") == 1, "one producer is counted"
+        )
+        refused = await send_with_aiokafka(gate.bootstrap, "single", 1, lane="second")
+        assert "PolicyViolation" in next(iter(refused.errored.values()))
+    assert not producer.log.errored
+    gate.eventually(lambda: gate.metric("producer_count", topic_name="single") == 0, "none is counted")
+    assert len((await send_with_aiokafka(gate.bootstrap, "single", 5, lane="third")).acked) == 5
+
+
+def test_ports_are_the_same_after_a_restart(gate: Gate, kafka_cluster: KafkaCluster) -> None:
+    create_topic(kafka_cluster.bootstrap, "stable", partitions=6)
+    with SteadyProducer(gate.bootstrap, "stable", "stable", keyed=False) as producer:
+        gate.restart()
+        # Nobody has asked the new process for addresses yet: it must know the nodes from before.
+        for node_id in _NODES:
+            with RawClient(f"127.0.0.1:{node_port(gate, node_id)}") as raw:
+                raw.ask(call("api_versions", 3, client_software_name="raw", client_software_version="1"))
+        producer.goes_on()
+    assert not producer.log.errored
+    judge(producer.log, read_topic(kafka_cluster.bootstrap, "stable")).assert_clean()
+
+
+def test_bootstrap_addresses_are_tried_in_turn(kafka_cluster: KafkaCluster, tmp_path: Any) -> None:
+    create_topic(kafka_cluster.bootstrap, "turn")
+    dead = free_ports(1)[0]
+    with Gate(tmp_path / "gate", f"127.0.0.1:{dead},{kafka_cluster.bootstrap}") as gate:
+        assert len(send_with_confluent(gate.bootstrap, "turn", 10).acked) == 10
+        gate.eventually(lambda: gate.metric("sluicegate_upstream_dials_failed_total") > 0, "it is counted")
+        assert f"cannot reach broker at 127.0.0.1:{dead}" in gate.output()
+
+
+# -- leaders that move --------------------------------------------------------------------------------
+
+
+def leader_of(cluster: KafkaCluster, topic: str) -> int:
+    """The node that leads partition 0."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    return int(admin.list_topics(topic, timeout=10).topics[topic].partitions[0].leader)
+
+
+def lead_by(cluster: KafkaCluster, topic: str, node_ids: list[int]) -> None:
+    """Have the first of these nodes lead partition 0."""
+    partition = {"partition_index": 0, "replicas": node_ids}
+    move = call("alter_partition_reassignments", 0, topics=[{"name": topic, "partitions": [partition]}])
+    elect = call("elect_leaders", 2, election_type=0, topic_partitions=[{"topic": topic, "partitions": [0]}])
+    with RawClient(cluster.nodes[0].bootstrap) as raw:
+        assert raw.ask(move).error_code is ErrorCode.none
+        deadline = time.monotonic() + 20
+        while leader_of(cluster, topic) != node_ids[0]:
+            assert time.monotonic() < deadline, f"node {node_ids[0]} does not lead {topic!r}"
+            raw.ask(elect)
+            time.sleep(0.1)
+
+
+def test_endpoints_of_a_new_leader_are_the_gates(gate: Gate, kafka_cluster: KafkaCluster) -> None:
+    create_topic(kafka_cluster.bootstrap, "moved", copies=3)
+    old = leader_of(kafka_cluster, "moved")
+    new = next(node_id for node_id in _NODES if node_id != old)
+    partition = {"index": 0, "records": batch(b"x")}
+    produce = call(
+        "produce", 12, acks=1, topic_data=[{"name": "moved", "partition_data": [partition]}], **_timeout(5)
+    )
+    settings: dict[str, Any] = {"enable_idempotence": True, "topic_metadata_refresh_interval_ms": 60_000}
+    with (
+        RawClient(f"127.0.0.1:{node_port(gate, old)}") as raw,
+        SteadyProducer(gate.bootstrap, "moved", "mover", **settings) as producer,
+    ):
+        assert raw.ask(produce).responses[0].partition_responses[0].error_code is ErrorCode.none
+        lead_by(kafka_cluster, "moved", [new, *(node_id for node_id in _NODES if node_id != new)])
+        told = raw.ask(produce)
+        producer.goes_on(200)
+    answer = told.responses[0].partition_responses[0]
+    assert answer.error_code is ErrorCode.not_leader_or_follower
+    assert answer.current_leader.leader_id == new
+    assert {one.node_id: (one.host, one.port) for one in told.node_endpoints} == {new: expected(gate)[new]}
+    assert not producer.log.errored
+    stored = [one for one in read_topic(kafka_cluster.bootstrap, "moved") if one.value != b"x"]
+    judge(producer.log, stored).assert_clean()
+
+
+def _timeout(seconds: float) -> dict[str, Any]:
+    return {"timeout": datetime.timedelta(seconds=seconds)}
+
+
+# -- nodes that come and go ---------------------------------------------------------------------------
+
+
+def test_nodes_that_come_and_go(gate: Gate, kafka_cluster: KafkaCluster, tmp_path: Any) -> None:
+    """A node stops and comes back; for a gate that started meanwhile, it is one that has never been there."""
+    create_topic(kafka_cluster.bootstrap, "lasting", partitions=3, copies=3, min_insync_replicas="1")
+    third = kafka_cluster.nodes[2]
+    settings: dict[str, Any] = {"enable_idempotence": True, "keyed": False}
+    with SteadyProducer(gate.bootstrap, "lasting", "old-gate", **settings) as through_old:
+        third.stop()
+        wait_for_nodes(kafka_cluster.nodes[0].bootstrap, 2)
+        through_old.goes_on(200)
+        two = ",".join(node.bootstrap for node in kafka_cluster.nodes[:2])
+        with Gate(tmp_path / "gate", two) as new_gate:
+            wait_for_nodes(new_gate.bootstrap, 2)
+            assert not _accepts(node_port(new_gate, 3))
+            with SteadyProducer(new_gate.bootstrap, "lasting", "new-gate", **settings) as through_new:
+                third.start()
+                wait_for_nodes(new_gate.bootstrap, 3)
+                assert _accepts(node_port(new_gate, 3))
+                lead_by(kafka_cluster, "lasting", [3, 1, 2])
+                through_new.goes_on(200)
+                through_old.goes_on(200)
+            _reads_from(new_gate, "lasting")
+    logs = through_old.log.merged(through_new.log)
+    assert not logs.errored
+    judge(logs, read_topic(kafka_cluster.bootstrap, "lasting")).assert_clean()
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _reads_from(gate: Gate, topic: str) -> None:
+    """A group reads through the gate."""
+    consumer = Consumer(
+        {"bootstrap.servers": gate.bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
+    )
+    try:
+        consumer.subscribe([topic])
+        seen: set[int] = set()
+        deadline = time.monotonic() + 20
+        while seen != {0, 1, 2} and time.monotonic() < deadline:
+            message = consumer.poll(1)
+            if message is not None and message.error() is None:
+                seen.add(message.partition() or 0)
+        assert seen == {0, 1, 2}
+    except KafkaException as error:
+        pytest.fail(str(error))
+    finally:
+        consumer.close()

@@ -1,0 +1,169 @@
+"""Fixed delay on a real broker: never early, all of it, in order, without harm to anybody else."""
+
+import json
+import time
+from statistics import median
+
+import pytest
+from confluent_kafka import Producer
+from tests.kafka.real.conftest import Join, NewTopic
+from tests.kafka.real.support.broker import KafkaBroker
+from tests.kafka.real.support.clients import read_topic, send_with_confluent
+from tests.kafka.real.support.families import (
+    AiokafkaFamily,
+    Family,
+    JavaFamily,
+    Member,
+    RdkafkaFamily,
+    Received,
+)
+from tests.kafka.real.support.families.base import settled, wait_until, wall_ms
+from tests.kafka.real.support.families.rdkafka import RdkafkaMember
+from tests.kafka.real.support.gate import Gate
+from tests.kafka.real.support.history import judge
+
+DELAY_MS = 3_000
+FOREVER = {"message_timestamp_after_max_ms": str(2**63 - 1)}
+"""The broker itself refuses time stamps more than an hour ahead unless it is told otherwise."""
+HOUR_MS = 3_600_000
+INVALID = {
+    "java": "InvalidTimestampException",
+    "librdkafka": "INVALID_TIMESTAMP",
+    "aiokafka": "InvalidTimestampError",
+}
+
+
+def send_paced(bootstrap: str, codecs: dict[str, str], records: int) -> list[bytes]:
+    """Send numbered records to each topic with its codec, ten every 20 ms; returns their values."""
+    producers = {
+        topic: Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 0})
+        for topic, codec in codecs.items()
+    }
+    values = [f"value:{number}".encode() + b" " * 100 for number in range(records)]
+    for first in range(0, records, 10):
+        for topic, producer in producers.items():
+            for value in values[first : first + 10]:
+                producer.produce(topic, value, b"key")
+            producer.poll(0)
+        time.sleep(0.02)
+    assert [producer.flush(30) for producer in producers.values()] == [0] * len(producers)
+    return values
+
+
+def waits(received: list[Received]) -> list[int]:
+    """Milliseconds from each record's time stamp to its arrival."""
+    return [record.at_ms - record.timestamp_ms for record in received]
+
+
+@pytest.mark.seed("S2-003", "S2-006", "S2-026")
+def test_every_record_is_delivered_once_in_order_and_never_early(
+    gate: Gate, new_topic: NewTopic, join: Join, java_family: JavaFamily, aiokafka_family: AiokafkaFamily
+) -> None:
+    late, prompt, uncompressed = new_topic("late"), new_topic("prompt"), new_topic("late")
+    limit = {"fixed_delivery_delay": DELAY_MS}
+    gate.apply({"topics": [{"name": late, **limit}, {"name": uncompressed, **limit}]})
+    members: dict[str, Member] = {
+        f"{family.name} {protocol}": join(
+            family,
+            gate.bootstrap,
+            [late, prompt],
+            f"{late}-{family.name}-{protocol}",
+            client_id=f"{family.name}-{protocol}",
+            group_protocol=protocol,
+        )
+        for family in (RdkafkaFamily(), java_family)
+        for protocol in ("classic", "consumer")
+    }
+    # aiokafka reads lz4 only with a further package.
+    members["aiokafka classic"] = join(aiokafka_family, gate.bootstrap, [uncompressed, prompt], late)
+    assert {name: settled(member) for name, member in members.items()} == dict.fromkeys(members, "")
+    values = send_paced(gate.bootstrap, {late: "lz4", uncompressed: "none", prompt: "none"}, 600)
+    wait_until(lambda: all(len(member.received) >= 1_200 for member in members.values()), "all records")
+    time.sleep(0.5)
+    for name, member in members.items():
+        others = [record for record in member.received if record.topic == prompt]
+        delayed = [record for record in member.received if record.topic != prompt]
+        assert [record.value for record in delayed] == values, name
+        assert [record.value for record in others] == values, name
+        assert min(waits(delayed)) >= DELAY_MS, name
+        assert median(waits(delayed)) < DELAY_MS + 500, name
+        assert max(waits(delayed)) < DELAY_MS + 2_000, name
+        assert median(waits(others)) < 700, name
+
+
+def test_undue_records_are_not_asked_for_in_a_busy_loop(gate: Gate, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": DELAY_MS}]})
+    fetches: list[int] = []
+
+    def count(text: str) -> None:
+        brokers = json.loads(text)["brokers"].values()
+        fetches.append(sum(broker["req"].get("Fetch", 0) for broker in brokers))
+
+    member = RdkafkaMember(
+        [topic],
+        {
+            "bootstrap.servers": gate.bootstrap,
+            "group.id": f"{topic}-group",
+            "auto.offset.reset": "earliest",
+            "statistics.interval.ms": 100,
+            "stats_cb": count,
+        },
+    )
+    try:
+        assert settled(member) == ""
+        send_with_confluent(gate.bootstrap, topic, 200, settings={"batch.num.messages": 200})
+        wait_until(lambda: bool(fetches), "statistics of the client")
+        before = fetches[-1]
+        wait_until(lambda: len(member.received) == 200, "all records")
+        time.sleep(0.2)
+        # Three seconds of waiting at two polls a second, and a few more where records become due.
+        assert fetches[-1] - before < 30
+    finally:
+        member.close()
+
+
+def test_a_partition_with_due_records_does_not_wait_for_another(
+    kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family, join: Join
+) -> None:
+    topic = new_topic(partitions=2)
+    gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": "20s"}]})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(50):
+        producer.produce(topic, f"new:{number}", partition=0)
+        producer.produce(topic, f"old:{number}", partition=1, timestamp=wall_ms() - 30_000)
+    assert producer.flush(30) == 0
+    begin = time.monotonic()
+    member = join(family, gate.bootstrap, topic, f"{topic}-group")
+    wait_until(lambda: len(member.received) >= 50, "the records that are due", 10)
+    assert time.monotonic() - begin < 8
+    assert {record.partition for record in member.received} == {1}
+
+
+@pytest.mark.seed("S2-025")
+def test_a_time_stamp_far_ahead_is_refused(
+    kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family
+) -> None:
+    topic = new_topic(**FOREVER)
+    gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": "1s"}]})
+    refused = family.publish(gate.bootstrap, topic, [0], lane="ahead", timestamp_ms=wall_ms() + 2 * HOUR_MS)
+    (reason,) = refused.errored.values()
+    assert reason.startswith(INVALID[family.name])
+    allowed = family.publish(gate.bootstrap, topic, [0], lane="soon", timestamp_ms=wall_ms() + HOUR_MS // 2)
+    assert len(allowed.acked) == 1
+    judge(refused.merged(allowed), read_topic(kafka.bootstrap, topic)).assert_clean()
+
+
+@pytest.mark.seed("S2-025")
+def test_a_stored_record_from_the_far_future_is_due_after_first_sight(
+    kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family, join: Join
+) -> None:
+    topic = new_topic(**FOREVER)
+    ahead_ms = wall_ms() + 20 * HOUR_MS
+    RdkafkaFamily().publish(kafka.bootstrap, topic, [0] * 20, timestamp_ms=ahead_ms)
+    gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": "2s"}]})
+    begin_ms = wall_ms()
+    member = join(family, gate.bootstrap, topic, f"{topic}-group")
+    wait_until(lambda: len(member.received) == 20, "records from the future", 15)
+    assert {record.timestamp_ms for record in member.received} == {ahead_ms}
+    assert min(record.at_ms for record in member.received) - begin_ms >= 2_000

@@ -1,0 +1,160 @@
+"""What one client can make the gate keep is bounded, whatever it sends."""
+
+import datetime
+import struct
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from tests.kafka.codec.entities import request_schema, response_schema
+from tests.kafka.session.messages import (
+    batch,
+    fetch,
+    fetched,
+    join,
+    joined,
+    outcome,
+    produce,
+    produced,
+    publish,
+)
+from tests.kafka.session.wire import Bench, Wire, request, response
+
+NOT_ENOUGH_REPLICAS = 19
+LEAVE = 13
+ZERO = datetime.timedelta(0)
+
+
+def leave(group: str, member: str) -> bytes:
+    """A LeaveGroup request."""
+    schema: Any = request_schema(LEAVE, 2)
+    return request(schema(group_id=group, member_id=member))
+
+
+def held(bench: Bench, size: int) -> Wire:
+    """A client with a request of about so many bytes that is held by a rate."""
+    wire = Wire(bench)
+    publish(wire, {"t": batch(b"x")})
+    wire.client_sends(produce({"t": batch(b"x" * size)}, correlation_id=2))
+    return wire
+
+
+def test_a_held_request_counts_in_the_budget_until_it_goes_on() -> None:
+    bench = Bench(max_publish_rate=1)
+    wire = held(bench, 100_000)
+    assert bench.budget.used >= 100_000
+    assert wire.session.held_bytes >= 100_000
+    wire.wait(1.1)
+    assert len(wire.forwarded()) == 1
+    assert (bench.budget.used, wire.session.held_bytes) == (0, 0)
+
+
+def test_what_cannot_be_held_any_more_is_refused_with_a_code_that_clients_retry() -> None:
+    bench = Bench(max_publish_rate=1)
+    bench.budget.limit = 50_000
+    wire = held(bench, 100_000)
+    (answer,) = wire.answered()
+    code, text = outcome(answer)["t", 0]
+    assert code == NOT_ENOUGH_REPLICAS
+    assert "too many bytes are held" in (text or "")
+    assert (bench.budget.used, wire.upstream, wire.closed) == (0, b"", None)
+    # Its place in the line went with it: what is small enough is held as ever.
+    wire.client_sends(produce({"t": batch(b"x")}, correlation_id=3))
+    wire.wait(1.1)
+    assert len(wire.forwarded()) == 1
+
+
+def test_a_question_for_a_request_that_cannot_be_held_ends_its_client() -> None:
+    bench = Bench(max_subscriptions_per_topic=1)
+    bench.budget.limit = 10
+    wire = Wire(bench)
+    wire.client_sends(join("g", "t"))
+    assert wire.closed is not None
+    assert wire.closed.counter == "buffer_budget_used_up"
+    wire.session.closed(wire.now)
+    assert bench.budget.used == 0
+
+
+def test_a_held_request_whose_client_goes_gives_its_bytes_back() -> None:
+    bench = Bench(max_publish_rate=1)
+    wire = held(bench, 1000)
+    wire.session.closed(wire.now)
+    assert bench.budget.used == 0
+
+
+def test_producer_ids_without_number_do_not_pile_up() -> None:
+    wire = Wire(Bench())
+    record = batch(b"x", producer_id=1, sequence=0)
+    for producer_id in range(10_500):
+        wire.client_sends(produce({"t": record[:43] + struct.pack(">q", producer_id) + record[51:]}))
+        wire.broker_sends(produced("t"))
+    assert len(wire.shared.gate("t", False, wire.now).state.producers) <= 10_000
+    wire.session.closed(wire.now)
+    assert len(wire.shared.gate("t", False, wire.now).state.producers) == 0
+
+
+def test_topics_that_do_not_exist_are_not_remembered_for_fetching() -> None:
+    wire = Wire(Bench(max_dispatch_rate=10))
+    for number in range(50):
+        wire.client_sends(fetch(f"none-{number}"))
+        wire.broker_sends(fetched({f"none-{number}": b""}))
+    assert not wire.session.fetching._operations
+
+
+def test_a_topic_with_a_name_that_no_topic_can_have_ends_the_connection() -> None:
+    wire = Wire(Bench())
+    wire.client_sends(produce({"x" * 250: batch(b"x")}))
+    assert wire.closed is not None
+    assert "250" in wire.closed.detail
+    assert not wire.shared.gates.states
+
+
+def test_groups_that_came_and_went_are_forgotten_where_nobody_counts_them() -> None:
+    wire = Wire(Bench())
+    state = wire.shared.gate("t", False, wire.now).state
+    left: Any = response_schema(LEAVE, 2)
+    for number in range(600):
+        group = f"console-{number}"
+        wire.client_sends(join(group, "t", member=group))
+        wire.broker_sends(joined(group))
+        wire.client_sends(leave(group, group))
+        wire.broker_sends(response(left(throttle_time=ZERO, error_code=ErrorCode.none)))
+    assert len(state.subscriptions) <= 257
+
+
+def test_a_bound_on_requests_is_none_on_what_the_broker_may_answer() -> None:
+    wire = Wire(Bench(max_dispatch_rate=10), max_frame_bytes=1000)
+    wire.client_sends(fetch("t"))
+    answer = fetched({"t": batch(b"x" * 5000)})
+    wire.broker_sends(answer[:2000])
+    wire.broker_sends(answer[2000:])
+    assert wire.closed is None
+    assert wire.answered() == [answer[4:]]
+
+
+@pytest.mark.parametrize("api", ["produce", "fetch", "join"])
+def test_a_request_may_not_name_so_many_topics_that_all_others_wait(api: str) -> None:
+    """Each topic that is new to the gate costs it some 70 us."""
+    wire = Wire(Bench(max_dispatch_rate=10, max_consumers_per_topic=1))
+    names = [f"{number:x}" for number in range(10_001)]
+    frames = {
+        "produce": produce(dict.fromkeys(names, b"")),
+        "fetch": fetch(*names),
+        "join": join("g", *names),
+    }
+    wire.client_sends(frames[api])
+    assert wire.closed is not None
+    assert "10001 topics" in wire.closed.detail
+    assert not wire.shared.gates.states
+
+
+def test_one_connection_has_so_many_topics_attached_in_all_its_groups_and_no_more() -> None:
+    wire = Wire(Bench())
+    names = [f"{number:x}" for number in range(100)]
+    for number in range(101):
+        wire.client_sends(join(f"g{number}", *names, member="m"))
+    before = wire.closed
+    wire.client_sends(join("one-more", *names, member="m"))
+    assert before is None
+    assert wire.closed is not None
+    assert "topics" in wire.closed.detail

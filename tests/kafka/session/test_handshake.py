@@ -1,0 +1,128 @@
+"""Who a connection speaks for: only what the broker has verified counts, however a client words it."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from tests.kafka.codec.entities import request_schema, response_schema
+from tests.kafka.session.wire import Bench, Wire, request, response
+
+from sluicegate.model import ANONYMOUS
+
+_HANDSHAKE, _AUTHENTICATE = 17, 36
+_CLAIMS = base64.urlsafe_b64encode(json.dumps({"sub": "alice"}).encode()).decode().rstrip("=")
+_TOKENS = {
+    "PLAIN": b"\0alice\0secret",
+    "SCRAM-SHA-256": b"n,,n=alice,r=abc",
+    "OAUTHBEARER": f"n,,\x01auth=Bearer a.{_CLAIMS}.c\x01\x01".encode(),
+}
+
+
+class Login:
+    """A client that logs in through the gate, and a broker that says what a test wants."""
+
+    def __init__(self) -> None:
+        bench = Bench()
+        bench.exempt = frozenset({"User:alice"})
+        bench.set()
+        self.wire = Wire(bench)
+
+    @property
+    def who(self) -> tuple[str, bool]:
+        """The principal, and whether it is exempt."""
+        connection = self.wire.session.connection
+        return connection.principal, connection.exempt
+
+    def choose(self, mechanism: str) -> None:
+        """The handshake."""
+        self.wire.client_sends(request(request_schema(_HANDSHAKE, 1)(mechanism=mechanism)))
+        accepted: Any = response_schema(_HANDSHAKE, 1)
+        self.wire.broker_sends(response(accepted(error_code=ErrorCode.none, mechanisms=(mechanism,))))
+
+    def claim(self, token: bytes) -> None:
+        """A token of the client."""
+        self.wire.client_sends(request(request_schema(_AUTHENTICATE, 2)(auth_bytes=token)))
+
+    def answer(self, token: bytes = b"", error: ErrorCode = ErrorCode.none) -> None:
+        """The broker's answer to the oldest token."""
+        schema: Any = response_schema(_AUTHENTICATE, 2)
+        text = "no" if error else None
+        entity = schema(error_code=error, error_message=text, auth_bytes=token)
+        self.wire.broker_sends(response(entity))
+
+
+_ALICE = ("User:alice", True)
+_NOBODY = (ANONYMOUS, False)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
+def test_one_answer_that_accepts(mechanism: str) -> None:
+    login = Login()
+    login.choose(mechanism)
+    login.claim(_TOKENS[mechanism])
+    assert login.who == _NOBODY
+    login.answer()
+    assert login.who == _ALICE
+
+
+def test_scram_counts_when_the_proof_was_verified() -> None:
+    login = Login()
+    login.choose("SCRAM-SHA-256")
+    login.claim(_TOKENS["SCRAM-SHA-256"])
+    login.answer(b"r=abcdef,s=c2FsdA==,i=4096")
+    assert login.who == _NOBODY
+    login.claim(b"c=biws,r=abcdef,p=cHJvb2Y=")
+    assert login.who == _NOBODY
+    login.answer(b"v=c2lnbmF0dXJl")
+    assert login.who == _ALICE
+
+
+@pytest.mark.parametrize("mechanism", _TOKENS)
+def test_an_error_gives_no_name(mechanism: str) -> None:
+    login = Login()
+    login.choose(mechanism)
+    login.claim(_TOKENS[mechanism])
+    login.answer(error=ErrorCode.sasl_authentication_failed)
+    assert login.who == _NOBODY
+
+
+def test_oauth_refuses_without_an_error_code_first() -> None:
+    login = Login()
+    login.choose("OAUTHBEARER")
+    login.claim(_TOKENS["OAUTHBEARER"])
+    login.answer(b'{"status":"invalid_token"}')
+    assert login.who == _NOBODY
+
+
+def test_the_name_is_that_of_the_token_which_was_accepted() -> None:
+    login = Login()
+    login.choose("PLAIN")
+    login.claim(b"\0bob\0secret")
+    login.wire.client_sends(request(request_schema(_HANDSHAKE, 1)(mechanism="PLAIN")))
+    login.claim(_TOKENS["PLAIN"])
+    login.answer()
+    assert login.who == ("User:bob", False)
+
+
+def test_a_new_login_that_fails_changes_nothing() -> None:
+    login = Login()
+    login.choose("PLAIN")
+    login.claim(b"\0bob\0secret")
+    login.answer()
+    login.choose("PLAIN")
+    login.claim(_TOKENS["PLAIN"])
+    login.answer(error=ErrorCode.sasl_authentication_failed)
+    assert login.who == ("User:bob", False)
+
+
+def test_only_the_first_token_says_who_it_is() -> None:
+    """A delegation token's owner is not told; nor may the proof that follows, with an extension, name one."""
+    login = Login()
+    login.choose("SCRAM-SHA-256")
+    login.claim(b"n,,n=token-id,r=abc,tokenauth=true")
+    login.answer(b"r=abcdef,s=c2FsdA==,i=4096")
+    login.claim(b"c=biws,r=abcdef,n=alice,p=cHJvb2Y=")
+    login.answer(b"v=c2lnbmF0dXJl")
+    assert login.who == _NOBODY

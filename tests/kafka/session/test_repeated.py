@@ -1,0 +1,110 @@
+"""The short way of reading a request that looks like the last one gives what the long way gives."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.kafka.session.messages import batch, produce, produced, publish
+from tests.kafka.session.wire import Bench, Wire
+
+from sluicegate_kafka.producing import Producing
+
+POLICIES: dict[str, int] = {"max_publish_rate": 50, "max_message_size": 40, "max_producers_per_topic": 2}
+
+requests = st.fixed_dictionaries(
+    {
+        "topic": st.sampled_from(["t", "t", "t", "u"]),
+        "sizes": st.lists(st.sampled_from([0, 10, 40, 41, 200]), min_size=1, max_size=3),
+        "producer_id": st.sampled_from([-1, -1, 7, 8]),
+        "client_id": st.sampled_from(["app", "app", "other"]),
+        "acks": st.sampled_from([-1, -1, 1, 0]),
+        "spoil": st.sampled_from([None] * 8 + ["length", "magic", "tags", "cut"]),
+        "pause": st.sampled_from([0.0, 0.0, 0.01, 0.5]),
+    }
+)
+
+
+def spoiled(frame: bytes, how: str | None) -> bytes:
+    """A frame with one thing wrong behind the part that requests share."""
+    changed = bytearray(frame)
+    batch_at = frame.rindex(b"\x02", 0, len(frame)) if how == "magic" else 0
+    if how == "magic":
+        changed[batch_at] = 1
+    elif how == "tags":
+        changed[-1] = 9
+    elif how == "length":
+        changed[-4] ^= 0xFF
+    elif how == "cut":
+        changed = changed[:-2]
+        changed[:4] = (len(changed) - 4).to_bytes(4, "big")
+    return bytes(changed)
+
+
+def longhand(wire: Wire) -> Wire:
+    """The same session without the short way."""
+
+    class Longhand(Producing):
+        __slots__ = ()
+
+        def again(self, data: bytes, start: int, stop: int, correlation_id: int, now_ns: int) -> None:
+            return None
+
+    wire.session.producing.__class__ = Longhand
+    return wire
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(requests, min_size=2, max_size=12))
+def test_both_ways_do_the_same(script: list[dict[str, Any]]) -> None:
+    short, long = Wire(Bench(POLICIES)), longhand(Wire(Bench(POLICIES)))
+    for number, one in enumerate(script):
+        records = batch(
+            *(b"x" * size for size in one["sizes"]), producer_id=one["producer_id"], sequence=number
+        )
+        frame = produce(
+            {one["topic"]: records}, correlation_id=number, acks=one["acks"], client_id=one["client_id"]
+        )
+        for wire in (short, long):
+            wire.client_sends(spoiled(frame, one["spoil"]))
+            wire.wait(one["pause"])
+        if short.closed is not None or long.closed is not None:
+            break
+    assert short.upstream == long.upstream
+    assert short.downstream == long.downstream
+    assert (short.closed is None) == (long.closed is None)
+    assert len(short.session.outstanding) == len(long.session.outstanding)
+    for topic in ("t", "u"):
+        ours, theirs = (wire.shared.gate(topic, False, wire.now).state for wire in (short, long))
+        for counter in ("allowed_messages", "allowed_bytes", "rejected", "delayed", "dropped"):
+            assert getattr(ours, counter) == getattr(theirs, counter)
+        assert ours.size_counts == theirs.size_counts
+        assert len(ours.producers) == len(theirs.producers)
+
+
+def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = Wire(Bench(max_publish_rate=1000))
+    publish(wire, {"t": batch(b"first")})
+
+    def too_long(*arguments: object) -> None:
+        raise AssertionError("the request was read the long way")
+
+    monkeypatch.setattr("sluicegate_kafka.producing.scan_produce", too_long)
+    assert publish(wire, {"t": batch(b"second", b"third")})["t", 0][0] == 0
+    assert wire.shared.gate("t", False, wire.now).state.allowed_messages == 3
+
+
+def test_a_change_of_policy_ends_the_short_way_until_the_gate_was_seen_again() -> None:
+    bench = Bench(max_publish_rate=1000)
+    wire = Wire(bench)
+    publish(wire, {"t": batch(b"x" * 30)})
+    bench.set(max_message_size=20)
+    assert publish(wire, {"t": batch(b"x" * 30)})["t", 0][0] == 10
+
+
+def test_requests_for_several_topics_have_no_form() -> None:
+    wire = Wire(Bench())
+    frame = produce({"a": batch(b"x"), "b": batch(b"y")})
+    wire.client_sends(frame)
+    wire.broker_sends(produced("a", "b"))
+    assert wire.session.producing._form is None

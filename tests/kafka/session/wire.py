@@ -1,0 +1,179 @@
+"""A Kafka session between a client and a broker that are both played by kio, the outside oracle.
+
+Nothing here is a mock of the gate: session, engine and built-in policies are the real ones. What the broker
+answers is encoded by kio, and what the session sends is decoded by kio.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pluggy
+from tests.kafka.codec.entities import request_frame, response_frame
+
+from sluicegate import hooks
+from sluicegate.broker import Ask, Close, Command, Listener, PauseReading, ToClient, ToUpstream, WakeAt
+from sluicegate.builtin import DEFAULTS, builtin_plugins
+from sluicegate.engine.budget import Budget
+from sluicegate.engine.gate import Gate, GateFaults, compile_gate
+from sluicegate.engine.gates import GateCache
+from sluicegate.engine.hierarchy import resolve
+from sluicegate.engine.sink import NullSink
+from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
+from sluicegate_kafka.codec.primitives import with_length
+from sluicegate_kafka.config import KafkaConfig
+from sluicegate_kafka.nodes import Nodes
+from sluicegate_kafka.session import KafkaSession
+from sluicegate_kafka.shared import Shared
+
+SECOND = 1_000_000_000
+START = 1_000 * SECOND
+
+
+class Bench:
+    """Services as the gateway gives them, with policies that a test may change."""
+
+    def __init__(self, options: Mapping[str, PolicyValue] | None = None, /, **policies: PolicyValue) -> None:
+        self._manager = pluggy.PluginManager(hooks.PROJECT)
+        self._manager.add_hookspecs(hooks)
+        for plugin in builtin_plugins():
+            self._manager.register(plugin)
+        self._faults = GateFaults()
+        self.sink = NullSink()
+        self.broker_tls = None
+        self.budget = Budget(64 * 1024 * 1024)
+        self.gates = GateCache(self._compile)
+        self.exempt: frozenset[str] = frozenset()
+        self.policies = PolicySet(0)
+        self.set(options, **policies)
+
+    def set(self, options: Mapping[str, PolicyValue] | None = None, /, **policies: PolicyValue) -> None:
+        """Put other policies in force, at broker level; `options` have dots in their names."""
+        merged = {**policies, **(options or {})}
+        settings = {name: Setting(value, Source.FILE, "test") for name, value in merged.items()}
+        layer = PolicyLayer(Level.BROKER, "", settings)
+        self.policies = PolicySet(self.policies.version + 1, (layer,), exempt_principals=self.exempt)
+        self.gates.replace()
+
+    def _compile(self, topic: str, exempt: bool, now_ns: int) -> Gate:
+        name = TopicName(topic, "default")
+        policies = resolve(self.policies, name, DEFAULTS)
+        state = self.gates.state(name, now_ns)
+        found = self._manager.hook.sluicegate_policy_checks(topic=name, policies=policies, context=state)
+        checks = [check for several in found for check in several]
+        delay = self._manager.hook.sluicegate_delay_rule(topic=name, policies=policies)
+        return compile_gate(name, policies, state, checks, delay, self.sink, self._faults, exempt)
+
+    async def listen(self, listener: Listener) -> None:
+        """No sockets here."""
+
+    def remember(self, key: str, value: str) -> None:
+        """Nothing is kept."""
+
+    def recall(self, prefix: str) -> Mapping[str, str]:
+        """Nothing was kept."""
+        return {}
+
+
+class Wire:
+    """One session, and both ends of it.
+
+    :param bench: shared by all sessions of a test.
+    :param shared: that of another wire, for a second connection to the same front.
+    :param software: what the client calls itself in its ApiVersions request.
+    :param options: further options of the broker's entry in the file.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        shared: Shared | None = None,
+        peer: str = "10.0.0.1:5000",
+        software: str = "apache-kafka-java",
+        **options: object,
+    ) -> None:
+        entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
+        config = KafkaConfig.model_validate(entry | options)
+        self.nodes = Nodes("gate", "127.0.0.1", 19_100)
+        self.shared = shared or Shared(config, bench, self.nodes)
+        self.session = KafkaSession(self.shared, peer)
+        self.session.connection.software = software
+        self.now = START
+        self.upstream = b""
+        self.downstream = b""
+        self.commands: list[Command] = []
+
+    def _carry_out(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            self.commands.append(command)
+            if isinstance(command, ToUpstream):
+                self.upstream += bytes(command.data)
+            elif isinstance(command, ToClient):
+                self.downstream += bytes(command.data)
+
+    def client_sends(self, data: bytes) -> None:
+        """Bytes from the client."""
+        self._carry_out(self.session.receive_client(data, self.now))
+
+    def broker_sends(self, data: bytes) -> None:
+        """Bytes from the broker."""
+        self._carry_out(self.session.receive_upstream(data, self.now))
+
+    def wait(self, seconds: float, client_gone: bool = False) -> None:
+        """Let time pass, with the wake-ups that the session asked for."""
+        end = self.now + int(seconds * SECOND)
+        while (at := self.wake_at) is not None and at <= end:
+            self.now = max(at, self.now)
+            self.commands = [command for command in self.commands if not isinstance(command, WakeAt)]
+            self._carry_out(self.session.wake(self.now, client_gone))
+        self.now = end
+
+    @property
+    def wake_at(self) -> int | None:
+        """The wake-up that is asked for."""
+        asked = [command.at_ns for command in self.commands if isinstance(command, WakeAt)]
+        return asked[-1] if asked else None
+
+    @property
+    def closed(self) -> Close | None:
+        """The Close command, if there was one."""
+        return next((command for command in self.commands if isinstance(command, Close)), None)
+
+    @property
+    def asked(self) -> list[object]:
+        """Questions to the front."""
+        return [command.question for command in self.commands if isinstance(command, Ask)]
+
+    @property
+    def paused(self) -> bool:
+        """Whether reading was paused at any time."""
+        return any(isinstance(command, PauseReading) for command in self.commands)
+
+    def forwarded(self) -> list[bytes]:
+        """Requests that reached the broker since the last call, without their lengths."""
+        found, self.upstream = split(self.upstream)
+        return found
+
+    def answered(self) -> list[bytes]:
+        """Responses that reached the client since the last call, without their lengths."""
+        found, self.downstream = split(self.downstream)
+        return found
+
+
+def split(stream: bytes) -> tuple[list[bytes], bytes]:
+    """Cut a stream into its whole frames and the rest."""
+    frames = []
+    while len(stream) >= 4 and len(stream) >= 4 + int.from_bytes(stream[:4], "big"):
+        length = int.from_bytes(stream[:4], "big")
+        frames.append(stream[4 : 4 + length])
+        stream = stream[4 + length :]
+    return frames, stream
+
+
+def request(entity: Any, correlation_id: int = 1, client_id: str = "app") -> bytes:
+    """A whole request, with header and length."""
+    return with_length([request_frame(entity, correlation_id, client_id)])
+
+
+def response(entity: Any, correlation_id: int = 1) -> bytes:
+    """A whole response, with header and length."""
+    return with_length([response_frame(entity, correlation_id)])

@@ -1,0 +1,142 @@
+import asyncio
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from sluicegate.engine.gates import GateCache
+from sluicegate.engine.state import TopicState
+from sluicegate.gateway.samples import TopicSamples
+from sluicegate.metrics.exposition import GatewayCollector
+from sluicegate.model import TopicName
+
+
+def snapshot(*states: TopicState, **parts: Any) -> dict[str, Any]:
+    gates = GateCache(lambda topic, exempt, now_ns: NotImplemented)
+    gates.states.update({state.topic.full: state for state in states})
+    samples = TopicSamples()
+    asyncio.run(samples.refresh(gates, 0))
+    return {
+        "broker": "b1",
+        "system": "kafka",
+        "counters": {},
+        "gauges": {},
+        "front": {},
+        "plugin_faults": {},
+        "decision_log": {},
+        "topics": samples.latest,
+        **parts,
+    }
+
+
+def exposed(*snapshots: dict[str, Any], status: dict[str, Any] | None = None) -> dict[str, float]:
+    """Values by name and labels as they are written, without the label `broker`."""
+    registry = CollectorRegistry()
+    registry.register(GatewayCollector(lambda: snapshots, (lambda: status) if status is not None else None))
+    found = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            labels = ",".join(f"{k}={v}" for k, v in sorted(sample.labels.items()) if k != "broker")
+            found[f"{sample.name}{{{labels}}}"] = sample.value
+    return found
+
+
+@pytest.fixture
+def state() -> TopicState:
+    return TopicState(TopicName("orders", "ns"), 0)
+
+
+@pytest.mark.seed("S1-110")
+def test_violations_by_policy_topic_and_reason(state: TopicState) -> None:
+    state.violations.update(
+        {
+            ("max_message_size", "reject", "invalid"): 2,
+            ("max_message_size", "drop", "invalid"): 1,
+            ("max_message_size", "would_reject", "invalid"): 4,
+            ("fixed_delivery_delay", "rewrite", "invalid"): 9,
+        }
+    )
+    found = exposed(snapshot(state))
+    name = "policy_violation_total{policy_type=max_message_size,topic_name=orders,violation_reason=%s}"
+    assert found[name % "invalid"] == 3
+    assert found[name % "would_reject"] == 4
+    assert not any("fixed_delivery_delay" in key for key in found)
+
+
+@pytest.mark.seed("S1-111", "S1-074", "S1-117")
+def test_throttles_by_rate_type(state: TopicState) -> None:
+    for policy in ("max_publish_rate", "max_publish_rate_bytes", "max_dispatch_rate"):
+        state.violations[policy, "delay", "limit_reached"] = 2
+    state.violations["max_publish_rate", "reject", "limit_reached"] = 1
+    state.violations["max_subscription_dispatch_rate_bytes", "delay", "limit_reached"] = 7
+    state.violations["max_dispatch_rate", "would_delay", "limit_reached"] = 5
+    found = exposed(snapshot(state))
+    assert found["rate_limit_throttle_total{rate_type=publish,topic_name=orders}"] == 5
+    assert found["rate_limit_throttle_total{rate_type=dispatch,topic_name=orders}"] == 2
+    assert found["rate_limit_throttle_total{rate_type=subscription,topic_name=orders}"] == 7
+
+
+@pytest.mark.seed("S1-112", "S1-113")
+def test_producers_and_consumers(state: TopicState) -> None:
+    state.producers.attach("p1", "c")
+    state.subscription("s").consumers.attach("c1", "c")
+    state.subscription("s").consumers.attach("c2", "c")
+    found = exposed(snapshot(state))
+    assert found["producer_count{topic_name=orders}"] == 1
+    assert found["consumer_count{subscription_name=s,topic_name=orders}"] == 2
+
+
+@pytest.mark.seed("S1-114")
+def test_message_sizes(state: TopicState) -> None:
+    for size in (100, 255, 256, 70_000_000):
+        state.size_counts[size.bit_length()] += 1
+        state.allowed_bytes += size
+    found = exposed(snapshot(state))
+    assert found["message_size_bytes_bucket{le=63.0,topic_name=orders}"] == 0
+    assert found["message_size_bytes_bucket{le=255.0,topic_name=orders}"] == 2
+    assert found["message_size_bytes_bucket{le=1023.0,topic_name=orders}"] == 3
+    assert found["message_size_bytes_bucket{le=67108863.0,topic_name=orders}"] == 3
+    assert found["message_size_bytes_bucket{le=+Inf,topic_name=orders}"] == 4
+    assert found["message_size_bytes_count{topic_name=orders}"] == 4
+    assert found["message_size_bytes_sum{topic_name=orders}"] == 70_000_611
+
+
+@pytest.mark.seed("S1-115")
+def test_utilization_in_percent(state: TopicState) -> None:
+    state.limiter("max_publish_rate", 100, 0, 1.0, 0).bucket.charge(40, 0, 0)
+    found = exposed(snapshot(state))
+    assert found["rate_limiter_utilization{rate_type=publish,topic_name=orders}"] == 40
+
+
+def test_counters_of_worker_front_plugins_and_log() -> None:
+    found = exposed(
+        snapshot(
+            counters={"connections_accepted": 3, "malformed_request": 2},
+            gauges={"connections": 1},
+            front={"produce_hold_timed_out": 5},
+            plugin_faults={"mine": 6},
+            decision_log={"dropped": 7},
+        )
+    )
+    assert found["sluicegate_connections_accepted_total{}"] == 3
+    assert found["sluicegate_session_closes_total{reason=malformed_request}"] == 2
+    assert found["sluicegate_connections{}"] == 1
+    assert found["sluicegate_broker_events_total{event=produce_hold_timed_out}"] == 5
+    assert found["sluicegate_plugin_faults_total{plugin=mine}"] == 6
+    assert found["sluicegate_decision_log_dropped_total{}"] == 7
+
+
+def test_state_of_the_supervisor() -> None:
+    status = {
+        "workers": {"b1": {"up": True, "restarts": 2}},
+        "reload_successful": False,
+        "reloads_failed": 4,
+        "version": 9,
+    }
+    found = exposed(status=status)
+    assert found["sluicegate_worker_up{}"] == 1
+    assert found["sluicegate_worker_restarts_total{}"] == 2
+    assert found["sluicegate_config_last_reload_successful{}"] == 0
+    assert found["sluicegate_config_reloads_failed_total{}"] == 4
+    assert found["sluicegate_config_version{}"] == 9

@@ -1,0 +1,274 @@
+"""One suite for both stores, and what only a file can suffer."""
+
+import multiprocessing
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
+from sluicegate.store import MemoryStore, PolicyStore, SqliteStore, StoreError
+from sluicegate.store.plugin import sluicegate_metadata_store
+
+RATE = "max_publish_rate"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PolicyStore]:
+    made: PolicyStore = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "p.db")
+    yield made
+    made.close()
+
+
+def test_an_empty_store_says_nothing(store: PolicyStore) -> None:
+    assert store.layers() == (0, ())
+    assert store.version() == 0
+    assert store.history(5) == []
+
+
+@pytest.mark.seed("S1-010")
+def test_settings_come_back_as_layers_in_the_order_of_the_levels(store: PolicyStore) -> None:
+    store.set(Level.TOPIC, "orders.created", RATE, 5, "ann")
+    store.set(Level.BROKER, "", RATE, 0, "ann")
+    store.set(Level.BROKER, "", "ceiling." + RATE, 100, "ann")
+    assert store.layers() == (
+        3,
+        (
+            PolicyLayer(
+                Level.BROKER,
+                "",
+                {RATE: Setting(0, Source.STORE, "store version 2")},
+                {RATE: Setting(100, Source.STORE, "store version 3")},
+            ),
+            PolicyLayer(Level.TOPIC, "orders.created", {RATE: Setting(5, Source.STORE, "store version 1")}),
+        ),
+    )
+
+
+@pytest.mark.parametrize("value", [0, 1, 2**32 - 1, 1.5, True, False, "delay"])
+def test_values_keep_their_types(store: PolicyStore, value: PolicyValue) -> None:
+    store.set(Level.BROKER, "", "field", value, "")
+    _, [layer] = store.layers()
+    found = layer.settings["field"].value
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_the_version_changes_if_and_only_if_something_changed(store: PolicyStore) -> None:
+    assert store.set(Level.BROKER, "", RATE, 1, "ann") == 1
+    assert store.set(Level.BROKER, "", RATE, 1, "bob") == 1
+    assert store.set(Level.BROKER, "", RATE, True, "ann") == 2
+    assert store.unset(Level.BROKER, "", "other", "ann") == 2
+    assert store.unset(Level.BROKER, "", RATE, "ann") == 3
+    assert store.unset(Level.BROKER, "", RATE, "ann") == 3
+    assert store.layers() == (3, ())
+
+
+def test_history_names_the_actor_newest_first(store: PolicyStore) -> None:
+    store.set(Level.NAMESPACE, "orders", RATE, 5, "ann")
+    store.unset(Level.NAMESPACE, "orders", RATE, "bob")
+    newest, oldest = store.history(9)
+    assert (newest.version, newest.actor, newest.value) == (2, "bob", None)
+    assert (oldest.version, oldest.actor, oldest.value, oldest.name) == (1, "ann", 5, "orders")
+    assert newest.at.endswith("+00:00")
+    assert store.history(1) == [newest]
+
+
+def test_facts_are_found_by_their_beginning_and_have_no_part_in_the_version(store: PolicyStore) -> None:
+    store.put_fact("main/node/1", "a:1")
+    store.put_fact("main/node/1", "a:2")
+    store.put_fact("main/node/2", "b:1")
+    store.put_fact("main%node", "c")
+    assert store.get_fact("main/node/1") == "a:2"
+    assert store.get_fact("main/node/3") is None
+    assert store.facts("main/node/") == {"main/node/1": "a:2", "main/node/2": "b:1"}
+    assert store.version() == 0
+
+
+def test_writers_on_several_threads_lose_nothing(store: PolicyStore) -> None:
+    def write(thread: int) -> None:
+        for number in range(20):
+            store.set(Level.TOPIC, f"t{thread}", f"f{number}", number, "")
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    version, layers = store.layers()
+    assert version == 80
+    assert [len(layer.settings) for layer in layers] == [20] * 4
+
+
+actions = st.lists(
+    st.tuples(
+        st.sampled_from(Level),
+        st.sampled_from(["", "a", "b*"]),
+        st.sampled_from([RATE, "ceiling." + RATE, "on_limit." + RATE]),
+        st.none() | st.integers(0, 3) | st.booleans(),
+    ),
+    max_size=20,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@given(actions)
+def test_both_stores_do_the_same(
+    tmp_path_factory: pytest.TempPathFactory, done: list[tuple[Level, str, str, PolicyValue | None]]
+) -> None:
+    memory, sqlite = MemoryStore(), SqliteStore(tmp_path_factory.mktemp("both") / "p.db")
+    for level, name, field, value in done:
+        versions = {
+            store.unset(level, name, field, "x")
+            if value is None
+            else store.set(level, name, field, value, "x")
+            for store in (memory, sqlite)
+        }
+        assert len(versions) == 1
+    assert repr(memory.layers()) == repr(sqlite.layers())
+    sqlite.close()
+
+
+def set_from_another_process(path: str, name: str, count: int) -> None:
+    store = SqliteStore(path)
+    for number in range(count):
+        store.set(Level.TOPIC, name, RATE, number + 1, "child")
+    store.close()
+
+
+def in_processes(*calls: tuple[str, str, int]) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    children = [spawn.Process(target=set_from_another_process, args=call) for call in calls]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    assert [child.exitcode for child in children] == [0] * len(calls)
+
+
+def test_a_change_by_another_process_is_seen_by_the_next_look(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "p.db")
+    assert store.version() == 0
+    in_processes((str(tmp_path / "p.db"), "t", 3))
+    assert store.version() == 3
+    _, [layer] = store.layers()
+    assert layer.settings[RATE].value == 3
+    store.close()
+
+
+def test_processes_that_create_and_write_one_file_together_lose_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "new" / "p.db")
+    in_processes(*((path, f"t{n}", 10) for n in range(3)))
+    store = SqliteStore(path)
+    version, layers = store.layers()
+    assert version == 30
+    assert [(layer.name, layer.settings[RATE].value) for layer in layers] == [
+        ("t0", 10),
+        ("t1", 10),
+        ("t2", 10),
+    ]
+    store.close()
+
+
+def test_everything_is_still_there_after_a_restart(tmp_path: Path) -> None:
+    first = SqliteStore(tmp_path / "p.db")
+    first.set(Level.BROKER, "", RATE, 7, "ann")
+    first.put_fact("k", "v")
+    before = first.layers()
+    first.close()
+    again = SqliteStore(tmp_path / "p.db")
+    assert again.layers() == before
+    assert again.get_fact("k") == "v"
+    again.close()
+
+
+def damage_bytes(path: Path) -> None:
+    path.write_bytes(b"this is no database " * 400)
+
+
+def damage_schema(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+def damage_counter(path: Path) -> None:
+    store = SqliteStore(path)
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM counter")
+    connection.close()
+
+
+def damage_kind(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "remedy"),
+    [
+        (damage_bytes, "restore it from a backup"),
+        (damage_schema, "restore it from a backup"),
+        (damage_counter, "restore it from a backup"),
+        (damage_kind, "check the path"),
+    ],
+)
+def test_a_file_that_is_no_store_is_refused_with_a_remedy(
+    tmp_path: Path, damage: Callable[[Path], None], remedy: str
+) -> None:
+    damage(tmp_path / "p.db")
+    with pytest.raises(StoreError, match=r"p\.db") as refused:
+        SqliteStore(tmp_path / "p.db").version()
+    assert refused.value.remedy.startswith(remedy)
+
+
+def test_a_locked_store_refuses_writes_and_recovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluicegate.store.sqlite._BUSY_S", 0.01)
+    store = SqliteStore(tmp_path / "p.db")
+    other = sqlite3.connect(tmp_path / "p.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="is locked by another process"):
+        store.set(Level.BROKER, "", RATE, 1, "ann")
+    assert store.version() == 0
+    other.execute("ROLLBACK")
+    other.close()
+    assert store.set(Level.BROKER, "", RATE, 1, "ann") == 1
+    store.close()
+
+
+def test_a_store_that_vanished_is_an_error_not_an_empty_store(tmp_path: Path) -> None:
+    path = tmp_path / "p.db"
+    store = SqliteStore(path)
+    store.set(Level.BROKER, "", RATE, 1, "ann")
+    kept = SqliteStore(tmp_path / "backup.db")
+    kept.set(Level.BROKER, "", RATE, 5, "ann")
+    kept.close()
+    for file in tmp_path.glob("p.db*"):
+        file.unlink()
+    with pytest.raises(StoreError, match="it is gone"):
+        store.version()
+    assert not path.exists()
+    os.rename(tmp_path / "backup.db", path)
+    _, [layer] = store.layers()
+    assert layer.settings[RATE].value == 5
+    store.close()
+
+
+def test_urls_choose_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(sluicegate_metadata_store(url="memory:"), MemoryStore)
+    for url, path in (
+        ("sqlite:///state/p.db", tmp_path / "state/p.db"),
+        (f"sqlite:///{tmp_path}/a%20b.db", tmp_path / "a b.db"),
+    ):
+        opened = sluicegate_metadata_store(url=url)
+        assert isinstance(opened, SqliteStore)
+        opened.close()
+        assert path.is_file()
+    assert sluicegate_metadata_store(url="etcd://a:1") is None
+    assert sluicegate_metadata_store(url="sqlite:///") is None
