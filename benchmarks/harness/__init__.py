@@ -1,0 +1,1 @@
+"""What every scenario needs: processes, jars, the arms that are compared, samples and their report."""

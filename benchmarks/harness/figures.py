@@ -1,0 +1,106 @@
+"""The figures that the project holds itself to, each computed within one run."""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from benchmarks.harness.arms import DIRECT, ENGINE, HAPROXY, KROXYLICIOUS, SLUICEGATE, STRIMZI
+from benchmarks.harness.samples import Results, mid
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A bound on the median of one value, alone or set against another arm of the same round."""
+
+    text: str
+    scenario: str
+    value: str
+    bound: float
+    unit: str
+    arm: str = SLUICEGATE
+    against: str = ""
+    """The other arm; empty for the value alone."""
+    how: Literal["alone", "ratio", "difference"] = "alone"
+    at_least: bool = False
+    """True if the bound is the least allowed value, not the largest."""
+    magnitude: bool = False
+    """True if the sign of the value does not matter."""
+
+    def measured(self, results: Results) -> float | None:
+        """Median over the rounds; None if a needed arm was not measured."""
+        mine = results.of(self.scenario, self.arm, self.value)
+        if self.how == "alone":
+            values = list(mine.values())
+        else:
+            other = results.of(self.scenario, self.against, self.value)
+            combine = _COMBINE[self.how]
+            values = [combine(mine[at], other[at]) for at in sorted(mine.keys() & other.keys()) if other[at]]
+        if not values:
+            return None
+        return mid(abs(value) for value in values) if self.magnitude else mid(values)
+
+    def met(self, measured: float) -> bool:
+        """True if this median keeps the bound."""
+        return measured >= self.bound if self.at_least else measured <= self.bound
+
+    @property
+    def bound_text(self) -> str:
+        """The bound as it is shown, such as `<= 1.5 s`."""
+        return f"{'>=' if self.at_least else '<='} {self.bound:g}{' ' if self.unit else ''}{self.unit}"
+
+
+_COMBINE: dict[str, Callable[[float, float], float]] = {"ratio": operator.truediv, "difference": operator.sub}
+
+FIGURES = (
+    Figure("1 KiB produce: proxy CPU per GB", "produce-1k", "cpu_s_per_gb", 1.5, "s"),
+    Figure(
+        "1 KiB produce: CPU of Kroxylicious",
+        "produce-1k",
+        "cpu_s_per_gb",
+        0.6,
+        "x",
+        against=KROXYLICIOUS,
+        how="ratio",
+    ),
+    Figure(
+        "1 KiB consume: CPU of HAProxy", "consume-1k", "cpu_s_per_gb", 1.0, "x", against=HAPROXY, how="ratio"
+    ),
+    Figure(
+        "small requests: CPU of Kroxylicious, warm",
+        "small-requests",
+        "cpu_s_per_100k_requests",
+        1.1,
+        "x",
+        against=KROXYLICIOUS,
+        how="ratio",
+    ),
+    Figure(
+        "p99 at 1,000 acks=1 records/s, above direct",
+        "latency",
+        "p99_ms",
+        2.0,
+        "ms",
+        against=DIRECT,
+        how="difference",
+    ),
+    Figure("rate: worst shifted window", "rate", "worst_window_error_percent", 0.5, "%", magnitude=True),
+    Figure("rate: first second of rate + burst", "rate", "first_second_of_allowed", 1.0, "x"),
+    Figure("rate: longest gap of a producer", "rate", "longest_gap_of_a_producer_s", 1.2, "s"),
+    Figure(
+        "rate: longest gap of a producer, of Strimzi's",
+        "rate",
+        "longest_gap_of_a_producer_s",
+        0.5,
+        "x",
+        against=STRIMZI,
+        how="ratio",
+    ),
+    Figure("rate: Jain between 8 producers", "rate", "jain", 0.99, "", at_least=True),
+    Figure("engine: size + rate + counts, allowed", "engine", "allowed_us", 0.5, "us", arm=ENGINE),
+    Figure(
+        "engine: 500 topics x 2,000 producers, of one topic", "engine", "many_of_one", 1.15, "x", arm=ENGINE
+    ),
+    Figure("engine: memory of an idle topic", "engine", "idle_topic_kib", 4.0, "KiB", arm=ENGINE),
+    Figure("idle connection: memory", "idle-connections", "kib_per_connection", 10.0, "KiB"),
+)

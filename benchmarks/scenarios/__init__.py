@@ -1,0 +1,1 @@
+"""What is measured; each module holds the scenarios of one kind."""
