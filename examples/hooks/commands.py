@@ -1,0 +1,19 @@
+"""Command `sluicegate last-refusal STATE_DIR CLIENT`."""
+
+import click
+
+from sluicegate import hookimpl
+from sluicegate.decisions import explain_last
+
+
+@click.command("last-refusal")
+@click.argument("state_dir")
+@click.argument("client")
+def last_refusal(state_dir, client):
+    """Say what was last refused to CLIENT."""
+    click.echo(explain_last(state_dir, client))
+
+
+@hookimpl
+def sluicegate_commands():
+    return [last_refusal]

@@ -1,0 +1,16 @@
+"""Store `fixed:NAME=RATE`: policies that come from the URL itself and are gone with the process."""
+
+from sluicegate import hookimpl
+from sluicegate.model import Level
+from sluicegate.store import MemoryStore
+
+
+@hookimpl
+def sluicegate_metadata_store(url):
+    scheme, _, text = url.partition(":")
+    if scheme != "fixed":
+        return None
+    store = MemoryStore()
+    topic, _, rate = text.partition("=")
+    store.set(Level.TOPIC, topic, "max_publish_rate", int(rate), actor="url")
+    return store
