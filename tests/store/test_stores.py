@@ -241,6 +241,23 @@ def test_a_locked_store_refuses_writes_and_recovers(tmp_path: Path, monkeypatch:
     store.close()
 
 
+def test_two_that_make_one_file_at_once_wait_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite does not wait by itself where one is to change how the file is kept."""
+    monkeypatch.setattr("sluicegate.store.sqlite._BUSY_S", 10)
+    maker = sqlite3.connect(tmp_path / "p.db", isolation_level=None, check_same_thread=False)
+    maker.execute("BEGIN IMMEDIATE")
+    maker.execute("CREATE TABLE made_by_another (thing TEXT)")
+    done = threading.Timer(0.1, maker.execute, ["COMMIT"])
+    done.start()
+    store = SqliteStore(tmp_path / "p.db")
+    done.join()
+    maker.close()
+    assert store.version() == 0
+    store.close()
+
+
 def test_a_store_that_vanished_is_an_error_not_an_empty_store(tmp_path: Path) -> None:
     path = tmp_path / "p.db"
     store = SqliteStore(path)

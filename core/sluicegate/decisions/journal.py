@@ -7,6 +7,7 @@ second and answers for one id at once, where the log is written for reading in b
 import json
 import logging
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -39,6 +40,7 @@ _PRUNE = """
 DELETE FROM refusals WHERE held = ?1 AND seq <= (
   SELECT seq FROM refusals WHERE held = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)
 """
+_HAS_TABLE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'refusals'"
 _FIND = "SELECT id, time_ns, client, entry FROM refusals WHERE id = ?"
 _LAST = """
 SELECT id, time_ns, client, entry FROM refusals
@@ -151,7 +153,7 @@ class RefusalJournal:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         database = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)
         try:
-            database.execute("PRAGMA journal_mode = WAL")
+            _use_wal(database)
             # A refusal lost in a power cut is no harm; a sync for each half second of refusals is.
             database.execute("PRAGMA synchronous = OFF")
             database.execute(_TABLE)
@@ -263,6 +265,20 @@ def _belongs(row: Row) -> bool:
     )
 
 
+def _use_wal(database: sqlite3.Connection) -> None:
+    """Switch to WAL mode; SQLite does not wait by itself when several workers make the file at once."""
+    deadline = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            return
+
+
 @contextmanager
 def _reading(state_dir: Path | str) -> Iterator[sqlite3.Connection]:
     path = Path(state_dir) / FILE_NAME
@@ -281,7 +297,10 @@ def _reading(state_dir: Path | str) -> Iterator[sqlite3.Connection]:
 
 def _one(state_dir: Path | str, query: str, key: str) -> Refusal | None:
     with _reading(state_dir) as database:
-        found = database.execute(query, (key,)).fetchone()
+        # The file is there a moment before its table is: nothing was refused yet.
+        found = (
+            database.execute(query, (key,)).fetchone() if database.execute(_HAS_TABLE).fetchone() else None
+        )
     if found is None:
         return None
     decision_id, time_ns, client, entry = found

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
@@ -160,7 +161,7 @@ class SqliteStore:
         found = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if found not in (0, SCHEMA_VERSION):
             raise ValueError(f"its schema has version {found}, this program knows {SCHEMA_VERSION}")
-        self._connection.execute("PRAGMA journal_mode = WAL")
+        _use_wal(self._connection)
         if found == 0:
             self._connection.executescript(
                 f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
@@ -195,6 +196,20 @@ class SqliteStore:
             f"{store} is damaged or of another kind ({text})",
             "restore it from a backup, or move it away: policies of the file still hold",
         )
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to WAL mode; SQLite does not wait by itself when several processes make the file at once."""
+    deadline = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            return
 
 
 def _version(connection: sqlite3.Connection) -> int:
