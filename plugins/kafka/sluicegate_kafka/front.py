@@ -110,7 +110,7 @@ class KafkaFront:
         """Once a second: follow the wall clock; now and then let go of idle producers."""
         if self._shared is None:
             return
-        self._shared.follow_wall_clock(now_ns)
+        self._shared.follow_wall_clock()
         self._ticks += 1
         if self._ticks % _IDLE_SWEEP_TICKS == 0:
             for release in self._shared.releases.values():

@@ -48,7 +48,8 @@ class Shared:
         self.max_hold_ns = config.max_hold * 1_000_000
         self.producer_idle_ns = config.producer_idle * 1_000_000
         self.counts: Counter[str] = Counter()
-        self._wall_offset_ms = time.time_ns() // 1_000_000 - time.monotonic_ns() // 1_000_000
+        self._wall_offset_ns = 0
+        self.follow_wall_clock()
         self._asked = (-1, False, False)
         """Version of the policies, and whether they ask about delivery and limit consumers."""
         self._first_seen: dict[tuple[str, int, int], int] = {}
@@ -71,11 +72,13 @@ class Shared:
 
     def wall_ms(self, now_ns: int) -> int:
         """Wall-clock milliseconds since 1970 at a monotonic time."""
-        return now_ns // 1_000_000 + self._wall_offset_ms
+        return (now_ns + self._wall_offset_ns) // 1_000_000
 
-    def follow_wall_clock(self, now_ns: int) -> None:
+    def follow_wall_clock(self) -> None:
         """Take over a step of the machine's wall clock; called once a second."""
-        self._wall_offset_ms = time.time_ns() // 1_000_000 - now_ns // 1_000_000
+        # Read first: what passes between the two readings must not make a delayed message come early.
+        wall_ns = time.time_ns()
+        self._wall_offset_ns = wall_ns - time.monotonic_ns()
 
     @property
     def reads_fetches(self) -> bool:
