@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gates import GateCache
-from sluicegate.model import PolicySet
+from sluicegate.model import PolicySet, TopicName
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -62,7 +62,18 @@ class Close:
     detail: str = ""
 
 
-Command: TypeAlias = ToUpstream | ToClient | PauseReading | ResumeReading | WakeAt | Ask | Close
+@dataclass(slots=True)
+class Dial:
+    """Connect to the first of these brokers that answers, then call `session.dialled`; reading pauses.
+
+    Only for a `DiallingSession`, and only once.
+    """
+
+    addresses: tuple[tuple[str, int], ...]
+    """Host and port of each."""
+
+
+Command: TypeAlias = ToUpstream | ToClient | PauseReading | ResumeReading | WakeAt | Ask | Close | Dial
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +85,8 @@ class Listener:
     host: str
     port: int
     upstream: tuple[tuple[str, int], ...]
-    """Host and port of the broker behind it; tried in turn."""
+    """Host and port of the broker behind it; tried in turn. Where it is empty, the session says by `Dial`
+    which broker its client is for, once it has read as much as it needs to know."""
 
 
 class Session(Protocol):
@@ -106,6 +118,13 @@ class Session(Protocol):
 
     def closed(self, now_ns: int) -> None:
         """Both connections are gone: release attachments, places in lines and held bytes."""
+
+
+class DiallingSession(Session, Protocol):
+    """A session of a listener without `upstream`: it says itself which broker its client is for."""
+
+    def dialled(self, now_ns: int) -> Sequence[Command]:
+        """The broker that `Dial` asked for is connected."""
 
 
 class Services(Protocol):
@@ -170,8 +189,8 @@ class BrokerDriver(Protocol):
     def config_model(self) -> type[Any]:
         """Pydantic model of the entry under `brokers:`, a subclass of sluicegate.config.BrokerConfig."""
 
-    def namespace_of(self, topic: str, config: Any) -> str:
-        """The namespace whose policies a topic inherits."""
+    def name_of(self, topic: str, config: Any) -> TopicName:
+        """What a topic's name says: its namespace, and the other names that policies may use for it."""
 
     def front(self, config: Any) -> BrokerFront:
         """A front for one configured broker."""

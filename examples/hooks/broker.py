@@ -3,6 +3,7 @@
 from typing import Literal
 
 from sluicegate import hookimpl
+from sluicegate.model import TopicName
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.plugin import KafkaDriver
 
@@ -19,9 +20,9 @@ class RedpandaDriver(KafkaDriver):
     system = "redpanda"
     config_model = RedpandaConfig
 
-    def namespace_of(self, topic, config):
-        """The namespace whose policies a topic inherits."""
-        return topic.partition("-")[0] if "-" in topic else "default"
+    def name_of(self, topic, config):
+        """The namespace whose policies a topic inherits stands before the first dash."""
+        return TopicName(topic, topic.partition("-")[0] if "-" in topic else "default")
 
 
 @hookimpl

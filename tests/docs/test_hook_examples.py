@@ -80,8 +80,8 @@ def test_hook_sluicegate_broker() -> None:
         name="main", system="redpanda", bootstrap=["127.0.0.1:9092"], listen={"port": 19092}
     )
     assert driver.system == config.system == "redpanda"
-    assert driver.namespace_of("orders-eu", config) == "orders"
-    assert driver.namespace_of("orders", config) == "default"
+    assert driver.name_of("orders-eu", config).namespace == "orders"
+    assert driver.name_of("orders", config).namespace == "default"
     assert driver.front(config) is not None
 
 

@@ -9,6 +9,7 @@ from sluicegate.broker import (
     Ask,
     Close,
     Command,
+    Dial,
     Listener,
     PauseReading,
     ResumeReading,
@@ -18,7 +19,7 @@ from sluicegate.broker import (
     WakeAt,
 )
 from sluicegate.config import BrokerConfig
-from sluicegate.model import Action, Operation, OperationKind
+from sluicegate.model import Action, Operation, OperationKind, TopicName
 
 MS = 1_000_000
 
@@ -54,7 +55,10 @@ class RawSession:
 
 
 class LineSession:
-    """`hold MS`, `pause MS`, `ask WHAT`, `answer`, `bye`, `raise`, `publish TOPIC SIZE`; else: forwarded."""
+    """`hold MS`, `pause MS`, `ask WHAT`, `answer`, `bye`, `raise`, `publish TOPIC SIZE`; else: forwarded.
+
+    Where the listener names no broker, `dial PORT...` says it.
+    """
 
     def __init__(self, front: "EchoFront", peer: str) -> None:
         self.client = f"echo@{peer}"
@@ -62,6 +66,7 @@ class LineSession:
         self.rest = b""
         self.held: list[bytes] = []
         self.paused = False
+        self.dialling = False
         self.operations: dict[str, Operation] = {}
 
     @property
@@ -80,6 +85,9 @@ class LineSession:
         return out
 
     def _line(self, line: bytes, now_ns: int) -> Sequence[Command]:
+        if self.dialling:
+            self.held.append(line)
+            return []
         match line.split():
             case [b"hold", wait]:
                 self.held.append(line)
@@ -89,6 +97,10 @@ class LineSession:
                 return [PauseReading(), PauseReading(), WakeAt(now_ns + int(wait) * MS)]
             case [b"ask", what]:
                 return [Ask(what.decode())]
+            case [b"dial", *ports]:
+                self.held.append(line)
+                self.dialling = True
+                return [Dial(tuple(("127.0.0.1", int(port)) for port in ports))]
             case [b"answer"]:
                 return [ToClient(b"one "), ToClient(b"two\n")]
             case [b"bye"]:
@@ -120,6 +132,11 @@ class LineSession:
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         return (ToClient(data),)
+
+    def dialled(self, now_ns: int) -> Sequence[Command]:
+        held, self.held = self.held, []
+        self.dialling = False
+        return [ToUpstream(line) for line in held]
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         self.front.wakes.append((now_ns, client_gone))
@@ -187,8 +204,8 @@ class EchoDriver:
     system = "echo"
     config_model = EchoConfig
 
-    def namespace_of(self, topic: str, config: Any) -> str:
-        return topic.partition(".")[0] if "." in topic else "default"
+    def name_of(self, topic: str, config: Any) -> TopicName:
+        return TopicName(topic, topic.partition(".")[0] if "." in topic else "default")
 
     def front(self, config: Any) -> EchoFront:
         return EchoFront(config)

@@ -62,6 +62,42 @@ async def test_client_is_closed_when_no_broker_answers_and_others_are_served() -
 
 
 @on_uvloop
+async def test_a_session_may_say_which_broker_its_client_is_for() -> None:
+    async with upstream() as port, lab() as it:
+        reader, writer = await it.connect()
+        writer.write(b"answer\n")  # the session works before there is any broker
+        assert await reader.readline() == b"one two\n"
+        line = f"dial {closed_port()} {port}\n".encode()
+        writer.write(line + b"behind\n")
+        assert await reader.readexactly(len(line) + 7) == line + b"behind\n"
+        assert it.counts["upstream_dials_failed"] == 1
+        writer.close()
+        await it.until(lambda: len(it.connections) == 0)
+        assert len(it.front.closed) == 1
+
+
+@on_uvloop
+async def test_a_client_is_closed_when_the_broker_that_it_is_for_does_not_answer() -> None:
+    async with lab() as it:
+        reader, writer = await it.connect()
+        writer.write(f"dial {closed_port()}\n".encode())
+        assert await end(reader) == b""
+        assert it.counts["upstream_unreachable"] == 1
+        await it.until(lambda: len(it.connections) == 0)
+        writer.close()
+
+
+@on_uvloop
+async def test_a_client_that_leaves_while_its_broker_is_dialled_is_forgotten() -> None:
+    async with upstream() as port, lab() as it:
+        _, writer = await it.connect()
+        writer.write(f"dial {port}\n".encode())
+        writer.transport.abort()
+        await it.until(lambda: it.counts["connections_closed"] == 1)
+        assert len(it.connections) == 0
+
+
+@on_uvloop
 async def test_dial_gives_up_after_its_time_and_bytes_read_meanwhile_are_bounded() -> None:
     # A full backlog of a socket that nobody accepts from leaves the connection unanswered.
     with socket.socket() as silent:

@@ -11,7 +11,7 @@ from sluicegate.cli.opening import Opened, open_file, read_store
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.policy_set import policy_set
 from sluicegate.engine.hierarchy import resolve
-from sluicegate.model import EffectivePolicies, TopicName
+from sluicegate.model import EffectivePolicies
 
 _DECISION_ID = re.compile(r"[0-9a-z]{4,}-[0-9a-z]+")
 _PER_GATE = "limits are counted by each gateway process on its own"
@@ -101,9 +101,9 @@ def _choose(opened: Opened, name: str | None) -> BrokerConfig:
 def effective_policies(opened: Opened, broker: BrokerConfig, topic: str) -> EffectivePolicies:
     """Merge what file and store say for one topic."""
     version, layers = read_store(opened)
-    namespace = opened.drivers[broker.system].namespace_of(topic, broker)
+    name = opened.drivers[broker.system].name_of(topic, broker)
     snapshot = policy_set(opened.loaded, layers, version, broker.name)
-    return resolve(snapshot, TopicName(topic, namespace), opened.loaded.fields.defaults)
+    return resolve(snapshot, name, opened.loaded.fields.defaults)
 
 
 def shown(opened: Opened, broker: BrokerConfig, effective: EffectivePolicies) -> list[Line]:
@@ -145,7 +145,7 @@ def _as_json(lines: list[Line], effective: EffectivePolicies) -> str:
 
 
 def _as_text(lines: list[Line], effective: EffectivePolicies, opened: Opened, broker: BrokerConfig) -> str:
-    namespace = opened.drivers[broker.system].namespace_of(effective.topic, broker)
+    name = opened.drivers[broker.system].name_of(effective.topic, broker)
     rows = [("policy", "value", "level", "source", "where")]
     rows += [(line.field, line.value, line.level or "-", line.source, _where(line)) for line in lines]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
@@ -155,7 +155,7 @@ def _as_text(lines: list[Line], effective: EffectivePolicies, opened: Opened, br
     ]
     fields = opened.loaded.fields
     unset = [name for name in fields.policies if name not in effective.values]
-    text = [f"topic {effective.topic}, namespace {namespace}, broker {broker.name} ({broker.system})"]
+    text = [f"topic {effective.topic}, namespace {name.namespace}, broker {broker.name} ({broker.system})"]
     if effective.observe_only:
         text.append("observe only: everything is recorded, nothing is applied")
     text += ["", *table, ""]

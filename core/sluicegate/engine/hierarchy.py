@@ -70,11 +70,12 @@ class Resolver:
         return EffectivePolicies(topic.full, policy_set.version, *merged, policy_set.observe_only)
 
     def _applying(self, topic: TopicName) -> Iterator[int]:
-        names = {Level.BROKER: "", Level.NAMESPACE: topic.namespace, Level.TOPIC: topic.full}
-        for level, name in names.items():
-            yield from self._exact.get((level, name), ())
+        names = {Level.BROKER: ("",), Level.NAMESPACE: (topic.namespace,), Level.TOPIC: topic.all}
+        for level, known in names.items():
+            for name in known:
+                yield from self._exact.get((level, name), ())
         for level, pattern, index in self._patterns:
-            if pattern.fullmatch(names[level]):
+            if any(pattern.fullmatch(name) for name in names[level]):
                 yield index
 
     def _merge(self, layers: Sequence[PolicyLayer]) -> _Merged:

@@ -26,7 +26,7 @@ class GateCompiler:
     """Keeps the policies of one broker and compiles the gates of its topics.
 
     :param plugins: who is asked for checks and delay rules.
-    :param namespace_of: the namespace of a topic, as the broker's driver tells it.
+    :param name_of: what a topic's name says, as the broker's driver tells it.
     :param policies: the policies to begin with.
     :param sink: takes every decision.
     :param faults: counts what plugins raise.
@@ -35,13 +35,13 @@ class GateCompiler:
     def __init__(
         self,
         plugins: Plugins,
-        namespace_of: Callable[[str], str],
+        name_of: Callable[[str], TopicName],
         policies: PolicySet,
         sink: DecisionSink,
         faults: GateFaults,
     ) -> None:
         self._defaults = PolicyFields.of(plugins.policy_models).defaults
-        self._namespace_of = namespace_of
+        self._name_of = name_of
         self._sink = sink
         self._faults = faults
         self._ask_checks = plugins.implementations("sluicegate_policy_checks")
@@ -58,7 +58,7 @@ class GateCompiler:
         self.gates.replace()
 
     def _compile(self, topic: str, exempt: bool, now_ns: int) -> Gate:
-        name = TopicName(topic, self._namespace_of(topic))
+        name = self._name_of(topic)
         policies = self._resolver.resolve(name)
         state = self.gates.state(name, now_ns)
         checks = [check for checks in self._checks(name, policies, state) for check in checks]

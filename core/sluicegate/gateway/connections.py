@@ -155,17 +155,24 @@ class Connections:
             return
         finally:
             self._arriving -= 1
+        if not listener.upstream:
+            side.begin()
+            return
         if side.session is None:
             side.hold_back_reading()
-        await self._dial(side, listener)
+        await self._dial(side, listener.name, listener.upstream)
 
-    async def _dial(self, side: ClientSide, listener: Listener) -> None:
+    def dial(self, side: ClientSide, addresses: tuple[tuple[str, int], ...]) -> None:
+        """Connect a client to the broker that its session asked for."""
+        self._spawn(self._dial(side, str(addresses[0]), addresses))
+
+    async def _dial(self, side: ClientSide, name: str, addresses: tuple[tuple[str, int], ...]) -> None:
         """Try the broker's addresses in turn, beginning with the one that worked last."""
-        first = self._last_good.get(listener.name, 0)
-        count = len(listener.upstream)
+        first = self._last_good.get(name, 0)
+        count = len(addresses)
         for place in range(count):
             candidate = (first + place) % count
-            host, port = listener.upstream[candidate]
+            host, port = addresses[candidate]
             try:
                 async with asyncio.timeout(self.limits.dial_s):
                     await self.loop.create_connection(
@@ -178,11 +185,12 @@ class Connections:
             except (OSError, UnicodeError) as error:  # a name that is no host name at all is a UnicodeError
                 self._dial_failed(f"{host}:{port}", error)
             else:
-                self._last_good[listener.name] = candidate
+                if count > 1:
+                    self._last_good[name] = candidate
                 return
             if side.closing_ns:
                 return
-        side.close("upstream_unreachable", f"none of {count} addresses of {listener.name} answered")
+        side.close("upstream_unreachable", f"none of {count} addresses of {name} answered")
 
     def _dial_failed(self, address: str, error: OSError | UnicodeError) -> None:
         self.counts["upstream_dials_failed"] += 1

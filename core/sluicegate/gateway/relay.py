@@ -14,6 +14,7 @@ from sluicegate.broker import (
     Buffer,
     Close,
     Command,
+    Dial,
     Listener,
     PauseReading,
     ResumeReading,
@@ -33,6 +34,7 @@ from sluicegate.gateway.reading import (
 )
 
 if TYPE_CHECKING:
+    from sluicegate.broker import DiallingSession
     from sluicegate.gateway.connections import Connections
 
 _HIGH_WATER = 256 * 1024
@@ -210,6 +212,17 @@ class ClientSide(PausableReading):
             upstream.transport.abort()
             return
         self._to_upstream = upstream.transport.write
+        if self.session is None:
+            self.begin()
+            return
+        self.resume(DIALLING)
+        self._turn(cast("DiallingSession", self.session).dialled, monotonic_ns())
+        self._go_on()
+
+    def begin(self) -> None:
+        """Begin the session, with what the client sent meanwhile."""
+        if self.closing_ns:
+            return
         self.last_ns = self._progress_ns = now_ns = monotonic_ns()
         try:
             self.session = self.connections.front.session(self._listener, self.peer, now_ns)
@@ -367,6 +380,9 @@ class ClientSide(PausableReading):
             self._asks += 1
             self.pause(ASKING)
             self.connections.ask(self, command.question)
+        elif isinstance(command, Dial):
+            self.pause(DIALLING)
+            self.connections.dial(self, command.addresses)
         else:
             raise TypeError(f"unexpected command: {command!r}")
 

@@ -61,7 +61,7 @@ class Worker:
         self._plugins = plugins
         self._front = driver.front(config)
         self._compiler = GateCompiler(
-            plugins, lambda topic: driver.namespace_of(topic, config), policies, sink, self.faults
+            plugins, lambda topic: driver.name_of(topic, config), policies, sink, self.faults
         )
         self._budget = Budget(config.buffer_budget)
         self._facts = dict(facts or {})

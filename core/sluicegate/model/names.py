@@ -14,3 +14,10 @@ class TopicName:
     """The name as the broker knows it."""
     namespace: str
     """The namespace's name, as each broker defines namespaces."""
+    others: tuple[str, ...] = ()
+    """Further names under which policies may be set for it: short forms, or the topic it is a partition of."""
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All names under which policies may be set for it."""
+        return (self.full, *self.others)

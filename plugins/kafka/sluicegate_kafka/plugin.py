@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
 from sluicegate.broker import BrokerDriver
+from sluicegate.model import TopicName
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.front import KafkaFront
 
@@ -35,12 +36,12 @@ class KafkaDriver:
     }
     """How far Kafka takes each policy; what is not applicable is warned of by `sluicegate check`."""
 
-    def namespace_of(self, topic: str, config: KafkaConfig) -> str:
-        """The part of the name before the first separator, else `default`."""
+    def name_of(self, topic: str, config: KafkaConfig) -> TopicName:
+        """The namespace is the part of the name before the first separator, else `default`."""
         if not config.namespace_separator:
-            return "default"
+            return TopicName(topic, "default")
         head, separator, _ = topic.partition(config.namespace_separator)
-        return head if separator and head else "default"
+        return TopicName(topic, head if separator and head else "default")
 
     def front(self, config: KafkaConfig) -> KafkaFront:
         """A front for one configured cluster."""
