@@ -23,6 +23,7 @@ from sluicegate.model import (
     Reason,
     Setting,
     Source,
+    TopicName,
 )
 
 NOW = 1_000_000_000
@@ -38,9 +39,13 @@ def policies(version: int, **values: PolicyValue) -> PolicySet:
     return PolicySet(version, (PolicyLayer(Level.BROKER, "", settings),))
 
 
+def name_of(topic: str) -> TopicName:
+    return TopicName(topic, "ns")
+
+
 def compiler(policy_set: PolicySet, *plugins: object) -> tuple[GateCompiler, GateFaults]:
     faults = GateFaults()
-    return GateCompiler(load_plugins((), plugins), lambda topic: "ns", policy_set, NullSink(), faults), faults
+    return GateCompiler(load_plugins((), plugins), name_of, policy_set, NullSink(), faults), faults
 
 
 def publish(size: int) -> Operation:

@@ -83,8 +83,8 @@ async def test_a_client_is_closed_when_the_broker_that_it_is_for_does_not_answer
         writer.write(f"dial {closed_port()}\n".encode())
         assert await end(reader) == b""
         assert it.counts["upstream_unreachable"] == 1
-        await it.until(lambda: len(it.connections) == 0)
         writer.close()
+        await it.until(lambda: len(it.connections) == 0)
 
 
 @on_uvloop

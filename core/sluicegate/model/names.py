@@ -15,7 +15,7 @@ class TopicName:
     namespace: str
     """The namespace's name, as each broker defines namespaces."""
     others: tuple[str, ...] = ()
-    """Further names under which policies may be set for it: short forms, or the topic it is a partition of."""
+    """Further names under which policies may be set for it: short forms, the topic that it is part of."""
 
     @property
     def all(self) -> tuple[str, ...]:
