@@ -1,0 +1,134 @@
+"""The check of a fresh machine installs what is missing there, and stops if it cannot."""
+
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+_HAS_HAPROXY = os.access("/usr/sbin/haproxy", os.X_OK)
+"""The one place where the script looks that a test cannot put something else into."""
+
+
+class Machine:
+    """A machine with nothing on it but what a test says: every command is a stub that notes its call.
+
+    :param directory: an empty one.
+    :param installed: commands that are there.
+    :param user: number of the user; 0 is root.
+    :param venv: whether its Python can make environments.
+    """
+
+    def __init__(self, directory: Path, *installed: str, user: int = 0, venv: bool = True) -> None:
+        self._bin, self._calls = directory / "bin", directory / "calls"
+        self._bin.mkdir()
+        for name in ("bash", "dirname", "env"):
+            found = shutil.which(name)
+            assert found is not None
+            (self._bin / name).symlink_to(found)
+        self.put("id", f"echo {user}")
+        self.put("sudo", 'shift\n"$@"')
+        self.put("python3", f"exit {0 if venv else 1}")
+        self.put("apt-get", "true")
+        for name in installed:
+            self.put(name)
+
+    def put(self, name: str, does: str = "true") -> None:
+        """Install a stub."""
+        stub = self._bin / name
+        stub.write_text(f'#!/bin/sh\necho "{name} $*" >>"{self._calls}"\n{does}\n')
+        stub.chmod(stub.stat().st_mode | stat.S_IXUSR)
+
+    def install_by_apt_get(self, *names: str) -> None:
+        """Have apt-get install these commands when it is told to install anything."""
+        for name in names:
+            self.put(name)
+            (self._bin / name).rename(self._bin / f"{name}.not-yet")
+        lines = [f'/bin/mv "{self._bin}/{name}.not-yet" "{self._bin}/{name}"' for name in names]
+        self.put("apt-get", "\n".join(['[ "$1" = install ] || exit 0', *lines]))
+
+    def run(self) -> "subprocess.CompletedProcess[str]":
+        """Run the check; its output holds both streams."""
+        return subprocess.run(
+            [self._bin / "bash", ROOT / ".ci" / "run"],
+            env={"PATH": str(self._bin)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+    def calls(self, *names: str) -> list[str]:
+        """Calls of these commands, in order."""
+        lines = self._calls.read_text().splitlines()
+        return [line for line in lines if line.split()[0] in names]
+
+
+_ALL = ("make", "javac", "mvn", "haproxy")
+_STEPS = ["make jars", "make test", "make demo"]
+_INSTALL = "apt-get install -y -qq --no-install-recommends"
+
+
+def without_haproxy(packages: str) -> str:
+    """The packages that are asked for where haproxy is on the real machine."""
+    return packages.replace(" haproxy", "") if _HAS_HAPROXY else packages
+
+
+def test_on_a_bare_machine_all_is_installed_before_anything_runs(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, venv=False)
+    machine.install_by_apt_get(*_ALL)
+    done = machine.run()
+    assert done.returncode == 0, done.stdout
+    wanted = without_haproxy("make default-jdk-headless maven haproxy python3-venv")
+    assert machine.calls("apt-get", "make") == ["apt-get update -qq", f"{_INSTALL} {wanted}", *_STEPS]
+    assert f"installing: {wanted}" in done.stdout
+    assert "== CI passed" in done.stdout
+
+
+def test_where_nothing_is_missing_nothing_is_installed(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, *_ALL)
+    done = machine.run()
+    assert done.returncode == 0, done.stdout
+    assert machine.calls("apt-get", "sudo", "make") == _STEPS
+    assert "nothing is missing" in done.stdout
+
+
+@pytest.mark.parametrize(("missing", "package"), [("javac", "default-jdk-headless"), ("mvn", "maven")])
+def test_only_what_is_missing_is_installed(tmp_path: Path, missing: str, package: str) -> None:
+    """A Java that only runs programs is not enough: the tests compile clients."""
+    machine = Machine(tmp_path, "java", *(name for name in _ALL if name != missing))
+    machine.install_by_apt_get(missing)
+    assert machine.run().returncode == 0
+    assert machine.calls("apt-get") == ["apt-get update -qq", f"{_INSTALL} {package}"]
+
+
+def test_who_is_not_root_installs_by_sudo_without_a_question(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, *_ALL, user=1000, venv=False)
+    assert machine.run().returncode == 0
+    assert machine.calls("sudo") == [
+        "sudo -n apt-get update -qq",
+        f"sudo -n env DEBIAN_FRONTEND=noninteractive {_INSTALL} python3-venv",
+    ]
+
+
+@pytest.mark.parametrize("failing", ["update", "install"])
+def test_if_it_cannot_be_installed_nothing_runs_and_the_check_fails(tmp_path: Path, failing: str) -> None:
+    machine = Machine(tmp_path, "make", "javac", "haproxy")
+    machine.put("apt-get", f'[ "$1" != {failing} ] || exit 100')
+    done = machine.run()
+    assert done.returncode == 100
+    assert "== CI FAILED (exit code 100)" in done.stdout
+    assert machine.calls("make") == []
+
+
+def test_a_step_that_fails_ends_the_check(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, *_ALL)
+    machine.put("make", '[ "$1" != test ] || exit 2')
+    done = machine.run()
+    assert done.returncode == 2
+    assert machine.calls("make") == _STEPS[:2]
+    assert "== CI FAILED (exit code 2)" in done.stdout
