@@ -297,10 +297,9 @@ def _reading(state_dir: Path | str) -> Iterator[sqlite3.Connection]:
 
 def _one(state_dir: Path | str, query: str, key: str) -> Refusal | None:
     with _reading(state_dir) as database:
-        # The file is there a moment before its table is: nothing was refused yet.
-        found = (
-            database.execute(query, (key,)).fetchone() if database.execute(_HAS_TABLE).fetchone() else None
-        )
+        if database.execute(_HAS_TABLE).fetchone() is None:
+            return None  # the file is there a moment before its table is: nothing was refused yet
+        found = database.execute(query, (key,)).fetchone()
     if found is None:
         return None
     decision_id, time_ns, client, entry = found
