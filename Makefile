@@ -1,16 +1,16 @@
 # Two commands from a fresh machine to a result: `make test` and `make demo`.
-# Needed: Python 3.11 or later with venv, a POSIX shell; for the tests on a real Kafka also Java 17 and Maven.
+# Needed: Python 3.11 or later with venv, a POSIX shell; for the tests on real brokers also Java 17 and Maven.
 PYTHON ?= python3
 VENV ?= .venv
-JARS := deploy/kafka/target/dependency
-KAFKA_LIBS := $(or $(SLUICEGATE_KAFKA_LIBS),$(JARS))
+KAFKA_LIBS := $(or $(SLUICEGATE_KAFKA_LIBS),deploy/kafka/target/dependency)
+PULSAR_LIBS := $(or $(SLUICEGATE_PULSAR_LIBS),deploy/pulsar/target/dependency)
 
 .PHONY: help test demo check broker bench jars docs clean
 
 help:
-	@echo "make test    lint, types, all tests; those on a real Kafka too where Java and Maven are there"
+	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
 	@echo "make demo    see each policy at work on real client traffic (under a minute after set-up)"
-	@echo "make broker  only the tests on a real Kafka     make check  lint and types alone"
+	@echo "make broker  only the tests on real brokers     make check  lint and types alone"
 	@echo "make bench   compare with other proxies         make docs   check documents"
 	@echo "make clean   remove what these commands made"
 
@@ -32,21 +32,25 @@ bench: $(VENV)/bin/tox jars
 demo: $(VENV)/bin/sluicegate
 	$(VENV)/bin/sluicegate demo
 
-# A missing tool is said here and makes the tests on a real Kafka skip with this reason,
+# A missing tool is said here and makes the tests on real brokers skip with this reason,
 # unless SLUICEGATE_REQUIRE_BROKER=1 asks for them (as CI does): then it ends the run.
 jars:
 	@missing=''; \
 	command -v java >/dev/null || missing='java (17 or later)'; \
-	if ! ls $(KAFKA_LIBS)/*.jar >/dev/null 2>&1 && ! command -v mvn >/dev/null; then \
+	if ! { ls $(KAFKA_LIBS)/*.jar && ls $(PULSAR_LIBS)/*.jar; } >/dev/null 2>&1 && ! command -v mvn >/dev/null; then \
 	  missing="$${missing:+$$missing and }mvn (Maven)"; \
 	fi; \
 	if [ -n "$$missing" ]; then \
-	  echo "missing: $$missing; the tests on a real Kafka cannot run"; \
-	  [ "$${SLUICEGATE_REQUIRE_BROKER:-0}" != 1 ]; \
-	elif ! ls $(KAFKA_LIBS)/*.jar >/dev/null 2>&1; then \
-	  echo "fetching Kafka's jars with Maven"; \
-	  mvn -q -B -Dstyle.color=never -f deploy/kafka dependency:copy-dependencies -DincludeScope=runtime; \
-	fi
+	  echo "missing: $$missing; the tests on a real Kafka and a real Pulsar cannot run"; \
+	  [ "$${SLUICEGATE_REQUIRE_BROKER:-0}" != 1 ]; exit; \
+	fi; \
+	fetch() { \
+	  if ! ls "$$2"/*.jar >/dev/null 2>&1; then \
+	    echo "fetching $$1's jars with Maven"; \
+	    mvn -q -B -Dstyle.color=never -f "$$3" dependency:copy-dependencies -DincludeScope=runtime; \
+	  fi; \
+	}; \
+	fetch Kafka $(KAFKA_LIBS) deploy/kafka && fetch Pulsar $(PULSAR_LIBS) deploy/pulsar
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -63,4 +67,4 @@ $(VENV)/bin/sluicegate: pyproject.toml $(shell find core interceptors plugins re
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .tox build dist deploy/kafka/target deploy/peers/*/target
+	rm -rf $(VENV) .tox build dist deploy/*/target deploy/peers/*/target

@@ -15,16 +15,18 @@ ROOT = Path(__file__).resolve().parents[2]
 _KAFKA = ROOT / "deploy/kafka"
 _KROXYLICIOUS = ROOT / "deploy/peers/kroxylicious"
 _STRIMZI = ROOT / "deploy/peers/strimzi-quotas"
+_PULSAR = ROOT / "deploy/pulsar"
+_PULSAR_PROXY = ROOT / "deploy/peers/pulsar-proxy"
 _FETCHED = "target/dependency"
+_ELSEWHERE = {_KAFKA: "SLUICEGATE_KAFKA_LIBS", _PULSAR: "SLUICEGATE_PULSAR_LIBS"}
+"""Variables that may name another folder with the jars of a pom."""
 
 
 def prepare() -> list[str]:
     """Fetch and compile what is missing; returns what could not be had, in words."""
     problems = []
-    for folder in (_KAFKA, _KROXYLICIOUS, _STRIMZI):
-        if folder == _KAFKA and os.environ.get("SLUICEGATE_KAFKA_LIBS"):
-            continue
-        if not (folder / _FETCHED).is_dir():
+    for folder in (_KAFKA, _KROXYLICIOUS, _STRIMZI, _PULSAR, _PULSAR_PROXY):
+        if not _folder(folder).is_dir():
             problems += _run(
                 ["mvn", "-q", "-B", "-f", folder, "dependency:copy-dependencies", "-DincludeScope=runtime"]
             )
@@ -44,12 +46,22 @@ def java() -> str:
 
 def kafka() -> str:
     """Classpath of Kafka and its tools: SLUICEGATE_KAFKA_LIBS or what deploy/kafka/pom.xml fetches."""
-    return _jars(Path(os.environ.get("SLUICEGATE_KAFKA_LIBS") or _KAFKA / _FETCHED))
+    return _jars(_KAFKA)
+
+
+def pulsar() -> str:
+    """Classpath of Pulsar and its client: SLUICEGATE_PULSAR_LIBS or what deploy/pulsar/pom.xml fetches."""
+    return _jars(_PULSAR)
+
+
+def pulsar_proxy() -> str:
+    """Classpath of Apache Pulsar Proxy and of pulsar-perf, of an older version than the broker's."""
+    return _jars(_PULSAR_PROXY)
 
 
 def kroxylicious() -> str:
     """Classpath of Kroxylicious and the main class that starts it."""
-    jars, classes = _jars(_KROXYLICIOUS / _FETCHED), _KROXYLICIOUS / "target/classes"
+    jars, classes = _jars(_KROXYLICIOUS), _KROXYLICIOUS / "target/classes"
     if not (classes / "KroxyliciousMain.class").exists():
         raise UnavailableError(f"{classes / 'KroxyliciousMain.class'} is missing: javac (a JDK) is needed")
     return f"{classes}:{jars}"
@@ -57,15 +69,21 @@ def kroxylicious() -> str:
 
 def strimzi_plugin() -> str:
     """Classpath of the Strimzi quota plug-in, to be added to that of a broker."""
-    return _jars(_STRIMZI / _FETCHED)
+    return _jars(_STRIMZI)
 
 
-def _jars(folder: Path) -> str:
+def _folder(pom: Path) -> Path:
+    """Where the jars of a pom's folder lie, or would."""
+    return Path(os.environ.get(_ELSEWHERE.get(pom, ""), "") or pom / _FETCHED)
+
+
+def _jars(pom: Path) -> str:
     java()
+    folder = _folder(pom)
     if not any(folder.glob("*.jar")):
-        raise UnavailableError(
-            f"no jars in {folder}: mvn could not fetch them, or SLUICEGATE_KAFKA_LIBS is wrong"
-        )
+        variable = _ELSEWHERE.get(pom)
+        wrong = f", or {variable} is wrong" if variable else ""
+        raise UnavailableError(f"no jars in {folder}: mvn could not fetch them{wrong}")
     return f"{folder}/*"
 
 

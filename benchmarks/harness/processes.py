@@ -46,16 +46,30 @@ class Child:
         """Process id of the root of the tree."""
         return self._process.pid
 
+    def wait_until(self, ready: Callable[[], bool], failure: str, timeout_s: float) -> None:
+        """Return once `ready` says so.
+
+        :param failure: what is to be said when it does not in time, such as "did not listen".
+        :raises UnavailableError: if the process ends or `timeout_s` passes before that.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not ready():
+            code = self._process.poll()
+            if code is not None or time.monotonic() > deadline:
+                ended = f"ended with code {code}" if code is not None else f"{failure} in {timeout_s:.0f} s"
+                raise UnavailableError(f"{self.name} {ended}; its last lines: {self._last_lines()}")
+            time.sleep(0.05)
+
     def wait_for(self, marker: str, timeout_s: float) -> None:
         """Return once `marker` stands in the output.
 
         :raises UnavailableError: if the process ends or `timeout_s` passes before that.
         """
-        self._wait(lambda: marker in self._output(), f"did not print {marker!r}", timeout_s)
+        self.wait_until(lambda: marker in self._output(), f"did not print {marker!r}", timeout_s)
 
     def wait_for_port(self, port: int, timeout_s: float) -> None:
         """Return once something accepts on 127.0.0.1:`port`; raises as `wait_for` does."""
-        self._wait(lambda: _accepts(port), f"did not listen on port {port}", timeout_s)
+        self.wait_until(lambda: _accepts(port), f"did not listen on port {port}", timeout_s)
 
     def cpu_seconds(self) -> float:
         """CPU seconds of the whole tree so far."""
@@ -82,15 +96,6 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-    def _wait(self, ready: Callable[[], bool], failure: str, timeout_s: float) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not ready():
-            code = self._process.poll()
-            if code is not None or time.monotonic() > deadline:
-                ended = f"ended with code {code}" if code is not None else f"{failure} in {timeout_s:.0f} s"
-                raise UnavailableError(f"{self.name} {ended}; its last lines: {self._last_lines()}")
-            time.sleep(0.05)
 
     def _output(self) -> str:
         return self.log.read_text(errors="replace")

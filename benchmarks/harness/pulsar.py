@@ -1,0 +1,232 @@
+"""A real Pulsar on 127.0.0.1, in a directory of its own, and the Pulsar Proxy that it is compared with."""
+
+import os
+import signal
+import urllib.request
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.harness import jars
+from benchmarks.harness.processes import Child, free_port
+
+_START_S = 120
+_STOP_S = 30
+_PROXY_START_S = 60
+_LOGGING = Path(__file__).with_name("pulsar-log4j2.properties")
+_CLUSTER = "standalone"
+_DRIVERS = "org.apache.pulsar.metadata.bookkeeper.PulsarMetadata"
+# What bin/pulsar opens too: BookKeeper and Netty look into these.
+_OPENED = [
+    *("java.base/java.nio", "java.base/jdk.internal.misc", "java.base/java.util.zip", "java.base/sun.net"),
+    *("java.base/jdk.internal.platform", "java.management/sun.management"),
+    "jdk.management/com.sun.management.internal",
+]
+SMALL_JVM = (
+    "-Xms128m",
+    "-Xmx768m",
+    "-XX:MaxDirectMemorySize=512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+)
+"""For nodes that live for seconds and share two cores: ready in a third of the time."""
+STEADY_JVM = ("-Xms256m", "-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-Dsluicegate.log.level=warn")
+"""For nodes whose speed is measured."""
+# The last thing that a standalone makes, after `public/default` and what its health says.
+_MADE_LAST = "/admin/v2/persistent/pulsar/system/transaction_coordinator_assign/partitions"
+
+
+@dataclass(slots=True)
+class PulsarNode:
+    """Broker and bookie in one process, which may be stopped or killed and started again on its data."""
+
+    directory: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Further lines of standalone.conf; they win over those that stand here."""
+    listeners: Mapping[str, int] = field(default_factory=dict)
+    """Further listener names that clients may ask for, and the port that look-ups then tell: a proxy's."""
+    jvm: Sequence[str] = STEADY_JVM
+    port: int = field(default_factory=free_port)
+    web_port: int = field(default_factory=free_port)
+    _child: Child | None = None
+    _starts: int = 0
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the binary protocol."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def service_url(self) -> str:
+        """What clients are given."""
+        return f"pulsar://{self.address}"
+
+    @property
+    def admin_url(self) -> str:
+        """Start of the addresses of the admin API, without a slash at the end."""
+        return f"http://127.0.0.1:{self.web_port}"
+
+    @property
+    def log(self) -> Path:
+        """What the node has printed since its last start."""
+        return self.directory / f"start-{self._starts}.log"
+
+    @property
+    def running(self) -> bool:
+        """True from `launch` to `stop` or `kill`."""
+        return self._child is not None
+
+    @property
+    def child(self) -> Child:
+        """The running process."""
+        assert self._child is not None, "the node is not running"
+        return self._child
+
+    def launch(self) -> None:
+        """Start the process; `wait` says when it is ready.
+
+        :raises UnavailableError: if there is no Java or no Pulsar.
+        """
+        assert self._child is None, "the node is running already"
+        classpath, data = jars.pulsar(), self.directory / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        settings = self.directory / "standalone.conf"
+        lines = self._own_settings() | dict(self.settings)
+        settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        self._starts += 1
+        command: list[str | Path] = [
+            *(jars.java(), *self.jvm, f"-Dlog4j2.configurationFile={_LOGGING}"),
+            *(
+                f"-Dbookkeeper.metadata.{side}.drivers={_DRIVERS}{side.title()}Driver"
+                for side in ("bookie", "client")
+            ),
+            *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+            *("-cp", classpath, "org.apache.pulsar.PulsarStandaloneStarter", "--config", settings),
+            *("--no-stream-storage", "--no-functions-worker", "--advertised-address", "127.0.0.1"),
+            *(
+                "--num-bookies",
+                "1",
+                "--metadata-dir",
+                data / "metadata",
+                "--bookkeeper-dir",
+                data / "bookkeeper",
+            ),
+        ]
+        self._child = Child("pulsar", command, self.log)
+
+    def wait(self) -> None:
+        """Return once the node is healthy and has made its namespaces.
+
+        :raises UnavailableError: if it ends or is not ready in 120 s; the text holds its last lines.
+        """
+        self.child.wait_until(self._ready, "was not healthy", _START_S)
+
+    def start(self) -> None:
+        """`launch` and `wait`."""
+        self.launch()
+        try:
+            self.wait()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Shut the node down cleanly; nothing happens if it does not run."""
+        if self._child is not None:
+            self._child.stop(_STOP_S)
+            self._child = None
+
+    def kill(self) -> None:
+        """End the node as kill -9 does."""
+        os.kill(self.child.pid, signal.SIGKILL)
+        self.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _ready(self) -> bool:
+        healthy = _body(self.admin_url + "/admin/v2/brokers/health") == "ok"
+        return healthy and '"partitions":1' in _body(self.admin_url + _MADE_LAST)
+
+    def _own_settings(self) -> dict[str, str]:
+        lines = {
+            "clusterName": _CLUSTER,
+            "bindAddress": "127.0.0.1",
+            "brokerServicePort": str(self.port),
+            "webServicePort": str(self.web_port),
+            # Without these two the bookie binds every interface.
+            "listeningInterface": "lo",
+            "allowLoopback": "true",
+            "managedLedgerDefaultEnsembleSize": "1",
+            "managedLedgerDefaultWriteQuorum": "1",
+            "managedLedgerDefaultAckQuorum": "1",
+            "systemTopicEnabled": "true",
+            "topicLevelPoliciesEnabled": "true",
+            "transactionCoordinatorEnabled": "true",
+            "loadBalancerEnabled": "false",
+            "functionsWorkerEnabled": "false",
+            "delayedDeliveryTickTimeMillis": "100",
+            "isDelayedDeliveryDeliverAtTimeStrict": "true",
+        }
+        if not self.listeners:
+            return lines | {"advertisedAddress": "127.0.0.1"}
+        shown = {"direct": self.port, **self.listeners}
+        return lines | {
+            "advertisedListeners": ",".join(
+                f"{name}:pulsar://127.0.0.1:{port}" for name, port in shown.items()
+            ),
+            "internalListenerName": "direct",
+        }
+
+
+def start_proxy(stack: ExitStack, directory: Path, node: PulsarNode, *, port: int, web_port: int) -> Child:
+    """Start Apache Pulsar Proxy in front of a node; it ends with `stack`.
+
+    :param port: a free port for clients, who then use `pulsar://127.0.0.1:port`.
+    :param web_port: a free port for its admin and status pages.
+    :raises UnavailableError: if there is no Java, no Pulsar Proxy, or it does not start.
+    """
+    classpath = jars.pulsar_proxy()
+    directory.mkdir(parents=True)
+    settings = directory / "proxy.conf"
+    lines = {
+        "clusterName": _CLUSTER,
+        "bindAddress": "127.0.0.1",
+        "advertisedAddress": "127.0.0.1",
+        "servicePort": port,
+        "webServicePort": web_port,
+        "brokerServiceURL": node.service_url,
+        "brokerWebServiceURL": node.admin_url,
+        # By default it dials only Pulsar's usual ports.
+        "brokerProxyAllowedTargetPorts": "*",
+        "brokerProxyAllowedIPAddresses": "127.0.0.1",
+    }
+    settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    command: list[str | Path] = [
+        *(jars.java(), *STEADY_JVM, f"-Dlog4j2.configurationFile={_LOGGING}"),
+        *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+        *("-cp", classpath, "org.apache.pulsar.proxy.server.ProxyServiceStarter", "--config", settings),
+    ]
+    child = stack.enter_context(Child("pulsar-proxy", command, directory / "proxy.log"))
+    # It listens here last, and before that it may still give up.
+    child.wait_for_port(web_port, _PROXY_START_S)
+    return child
+
+
+def _body(url: str) -> str:
+    """The body of a page with status 200, else nothing."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as page:
+            text: str = page.read().decode()
+            return text
+    except OSError:
+        return ""
