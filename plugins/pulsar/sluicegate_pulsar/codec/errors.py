@@ -14,6 +14,10 @@ class ProtocolError(Exception):
         self.reason = reason
 
 
+class ChecksumMismatchError(ProtocolError):
+    """A frame whose CRC32C does not hold: damaged on its way, or by its sender."""
+
+
 class ServerError(IntEnum):
     """What ERROR, SEND_ERROR and failed responses carry; later versions may send others."""
 

@@ -4,6 +4,7 @@ Needs grpcio-tools, at development time only. protoc's own Python output refuses
 one major version of protobuf. The descriptor in it has no such limit, so that is kept and the check left out.
 """
 
+import re
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -25,6 +26,8 @@ DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, __name__, globals())
 '''
+_ENUM_ARGUMENT = re.compile(r"_Union\[([\w.]+), str\]")
+"""The type of an enum's argument in a stub, which takes any number: errors.ServerError too."""
 _LINE = 48
 """Bytes in one line of the descriptor."""
 
@@ -46,7 +49,8 @@ def compiled(folder: Path) -> tuple[bytes, str]:
             raise RuntimeError(f"protoc refuses {SOURCE}")
         (file,) = FileDescriptorSet.FromString((out / "set").read_bytes()).file
         _drop_json_names(file.message_type)
-        return file.SerializeToString(deterministic=True), (out / "pulsar_pb2.pyi").read_text()
+        stub = _ENUM_ARGUMENT.sub(r"_Union[\1, int, str]", (out / "pulsar_pb2.pyi").read_text())
+        return file.SerializeToString(deterministic=True), stub
 
 
 def _drop_json_names(messages: Iterable[DescriptorProto]) -> None:
