@@ -1,0 +1,85 @@
+"""What a Pulsar entry under `brokers:` may say."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sluicegate.config.models import BrokerConfig, Listen, Strict
+from sluicegate.config.units import Count, HostPort, Size
+
+
+class Admin(Strict):
+    """The cluster's admin REST API, for the web listener and for the gate's own questions."""
+
+    url: str = Field(
+        pattern=r"^https?://[^/\s]+/?$", description="Address of the admin API: http://host:8080."
+    )
+    token: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Token for the gate's own questions (subscriptions, brokers); clients never use it. "
+        "Better set by environment than in the file.",
+    )
+
+
+class Web(Strict):
+    """The web listener: the cluster's admin API with fixed delivery delays, and HTTP lookups."""
+
+    listen: Listen = Field(description="Where admin clients connect.")
+    advertised_host: str | None = Field(
+        default=None, min_length=1, description="Host that clients are told; the listening host if unset."
+    )
+
+
+class PublishQueue(Strict):
+    """How much of one producer may wait for its rate; beyond it, its whole connection is not read."""
+
+    messages: Count = Field(default=1_000, gt=0, description="Frames waiting, for each producer.")
+    bytes: Size = Field(default=8 * 1024 * 1024, gt=0, description="Bytes waiting, for each producer.")
+
+
+class PulsarConfig(BrokerConfig):
+    """One Pulsar cluster."""
+
+    system: Literal["pulsar"] = Field(description="Kind of broker.")
+    known_brokers: tuple[str, ...] = Field(
+        default=(),
+        description="Brokers that clients may be sent to, host:port, `*` for any part of a name; besides "
+        "`bootstrap`, and hosts that the admin API lists with a port of `bootstrap`. Lookups that answer "
+        "with others are refused.",
+    )
+    node_port_base: Annotated[int, Field(ge=1, le=65_535, strict=True)] | None = Field(
+        default=None,
+        description="First of the ports that stand for single brokers, which clients need that look topics "
+        "up over HTTP; the listening port + 1 if unset.",
+    )
+    admin: Admin | None = Field(default=None, description="The cluster's admin API.")
+    web: Web | None = Field(default=None, description="Listener in front of the admin API; needs `admin`.")
+    strict: Literal["auto", "yes", "no"] = Field(
+        default="auto",
+        description="Whether the brokers never deliver before deliverAt (isDelayedDeliveryDeliverAtTimeStrict). "
+        "If not, one tick is added to fixed delays; auto asks the admin API.",
+    )
+    tick: Annotated[int, Field(ge=1, le=60_000, strict=True)] = Field(
+        default=1_000,
+        description="The brokers' delayedDeliveryTickTimeMillis, in ms, where the admin API does not tell it.",
+    )
+    publish_queue: PublishQueue = Field(
+        default=PublishQueue(), description="Bounds on messages that wait for a publish rate."
+    )
+    consumer_buffer: Size = Field(
+        default=8 * 1024 * 1024,
+        gt=0,
+        description="Bytes of messages that may be withheld for one consumer, until they are due or within "
+        "its rate.",
+    )
+
+    @property
+    def first_node_port(self) -> int:
+        """The port of the first broker."""
+        return self.node_port_base if self.node_port_base is not None else self.listen.port + 1
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """The configured brokers, host and port."""
+        return tuple((address.host, address.port) for address in self.bootstrap)

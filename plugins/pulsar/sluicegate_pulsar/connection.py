@@ -1,0 +1,185 @@
+"""What is known of one connection, and where its rooms leave what is to be sent or to be done later.
+
+Rooms never return commands: they forward, answer, wait and ask here, and the session makes commands of it,
+in the right place between the frames that pass unread.
+"""
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import TypeAlias
+
+from sluicegate.broker import Buffer
+from sluicegate.model import ANONYMOUS
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.errors import ProtocolError
+
+Handler: TypeAlias = Callable[[bytes, int, int, int], bool]
+"""`(buffer, start, stop, now_ns)` of one whole frame, its total size included: True if it passes as it came,
+False if its handler has seen to it."""
+OnResponse: TypeAlias = Callable[[pb.BaseCommand, int], bool]
+"""`(response, now_ns)` -> True if it passes as it came, False if it was seen to."""
+OnAnswer: TypeAlias = Callable[[object, int], None]
+"""`(answer of the front or an exception, now_ns)`."""
+
+_MAX_REQUESTS = 10_000
+"""Requests of one connection that the gate waits for at once."""
+
+
+class Timer:
+    """Something to be done at a time, unless it is cancelled."""
+
+    __slots__ = ("at_ns", "call")
+
+    def __init__(self, at_ns: int, call: Callable[[int], None]) -> None:
+        self.at_ns = at_ns
+        self.call: Callable[[int], None] | None = call
+
+    def cancel(self) -> None:
+        """Do nothing at the time."""
+        self.call = None
+
+
+class Connection:
+    """One client connection.
+
+    :param peer: the client's address, `host:port`.
+    """
+
+    __slots__ = (
+        "_numbers",
+        "_pauses",
+        "_questions",
+        "_requests",
+        "_timers",
+        "client_version",
+        "closing",
+        "down",
+        "exempt",
+        "held_bytes",
+        "is_proxied",
+        "is_ready",
+        "new_questions",
+        "peer",
+        "principal",
+        "up",
+    )
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.principal = ANONYMOUS
+        """Set only after the broker accepted it."""
+        self.exempt = False
+        """Whether the principal skips counts, rates and factors."""
+        self.client_version = ""
+        """The client library and its version, as it says itself, such as `Pulsar-CPP-v4.2.0`."""
+        self.is_proxied = False
+        """True if the client asked for a certain broker: it follows lookups through the one address of the
+        gate (`proxy_through_service_url`)."""
+        self.is_ready = False
+        """True once the broker has accepted the client."""
+        self.up: list[Buffer] = []
+        """What goes to the broker now."""
+        self.down: list[Buffer] = []
+        """What goes to the client now."""
+        self.held_bytes = 0
+        """Bytes that rooms keep for this connection; they take and give them at the budget too."""
+        self.new_questions: list[object] = []
+        """What the front is to be asked."""
+        self.closing: tuple[str, str] | None = None
+        """Why the connection is to end: counter and detail."""
+        self._questions: dict[object, list[OnAnswer]] = {}
+        self._requests: dict[int, OnResponse] = {}
+        self._timers: list[tuple[int, int, Timer]] = []
+        self._numbers = count()
+        self._pauses = 0
+
+    @property
+    def client(self) -> str:
+        """Client library and peer address: what tells this client from others in a log line."""
+        return f"{self.client_version}@{self.peer}"
+
+    def forward(self, *parts: Buffer) -> None:
+        """Send to the broker, after what was forwarded before."""
+        self.up.extend(parts)
+
+    def answer(self, *parts: Buffer) -> None:
+        """Send to the client, after what was sent before."""
+        self.down.extend(parts)
+
+    def close(self, counter: str, detail: str = "") -> None:
+        """End the connection once everything is sent."""
+        self.closing = self.closing or (counter, detail)
+
+    # -- responses --------------------------------------------------------------------------------
+
+    def expect(self, request_id: int, on_response: OnResponse) -> None:
+        """Have the broker's response to a request looked at, whatever its type.
+
+        :raises ProtocolError: if too many responses are awaited.
+        """
+        if len(self._requests) >= _MAX_REQUESTS:
+            raise ProtocolError(f"over {_MAX_REQUESTS} requests without a response")
+        self._requests[request_id] = on_response
+
+    def expected(self, request_id: int) -> OnResponse | None:
+        """Who waits for a response, once."""
+        return self._requests.pop(request_id, None)
+
+    @property
+    def awaits_responses(self) -> bool:
+        """True if any response is waited for."""
+        return bool(self._requests)
+
+    # -- questions to the front ---------------------------------------------------------------------
+
+    def ask(self, question: object, on_answer: OnAnswer) -> None:
+        """Have the front answer a question; nothing is read from the client meanwhile."""
+        waiting = self._questions.setdefault(question, [])
+        if not waiting:
+            self.new_questions.append(question)
+        waiting.append(on_answer)
+
+    def answered(self, question: object, answer: object, now_ns: int) -> None:
+        """Pass an answer on to those who asked."""
+        for on_answer in self._questions.pop(question, ()):
+            on_answer(answer, now_ns)
+
+    # -- time ---------------------------------------------------------------------------------------
+
+    def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
+        """Call `call(now_ns)` at a monotonic time, or a little later."""
+        timer = Timer(at_ns, call)
+        heapq.heappush(self._timers, (at_ns, next(self._numbers), timer))
+        return timer
+
+    def run_due(self, now_ns: int) -> None:
+        """Do what is due."""
+        timers = self._timers
+        while timers and timers[0][0] <= now_ns:
+            call = heapq.heappop(timers)[2].call
+            if call is not None:
+                call(now_ns)
+
+    @property
+    def due_ns(self) -> int | None:
+        """When something is to be done next."""
+        timers = self._timers
+        while timers and timers[0][2].call is None:
+            heapq.heappop(timers)
+        return timers[0][0] if timers else None
+
+    # -- back-pressure ------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Stop reading from the client, for one more reason."""
+        self._pauses += 1
+
+    def resume(self) -> None:
+        """Take one reason back."""
+        self._pauses -= 1
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether any reason is left not to read."""
+        return self._pauses > 0

@@ -1,0 +1,157 @@
+"""One Pulsar cluster behind the gate: its listeners, its sessions, and the gate's own questions to it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from sluicegate.broker import Listener, Services
+from sluicegate_pulsar.admin import AdminApi
+from sluicegate_pulsar.brokers import Address, Brokers, address_of
+from sluicegate_pulsar.config import PulsarConfig
+from sluicegate_pulsar.names import topic_name
+from sluicegate_pulsar.session import PulsarSession
+from sluicegate_pulsar.shared import Shared
+from sluicegate_pulsar.subscriptions import ListSubscriptions
+
+log = logging.getLogger("sluicegate.pulsar")
+"""Under the gateway's own logger, which alone has a handler."""
+
+_BROKERS_TICKS = 30
+"""Seconds between looks at which brokers there are."""
+_MAIN = "main"
+
+
+class PulsarFront:
+    """A `broker.BrokerFront` for Pulsar."""
+
+    def __init__(self, config: PulsarConfig) -> None:
+        self._config = config
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._services: Services | None = None
+        self._shared: Shared | None = None
+        self._admin: AdminApi | None = None
+        self._ticks = 0
+
+    async def start(self, services: Services) -> None:
+        """Listen; ask the admin API which brokers there are, and how they delay."""
+        self._services = services
+        brokers = Brokers(self._config, services.recall("broker."))
+        self._shared = Shared(self._config, services, brokers)
+        if self._config.admin is not None:
+            self._admin = AdminApi(self._config.admin, services.broker_tls)
+        listen = self._config.listen
+        await services.listen(Listener(_MAIN, listen.host, listen.port, ()))
+        brokers.on_new = self._open
+        singles = brokers.start()
+        if len(singles) > 1:
+            for listener in singles:
+                await services.listen(listener)
+        self._spawn(self._ask_for_brokers())
+        self._spawn(self._ask_for_strictness())
+        await asyncio.sleep(0)
+
+    @property
+    def _started(self) -> Shared:
+        if self._shared is None:
+            raise RuntimeError("the front has not been started")
+        return self._shared
+
+    def _open(self, key: str, value: str, listener: Listener) -> None:
+        """A broker is new: remember its place for the next start, and listen for it."""
+        if self._services is not None:
+            self._services.remember(key, value)
+            self._spawn(self._services.listen(listener))
+
+    async def _ask_for_brokers(self) -> None:
+        if self._admin is None:
+            return
+        try:
+            self._started.brokers.listed(await self._admin.broker_hosts())
+        except Exception as error:  # noqa: BLE001 - any failure means the same: what is configured is known
+            log.info("the admin API does not tell the brokers (%s); those in the file are known", error)
+
+    async def _ask_for_strictness(self) -> None:
+        """Whether a tick must be added to fixed delays, so that nothing is ever early."""
+        strict, tick_ms = self._config.strict, self._config.tick
+        if strict == "auto":
+            strict = "no"
+            if self._admin is not None:
+                try:
+                    told = await self._admin.configuration()
+                    strict = "yes" if told.get("isDelayedDeliveryDeliverAtTimeStrict") == "true" else "no"
+                    tick_ms = int(told.get("delayedDeliveryTickTimeMillis", tick_ms))
+                except Exception as error:  # noqa: BLE001 - unknown means: take care
+                    log.info("cannot tell whether the brokers are strict about deliverAt (%s)", error)
+        self._started.added_delay_ms = 0 if strict == "yes" else tick_ms
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("cannot listen for a broker: %s", task.exception())
+
+    def session(self, listener: Listener, peer: str, now_ns: int) -> PulsarSession:
+        """A session for a new client connection."""
+        return PulsarSession(self._started, peer, self._addresses(listener))
+
+    def _addresses(self, listener: Listener) -> tuple[Address, ...]:
+        if listener.name == _MAIN:
+            return self._config.addresses
+        return (address_of(listener.name.removeprefix("broker-")),)
+
+    async def answer(self, question: object) -> object:
+        """Answer a session's question; the API's silence is an answer too."""
+        if not isinstance(question, ListSubscriptions):
+            raise TypeError(f"expected a ListSubscriptions question, got {question!r}")
+        # One for all who ask meanwhile, and none of them may end it by losing patience.
+        asking = self._asking.get(question.topic)
+        if asking is None:
+            asking = asyncio.ensure_future(self._list_subscriptions(question.topic))
+            self._asking[question.topic] = asking
+            asking.add_done_callback(lambda _: self._asking.pop(question.topic, None))
+        await asyncio.shield(asking)
+        return None
+
+    async def _list_subscriptions(self, topic: str) -> None:
+        shared = self._started
+        found: set[str] | None = None
+        asked_ns = time.monotonic_ns()
+        try:
+            if self._admin is None:
+                raise LookupError("no `admin` is configured")
+            found = await self._admin.subscriptions(topic)
+        except Exception as error:  # noqa: BLE001 - unknown is a state that policies handle
+            log.warning(
+                "cannot list subscriptions of %s: %s; limits on subscriptions act by on_unknown", topic, error
+            )
+            shared.count("subscription_listing_failed")
+        now_ns = time.monotonic_ns()
+        state = shared.gates.state(topic_name(topic), now_ns)
+        shared.subscriptions.learned(state, found, asked_ns, now_ns)
+
+    def tick(self, now_ns: int) -> None:
+        """Once a second: follow the wall clock; now and then look which brokers there are."""
+        if self._shared is None:
+            return
+        self._shared.follow_wall_clock(now_ns)
+        self._ticks += 1
+        if self._ticks % _BROKERS_TICKS == 0:
+            self._spawn(self._ask_for_brokers())
+
+    def counters(self) -> Mapping[str, int]:
+        """Event counters."""
+        return self._shared.counters() if self._shared is not None else {}
+
+    async def stop(self) -> None:
+        """Close the gate's own connections."""
+        for task in [*self._tasks, *self._asking.values()]:
+            task.cancel()
+        if self._admin is not None:
+            await self._admin.close()

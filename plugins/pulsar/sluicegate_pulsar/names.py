@@ -1,0 +1,51 @@
+"""What a Pulsar topic's name says. A gate that read names otherwise than the broker could be gone round."""
+
+import re
+from functools import lru_cache
+
+from sluicegate.model import TopicName
+from sluicegate_pulsar.codec.errors import ProtocolError
+
+_DOMAINS = ("persistent", "non-persistent")
+_PARTITION = re.compile(r"(.+)-partition-\d+")
+_DEFAULT = "public/default"
+_MAX_CHARACTERS = 1024
+
+
+@lru_cache(maxsize=4096)
+def topic_name(topic: str) -> TopicName:
+    """Read a topic's name, in full or short form (`orders`, `public/default/orders`).
+
+    Policies of a partitioned topic hold for each of its partitions, as Pulsar's own do.
+
+    :raises ProtocolError: if it is no topic name.
+    """
+    if not 0 < len(topic) <= _MAX_CHARACTERS:
+        raise ProtocolError(f"a topic name of {len(topic)} characters, expected 1 to {_MAX_CHARACTERS}")
+    domain, separator, path = topic.partition("://")
+    if not separator:
+        domain, path = _DOMAINS[0], topic
+        if "/" not in path:
+            path = f"{_DEFAULT}/{path}"
+    # Names of the first version have a cluster between tenant and namespace; the rest is the local name.
+    parts = path.split("/", 3 if separator else 2)
+    if domain not in _DOMAINS or len(parts) < 3 or not all(parts):
+        raise ProtocolError(f"topic name {topic!r}, expected persistent://tenant/namespace/topic")
+    namespace = "/".join(parts[:-1])
+    full = f"{domain}://{path}"
+    others = list(_short(domain, namespace, path))
+    partition = _PARTITION.fullmatch(path)
+    if partition is not None:
+        whole = partition[1]
+        others += [f"{domain}://{whole}", *_short(domain, namespace, whole)]
+    return TopicName(full, namespace, tuple(others))
+
+
+def _short(domain: str, namespace: str, path: str) -> list[str]:
+    """The forms without a domain, which mean persistent topics."""
+    if domain != _DOMAINS[0]:
+        return []
+    short = [path]
+    if namespace == _DEFAULT:
+        short.append(path.removeprefix(f"{_DEFAULT}/"))
+    return short

@@ -1,0 +1,53 @@
+"""Pulsar as a plugin: loaded through the entry point group `sluicegate.plugins`."""
+
+from collections.abc import Mapping
+
+from sluicegate import hookimpl
+from sluicegate.broker import BrokerDriver
+from sluicegate.model import TopicName
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.config import PulsarConfig
+from sluicegate_pulsar.front import PulsarFront
+from sluicegate_pulsar.names import topic_name
+
+
+class PulsarDriver:
+    """A `broker.BrokerDriver` for Pulsar."""
+
+    system = "pulsar"
+    config_model = PulsarConfig
+    capabilities: Mapping[str, str] = {
+        "max_producers_per_topic": "native",
+        "max_subscriptions_per_topic": "native",
+        "max_consumers_per_topic": "native",
+        "max_consumers_per_subscription": "native",
+        "max_publish_rate": "native",
+        "max_publish_rate_bytes": "native",
+        "max_dispatch_rate": "native",
+        "max_dispatch_rate_bytes": "native",
+        "max_subscription_dispatch_rate": "native",
+        "max_subscription_dispatch_rate_bytes": "native",
+        "max_message_size": "native",
+        "connection_rate_limit": "emulated",
+        "fixed_delivery_delay": "emulated",
+        "max_delivery_delay": "native",
+        "max_unacked_messages_per_consumer": "native",
+    }
+    """Which policies Pulsar has itself; the gate enforces all of them, in the same way."""
+
+    def name_of(self, topic: str, config: PulsarConfig) -> TopicName:
+        """Tenant and namespace, and the short forms; a partition has the names of the whole topic too."""
+        try:
+            return topic_name(topic)
+        except ProtocolError:
+            return TopicName(topic, "")
+
+    def front(self, config: PulsarConfig) -> PulsarFront:
+        """A front for one configured cluster."""
+        return PulsarFront(config)
+
+
+@hookimpl
+def sluicegate_broker() -> BrokerDriver:
+    """Offer Pulsar."""
+    return PulsarDriver()

@@ -1,0 +1,187 @@
+"""One Pulsar client connection: its two streams and the rooms that look at their frames.
+
+Rules of this file: no IO, no clock, no policy; what a frame means is told by the rooms.
+"""
+
+from collections.abc import Sequence
+
+from sluicegate.broker import (
+    Ask,
+    Close,
+    Command,
+    Dial,
+    PauseReading,
+    ResumeReading,
+    ToClient,
+    ToUpstream,
+    WakeAt,
+)
+from sluicegate_pulsar.brokers import Address
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.connection import Connection
+from sluicegate_pulsar.consuming import Consuming
+from sluicegate_pulsar.handshake import Handshake
+from sluicegate_pulsar.lookup import Lookup
+from sluicegate_pulsar.producing import Producing
+from sluicegate_pulsar.responses import Responses
+from sluicegate_pulsar.shared import Shared
+from sluicegate_pulsar.stream import NoRoomError, Stream
+
+
+class PulsarSession:
+    """One client connection and its upstream connection, without their sockets (`broker.DiallingSession`).
+
+    :param shared: the front's state.
+    :param peer: the client's address, `host:port`.
+    :param addresses: brokers that the listener stands for, tried in turn.
+    """
+
+    __slots__ = (
+        "_from_broker",
+        "_from_client",
+        "_is_paused",
+        "_shared",
+        "_wake_ns",
+        "connection",
+        "consuming",
+        "handshake",
+        "producing",
+    )
+
+    def __init__(self, shared: Shared, peer: str, addresses: tuple[Address, ...]) -> None:
+        self._shared = shared
+        self.connection = connection = Connection(peer)
+        lookup = Lookup(shared, connection)
+        self.handshake = Handshake(shared, connection, addresses, self._begin)
+        self.producing = Producing(shared, connection, lookup)
+        self.consuming = Consuming(shared, connection, lookup)
+        largest = shared.max_frame_bytes
+        self._from_client = Stream(shared.budget, largest, connection.up, ToUpstream)
+        self._from_client.handlers = self.handshake.client_handlers
+        self._from_client.default = self.handshake.too_early
+        self._from_broker = Stream(shared.budget, largest, connection.down, ToClient)
+        self._from_broker.handlers = {
+            **Responses(connection).broker_handlers,
+            **self.handshake.broker_handlers,
+            **lookup.broker_handlers,
+            **self.producing.broker_handlers,
+            **self.consuming.broker_handlers,
+        }
+        self._wake_ns = 0
+        self._is_paused = False
+        shared.sessions += 1
+
+    def _begin(self) -> None:
+        """The broker has accepted the client: from here on its commands are looked at by what they ask."""
+        self._from_client.handlers = {
+            **self.handshake.later_handlers,
+            **self.producing.client_handlers,
+            **self.consuming.client_handlers,
+        }
+        self._from_client.default = None
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept for this connection."""
+        return self._from_client.held_bytes + self._from_broker.held_bytes + self.connection.held_bytes
+
+    @property
+    def mid_frame(self) -> bool:
+        """True while a frame has arrived only in part."""
+        return self._from_client.held_bytes > 0 and not self._from_client.is_stopped
+
+    @property
+    def client(self) -> str:
+        """Client library and peer address."""
+        return self.connection.client
+
+    # -- what the relay calls -----------------------------------------------------------------------
+
+    def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes from the client."""
+        out: list[Command] = []
+        self._walk(self._from_client, data, now_ns, out)
+        return self._finish(out)
+
+    def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes from the broker."""
+        out: list[Command] = []
+        self._walk(self._from_broker, data, now_ns, out)
+        return self._finish(out)
+
+    def dialled(self, now_ns: int) -> Sequence[Command]:
+        """The client's broker is connected: it gets the client's first frame, and what came behind it."""
+        out: list[Command] = []
+        self.handshake.dialled()
+        self._from_client.flush(out)
+        self._from_client.is_stopped = False
+        self._walk(self._from_client, b"", now_ns, out)
+        return self._finish(out)
+
+    def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
+        """Something that waits may be due."""
+        self._wake_ns = 0
+        if client_gone:
+            return [Close("client_gone")]
+        try:
+            self.connection.run_due(now_ns)
+        except ProtocolError as error:
+            self._malformed(error)
+        return self._finish([])
+
+    def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
+        """What a room asked for is known (or cannot be known: then an exception)."""
+        try:
+            self.connection.answered(question, answer, now_ns)
+        except ProtocolError as error:
+            self._malformed(error)
+        return self._finish([])
+
+    def closed(self, now_ns: int) -> None:
+        """The connection is gone: whatever it held or was counted for is released."""
+        self.producing.closed(now_ns)
+        self.consuming.closed(now_ns)
+        self._from_client.drop()
+        self._from_broker.drop()
+        self._shared.budget.give(self.connection.held_bytes)
+        self.connection.held_bytes = 0
+        self._shared.sessions -= 1
+
+    # -- making commands ------------------------------------------------------------------------------
+
+    def _walk(self, stream: Stream, data: bytes, now_ns: int, out: list[Command]) -> None:
+        try:
+            stream.walk(data, now_ns, out)
+        except ProtocolError as error:
+            self._malformed(error)
+        except NoRoomError:
+            self.connection.close("buffer_budget_used_up", "all clients together hold too many bytes")
+
+    def _malformed(self, error: ProtocolError) -> None:
+        self.connection.close("malformed_frame", f"{error} from or for {self.client}")
+
+    def _finish(self, out: list[Command]) -> Sequence[Command]:
+        """Add what rooms have left: bytes for either side, questions, wake-ups, pauses, the end."""
+        connection = self.connection
+        if connection.up:
+            self._from_client.flush(out)
+        if connection.down:
+            self._from_broker.flush(out)
+        if connection.closing is not None:
+            out.append(Close(*connection.closing))
+            return out
+        if self.handshake.dialling:
+            out.append(Dial(self.handshake.dialling))
+            self.handshake.dialling = ()
+            self._from_client.is_stopped = True
+        if connection.new_questions:
+            out.extend(map(Ask, connection.new_questions))
+            connection.new_questions.clear()
+        due_ns = connection.due_ns
+        if due_ns is not None and (self._wake_ns == 0 or due_ns < self._wake_ns):
+            self._wake_ns = due_ns
+            out.append(WakeAt(due_ns))
+        if connection.is_paused != self._is_paused:
+            self._is_paused = connection.is_paused
+            out.append(PauseReading() if self._is_paused else ResumeReading())
+        return out

@@ -1,0 +1,138 @@
+"""One direction of a connection, cut into frames: runs that nobody asks about pass as the same bytes."""
+
+from collections.abc import Callable
+from struct import Struct
+
+from sluicegate.broker import Buffer, Command
+from sluicegate.engine.budget import Budget
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.codec.frames import command_type
+from sluicegate_pulsar.connection import Handler
+
+_read_size = Struct(">I").unpack_from
+_HEAD = 10
+"""Total size, command size and the command's type: what must be there to choose a handler."""
+_MIN_SIZE = 6
+_TLS_HANDSHAKE = b"\x16\x03"
+_HTTP = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE")
+
+
+class NoRoomError(Exception):
+    """The bytes that all clients may hold together are used up."""
+
+
+class Stream:
+    """Frames of one direction, and the rest of one that has not come whole.
+
+    :param budget: bytes that all sessions may hold together.
+    :param max_frame_bytes: of the largest frame that is accepted.
+    :param parts: what handlers want sent in this direction (`Connection.up` or `Connection.down`).
+    :param send: makes the command that sends bytes in this direction.
+    """
+
+    __slots__ = (
+        "_budget",
+        "_chunks",
+        "_max_frame_bytes",
+        "_need",
+        "_parts",
+        "_send",
+        "default",
+        "handlers",
+        "held_bytes",
+        "is_stopped",
+    )
+
+    def __init__(
+        self, budget: Budget, max_frame_bytes: int, parts: list[Buffer], send: Callable[[Buffer], Command]
+    ) -> None:
+        self._budget = budget
+        self._max_frame_bytes = max_frame_bytes
+        self._parts = parts
+        self._send = send
+        self._chunks: list[bytes] = []
+        self._need = 0
+        self.handlers: dict[int, Handler] = {}
+        """Who looks at which command."""
+        self.default: Handler | None = None
+        """Who looks at all other commands; None if they pass."""
+        self.held_bytes = 0
+        """Bytes kept until a frame is whole, or until the stream goes on."""
+        self.is_stopped = False
+        """True while frames are kept and not walked."""
+
+    def walk(self, data: bytes, now_ns: int, out: list[Command]) -> None:
+        """Send on what passes, and have the rooms see to the rest.
+
+        :param data: the next bytes; may be empty if the stream goes on after a stop.
+        :raises ProtocolError: if these bytes are not Pulsar.
+        :raises NoRoomError: if too much is held already.
+        """
+        if self._chunks:
+            self._keep(data)
+            if self.held_bytes < self._need or self.is_stopped:
+                return
+            data = b"".join(self._chunks)
+            self.drop()
+        at = self._frames(data, now_ns, out)
+        if at < len(data):
+            self._keep(data[at:] if at else data)
+            self._need = _need(data, at)
+
+    def _frames(self, data: bytes, now_ns: int, out: list[Command]) -> int:
+        """Walk the whole frames; `run` is where the bytes that pass begin. Returns where the rest begins."""
+        handlers, default, send = self.handlers, self.default, self._send
+        run = at = 0
+        end = len(data)
+        while end - at >= _HEAD:
+            size = _read_size(data, at)[0]
+            if not _MIN_SIZE <= size <= self._max_frame_bytes:
+                raise _bad_size(data, at, size)
+            stop = at + 4 + size
+            if stop > end:
+                break
+            handler = handlers.get(command_type(data, at), default)
+            if handler is None or handler(data, at, stop, now_ns):
+                at = stop
+                continue
+            if at > run:
+                out.append(send(memoryview(data)[run:at]))
+            run = at = stop
+            self.flush(out)
+            if self.is_stopped:
+                break
+        if at > run:
+            out.append(send(data if run == 0 and at == end else memoryview(data)[run:at]))
+        return at
+
+    def flush(self, out: list[Command]) -> None:
+        """Send what handlers have left."""
+        if self._parts:
+            out.extend(map(self._send, self._parts))
+            self._parts.clear()
+
+    def _keep(self, data: bytes) -> None:
+        if not self._budget.take(len(data)):
+            raise NoRoomError
+        self._chunks.append(data)
+        self.held_bytes += len(data)
+
+    def drop(self) -> None:
+        """Forget what is kept."""
+        self._budget.give(self.held_bytes)
+        self._chunks.clear()
+        self.held_bytes = 0
+
+
+def _need(data: bytes, at: int) -> int:
+    """Bytes from `at` on without which nothing can be done."""
+    return 4 + int(_read_size(data, at)[0]) if len(data) - at >= _HEAD else _HEAD
+
+
+def _bad_size(data: bytes, at: int, size: int) -> ProtocolError:
+    start = data[at : at + 4]
+    if start[:2] == _TLS_HANDSHAKE:
+        return ProtocolError("a TLS hello on a plain listener")
+    if start in _HTTP:
+        return ProtocolError("an HTTP request; this is the listener for Pulsar's binary protocol")
+    return ProtocolError(f"frame of {size} bytes")
