@@ -5,13 +5,14 @@ timers and back-pressure and carries the commands out in order.
 """
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gates import GateCache
-from sluicegate.model import PolicySet, TopicName
+from sluicegate.engine.hierarchy import Resolver
+from sluicegate.model import Level, PolicySet, TopicName
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -176,6 +177,65 @@ class BrokerFront(Protocol):
 
     async def stop(self) -> None:
         """Close the front's own connections."""
+
+
+class PolicyRefusedError(Exception):
+    """A policy cannot be set as asked: it is unknown, or its value does not fit."""
+
+
+class PolicyUnavailableError(Exception):
+    """A policy cannot be set now, since the store cannot be written."""
+
+
+class WebServices(Protocol):
+    """What the gateway gives to a broker's web site, which runs in the supervisor, off the relays' loops."""
+
+    @property
+    def resolver(self) -> Resolver:
+        """The policies now in force, file and store merged; a new object after each change."""
+
+    @property
+    def broker_tls(self) -> ssl.SSLContext | None:
+        """What to speak with the broker where it speaks TLS; None if the file does not say."""
+
+    def recall(self, prefix: str) -> Mapping[str, str]:
+        """The facts that the broker's front keeps under a prefix."""
+
+    async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
+        """Set policies in the store; returns once they are in force here and on their way to the workers.
+
+        :param name: namespace or topic.
+        :param changes: values by field, in base units or as people write them; None takes a field away.
+        :param actor: who does it, for the history.
+        :raises PolicyRefusedError: if a value does not fit; nothing is changed then.
+        :raises PolicyUnavailableError: if the store cannot be written.
+        """
+
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class WebSite(Protocol):
+    """An ASGI application (HTTP only) that a broker's driver offers beside the broker's own protocol."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port to listen on; port 0 takes a free one. It speaks TLS if the broker's clients do."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+
+    async def close(self) -> None:
+        """Close its own connections."""
+
+
+class WebDriver(Protocol):
+    """A driver that has a web site; `BrokerDriver` is the rest of it."""
+
+    def web(self, config: Any, services: WebServices) -> WebSite | None:
+        """The web site of one configured broker; None if its entry asks for none."""
 
 
 class BrokerDriver(Protocol):

@@ -5,15 +5,16 @@ A hook that raises is reported under its plugin's name and never stops traffic.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
 
 from sluicegate.broker import BrokerDriver
 from sluicegate.engine.check import Check
 from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.state import TopicState
-from sluicegate.model import EffectivePolicies, TopicName
+from sluicegate.model import EffectivePolicies, Level, PolicyValue, TopicName
 
 if TYPE_CHECKING:
     import click
@@ -21,6 +22,26 @@ if TYPE_CHECKING:
 PROJECT = "sluicegate"
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+class PolicyDesk(Protocol):
+    """A configuration file and its store, for commands; what cannot be done raises `click.ClickException`."""
+
+    def brokers(self, system: str) -> Sequence[Any]:
+        """The file's broker entries of one kind."""
+
+    def resolver(self, broker: str) -> Resolver:
+        """The policies of a broker as file and store say them now."""
+
+    def change(self, level: Level, name: str, changes: Mapping[str, object]) -> None:
+        """Set policies in the store; a running gateway applies them within a second.
+
+        :param name: namespace or topic.
+        :param changes: values by field, as people write them or in base units; None takes a field away.
+        """
+
+    def text(self, field: str, value: PolicyValue) -> str:
+        """A value as people write it, such as `30s`."""
 
 
 @hookspec
@@ -90,10 +111,15 @@ def sluicegate_decisions(batch: Sequence[Mapping[str, Any]]) -> None:
 
 
 @hookspec
-def sluicegate_commands() -> "Sequence[click.Command]":  # type: ignore[empty-body]
+def sluicegate_commands(  # type: ignore[empty-body]
+    open_policies: Callable[[str], PolicyDesk],
+) -> "Sequence[click.Command]":
     """Add commands to the `sluicegate` command line.
 
     Called once when the command line starts.
+
+    :param open_policies: opens a configuration file and its store, to read and set policies; it prints the
+        file's mistakes and ends the command if there are any.
     """
 
 

@@ -30,6 +30,9 @@ FIELDS = {
     "max_unacked_messages_per_consumer",
     "connection_rate_limit",
     "fixed_delivery_delay",
+    "max_delivery_delay",
+    "delayed_delivery_active",
+    "delayed_delivery_tick_time",
     "delay_clock",
     "max_timestamp_ahead",
 }

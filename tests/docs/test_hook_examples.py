@@ -106,7 +106,7 @@ def test_hook_sluicegate_decisions() -> None:
 
 
 def test_hook_sluicegate_commands(tmp_path: Path) -> None:
-    [[command]] = plugin_manager([example("commands")]).hook.sluicegate_commands()
+    [[command]] = plugin_manager([example("commands")]).hook.sluicegate_commands(open_policies=None)
     journal = RefusalJournal(tmp_path, "kafka", "main")
     reason = Reason("max_message_size", Outcome.INVALID, "Message size 9 exceeds maximum allowed 8", 9, 8)
     decision = Decision(Action.REJECT, (reason,), id="abcd-1")

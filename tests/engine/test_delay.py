@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.engine.delay import DelayRule, due_ms
+from sluicegate.engine.delay import DelayRule, asked_ms, due_ms
 
 HOUR_MS = 3_600_000
 
@@ -32,3 +32,12 @@ def test_never_early_and_never_blocked_for_long(fixed: int, timestamp: int, seen
 
     assert due >= min(timestamp, seen) + fixed
     assert due <= seen + HOUR_MS + fixed
+
+
+@pytest.mark.seed("S2-025")
+@pytest.mark.parametrize(
+    ("deliver_at", "asked"),
+    [(1_000_000, 0), (999_999, 0), (1_000_001, 1), (0, 0), (-5, 0), (2**63 - 1, 2**63 - 1_000_001)],
+)
+def test_what_a_producer_asks_for_counts_from_now(deliver_at: int, asked: int) -> None:
+    assert asked_ms(deliver_at, 1_000_000) == asked

@@ -1,11 +1,11 @@
-"""Fixed delivery delay: every message of a topic is delivered so much later than it was published."""
+"""When messages are delivered: a delay for all of a topic, and a bound on what producers ask for."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sluicegate.config import Duration, PolicyModel
+from sluicegate.config import Delay, Duration, PolicyModel
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.delay import DelayRule
@@ -23,6 +23,9 @@ from sluicegate.model import (
 )
 
 FIXED_DELAY = "fixed_delivery_delay"
+MAX_DELAY = "max_delivery_delay"
+ACTIVE = "delayed_delivery_active"
+TICK_TIME = "delayed_delivery_tick_time"
 DELAY_CLOCK = "delay_clock"
 TIMESTAMP_AHEAD = "max_timestamp_ahead"
 DEFAULT_AHEAD_MS = 3_600_000
@@ -31,17 +34,33 @@ DEFAULT_AHEAD_MS = 3_600_000
 class DelayPolicies(PolicyModel):
     """When messages are delivered."""
 
-    aliases: ClassVar[Mapping[str, str]] = {"fixedDeliveryDelayInMillis": FIXED_DELAY}
-    parameters: ClassVar[frozenset[str]] = frozenset({DELAY_CLOCK, TIMESTAMP_AHEAD})
+    aliases: ClassVar[Mapping[str, str]] = {
+        "fixedDeliveryDelayInMillis": FIXED_DELAY,
+        "maxDeliveryDelayInMillis": MAX_DELAY,
+    }
+    parameters: ClassVar[frozenset[str]] = frozenset({ACTIVE, TICK_TIME, DELAY_CLOCK, TIMESTAMP_AHEAD})
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {
         DELAY_CLOCK: "publish_time",
         TIMESTAMP_AHEAD: DEFAULT_AHEAD_MS,
     }
 
-    fixed_delivery_delay: Duration | None = Field(
+    fixed_delivery_delay: Delay | None = Field(
         default=None,
-        description="How much later than published every message is delivered; 0 delivers at once. It takes "
-        "precedence over what clients ask for.",
+        description="How much later than published every message is delivered; 0 leaves it to the producer. "
+        "It takes precedence over what clients ask for and over max_delivery_delay.",
+    )
+    max_delivery_delay: Delay | None = Field(
+        default=None,
+        description="Longest delay that a producer may ask for; messages that ask for more are refused. "
+        "0 is unlimited. Without effect while a fixed delay is set.",
+    )
+    delayed_delivery_active: Annotated[bool, Field(strict=True)] | None = Field(
+        default=None,
+        description="Whether the broker itself may deliver late; true if unset. With false the gateway holds "
+        "back what a fixed delay makes late.",
+    )
+    delayed_delivery_tick_time: Duration | None = Field(
+        default=None, description="How exactly the broker keeps to a delivery time; its own setting if unset."
     )
     delay_clock: Literal["publish_time", "receive_time"] | None = Field(
         default=None,
@@ -56,28 +75,41 @@ class DelayPolicies(PolicyModel):
 
 @hookimpl
 def sluicegate_policy_model() -> type[PolicyModel]:
-    """Add the delay and what shapes it."""
+    """Add the delays and what shapes them."""
     return DelayPolicies
 
 
 @hookimpl
 def sluicegate_delay_rule(topic: TopicName, policies: EffectivePolicies) -> DelayRule | None:
-    """Delay a topic that has a fixed delay which is applied, not only observed."""
-    fixed_ms = int(policies.number(FIXED_DELAY))
-    if fixed_ms == 0 or policies.observe_only or policies.flag(f"observe_only.{FIXED_DELAY}"):
+    """Put together what holds for a topic with a delay; a fixed one that is only observed is not applied."""
+    fixed_ms, max_ms = _applied_fixed_ms(policies), int(policies.number(MAX_DELAY))
+    if fixed_ms == max_ms == 0:
         return None
     received = policies.text(DELAY_CLOCK, "publish_time") == "receive_time"
-    return DelayRule(fixed_ms, _ahead_ms(policies), "receive_time" if received else "publish_time")
+    return DelayRule(
+        fixed_ms,
+        _ahead_ms(policies),
+        "receive_time" if received else "publish_time",
+        max_ms=max_ms,
+        active=bool(policies.values.get(ACTIVE, True)),
+        tick_ms=int(policies.number(TICK_TIME)),
+    )
 
 
 @hookimpl
 def sluicegate_policy_checks(
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:
-    """Refuse messages whose time stamp would put off their delivery far beyond the delay."""
+    """Refuse messages that would be delivered far later than the topic's delays allow."""
+    if _applied_fixed_ms(policies):
+        return [_timestamp_check(topic, policies)]
+    if policies.number(MAX_DELAY):
+        return [_max_check(policies)]
+    return []
+
+
+def _timestamp_check(topic: TopicName, policies: EffectivePolicies) -> Check:
     limit_ms = _ahead_ms(policies)
-    if sluicegate_delay_rule(topic, policies) is None:
-        return []
 
     def check(op: Operation, now_ns: int) -> Decision | None:
         if op.ahead_ms <= limit_ms:
@@ -87,7 +119,26 @@ def sluicegate_policy_checks(
         reason = Reason(TIMESTAMP_AHEAD, Outcome.INVALID, text, op.ahead_ms, limit_ms, level)
         return Decision(Action.REJECT, (reason,))
 
-    return [Check(TIMESTAMP_AHEAD, (OperationKind.PUBLISH,), check, Stage.SIZE)]
+    return Check(TIMESTAMP_AHEAD, (OperationKind.PUBLISH,), check, Stage.SIZE)
+
+
+def _max_check(policies: EffectivePolicies) -> Check:
+    limit_ms = int(policies.number(MAX_DELAY))
+
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        if op.delay_ms <= limit_ms:
+            return None
+        text = texts.delivery_delay(limit_ms)
+        reason = Reason(MAX_DELAY, Outcome.INVALID, text, op.delay_ms, limit_ms, policies.level(MAX_DELAY))
+        return Decision(Action.REJECT, (reason,))
+
+    return Check(MAX_DELAY, (OperationKind.PUBLISH,), check, Stage.SIZE)
+
+
+def _applied_fixed_ms(policies: EffectivePolicies) -> int:
+    if policies.observe_only or policies.flag(f"observe_only.{FIXED_DELAY}"):
+        return 0
+    return int(policies.number(FIXED_DELAY))
 
 
 def _ahead_ms(policies: EffectivePolicies) -> int:

@@ -1,17 +1,23 @@
 """What several commands begin with: plugins, then the file, then the store."""
 
+import getpass
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from sluicegate.broker import BrokerDriver
+from sluicegate.broker import BrokerDriver, PolicyRefusedError, PolicyUnavailableError
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.load import Loaded, load, plugin_modules
+from sluicegate.config.models import BrokerConfig
+from sluicegate.config.policy_set import policy_set
+from sluicegate.engine.hierarchy import Resolver
+from sluicegate.gateway.changing import change_store
 from sluicegate.gateway.plugins import PluginError, Plugins, load_plugins
-from sluicegate.model import PolicyLayer
+from sluicegate.model import Level, PolicyLayer, PolicyValue
 from sluicegate.store import PolicyStore, StoreError
 from sluicegate.store.plugin import sqlite_path
 
@@ -26,7 +32,7 @@ def plugin_commands() -> list[click.Command]:
     found: list[click.Command] = []
     for ask in implementations:
         try:
-            found.extend(ask())
+            found.extend(ask(open_policies=open_desk))
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises
             click.echo(f"warning: plugin {ask.plugin!r}: sluicegate_commands raised {error!r}", err=True)
     return found
@@ -92,3 +98,51 @@ def read_store(opened: Opened) -> tuple[int, tuple[PolicyLayer, ...]]:
             store.close()
     except (StoreError, PluginError) as error:
         raise click.ClickException(str(error)) from None
+
+
+class Desk:
+    """A `hooks.PolicyDesk`.
+
+    :param opened: the file.
+    """
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def brokers(self, system: str) -> Sequence[BrokerConfig]:
+        """The file's broker entries of one kind."""
+        return [broker for broker in self._opened.loaded.config.brokers if broker.system == system]
+
+    def resolver(self, broker: str) -> Resolver:
+        """The policies of a broker as file and store say them now."""
+        version, layers = read_store(self._opened)
+        policies = policy_set(self._opened.loaded, layers, version, broker)
+        return Resolver(policies, self._opened.loaded.fields.defaults)
+
+    def change(self, level: Level, name: str, changes: Mapping[str, object]) -> None:
+        """Set policies in the store."""
+        config, fields = self._opened.loaded.config, self._opened.loaded.fields
+        try:
+            store: PolicyStore = self._opened.plugins.open_store(config.store_url)
+            try:
+                change_store(store, fields, level, name, changes, f"{_user()} (command line)")
+            finally:
+                store.close()
+        except (PolicyRefusedError, PolicyUnavailableError, StoreError, PluginError) as error:
+            raise click.ClickException(str(error)) from None
+
+    def text(self, field: str, value: PolicyValue) -> str:
+        """A value as people write it."""
+        return self._opened.loaded.fields.text(field, value)
+
+
+def open_desk(file: str) -> Desk:
+    """Open a file and its store for commands; see `open_file`."""
+    return Desk(open_file(file, os.environ))
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name, as in containers
+        return f"uid {os.getuid()}"

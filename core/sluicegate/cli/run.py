@@ -76,7 +76,8 @@ async def _serve(file: str, opened: Opened, drain_s: float | None) -> int:
                 for worker in supervisor.workers
                 for address in [worker.addresses.get("bootstrap") or next(iter(worker.addresses.values()))]
             )
-            click.echo(f"sluicegate ready: {places}; admin on http://{host}:{port}")
+            sites = "".join(f"; web of {site.broker} on {site.url}" for site in supervisor.sites)
+            click.echo(f"sluicegate ready: {places}; admin on http://{host}:{port}{sites}")
             await waiting
     except WorkerFailedError as error:
         return _refused(error)

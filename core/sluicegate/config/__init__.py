@@ -1,7 +1,17 @@
 """The configuration file: models, units, and errors that say where and what to write instead."""
 
 from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen, PolicyModel, Strict
-from sluicegate.config.units import Address, ByteRate, Count, Duration, HostPort, MessageRate, Seconds, Size
+from sluicegate.config.units import (
+    Address,
+    ByteRate,
+    Count,
+    Delay,
+    Duration,
+    HostPort,
+    MessageRate,
+    Seconds,
+    Size,
+)
 
 __all__ = [
     "GatewayConfig",
@@ -12,6 +22,7 @@ __all__ = [
     "Address",
     "ByteRate",
     "Count",
+    "Delay",
     "Duration",
     "HostPort",
     "MessageRate",

@@ -10,7 +10,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from sluicegate.config.models import OnUnknown, PolicyModel, Strict
-from sluicegate.config.units import DURATION, Unit, refuse
+from sluicegate.config.units import DELAY, DURATION, Unit, refuse
 from sluicegate.model import PolicyValue
 
 OPTIONS = ("on_limit", "observe_only", "on_unknown")
@@ -115,7 +115,7 @@ class PolicyFields:
         if unit is not None and isinstance(value, int):
             if value:
                 return unit.text(value)
-            return "none" if unit is DURATION else "unlimited"
+            return "none" if unit in (DELAY, DURATION) else "unlimited"
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def parse(self, name: str, value: object) -> PolicyValue:

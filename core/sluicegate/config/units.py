@@ -21,6 +21,8 @@ U32_MAX = 2**32 - 1
 STORAGE_MAX = 2**50
 MAX_DURATION_MS = 366 * 24 * 3600 * 1000
 """Longest duration: a year; anything above is a slip of the unit."""
+MAX_DELAY_MS = 36_525 * 24 * 3600 * 1000
+"""Longest delivery delay: a hundred years, far below where time stamps overflow."""
 
 _NUMBER = re.compile(
     r"(?P<sign>-?)(?P<number>[0-9][0-9_]{0,19}(?:\.[0-9]{1,9})?) ?(?P<suffix>[A-Za-zµ]*)(?P<per>(?:/s)?)"
@@ -139,6 +141,7 @@ BYTE_RATE = Unit(
 SIZE = Unit("bytes", "'10MiB' or bytes as 10485760", U32_MAX, _BINARY_FIRST)
 STORAGE = Unit("bytes", "'4GiB' or bytes as 4294967296", STORAGE_MAX, _BINARY_FIRST)
 DURATION = Unit("milliseconds", "'30s', '500ms', '1h' or milliseconds as 30000", MAX_DURATION_MS, _TIMES)
+DELAY = Unit("milliseconds", "'30s', '500ms', '7d' or milliseconds as 30000", MAX_DELAY_MS, _TIMES)
 
 Count: TypeAlias = Annotated[int, COUNT]
 """How many of something: 0 to 4294967295."""
@@ -152,6 +155,8 @@ StorageSize: TypeAlias = Annotated[int, STORAGE]
 """Bytes on disk: `4294967296`, `4GiB`; up to 1 PiB."""
 Duration: TypeAlias = Annotated[int, DURATION]
 """Milliseconds: `30000`, `30s`, `500ms`, `1h`."""
+Delay: TypeAlias = Annotated[int, DELAY]
+"""Milliseconds that a message is late, up to a hundred years: `30000`, `30s`, `7d`."""
 
 
 def _no_bool(value: object) -> object:

@@ -1,4 +1,4 @@
-"""When a message may be delivered under a fixed delay."""
+"""When a message may be delivered: under a fixed delay, or as its producer asked."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,14 +6,20 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class DelayRule:
-    """A fixed delivery delay, as it holds for one topic."""
+    """What holds for the delivery time of one topic's messages. A fixed delay beats the longest one."""
 
     fixed_ms: int
-    """Milliseconds between publishing and delivery; above 0."""
+    """Milliseconds between publishing and delivery; 0 leaves it to the producer, within `max_ms`."""
     max_ahead_ms: int = 3_600_000
     """How far in the future a publish time may lie before it is no longer believed."""
     clock: Literal["publish_time", "receive_time"] = "publish_time"
     """Whether the delay counts from the message's own time stamp or from when the gate first saw it."""
+    max_ms: int = 0
+    """Longest delay that a producer may ask for, in ms; 0 for any."""
+    active: bool = True
+    """False where the broker is told to deliver at once: whatever is to be late, the gate holds back."""
+    tick_ms: int = 0
+    """How exactly the broker keeps to a delivery time, in ms; 0 if no policy says."""
 
 
 def due_ms(rule: DelayRule, timestamp_ms: int, first_seen_ms: int) -> int:
@@ -29,3 +35,12 @@ def due_ms(rule: DelayRule, timestamp_ms: int, first_seen_ms: int) -> int:
     believed = 0 <= timestamp_ms <= first_seen_ms + rule.max_ahead_ms
     start = timestamp_ms if believed and rule.clock == "publish_time" else first_seen_ms
     return start + rule.fixed_ms
+
+
+def asked_ms(deliver_at_ms: int, now_ms: int) -> int:
+    """The delay that a producer asked for; a time in the past asks for none.
+
+    :param deliver_at_ms: when the message is to be delivered, in ms of the wall clock; 0 or less for at once.
+    :param now_ms: the wall clock, in ms.
+    """
+    return max(0, deliver_at_ms - now_ms) if deliver_at_ms > 0 else 0

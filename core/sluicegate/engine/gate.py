@@ -48,6 +48,7 @@ class Gate:
         "_third",
         "delay",
         "exempt",
+        "max_delay_ms",
         "policies",
         "seen_ops",
         "state",
@@ -71,7 +72,10 @@ class Gate:
         self.version = policies.version
         self.policies = policies
         self.state = state
-        self.delay = delay
+        self.delay = delay if delay is not None and delay.fixed_ms > 0 else None
+        """The topic's fixed delay; None where messages are delivered as their producers ask."""
+        self.max_delay_ms = delay.max_ms if delay is not None and self.delay is None else 0
+        """Longest delay that producers may ask for; where it is not 0, operations must tell `delay_ms`."""
         self.exempt = exempt
         self.seen_ops = 0
         """Operations of the state when the cache last looked; tells gates in use from those that are not."""
@@ -356,7 +360,7 @@ def compile_gate(
     :param policies: what holds for it; `observe_only` of all or of single policies is applied here.
     :param state: its state.
     :param checks: what all plugins returned.
-    :param delay: its delivery delay, if any.
+    :param delay: what holds for its delivery time, if anything.
     :param sink: takes every decision.
     :param faults: counts checks that raise.
     :param exempt: True for the gate of exempt principals: counts, rates and bookkeeping are left out.

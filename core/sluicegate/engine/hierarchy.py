@@ -59,15 +59,33 @@ class Resolver:
             else:
                 self._exact.setdefault((layer.level, layer.name), []).append(index)
 
-    def resolve(self, topic: TopicName) -> EffectivePolicies:
-        """What holds for one topic."""
-        applying = tuple(self._applying(topic))
+    def resolve(self, topic: TopicName, level: Level = Level.TOPIC) -> EffectivePolicies:
+        """What holds for one topic.
+
+        :param level: the closest level to look at; what holds for a namespace is known without a topic.
+        """
+        layers = self._policy_set.layers
+        applying = tuple(index for index in self._applying(topic) if layers[index].level <= level)
         merged = self._merged.get(applying)
         if merged is None:
-            layers = [self._policy_set.layers[index] for index in applying]
-            merged = self._merged[applying] = self._merge(layers)
+            merged = self._merged[applying] = self._merge([layers[index] for index in applying])
         policy_set = self._policy_set
         return EffectivePolicies(topic.full, policy_set.version, *merged, policy_set.observe_only)
+
+    def settings(self, topic: TopicName, level: Level) -> Mapping[str, Setting]:
+        """What one level itself says of a topic, by field; what it inherits is left out."""
+        layers = [self._policy_set.layers[index] for index in self._applying(topic)]
+        chosen = _choose(layers, lambda layer: layer.settings)
+        return {name: by_level[level] for name, by_level in chosen.items() if level in by_level}
+
+    def lock(self, topic: TopicName, level: Level, field: str) -> Setting | None:
+        """The setting that keeps the store from setting a field at a level; None if it may."""
+        for index in self._applying(topic):
+            layer = self._policy_set.layers[index]
+            setting = layer.settings.get(field)
+            if layer.level <= level and setting is not None and _locks(setting):
+                return setting
+        return None
 
     def _applying(self, topic: TopicName) -> Iterator[int]:
         names = {Level.BROKER: ("",), Level.NAMESPACE: (topic.namespace,), Level.TOPIC: topic.all}

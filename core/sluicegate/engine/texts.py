@@ -101,6 +101,11 @@ def timestamp_ahead(topic: str, ahead_ms: int, limit_ms: int) -> str:
     )
 
 
+def delivery_delay(limit_ms: int) -> str:
+    """A message asks for a longer delay than allowed, in the words of Pulsar (PIP-315), which tools know."""
+    return f"Exceeds max allowed delivery delay of {limit_ms} milliseconds"
+
+
 def check_failed(policy: str, topic: str) -> str:
     """A policy's check raised, and the policy says to refuse then."""
     return (

@@ -2,13 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
+from sluicegate.engine.hierarchy import Resolver
 from sluicegate.gateway import messages
 from sluicegate.gateway.child import WorkerFailedError, WorkerProcess
 from sluicegate.gateway.watching import PolicyWatch
+from sluicegate.gateway.web import SupervisedServices, WebListener, open_listener
+from sluicegate.model import Level
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +38,19 @@ class Supervisor:
         # File and store may be slow (a locked database, a network file system): never on the event loop.
         self._thread = ThreadPoolExecutor(1, "sluicegate-watch")
         self._policies: dict[str, dict[str, object]] = {}
+        self._resolvers: dict[str, Resolver] = {}
+        self._sites: list[WebListener] = []
         self._facts: dict[str, dict[str, str]] = {}
         self._workers: dict[str, WorkerProcess] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reload = asyncio.Event()
+        self._taking_over = asyncio.Lock()
         self._ending = False
+
+    @property
+    def sites(self) -> list[WebListener]:
+        """The web sites of the brokers that have one."""
+        return self._sites
 
     @property
     def workers(self) -> list[WorkerProcess]:
@@ -61,6 +73,7 @@ class Supervisor:
             except WorkerFailedError as error:
                 await self.end(0)
                 raise WorkerFailedError(f"broker {worker.broker!r}: {error}") from None
+        await self._open_sites()
         self._spawn(self._watch_changes())
 
     def reload(self) -> None:
@@ -76,6 +89,7 @@ class Supervisor:
             return
         self._ending = True
         seconds = self._drain_s if drain_s is None else drain_s
+        await asyncio.gather(*(site.stop() for site in self._sites))
         await asyncio.gather(*(worker.end(seconds) for worker in self.workers))
         for task in tuple(self._tasks):
             task.cancel()
@@ -120,6 +134,33 @@ class Supervisor:
             [] if self._workers else ["starting"]
         )
 
+    # -- what web sites ask for ------------------------------------------------------------------------
+
+    def resolver(self, broker: str) -> Resolver:
+        """The policies in force for a broker."""
+        return self._resolvers[broker]
+
+    def facts(self, broker: str) -> Mapping[str, str]:
+        """What a broker's front remembers."""
+        return self._facts[broker]
+
+    async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
+        """Set policies in the store and tell the workers; `broker.WebServices` says what it raises."""
+        await self._in_thread(self._watch.change, level, name, changes, actor)
+        await self._take_over(force=False)
+
+    async def _open_sites(self) -> None:
+        for broker in self._watch.loaded.config.brokers:
+            try:
+                site = open_listener(self._watch.plugins, broker, partial(SupervisedServices, self, broker))
+            except OSError as error:
+                await self.end(0)
+                text = error.strerror or str(error)
+                raise WorkerFailedError(f"broker {broker.name!r}: {text}") from None
+            if site is not None:
+                self._sites.append(site)
+                site.start()
+
     # -- workers ----------------------------------------------------------------------------------
 
     def _content_for(self, broker: str) -> Callable[[], dict[str, object]]:
@@ -154,21 +195,25 @@ class Supervisor:
             if force:
                 log.info("reading the configuration again")
             try:
-                changed = await self._in_thread(self._watch.check, force)
-                if changed:
-                    await self._read_watch()
+                await self._take_over(force)
             except Exception as error:  # nothing may end the watch; what is in force stays
                 log.exception("file or store could not be looked at: %s", error)
-                continue
-            if changed:
-                log.info("policies changed", extra={"version": self._watch.version})
-                for worker in self.workers:
-                    worker.tell("policies", policies=self._policies[worker.broker])
+
+    async def _take_over(self, force: bool) -> None:
+        """Look whether file or store changed, and tell the workers of what did."""
+        async with self._taking_over:
+            if not await self._in_thread(self._watch.check, force):
+                return
+            await self._read_watch()
+            log.info("policies changed", extra={"version": self._watch.version})
+            for worker in self.workers:
+                worker.tell("policies", policies=self._policies[worker.broker])
 
     async def _read_watch(self) -> None:
         for broker in self._watch.loaded.config.brokers:
             policies = await self._in_thread(self._watch.policies, broker.name)
             self._policies[broker.name] = messages.policies_to_json(policies)
+            self._resolvers[broker.name] = Resolver(policies, self._watch.loaded.fields.defaults)
             if broker.name not in self._facts:
                 self._facts[broker.name] = await self._in_thread(self._watch.facts, broker.name)
 

@@ -9,9 +9,10 @@ from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.load import Loaded, load
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.policy_set import policy_set
+from sluicegate.gateway.changing import change_store
 from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins
-from sluicegate.model import PolicyLayer, PolicySet
+from sluicegate.model import Level, PolicyLayer, PolicySet
 from sluicegate.store import PolicyStore, StoreError
 
 log = logging.getLogger(__name__)
@@ -88,6 +89,20 @@ class PolicyWatch:
             self._store.put_fact(f"{broker}/{key}", value)
         except StoreError as error:
             self._broken("facts", f"fact {key!r} cannot be kept: {error}")
+
+    def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
+        """Set policies in the store; `check` then finds them.
+
+        :param changes: values by field; None takes a field away.
+        :raises PolicyRefusedError: if a value does not fit; nothing is changed then.
+        :raises PolicyUnavailableError: if the store cannot be written.
+        """
+        change_store(self._store, self.loaded.fields, level, name, changes, actor)
+
+    @property
+    def plugins(self) -> Plugins:
+        """What file and store are read with."""
+        return self._plugins
 
     def close(self) -> None:
         """Close the store."""

@@ -1,18 +1,16 @@
 """The administrative HTTP endpoint: /metrics, /livez, /readyz. It runs in the supervisor."""
 
 import asyncio
-import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
-import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from sluicegate.gateway.http import HttpServer
 from sluicegate.metrics.exposition import GatewayCollector, Snapshot, Status
 
 
@@ -50,16 +48,7 @@ def make_app(observed: Observed) -> Starlette:
     return Starlette(routes=[Route("/metrics", metrics), Route("/livez", livez), Route("/readyz", readyz)])
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without its own signal handlers: the supervisor's drain comes first."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone."""
-        yield
-
-
-class AdminServer:
+class AdminServer(HttpServer):
     """Serves the endpoint on the running event loop.
 
     :param observed: what it tells about.
@@ -69,38 +58,4 @@ class AdminServer:
     """
 
     def __init__(self, observed: Observed, host: str, port: int) -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            self._socket = socket.create_server((host, port), family=family)
-        except OSError as error:
-            text = f"cannot listen on {host}:{port} (admin): {error.strerror}"
-            raise OSError(error.errno, text) from error
-        config = uvicorn.Config(
-            make_app(observed),
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            http="h11",
-            timeout_graceful_shutdown=1,
-        )
-        self._server = _Server(config)
-        self._serving: asyncio.Task[Any] | None = None
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port that are listened on."""
-        host, port, *_ = self._socket.getsockname()
-        return host, port
-
-    def start(self) -> None:
-        """Begin to serve."""
-        serve = self._server.serve(sockets=[self._socket])
-        self._serving = asyncio.get_running_loop().create_task(serve)
-
-    async def stop(self) -> None:
-        """Stop serving."""
-        self._server.should_exit = True
-        if self._serving is not None:
-            await self._serving
-        self._socket.close()
+        super().__init__(make_app(observed), host, port, "admin")

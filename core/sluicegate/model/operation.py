@@ -52,5 +52,7 @@ class Operation:
     """False for acks=0 publishing and non-reliable dispatch: the only traffic that may be dropped."""
     ahead_ms: int = 0
     """How far in the future the latest message is stamped; only told where delivery is delayed."""
+    delay_ms: int = 0
+    """How much later than now the producer wants the message delivered; only told where that is limited."""
     ticket: object | None = None
     """Place in a limiter's line while the operation is held; set and cleared by the engine."""

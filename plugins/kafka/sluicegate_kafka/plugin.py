@@ -32,6 +32,7 @@ class KafkaDriver:
         "max_message_size": "emulated",
         "connection_rate_limit": "emulated",
         "fixed_delivery_delay": "emulated",
+        "max_delivery_delay": "not applicable",
         "max_unacked_messages_per_consumer": "not applicable",
     }
     """How far Kafka takes each policy; what is not applicable is warned of by `sluicegate check`."""

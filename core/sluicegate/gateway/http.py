@@ -1,0 +1,91 @@
+"""HTTP servers on the running event loop; they run in the supervisor."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from sluicegate.config.models import ClientTls
+
+_KEEP_ALIVE_S = 30
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its own signal handlers: the supervisor's drain comes first."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+class HttpServer:
+    """Serves one ASGI application.
+
+    :param app: the application.
+    :param host: address to listen on.
+    :param port: port; 0 takes a free one.
+    :param name: what it is, for errors.
+    :param tls: certificate to show; plain text if None.
+    :param concurrency: requests at once, and connections; more are answered 503. None for any number.
+    :raises OSError: if the address or the certificate cannot be had.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        host: str,
+        port: int,
+        name: str,
+        tls: ClientTls | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            http="h11",
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            limit_concurrency=concurrency,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=1,
+            ssl_certfile=tls.cert if tls is not None else None,
+            ssl_keyfile=tls.key if tls is not None else None,
+            ssl_ca_certs=tls.client_ca if tls is not None else None,
+            ssl_cert_reqs=ssl.CERT_REQUIRED if tls is not None and tls.client_ca else ssl.CERT_NONE,
+        )
+        config.load()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            self._socket = socket.create_server((host, port), family=family)
+        except OSError as error:
+            text = f"cannot listen on {host}:{port} ({name}): {error.strerror}"
+            raise OSError(error.errno, text) from error
+        self._server = _Server(config)
+        self._serving: asyncio.Task[Any] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that are listened on."""
+        host, port, *_ = self._socket.getsockname()
+        return host, port
+
+    def start(self) -> None:
+        """Begin to serve."""
+        serve = self._server.serve(sockets=[self._socket])
+        self._serving = asyncio.get_running_loop().create_task(serve)
+
+    async def stop(self) -> None:
+        """Stop serving."""
+        self._server.should_exit = True
+        if self._serving is not None:
+            await self._serving
+        self._socket.close()

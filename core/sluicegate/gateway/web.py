@@ -1,0 +1,96 @@
+"""The web sites that broker drivers offer: their listeners, and what they may read and set."""
+
+import ssl
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from sluicegate.broker import WebServices, WebSite
+from sluicegate.config.models import BrokerConfig
+from sluicegate.engine.hierarchy import Resolver
+from sluicegate.gateway.http import HttpServer
+from sluicegate.gateway.plugins import Plugins
+from sluicegate.gateway.tls import tls_contexts
+from sluicegate.model import Level
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.supervisor import Supervisor
+
+_CONCURRENCY = 1_000
+
+
+class SupervisedServices:
+    """A `broker.WebServices` of one broker, from the supervisor.
+
+    :param supervisor: has policies and facts.
+    :param config: the broker's entry.
+    :raises OSError: if a TLS file cannot be had.
+    """
+
+    def __init__(self, supervisor: "Supervisor", config: BrokerConfig) -> None:
+        self._supervisor = supervisor
+        self._broker = config.name
+        self._tls = tls_contexts(config.tls).broker
+
+    @property
+    def resolver(self) -> Resolver:
+        """The policies now in force."""
+        return self._supervisor.resolver(self._broker)
+
+    @property
+    def broker_tls(self) -> ssl.SSLContext | None:
+        """What to speak with the broker where it speaks TLS."""
+        return self._tls
+
+    def recall(self, prefix: str) -> Mapping[str, str]:
+        """The facts that the broker's front keeps under a prefix."""
+        facts = self._supervisor.facts(self._broker)
+        return {key: value for key, value in facts.items() if key.startswith(prefix)}
+
+    async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
+        """Set policies in the store."""
+        await self._supervisor.change(level, name, changes, actor)
+
+
+class WebListener:
+    """The listener of one broker's web site.
+
+    :param config: the broker's entry.
+    :param site: what it serves.
+    :raises OSError: if its address or a TLS file cannot be had.
+    """
+
+    def __init__(self, config: BrokerConfig, site: WebSite) -> None:
+        self.broker = config.name
+        self._site = site
+        host, port = site.address
+        self._server = HttpServer(
+            site, host, port, f"web of broker {config.name!r}", config.tls.client, _CONCURRENCY
+        )
+        self._secure = config.tls.client is not None
+
+    @property
+    def url(self) -> str:
+        """Where it is reached."""
+        host, port = self._server.address
+        return f"{'https' if self._secure else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._server.start()
+
+    async def stop(self) -> None:
+        """Stop serving."""
+        await self._server.stop()
+        await self._site.close()
+
+
+def open_listener(
+    plugins: Plugins, config: BrokerConfig, services: Callable[[], WebServices]
+) -> WebListener | None:
+    """Open the listener of a broker's web site; None if its driver has none, or its entry asks for none.
+
+    :raises OSError: if its address or a TLS file cannot be had.
+    """
+    web = getattr(plugins.drivers[config.system], "web", None)
+    site: WebSite | None = web(config, services()) if web is not None else None
+    return WebListener(config, site) if site is not None else None
