@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sluicegate.config.models import BrokerConfig, Listen, Strict
-from sluicegate.config.units import Count, HostPort, Size
+from sluicegate.config.units import Count, Size
 
 
 class Admin(Strict):
@@ -57,12 +57,12 @@ class PulsarConfig(BrokerConfig):
     web: Web | None = Field(default=None, description="Listener in front of the admin API; needs `admin`.")
     strict: Literal["auto", "yes", "no"] = Field(
         default="auto",
-        description="Whether the brokers never deliver before deliverAt (isDelayedDeliveryDeliverAtTimeStrict). "
-        "If not, one tick is added to fixed delays; auto asks the admin API.",
+        description="Whether the brokers never deliver before deliverAt "
+        "(isDelayedDeliveryDeliverAtTimeStrict). If not, one tick is added to fixed delays; auto asks the admin API.",
     )
     tick: Annotated[int, Field(ge=1, le=60_000, strict=True)] = Field(
         default=1_000,
-        description="The brokers' delayedDeliveryTickTimeMillis, in ms, where the admin API does not tell it.",
+        description="The brokers' delayedDeliveryTickTimeMillis, in ms, where the admin API does not tell.",
     )
     publish_queue: PublishQueue = Field(
         default=PublishQueue(), description="Bounds on messages that wait for a publish rate."

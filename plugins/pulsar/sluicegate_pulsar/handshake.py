@@ -35,7 +35,11 @@ class Handshake:
     __slots__ = ("_addresses", "_begin", "_claimed", "_connection", "_first", "_shared", "dialling")
 
     def __init__(
-        self, shared: Shared, connection: Connection, addresses: tuple[Address, ...], begin: Callable[[], None]
+        self,
+        shared: Shared,
+        connection: Connection,
+        addresses: tuple[Address, ...],
+        begin: Callable[[], None],
     ) -> None:
         self._shared = shared
         self._connection = connection
@@ -124,7 +128,11 @@ class Handshake:
 
 def _hide(flags: pb.FeatureFlags) -> bool:
     """Take back what would lead clients to brokers by ways that the gate does not know; True if any was."""
-    hidden = [name for name in ("supports_scalable_topics", "supports_tc_metadata_discovery") if getattr(flags, name)]
+    hidden = [
+        name
+        for name in ("supports_scalable_topics", "supports_tc_metadata_discovery")
+        if getattr(flags, name)
+    ]
     for name in hidden:
         flags.ClearField(name)
     return bool(hidden)

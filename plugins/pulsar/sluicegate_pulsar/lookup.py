@@ -72,7 +72,9 @@ class Lookup:
     def _translate(self, named: pb.LookupResponse | pb.CloseProducer | pb.CloseConsumer, url: str) -> None:
         """Put the gate's port for a broker in the place of its own."""
         own = self._shared.brokers.translate(url, tls=self._shared.client_tls) or ""
-        field = "broker_service_url" if isinstance(named, pb.LookupResponse) else "assigned_broker_service_url"
+        field = (
+            "broker_service_url" if isinstance(named, pb.LookupResponse) else "assigned_broker_service_url"
+        )
         for name in (field, f"{field}_tls"):
             named.ClearField(name)
         if own:

@@ -1,14 +1,17 @@
 """Pulsar as a plugin: loaded through the entry point group `sluicegate.plugins`."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
 from sluicegate.broker import BrokerDriver
 from sluicegate.model import TopicName
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.config import PulsarConfig
-from sluicegate_pulsar.front import PulsarFront
 from sluicegate_pulsar.names import topic_name
+
+if TYPE_CHECKING:
+    from sluicegate_pulsar.front import PulsarFront
 
 
 class PulsarDriver:
@@ -42,8 +45,13 @@ class PulsarDriver:
         except ProtocolError:
             return TopicName(topic, "")
 
-    def front(self, config: PulsarConfig) -> PulsarFront:
-        """A front for one configured cluster."""
+    def front(self, config: PulsarConfig) -> "PulsarFront":
+        """A front for one configured cluster.
+
+        :raises ModuleNotFoundError: without the extra `pulsar`.
+        """
+        from sluicegate_pulsar.front import PulsarFront
+
         return PulsarFront(config)
 
 

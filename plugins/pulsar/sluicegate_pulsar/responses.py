@@ -18,7 +18,7 @@ class Responses:
     @property
     def broker_handlers(self) -> dict[int, Handler]:
         """What this room looks at."""
-        return {_TYPES.SUCCESS: self._response, _TYPES.ERROR: self._response, _TYPES.PRODUCER_SUCCESS: self._response}
+        return dict.fromkeys((_TYPES.SUCCESS, _TYPES.ERROR, _TYPES.PRODUCER_SUCCESS), self._response)
 
     def _response(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         if not self._connection.awaits_responses:

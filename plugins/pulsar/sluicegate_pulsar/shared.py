@@ -31,7 +31,7 @@ class Shared:
         self.broker_tls = config.tls.broker is not None
         """Whether the gate speaks TLS with the brokers."""
         self.added_delay_ms = 0
-        """What is added to fixed delays so that brokers that are not strict about deliverAt are never early."""
+        """What fixed delays grow by, so that brokers that are not strict about deliverAt are never early."""
         self.counts: Counter[str] = Counter()
         self.sessions = 0
         """Connections open now."""

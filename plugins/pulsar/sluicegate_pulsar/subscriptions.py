@@ -29,9 +29,7 @@ class Subscriptions:
         answered_ns = self._answered.get(topic)
         return answered_ns is not None and now_ns - answered_ns < _FRESH_NS
 
-    def learned(
-        self, state: TopicState, found: Collection[str] | None, asked_ns: int, now_ns: int
-    ) -> None:
+    def learned(self, state: TopicState, found: Collection[str] | None, asked_ns: int, now_ns: int) -> None:
         """Take over an answer; None if the API could not tell, so that what was known before stays.
 
         :param state: the topic's.
