@@ -58,7 +58,8 @@ class PulsarConfig(BrokerConfig):
     strict: Literal["auto", "yes", "no"] = Field(
         default="auto",
         description="Whether the brokers never deliver before deliverAt "
-        "(isDelayedDeliveryDeliverAtTimeStrict). If not, one tick is added to fixed delays; auto asks the admin API.",
+        "(isDelayedDeliveryDeliverAtTimeStrict). If not, one tick is added to fixed delays; auto asks the "
+        "admin API.",
     )
     tick: Annotated[int, Field(ge=1, le=60_000, strict=True)] = Field(
         default=1_000,
