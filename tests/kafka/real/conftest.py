@@ -1,6 +1,5 @@
 """Real Kafka for the tests below this folder; without Java or Kafka's jars they skip and say why."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -21,6 +20,7 @@ from tests.kafka.real.support.families import (
 )
 from tests.kafka.real.support.gate import Gate, Policies
 from tests.kafka.real.support.java import why_unavailable
+from tests.real.needs import mark, need
 
 NewGate = Callable[..., Gate]
 """`new_gate(policies=None, **broker) -> gate`, with further keys of the broker's entry."""
@@ -28,7 +28,6 @@ Join = Callable[..., Member]
 """`join(family, bootstrap, topic_or_topics, group, **settings) -> member`, with `_` for `.` in names."""
 
 _HERE = Path(__file__).parent
-_TIMEOUT_S = 240
 _brokers: list[KafkaBroker] = []
 _topic_numbers = count(1)
 _gate_numbers = count(1)
@@ -38,12 +37,8 @@ NewTopic = Callable[..., str]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what stands in this folder: it needs a broker and the time to start one."""
-    for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.broker)
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
+    """Mark what stands in this folder."""
+    mark(items, _HERE)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -60,11 +55,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 @pytest.fixture(scope="session")
 def kafka_libs() -> None:
     """Skip where no broker can be run; with SLUICEGATE_REQUIRE_BROKER=1 that is a failure."""
-    reason = why_unavailable()
-    if reason is not None:
-        if os.environ.get("SLUICEGATE_REQUIRE_BROKER") == "1":
-            pytest.fail(f"a real broker is required here: {reason}")
-        pytest.skip(f"no real broker: {reason}")
+    need(why_unavailable())
 
 
 @pytest.fixture(scope="session")
@@ -124,11 +115,7 @@ def gate(kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture(scope="session")
 def java_family(kafka_libs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaFamily]:
     """Java clients that a test steers; skipped without a compiler, as `kafka_libs` is without a broker."""
-    reason = why_no_compiler()
-    if reason is not None:
-        if os.environ.get("SLUICEGATE_REQUIRE_BROKER") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+    need(why_no_compiler())
     java = JavaFamily(tmp_path_factory.mktemp("java"))
     yield java
     java.close()
