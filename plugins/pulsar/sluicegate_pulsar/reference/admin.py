@@ -1,0 +1,191 @@
+"""As much of Pulsar's admin API as a gate asks for: topics, subscriptions, delays, lookup, brokers."""
+
+import json
+from collections.abc import Callable
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.reference.broker import Broker
+from sluicegate_pulsar.reference.errors import RefusedError
+from sluicegate_pulsar.reference.names import Name, parse_name
+from sluicegate_pulsar.reference.policies import DelayedDelivery
+
+_DONE = 204
+_STATUS: dict[int, int] = {pb.INVALID_TOPIC_NAME: 412, pb.TOPIC_NOT_FOUND: 404, pb.NOT_ALLOWED_ERROR: 409}
+"""How Pulsar's admin API answers what its binary protocol has codes for."""
+_NAMESPACE = "{tenant}/{namespace}"
+_TOPIC = f"{{domain}}/{_NAMESPACE}/{{topic}}"
+_MAX_PARTITIONS = 1_000
+
+
+def make_app(broker: Broker) -> Starlette:
+    """Make the application.
+
+    :param broker: what it tells about and changes; on the loop that serves both.
+    """
+    topics, delays = _Topics(broker), _Delays(broker)
+    cluster = broker.settings.cluster
+
+    async def clusters(request: Request) -> Response:
+        return JSONResponse([cluster])
+
+    async def brokers(request: Request) -> Response:
+        if request.path_params.get("cluster", cluster) != cluster:
+            return _failed(404, "Cluster does not exist")
+        return JSONResponse([broker.admin_url.removeprefix("http://")])
+
+    async def health(request: Request) -> Response:
+        return PlainTextResponse("ok")
+
+    admin = "/admin/v2"
+    each = ["GET", "POST", "DELETE"]
+    routes = [
+        Route(f"{admin}/clusters", clusters),
+        Route(f"{admin}/brokers", brokers),
+        Route(f"{admin}/brokers/health", health),
+        Route(f"{admin}/brokers/{{cluster}}", brokers),
+        Route(f"{admin}/namespaces/{_NAMESPACE}/delayedDelivery", delays.of_namespace, methods=each),
+        Route(f"{admin}/{_TOPIC}/delayedDelivery", delays.of_topic, methods=each),
+        Route(f"{admin}/{{domain}}/{_NAMESPACE}", topics.listed),
+        Route(f"{admin}/{_TOPIC}/partitions", topics.partitions, methods=["GET", "PUT"]),
+        Route(f"{admin}/{_TOPIC}/subscriptions", topics.subscriptions),
+        Route(f"{admin}/{_TOPIC}/unload", topics.unload, methods=["PUT"]),
+        Route(f"/lookup/v2/topic/{_TOPIC}", topics.lookup),
+    ]
+    errors = {RefusedError: _refused, ValueError: _malformed}
+    tokens = Middleware(_Tokens, tokens=frozenset(broker.settings.tokens))
+    return Starlette(routes=routes, exception_handlers=errors, middleware=[tokens])
+
+
+class _Topics:
+    """Topics, as the admin API tells them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def listed(self, request: Request) -> Response:
+        """Names of a namespace's topics."""
+        prefix = f"{request.path_params['domain']}://"
+        found = self._broker.topics_of(_namespace_of(request))
+        return JSONResponse([topic.name.full for topic in found if topic.name.full.startswith(prefix)])
+
+    async def partitions(self, request: Request) -> Response:
+        """How many partitions a topic has; 0 for one without. PUT makes it partitioned."""
+        name = _name_of(request)
+        if request.method == "GET":
+            return JSONResponse({"partitions": self._broker.partitions.get(name.full, 0)})
+        count = json.loads(await request.body())
+        if not isinstance(count, int) or not 0 < count <= _MAX_PARTITIONS:
+            raise ValueError(f"expected a number of partitions from 1 to {_MAX_PARTITIONS}, not {count!r}")
+        self._broker.make_partitions(name, count)
+        return Response(status_code=_DONE)
+
+    async def subscriptions(self, request: Request) -> Response:
+        """Names of a topic's subscriptions."""
+        return JSONResponse(self._broker.subscriptions_of(self._existing(request)))
+
+    async def unload(self, request: Request) -> Response:
+        """Close all producers and consumers."""
+        self._broker.unload(self._existing(request))
+        return Response(status_code=_DONE)
+
+    async def lookup(self, request: Request) -> Response:
+        """Where a topic is: here."""
+        _name_of(request)
+        service = self._broker.service_url
+        found = {"brokerUrl": service, "httpUrl": self._broker.admin_url, "nativeUrl": service}
+        return JSONResponse(found)
+
+    def _existing(self, request: Request) -> Name:
+        name = _name_of(request)
+        if name.full not in self._broker.topics and name.full not in self._broker.partitions:
+            raise RefusedError(pb.TOPIC_NOT_FOUND, f"Topic {name.full} not found")
+        return name
+
+
+class _Delays:
+    """Delayed-delivery policies, as the admin API sets them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def of_namespace(self, request: Request) -> Response:
+        """Policy of a namespace."""
+        policies = self._broker.namespace_delays
+        return await self._answer(request, policies, _namespace_of(request), lambda: None)
+
+    async def of_topic(self, request: Request) -> Response:
+        """Policy of a topic; with `applied=true` what holds for it, from wherever."""
+        name = _name_of(request)
+        policies = self._broker.topic_delays
+        applied = request.query_params.get("applied") == "true"
+        return await self._answer(
+            request, policies, name.parent, lambda: self._broker.delay_of(name) if applied else None
+        )
+
+    async def _answer(
+        self,
+        request: Request,
+        policies: dict[str, DelayedDelivery],
+        key: str,
+        otherwise: Callable[[], DelayedDelivery | None],
+    ) -> Response:
+        """Get, set or remove one policy.
+
+        :param otherwise: what to answer where none is set.
+        """
+        if request.method in ("GET", "HEAD"):
+            policy = policies.get(key) or otherwise()
+            return JSONResponse(policy.to_json()) if policy is not None else Response(status_code=_DONE)
+        if request.method == "POST":
+            policies[key] = DelayedDelivery.from_json(json.loads(await request.body()))
+        else:
+            policies.pop(key, None)
+        self._broker.delays_changed()
+        return Response(status_code=_DONE)
+
+
+class _Tokens:
+    """Lets in only who brings a token, if there are any."""
+
+    def __init__(self, app: ASGIApp, tokens: frozenset[str]) -> None:
+        self._app = app
+        self._tokens = tokens
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 401 or pass the request on."""
+        app = self._app
+        if self._tokens and scope["type"] == "http":
+            given = Request(scope).headers.get("authorization", "").removeprefix("Bearer ")
+            if given not in self._tokens:
+                app = _failed(401, "HTTP 401 Unauthorized")
+        await app(scope, receive, send)
+
+
+def _namespace_of(request: Request) -> str:
+    return f"{request.path_params['tenant']}/{request.path_params['namespace']}"
+
+
+def _name_of(request: Request) -> Name:
+    """:raises RefusedError: if the path names no topic."""
+    params = request.path_params
+    return parse_name(f"{params['domain']}://{_namespace_of(request)}/{params['topic']}")
+
+
+def _failed(status: int, reason: str) -> Response:
+    return JSONResponse({"reason": reason}, status_code=status)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    code = error.code if isinstance(error, RefusedError) else pb.UNKNOWN_ERROR
+    return _failed(_STATUS.get(code, 500), str(error))
+
+
+async def _malformed(request: Request, error: Exception) -> Response:
+    return _failed(400, str(error))

@@ -1,0 +1,59 @@
+"""Consumers, and what their connections are told to do for them."""
+
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from sluicegate_pulsar.reference.entries import Entry
+
+
+class Connection(Protocol):
+    """Where a consumer is: it turns commands into frames."""
+
+    def carry_out(self, command: "Command") -> None:
+        """Do for one of its consumers what a subscription says."""
+
+
+@dataclass(eq=False, slots=True)
+class Consumer:
+    """One consumer, attached to a subscription."""
+
+    connection: Connection
+    id: int
+    """The id that the client gave it; unique in its connection."""
+    name: str = ""
+    priority: int = 0
+    """The lower, the earlier served."""
+    ranges: tuple[tuple[int, int], ...] = ()
+    """Hash ranges that it asks for on a Key_Shared subscription, with their bounds; else the broker divides."""
+    epoch: int = 0
+    """Counts the consumer's resets, so that it can tell messages sent before one."""
+    permits: int = field(default=0, init=False)
+    """Messages that it can take now. An entry of many messages may take it below 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Send an entry."""
+
+    consumer: Consumer
+    entry: Entry
+    redeliveries: int
+    """How often it was delivered in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class TellActive:
+    """Tell a consumer of a Failover subscription whether it is the one that is served."""
+
+    consumer: Consumer
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Close a consumer from this side; its client will look its topic up and come again."""
+
+    consumer: Consumer
+
+
+Command: TypeAlias = Deliver | TellActive | Disconnect

@@ -1,0 +1,46 @@
+"""What the parts of a connection have in common: the broker, and answers to one client."""
+
+from collections.abc import Callable
+from struct import Struct
+
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.reference.broker import Broker
+from sluicegate_pulsar.reference.errors import RefusedError
+
+_sizes = Struct(">II").pack
+NOBODY = (1 << 64) - 1
+"""The request id of what no request asked for."""
+
+
+class Link:
+    """One client's connection, for answering.
+
+    :param broker: what is asked about.
+    :param send: takes the bytes that go to the client, in order.
+    """
+
+    def __init__(self, broker: Broker, send: Callable[[bytes], None]) -> None:
+        self.broker = broker
+        self.send = send
+        self.wants_entry_metadata = False
+        """True if MESSAGE frames are to carry broker entry metadata."""
+
+    def answer(self, command: "pb.BaseCommand") -> None:
+        """Send a command."""
+        self.send(command_frame(command))
+
+    def answer_with(self, command: "pb.BaseCommand", data: bytes) -> None:
+        """Send a command, and behind it what a producer sent, with its checksum as it came."""
+        raw = command.SerializeToString()
+        self.send(b"".join((_sizes(len(raw) + 4 + len(data), len(raw)), raw, data)))
+
+    def succeed(self, request_id: int) -> None:
+        """Answer that a request was done."""
+        success = pb.Success(request_id=request_id)
+        self.answer(pb.BaseCommand(type=pb.BaseCommand.SUCCESS, success=success))
+
+    def refuse(self, request_id: int, refused: RefusedError) -> None:
+        """Answer that a request was not done, and why."""
+        error = pb.Error(request_id=request_id, error=refused.code, message=refused.text)
+        self.answer(pb.BaseCommand(type=pb.BaseCommand.ERROR, error=error))

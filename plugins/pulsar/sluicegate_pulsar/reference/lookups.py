@@ -1,0 +1,83 @@
+"""Where topics are, which there are, and what their schemas are."""
+
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.reference.errors import RefusedError
+from sluicegate_pulsar.reference.link import Link
+from sluicegate_pulsar.reference.names import parse_name
+
+
+class Lookups:
+    """Answers one client's questions about topics.
+
+    :param link: the client's connection.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._broker = link.broker
+
+    def lookup(self, request: "pb.Lookup") -> None:
+        """LOOKUP: this broker owns all topics."""
+        response = pb.LookupResponse(request_id=request.request_id)
+        try:
+            parse_name(request.topic)
+        except RefusedError as refused:
+            response.response = pb.LookupResponse.FAILED
+            response.error, response.message = refused.code, refused.text
+        else:
+            response.response = pb.LookupResponse.CONNECT
+            response.broker_service_url = self._broker.service_url
+            response.authoritative = True
+            response.proxy_through_service_url = False
+        self._link.answer(pb.BaseCommand(type=pb.BaseCommand.LOOKUP_RESPONSE, lookup_response=response))
+
+    def partitions(self, request: "pb.PartitionedMetadata") -> None:
+        """PARTITIONED_METADATA: 0 for a topic without partitions, and for one that is not there yet."""
+        response = pb.PartitionedMetadataResponse(request_id=request.request_id)
+        try:
+            name = parse_name(request.topic)
+        except RefusedError as refused:
+            response.response = pb.PartitionedMetadataResponse.FAILED
+            response.error, response.message = refused.code, refused.text
+        else:
+            response.response = pb.PartitionedMetadataResponse.SUCCESS
+            response.partitions = self._broker.partitions.get(name.full, 0)
+        kind = pb.BaseCommand.PARTITIONED_METADATA_RESPONSE
+        self._link.answer(pb.BaseCommand(type=kind, partitioned_metadata_response=response))
+
+    def topics(self, request: "pb.GetTopicsOfNamespace") -> None:
+        """GET_TOPICS_OF_NAMESPACE: all of the asked kind; the client applies its pattern itself."""
+        response = pb.GetTopicsOfNamespaceResponse(request_id=request.request_id, filtered=False)
+        for topic in self._broker.topics_of(request.namespace):
+            persistent = request.mode == pb.GetTopicsOfNamespace.PERSISTENT
+            if request.mode == pb.GetTopicsOfNamespace.ALL or topic.name.persistent == persistent:
+                response.topics.append(topic.name.full)
+        kind = pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE
+        self._link.answer(pb.BaseCommand(type=kind, get_topics_of_namespace_response=response))
+
+    def schema(self, request: "pb.GetSchema") -> None:
+        """GET_SCHEMA: that of a version, else the last."""
+        response = pb.GetSchemaResponse(request_id=request.request_id)
+        try:
+            schemas = self._broker.topic(request.topic).schemas
+            wanted = request.schema_version
+            number = int.from_bytes(wanted, "big") if wanted else len(schemas) - 1
+            if not 0 <= number < len(schemas):
+                raise RefusedError(pb.TOPIC_NOT_FOUND, f"No schema of version {number} for {request.topic}")
+        except RefusedError as refused:
+            response.error_code, response.error_message = refused.code, refused.text
+        else:
+            response.schema.CopyFrom(schemas[number])
+            response.schema_version = number.to_bytes(8, "big")
+        kind = pb.BaseCommand.GET_SCHEMA_RESPONSE
+        self._link.answer(pb.BaseCommand(type=kind, get_schema_response=response))
+
+    def make_schema(self, request: "pb.GetOrCreateSchema") -> None:
+        """GET_OR_CREATE_SCHEMA: the version of a schema."""
+        response = pb.GetOrCreateSchemaResponse(request_id=request.request_id)
+        try:
+            response.schema_version = self._broker.topic(request.topic).schema_version(request.schema)
+        except RefusedError as refused:
+            response.error_code, response.error_message = refused.code, refused.text
+        kind = pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE
+        self._link.answer(pb.BaseCommand(type=kind, get_or_create_schema_response=response))
