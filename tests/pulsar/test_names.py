@@ -1,0 +1,52 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicegate.model import TopicName
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.names import topic_name
+
+FULL = "persistent://public/default/orders"
+
+
+@pytest.mark.parametrize("name", ["orders", "public/default/orders", FULL])
+def test_all_forms_of_a_name_are_one_topic(name: str) -> None:
+    assert topic_name(name) == TopicName(FULL, "public/default", ("public/default/orders", "orders"))
+
+
+def test_short_forms_are_of_persistent_topics_only() -> None:
+    assert topic_name("non-persistent://public/default/orders").others == ()
+
+
+def test_policies_of_the_whole_topic_hold_for_its_partitions() -> None:
+    partition = topic_name("persistent://sales/eu/orders-partition-12")
+    assert partition.namespace == "sales/eu"
+    assert partition.all == (
+        "persistent://sales/eu/orders-partition-12",
+        "sales/eu/orders-partition-12",
+        "persistent://sales/eu/orders",
+        "sales/eu/orders",
+    )
+
+
+def test_names_of_the_first_version_have_a_cluster_in_their_namespace() -> None:
+    name = topic_name("persistent://sales/us-west/eu/orders")
+    assert (name.full, name.namespace) == ("persistent://sales/us-west/eu/orders", "sales/us-west/eu")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "persistent://", "persistent://a/b", "http://a/b/c", "a/b", "/a/b", "persistent://a//c", "x" * 1025],
+)
+def test_what_is_no_name_is_refused(name: str) -> None:
+    with pytest.raises(ProtocolError, match="topic name"):
+        topic_name(name)
+
+
+@given(st.text(max_size=40))
+def test_a_name_that_was_read_is_read_again_as_itself(text: str) -> None:
+    try:
+        name = topic_name(text)
+    except ProtocolError:
+        return
+    assert topic_name(name.full).full == name.full
