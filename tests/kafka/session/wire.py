@@ -4,74 +4,20 @@ Nothing here is a mock of the gate: session, engine and built-in policies are th
 answers is encoded by kio, and what the session sends is decoded by kio.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import pluggy
+from tests.bench import SECOND, START, Bench
 from tests.kafka.codec.entities import request_frame, response_frame
 
-from sluicegate import hooks
-from sluicegate.broker import Ask, Close, Command, Listener, PauseReading, ToClient, ToUpstream, WakeAt
-from sluicegate.builtin import DEFAULTS, builtin_plugins
-from sluicegate.engine.budget import Budget
-from sluicegate.engine.gate import Gate, GateFaults, compile_gate
-from sluicegate.engine.gates import GateCache
-from sluicegate.engine.hierarchy import resolve
-from sluicegate.engine.sink import NullSink
-from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
+from sluicegate.broker import Ask, Close, Command, PauseReading, ToClient, ToUpstream, WakeAt
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.nodes import Nodes
 from sluicegate_kafka.session import KafkaSession
 from sluicegate_kafka.shared import Shared
 
-SECOND = 1_000_000_000
-START = 1_000 * SECOND
-
-
-class Bench:
-    """Services as the gateway gives them, with policies that a test may change."""
-
-    def __init__(self, options: Mapping[str, PolicyValue] | None = None, /, **policies: PolicyValue) -> None:
-        self._manager = pluggy.PluginManager(hooks.PROJECT)
-        self._manager.add_hookspecs(hooks)
-        for plugin in builtin_plugins():
-            self._manager.register(plugin)
-        self._faults = GateFaults()
-        self.sink = NullSink()
-        self.broker_tls = None
-        self.budget = Budget(64 * 1024 * 1024)
-        self.gates = GateCache(self._compile)
-        self.exempt: frozenset[str] = frozenset()
-        self.policies = PolicySet(0)
-        self.set(options, **policies)
-
-    def set(self, options: Mapping[str, PolicyValue] | None = None, /, **policies: PolicyValue) -> None:
-        """Put other policies in force, at broker level; `options` have dots in their names."""
-        merged = {**policies, **(options or {})}
-        settings = {name: Setting(value, Source.FILE, "test") for name, value in merged.items()}
-        layer = PolicyLayer(Level.BROKER, "", settings)
-        self.policies = PolicySet(self.policies.version + 1, (layer,), exempt_principals=self.exempt)
-        self.gates.replace()
-
-    def _compile(self, topic: str, exempt: bool, now_ns: int) -> Gate:
-        name = TopicName(topic, "default")
-        policies = resolve(self.policies, name, DEFAULTS)
-        state = self.gates.state(name, now_ns)
-        found = self._manager.hook.sluicegate_policy_checks(topic=name, policies=policies, context=state)
-        checks = [check for several in found for check in several]
-        delay = self._manager.hook.sluicegate_delay_rule(topic=name, policies=policies)
-        return compile_gate(name, policies, state, checks, delay, self.sink, self._faults, exempt)
-
-    async def listen(self, listener: Listener) -> None:
-        """No sockets here."""
-
-    def remember(self, key: str, value: str) -> None:
-        """Nothing is kept."""
-
-    def recall(self, prefix: str) -> Mapping[str, str]:
-        """Nothing was kept."""
-        return {}
+__all__ = ["SECOND", "START", "Bench", "Wire", "request", "response", "split"]
 
 
 class Wire:

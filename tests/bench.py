@@ -1,0 +1,75 @@
+"""What the gateway gives to a broker room, for tests of sessions: real engine, real policies."""
+
+from collections.abc import Callable, Mapping
+
+import pluggy
+
+from sluicegate import hooks
+from sluicegate.broker import Listener
+from sluicegate.builtin import DEFAULTS, builtin_plugins
+from sluicegate.engine.budget import Budget
+from sluicegate.engine.gate import Gate, GateFaults, compile_gate
+from sluicegate.engine.gates import GateCache
+from sluicegate.engine.hierarchy import resolve
+from sluicegate.engine.sink import NullSink
+from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
+
+SECOND = 1_000_000_000
+START = 1_000 * SECOND
+
+
+class Bench:
+    """Services as the gateway gives them, with policies that a test may change."""
+
+    def __init__(self, options: Mapping[str, PolicyValue] | None = None, /, **policies: PolicyValue) -> None:
+        self._manager = pluggy.PluginManager(hooks.PROJECT)
+        self._manager.add_hookspecs(hooks)
+        for plugin in builtin_plugins():
+            self._manager.register(plugin)
+        self._faults = GateFaults()
+        self.sink = NullSink()
+        self.broker_tls = None
+        self.budget = Budget(64 * 1024 * 1024)
+        self.gates = GateCache(self._compile)
+        self.exempt: frozenset[str] = frozenset()
+        self.policies = PolicySet(0)
+        self.name_of: Callable[[str], TopicName] = lambda topic: TopicName(topic, "default")
+        """What a topic's name says."""
+        self.set(options, **policies)
+
+    def set(self, options: Mapping[str, PolicyValue] | None = None, /, **policies: PolicyValue) -> None:
+        """Put other policies in force, at broker level; `options` have dots in their names."""
+        self.set_layers(_layer(Level.BROKER, "", {**policies, **(options or {})}))
+
+    def set_topic(self, topic: str, **policies: PolicyValue) -> None:
+        """Put policies of one topic in force, beside those that hold for all others."""
+        self.set_layers(*self.policies.layers, _layer(Level.TOPIC, topic, policies))
+
+    def set_layers(self, *layers: PolicyLayer) -> None:
+        """Put other policies in force."""
+        self.policies = PolicySet(self.policies.version + 1, layers, exempt_principals=self.exempt)
+        self.gates.replace()
+
+    def _compile(self, topic: str, exempt: bool, now_ns: int) -> Gate:
+        name = self.name_of(topic)
+        policies = resolve(self.policies, name, DEFAULTS)
+        state = self.gates.state(name, now_ns)
+        found = self._manager.hook.sluicegate_policy_checks(topic=name, policies=policies, context=state)
+        checks = [check for several in found for check in several]
+        delay = self._manager.hook.sluicegate_delay_rule(topic=name, policies=policies)
+        return compile_gate(name, policies, state, checks, delay, self.sink, self._faults, exempt)
+
+    async def listen(self, listener: Listener) -> None:
+        """No sockets here."""
+
+    def remember(self, key: str, value: str) -> None:
+        """Nothing is kept."""
+
+    def recall(self, prefix: str) -> Mapping[str, str]:
+        """Nothing was kept."""
+        return {}
+
+
+def _layer(level: Level, name: str, policies: Mapping[str, PolicyValue]) -> PolicyLayer:
+    settings = {field: Setting(value, Source.FILE, "test") for field, value in policies.items()}
+    return PolicyLayer(level, name, settings)
