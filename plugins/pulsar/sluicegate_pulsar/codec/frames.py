@@ -2,7 +2,7 @@
 
 A frame is four bytes of size, four of the command's size, the command, and for SEND and MESSAGE more:
 optionally broker entry metadata, optionally a CRC32C, four bytes of the metadata's size, the metadata,
-the payload (https://pulsar.apache.org/docs/developing-binary-protocol/, PIP-70 for the broker entry metadata).
+the payload. See https://pulsar.apache.org/docs/developing-binary-protocol/, and PIP-70 for what brokers add.
 """
 
 import struct
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 import google_crc32c
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from sluicegate_pulsar.codec.errors import ProtocolError
@@ -125,16 +125,34 @@ def parse_command(data: bytes, start: int, stop: int) -> BaseCommand:
     except DecodeError as error:
         raise ProtocolError(f"a command of {size} bytes that cannot be read: {error}") from error
     if not command.HasField("type"):
-        command_type(data, start)  # unknown types are no error
+        _any_command_type(data, start)  # it must have one, but may be of a type that is not known here
         return command
-    name = BaseCommand.Type.Name(command.type).lower()
+    name, has_text = _COMMANDS[command.type]
     if not command.HasField(name):
         raise ProtocolError(f"a command of type {command.type} without {name}")
     if not command.IsInitialized():
         missing = cast("Any", command).FindInitializationErrors()  # the stubs do not know it
         raise ProtocolError(f"a command without {', '.join(missing)}")
-    _check_text(command)
+    if has_text:
+        _check_text(command)
     return command
+
+
+def _has_text(message: Descriptor, above: tuple[Descriptor, ...] = ()) -> bool:
+    """True if a message, or one inside it, can hold texts."""
+    return message not in above and any(
+        field.type == FieldDescriptor.TYPE_STRING
+        or (field.message_type is not None and _has_text(field.message_type, (*above, message)))
+        for field in message.fields
+    )
+
+
+_COMMANDS: Final = {
+    field.number: (field.name, _has_text(field.message_type))
+    for field in BaseCommand.DESCRIPTOR.fields
+    if field.message_type is not None
+}
+"""By type: the command's field, and whether it can hold texts."""
 
 
 def _check_text(message: Message) -> None:
