@@ -63,11 +63,18 @@ def test_a_single_broker_is_reached_at_the_main_port() -> None:
     assert brokers().translate("pulsar://elsewhere:6650", tls=False) is None
 
 
+def test_a_broker_that_is_found_later_has_a_port_beside_the_main_one() -> None:
+    known = brokers(known_brokers=["b2:6650"])
+    assert known.start() == []
+    assert known.advertised(TWO) == ("gate", 16652)
+    assert known.advertised(ONE) == ("gate", 16650)
+
+
 def test_each_of_several_brokers_has_its_port_for_good() -> None:
     found: list[tuple[str, str, Listener]] = []
     several = brokers(bootstrap=["b1:6650", "b2:6650"], known_brokers=["b3:6650"])
+    found += several.start()
     several.on_new = lambda *new: found.append(new)
-    several.start()
     assert several.advertised(("b3", 6650)) == ("gate", 16653)
     assert several.advertised(TWO) == ("gate", 16652)
     assert [(key, value) for key, value, _ in found] == [

@@ -13,6 +13,7 @@ from sluicegate_pulsar.config import PulsarConfig
 
 Address = tuple[str, int]
 _FACT = "broker."
+_MAX_BROKERS = 1_000
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651, "http": 80, "https": 443}
 
 
@@ -37,11 +38,14 @@ class Brokers:
         for key in sorted(facts, key=lambda key: int(key.removeprefix(_FACT))):
             self._places[address_of(facts[key])] = int(key.removeprefix(_FACT))
 
-    def start(self) -> list[Listener]:
-        """Take note of the configured brokers; all listeners that stand for single brokers."""
+    def start(self) -> list[tuple[str, str, Listener]]:
+        """Take note of the configured brokers.
+
+        :return: what `on_new` is called with, for all brokers known so far.
+        """
         for address in self._config.addresses:
             self._place(address)
-        return [self._listener(address) for address in self._places]
+        return [self._new(address) for address in self._places if address != self._sole]
 
     def listed(self, hosts: Iterable[str]) -> None:
         """Take note of the hosts that the admin API lists."""
@@ -67,9 +71,15 @@ class Brokers:
     def advertised(self, address: Address) -> Address:
         """Where clients reach a known broker through the gate."""
         host = self._config.advertised_host or self._config.listen.host
-        if address in self._config.addresses and len(self._config.addresses) == 1:
+        if address == self._sole:
             return host, self._config.listen.port
         return host, self._config.first_node_port + self._place(address)
+
+    @property
+    def _sole(self) -> Address | None:
+        """The only configured broker, for which the main listener stands."""
+        addresses = self._config.addresses
+        return addresses[0] if len(addresses) == 1 else None
 
     def translate(self, url: str, *, tls: bool) -> str | None:
         """The gate's URL in place of a broker's; None if the broker is not known.
@@ -78,7 +88,7 @@ class Brokers:
         :param tls: whether clients speak TLS with the gate.
         """
         address = self.target(url)
-        if address is None:
+        if address is None or (address not in self._places and len(self._places) >= _MAX_BROKERS):
             return None
         host, port = self.advertised(address)
         return f"{'pulsar+ssl' if tls else 'pulsar'}://{host}:{port}"
@@ -87,14 +97,14 @@ class Brokers:
         place = self._places.get(address)
         if place is None:
             place = self._places[address] = len(self._places)
-            self.on_new(f"{_FACT}{place}", f"{address[0]}:{address[1]}", self._listener(address))
+            self.on_new(*self._new(address))
         return place
 
-    def _listener(self, address: Address) -> Listener:
-        place = self._places[address]
+    def _new(self, address: Address) -> tuple[str, str, Listener]:
+        place, name = self._places[address], f"{address[0]}:{address[1]}"
         port = self._config.first_node_port + place
         # The name carries the broker: a session of this listener is for that one unless it says otherwise.
-        return Listener(f"broker-{address[0]}:{address[1]}", self._config.listen.host, port, ())
+        return f"{_FACT}{place}", name, Listener(f"broker-{name}", self._config.listen.host, port, ())
 
 
 def address_of(url: str) -> Address:

@@ -44,11 +44,10 @@ class PulsarFront:
             self._admin = AdminApi(self._config.admin, services.broker_tls)
         listen = self._config.listen
         await services.listen(Listener(_MAIN, listen.host, listen.port, ()))
+        for key, value, listener in brokers.start():
+            services.remember(key, value)
+            await services.listen(listener)
         brokers.on_new = self._open
-        singles = brokers.start()
-        if len(singles) > 1:
-            for listener in singles:
-                await services.listen(listener)
         self._spawn(self._ask_for_brokers())
         self._spawn(self._ask_for_strictness())
         await asyncio.sleep(0)
