@@ -29,26 +29,27 @@ class Handshake:
     :param shared: the front's state.
     :param connection: what is to be known of the client.
     :param addresses: brokers that the listener stands for.
+    :param dial: called with the brokers to connect to, tried in turn; nothing more is walked until then.
     :param begin: called once the broker has accepted the client.
     """
 
-    __slots__ = ("_addresses", "_begin", "_claimed", "_connection", "_first", "_shared", "dialling")
+    __slots__ = ("_addresses", "_begin", "_claimed", "_connection", "_dial", "_first", "_shared")
 
     def __init__(
         self,
         shared: Shared,
         connection: Connection,
         addresses: tuple[Address, ...],
+        dial: Callable[[tuple[Address, ...]], None],
         begin: Callable[[], None],
     ) -> None:
         self._shared = shared
         self._connection = connection
         self._addresses = addresses
+        self._dial = dial
         self._begin = begin
         self._claimed = ANONYMOUS
         self._first = b""
-        self.dialling: tuple[Address, ...] = ()
-        """Brokers to connect to, tried in turn; taken over by the session."""
 
     @property
     def client_handlers(self) -> dict[int, Handler]:
@@ -82,7 +83,7 @@ class Handshake:
         self._first = data[start:stop]
         target = connect.proxy_to_broker_url
         if not target:
-            self.dialling = self._addresses
+            self._dial(self._addresses)
             return False
         address = self._shared.brokers.target(target)
         if address is None:
@@ -93,7 +94,7 @@ class Handshake:
         connect.ClearField("proxy_to_broker_url")
         self._first = command_frame(command)
         self._connection.is_proxied = True
-        self.dialling = (address,)
+        self._dial((address,))
         return False
 
     def _refuse(self, text: str) -> None:

@@ -37,6 +37,7 @@ class PulsarSession:
     """
 
     __slots__ = (
+        "_dialling",
         "_from_broker",
         "_from_client",
         "_is_paused",
@@ -52,7 +53,7 @@ class PulsarSession:
         self._shared = shared
         self.connection = connection = Connection(peer)
         lookup = Lookup(shared, connection)
-        self.handshake = Handshake(shared, connection, addresses, self._begin)
+        self.handshake = Handshake(shared, connection, addresses, self._dial, self._begin)
         self.producing = Producing(shared, connection, lookup)
         self.consuming = Consuming(shared, connection, lookup)
         largest = shared.max_frame_bytes
@@ -67,9 +68,15 @@ class PulsarSession:
             **self.producing.broker_handlers,
             **self.consuming.broker_handlers,
         }
+        self._dialling: tuple[Address, ...] = ()
         self._wake_ns = 0
         self._is_paused = False
         shared.sessions += 1
+
+    def _dial(self, addresses: tuple[Address, ...]) -> None:
+        """The client's broker is known: what else the client sends is kept until it is connected."""
+        self._dialling = addresses
+        self._from_client.is_stopped = True
 
     def _begin(self) -> None:
         """The broker has accepted the client: from here on its commands are looked at by what they ask."""
@@ -170,10 +177,9 @@ class PulsarSession:
         if connection.closing is not None:
             out.append(Close(*connection.closing))
             return out
-        if self.handshake.dialling:
-            out.append(Dial(self.handshake.dialling))
-            self.handshake.dialling = ()
-            self._from_client.is_stopped = True
+        if self._dialling:
+            out.append(Dial(self._dialling))
+            self._dialling = ()
         if connection.new_questions:
             out.extend(map(Ask, connection.new_questions))
             connection.new_questions.clear()

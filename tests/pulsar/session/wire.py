@@ -46,7 +46,9 @@ def shared_of(bench: Bench, **options: object) -> Shared:
     """
     entry = {"name": "p", "system": "pulsar", "bootstrap": ["b:6650"], "listen": {"port": 19_000}}
     config = PulsarConfig.model_validate(entry | options)
-    return Shared(config, bench, Brokers(config, {}))
+    brokers = Brokers(config, {})
+    brokers.start()
+    return Shared(config, bench, brokers)
 
 
 class Wire:

@@ -1,0 +1,145 @@
+"""Which broker a connection is for, and who its client is."""
+
+import base64
+import json
+
+import pytest
+from tests.pulsar.session.messages import connect, connected, frame, producer
+from tests.pulsar.session.wire import Bench, Wire
+
+from sluicegate.broker import Dial
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+
+
+def token(**claims: object) -> bytes:
+    parts = ({"alg": "HS256"}, claims)
+    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts)
+    return b".".join([*encoded, b"signature"])
+
+
+def dialled(wire: Wire) -> list[Dial]:
+    return [command for command in wire.commands if isinstance(command, Dial)]
+
+
+def test_a_client_that_names_no_broker_gets_the_listener_s() -> None:
+    wire = Wire(Bench(), is_open=False, bootstrap=["b:6650", "c:6650"])
+    sent = connect()
+    wire.client_sends(sent)
+    assert dialled(wire) == [Dial((("b", 6650), ("c", 6650)))]
+    assert wire.sent_up() == [sent]
+    assert not wire.session.connection.is_proxied
+
+
+def test_a_client_that_names_a_known_broker_gets_that_one_and_the_broker_sees_no_proxy() -> None:
+    wire = Wire(Bench(), is_open=False, known_brokers=["c:6650"])
+    wire.client_sends(connect(proxy_to_broker_url="c:6650", auth_method_name="token", auth_data=b"secret"))
+    assert dialled(wire) == [Dial((("c", 6650),))]
+    [sent] = wire.forwarded()
+    assert not sent.connect.HasField("proxy_to_broker_url")
+    assert (sent.connect.auth_data, sent.connect.protocol_version) == (b"secret", 20)
+
+
+@pytest.mark.parametrize("url", ["evil:6650", "b:22", "169.254.169.254:80", "::::", "b"])
+def test_a_broker_that_is_not_known_is_never_dialled(url: str) -> None:
+    wire = Wire(Bench(), is_open=False)
+    wire.client_sends(connect(proxy_to_broker_url=url))
+    assert dialled(wire) == []
+    assert wire.sent_up() == []
+    [error] = wire.answered()
+    assert error.error.error == pb.SERVICE_NOT_READY
+    assert url in error.error.message
+    assert "known_brokers" in error.error.message
+    assert wire.closed is not None
+    assert wire.closed.counter == "unknown_broker"
+    assert wire.shared.counters()["unknown_broker_refused"] == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "data", "principal"),
+    [
+        ("token", token(sub="anna"), "anna"),
+        ("token", token(sub=""), "ANONYMOUS"),
+        ("token", token(), "ANONYMOUS"),
+        ("token", b"no token", "ANONYMOUS"),
+        ("token", b"a.\xff.c", "ANONYMOUS"),
+        ("token", b"a.W10.c", "ANONYMOUS"),
+        ("basic", b"bob:password", "bob"),
+        ("basic", b"\xff", "ANONYMOUS"),
+        ("tls", b"", "ANONYMOUS"),
+        ("", b"", "ANONYMOUS"),
+    ],
+)
+def test_the_principal_counts_once_the_broker_has_accepted_it(
+    method: str, data: bytes, principal: str
+) -> None:
+    wire = Wire(Bench(), is_open=False)
+    wire.client_sends(connect(auth_method_name=method, auth_data=data))
+    assert wire.session.connection.principal == "ANONYMOUS"
+    wire.broker_sends(frame("auth_challenge", server_version="Pulsar"))
+    wire.client_sends(frame("auth_response", client_version="Pulsar-CPP"))
+    assert wire.session.connection.principal == "ANONYMOUS"
+    wire.broker_sends(connected())
+    assert wire.session.connection.principal == principal
+    assert len(wire.sent_up()) == len(wire.sent_down()) == 2
+
+
+def test_an_exempt_principal_is_exempt_once_accepted() -> None:
+    bench = Bench()
+    bench.exempt = frozenset({"anna"})
+    bench.set()
+    wire = Wire(bench, is_open=False)
+    wire.client_sends(connect(auth_method_name="token", auth_data=token(sub="anna")))
+    assert not wire.session.connection.exempt
+    wire.broker_sends(connected())
+    assert wire.session.connection.exempt
+
+
+def test_what_a_hasty_client_sends_behind_its_first_frame_is_kept_until_the_broker_is_there() -> None:
+    wire = Wire(Bench(), is_open=False)
+    first, second = connect(), frame("auth_response", client_version="x")
+    commands = wire.session.receive_client(first + second, wire.now)
+    assert [type(command) for command in commands] == [Dial]
+    assert wire.session.held_bytes == len(second)
+    assert not wire.session.mid_frame
+    commands = wire.session.dialled(wire.now)
+    assert b"".join(bytes(command.data) for command in commands) == first + second  # type: ignore[union-attr]
+    assert wire.session.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "frames", [[producer()], [frame("ping")], [frame("auth_response")], [connect(), connect()]]
+)
+def test_commands_out_of_turn_end_their_client(frames: list[bytes]) -> None:
+    wire = Wire(Bench(), is_open=False)
+    for one in frames:
+        wire.client_sends(one)
+    assert wire.closed is not None
+    assert wire.closed.counter == "malformed_frame"
+
+
+def test_connecting_twice_ends_the_client() -> None:
+    wire = Wire(Bench())
+    wire.client_sends(connect())
+    assert wire.closed is not None
+    assert wire.sent_up() == []
+
+
+def test_ways_to_brokers_that_the_gate_does_not_know_are_not_offered() -> None:
+    wire = Wire(Bench(), is_open=False)
+    wire.client_sends(connect())
+    flags = {"supports_scalable_topics": True, "supports_auth_refresh": True}
+    wire.broker_sends(frame("connected", server_version="Pulsar 5", protocol_version=21, feature_flags=flags))
+    [answer] = wire.answered()
+    assert answer.connected.protocol_version == 21
+    assert answer.connected.feature_flags.supports_auth_refresh
+    assert not answer.connected.feature_flags.supports_scalable_topics
+
+
+def test_a_closed_session_keeps_nothing() -> None:
+    wire = Wire(Bench(), is_open=False)
+    wire.client_sends(connect()[:7])
+    assert wire.session.mid_frame
+    assert wire.shared.sessions == 1
+    wire.close()
+    assert wire.session.held_bytes == 0
+    assert wire.shared.sessions == 0
