@@ -11,6 +11,7 @@ from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
 
 if TYPE_CHECKING:
+    from sluicegate.demo.scene import BrokerDemo
     from sluicegate_pulsar.front import PulsarFront
 
 
@@ -53,6 +54,12 @@ class PulsarDriver:
         from sluicegate_pulsar.front import PulsarFront
 
         return PulsarFront(config)
+
+    def demo(self) -> "BrokerDemo":
+        """What `sluicegate demo` shows of Pulsar."""
+        from sluicegate_pulsar.demo import PulsarDemo
+
+        return PulsarDemo()
 
 
 @hookimpl

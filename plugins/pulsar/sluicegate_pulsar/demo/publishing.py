@@ -1,0 +1,186 @@
+"""Scenes of publishing: producers, message size, publish rate, longest delay, observe-only, a live change."""
+
+import asyncio
+import time
+from typing import Any
+
+from sluicegate.demo.scene import Observation, Scene, Stage
+from sluicegate_pulsar.demo.clients import attempt, client, publish, rates
+
+_KIB = 1024
+_PUBLISH_S = 5.0
+_RATE = 200
+_FREE_S = 5.0
+
+
+def _outcome(errors: list[str]) -> str:
+    return "refused" if all(errors) else "refused in part" if any(errors) else "accepted"
+
+
+async def _producers(stage: Stage) -> Observation:
+    async with client(stage) as of:
+        made = [await attempt(of.create_producer, stage.topic) for _ in range(3)]
+        admitted = [producer for producer, error in made if not error]
+        sent = [await publish(producer, 10) for producer in admitted]
+        if admitted:
+            await asyncio.to_thread(admitted[0].close)
+        freed = time.monotonic()
+        _, later = await attempt(of.create_producer, stage.topic)
+        while later and time.monotonic() - freed < _FREE_S:
+            await asyncio.sleep(0.1)
+            _, later = await attempt(of.create_producer, stage.topic)
+    met = len(admitted) == 2 and not any(error for errors in sent for error in errors) and not later
+    text = (
+        f"{len(admitted)} of 3 were let in; after one of them had closed another was "
+        f"{'refused' if later else 'let in'}"
+    )
+    return Observation(met, text, made[-1][1])
+
+
+async def _size(stage: Stage) -> Observation:
+    async with client(stage) as of:
+        producer = await asyncio.to_thread(of.create_producer, stage.topic)
+        below = await publish(producer, 4 * _KIB)
+        above = await publish(producer, 4 * _KIB + 1)
+        after = await publish(producer, 10)
+    met = not any(below) and all(above) and not any(after)
+    text = (
+        f"4 KiB {_outcome(below)}, 4 KiB + 1 B {_outcome(above)}, "
+        f"the next message of that producer {_outcome(after)}"
+    )
+    return Observation(met, text, above[0])
+
+
+def _saturate(producer: Any, seconds: float) -> list[float]:
+    """Publish as fast as the gate lets us; when each message was acknowledged, in seconds."""
+    times: list[float] = []
+    began = time.monotonic()
+
+    def acknowledged(result: Any, _: Any) -> None:
+        if str(result).endswith("Ok"):
+            times.append(time.monotonic() - began)
+
+    while time.monotonic() - began < seconds:
+        producer.send_async(bytes(500), acknowledged)
+    return times
+
+
+async def _publish_rate(stage: Stage) -> Observation:
+    async with client(stage) as of:
+        producer = await asyncio.to_thread(
+            of.create_producer, stage.topic, max_pending_messages=40, block_if_queue_full=True
+        )
+        first, rate = rates(await asyncio.to_thread(_saturate, producer, _PUBLISH_S), _PUBLISH_S)
+    met = first <= 2 * _RATE and 0.8 * _RATE <= rate <= 1.05 * _RATE
+    return Observation(
+        met, f"{rate:.0f} messages/s over {_PUBLISH_S - 1:.0f} s, after {first} in the first second"
+    )
+
+
+async def _rejecting(stage: Stage) -> Observation:
+    async with client(stage) as of:
+        producer = await asyncio.to_thread(of.create_producer, stage.topic)
+        errors = await publish(producer, *[10] * 40)
+        await asyncio.sleep(1.1)
+        after = await publish(producer, 10)
+    accepted = errors.count("")
+    text = (
+        f"{accepted} of 40 accepted, the rest refused at once; a second later the same producer was "
+        f"{_outcome(after)}"
+    )
+    return Observation(
+        10 <= accepted <= 30 and not any(after), text, next((error for error in errors if error), "")
+    )
+
+
+async def _longest_delay(stage: Stage) -> Observation:
+    async with client(stage) as of:
+        producer = await asyncio.to_thread(of.create_producer, stage.topic)
+        now_ms = time.time_ns() // 1_000_000
+        above = await publish(producer, 10, deliver_at=now_ms + 60_000)
+        below = await publish(producer, 10, deliver_at=now_ms + 1_000)
+    text = f"a delay of a minute {_outcome(above)}, of a second {_outcome(below)} on the same producer"
+    return Observation(all(above) and not any(below), text, above[0])
+
+
+async def _observed(stage: Stage) -> Observation:
+    async with client(stage) as of:
+        producer = await asyncio.to_thread(of.create_producer, stage.topic)
+        errors = await publish(producer, 5 * _KIB)
+    rows = await stage.decisions("would_reject")
+    limits = [(row["current"], row["limit"]) for row in rows if row["policy"] == "max_message_size"]
+    text = f"5 KiB {_outcome(errors)}; {len(limits)} row would_reject in the decision log"
+    if limits:
+        text += f": {limits[0][0]:.0f} B against a limit of {limits[0][1]:.0f} B"
+    return Observation(not any(errors) and len(limits) == 1, text, errors[0])
+
+
+async def _change(stage: Stage) -> Observation:
+    async with client(stage) as of:
+        producer = await asyncio.to_thread(of.create_producer, stage.topic)
+        before = await publish(producer, 4 * _KIB)
+        await stage.change_policy({"max_message_size": "8KiB"})
+        changed = time.monotonic()
+        after = await publish(producer, 4 * _KIB)
+        while any(after) and time.monotonic() - changed < 1.0:
+            await asyncio.sleep(0.02)
+            after = await publish(producer, 4 * _KIB)
+        took_ms = (time.monotonic() - changed) * 1000
+    text = (
+        f"4 KiB {_outcome(before)}; after the file said 8KiB, {_outcome(after)} on the same connection "
+        f"({took_ms:.0f} ms later)"
+    )
+    return Observation(all(before) and not any(after), text, before[0])
+
+
+SCENES = (
+    Scene(
+        "producers",
+        "public/default/producers",
+        {"max_producers_per_topic": 2},
+        "two producers publish, a third is refused until a place is free",
+        _producers,
+    ),
+    Scene(
+        "message-size",
+        "public/default/size",
+        {"max_message_size": "4KiB"},
+        "4 KiB passes, more is refused, the producer goes on",
+        _size,
+    ),
+    Scene(
+        "publish-rate",
+        "public/default/rate",
+        {"max_publish_rate": f"{_RATE}/s"},
+        f"at most {2 * _RATE} in the first second (rate + burst), then {_RATE} messages/s, none refused",
+        _publish_rate,
+    ),
+    Scene(
+        "publish-rate-reject",
+        "public/default/impatient",
+        {"max_publish_rate": "10/s", "on_limit": {"max_publish_rate": "reject"}},
+        "a burst of 10 passes, what is over the rate is refused at once",
+        _rejecting,
+    ),
+    Scene(
+        "max-delay",
+        "public/default/max-delay",
+        {"max_delivery_delay": "10s"},
+        "a message that asks for a longer delay is refused, others pass",
+        _longest_delay,
+    ),
+    Scene(
+        "observe-only",
+        "public/default/observed",
+        {"max_message_size": "1KiB", "observe_only": {"max_message_size": True}},
+        "5 KiB passes, and the decision log says what would have been done",
+        _observed,
+    ),
+    Scene(
+        "live-change",
+        "public/default/change",
+        {"max_message_size": "1KiB"},
+        "4 KiB is refused, and passes within 1 s of the policy file saying 8KiB",
+        _change,
+    ),
+)
