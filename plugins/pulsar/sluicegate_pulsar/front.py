@@ -20,7 +20,7 @@ log = logging.getLogger("sluicegate.pulsar")
 
 _BROKERS_TICKS = 30
 """Seconds between looks at which brokers there are."""
-_MAIN = "main"
+_MAIN = "bootstrap"
 
 
 class PulsarFront:

@@ -30,7 +30,7 @@ class PulsarDemo:
 
     def missing(self) -> str:
         """What is not installed, with the remedy."""
-        wanted = {"pulsar": "pulsar-client", "google.protobuf": "protobuf", "httpx": "httpx"}
+        wanted = {"pulsar": "pulsar-client", "google": "protobuf", "httpx": "httpx"}
         absent = [name for module, name in wanted.items() if find_spec(module) is None]
         if not absent:
             return ""
