@@ -52,7 +52,8 @@ def rewrite_addresses(command: BaseCommand, translate: Translate) -> bool:
     changed = False
     for path in ADDRESS_FIELDS.get(command.type, ()):
         name = path[-1]
-        for holder in _holders(getattr(command, BaseCommand.Type.Name(command.type).lower()), path[:-1]):
+        below = getattr(command, BaseCommand.DESCRIPTOR.fields_by_number[command.type].name)
+        for holder in _holders(below, path[:-1]):
             url = getattr(holder, name)
             if not url:
                 continue

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 import google_crc32c
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from sluicegate_pulsar.codec.errors import ProtocolError
@@ -27,6 +27,8 @@ _TYPE = 1
 """Field number of a command's type."""
 _FIRST_LONG_TAG = 16
 """The first field number whose tag takes two bytes."""
+
+_MASK32 = 2**32 - 1
 
 _PEEK = struct.Struct(">IIHBB").unpack_from
 _SIZES = struct.Struct(">II").unpack_from
@@ -97,14 +99,18 @@ def command_type(data: bytes, at: int) -> int:
 
 
 def _any_command_type(data: bytes, at: int) -> int:
-    """The type wherever it stands. The last one wins, as in protobuf: two must not fool the gate."""
+    """The type wherever it stands.
+
+    The last one wins, and only its lower 32 bits count, as in protobuf: a frame must not be one thing here
+    and another at the broker.
+    """
     if len(data) - at < 8:
         raise ProtocolError(f"a frame of {len(data) - at} bytes, expected 8 or more")
     stop = at + 4 + int(_u32(data, at)[0])
     kind = -1
     for field in fields(data, at + 8, at + 8 + command_size(data, at, stop)):
         if field.number == _TYPE and field.wire_type == VARINT:
-            kind = field.value
+            kind = field.value & _MASK32
     if kind < 0:
         raise ProtocolError("a command without a type")
     return kind
@@ -125,7 +131,8 @@ def parse_command(data: bytes, start: int, stop: int) -> BaseCommand:
     except DecodeError as error:
         raise ProtocolError(f"a command of {size} bytes that cannot be read: {error}") from error
     if not command.HasField("type"):
-        _any_command_type(data, start)  # it must have one, but may be of a type that is not known here
+        raise ProtocolError("a command without a type")
+    if command.type not in _COMMANDS:
         return command
     name, has_text = _COMMANDS[command.type]
     if not command.HasField(name):
@@ -138,8 +145,8 @@ def parse_command(data: bytes, start: int, stop: int) -> BaseCommand:
     return command
 
 
-def _has_text(message: Descriptor, above: tuple[Descriptor, ...] = ()) -> bool:
-    """True if a message, or one inside it, can hold texts."""
+def _has_text(message: Any, above: tuple[Any, ...] = ()) -> bool:
+    """True if a message (its descriptor), or one inside it, can hold texts."""
     return message not in above and any(
         field.type == FieldDescriptor.TYPE_STRING
         or (field.message_type is not None and _has_text(field.message_type, (*above, message)))

@@ -12,6 +12,7 @@ FIXED32: Final = 5
 
 _FLAG = 0x80
 _LAST_SHIFT = 63
+_MAX_NUMBER = 2**29 - 1
 _MASK64 = 2**64 - 1
 
 
@@ -72,6 +73,8 @@ def fields(data: bytes, start: int, stop: int) -> Iterator[Field]:
         try:
             tag, after = read_uvarint(data, at)
             number, wire_type = tag >> 3, tag & 7
+            if not 0 < number <= _MAX_NUMBER:
+                raise ProtocolError(f"field number {number}, expected 1 to {_MAX_NUMBER}")
             value = 0
             if wire_type == VARINT:
                 value, after = read_uvarint(data, after)

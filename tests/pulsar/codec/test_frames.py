@@ -1,0 +1,184 @@
+"""Frames: every command, every part, and sizes that lie."""
+
+import google_crc32c
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pulsar.codec.strategies import (
+    PING,
+    a_metadata,
+    a_send,
+    commands,
+    frame_of,
+    messages,
+    scrambled,
+    sized,
+    with_broker_entry,
+    without_checksum,
+)
+
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.codec.frames import (
+    ABSENT,
+    check_sum,
+    command_frame,
+    command_type,
+    parse_command,
+    payload_frame,
+    split,
+)
+from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, BrokerEntryMetadata
+
+_SEND = payload_frame(a_send(), a_metadata().SerializeToString(), b"payload")
+
+
+@settings(deadline=None)
+@given(commands())
+def test_every_command(command: BaseCommand) -> None:
+    frame = command_frame(command)
+    assert frame == frame_of(command.SerializeToString())
+    buffer = b"before" + frame + b"after"
+    assert command_type(buffer, 6) == command.type
+    assert parse_command(buffer, 6, 6 + len(frame)) == command
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_any_order_of_fields(data: st.DataObject) -> None:
+    """The type is what protobuf takes it for: no frame is one thing here and another at the broker."""
+    raw = data.draw(scrambled(data.draw(commands())))
+    frame = frame_of(raw, data.draw(st.binary(max_size=20)))
+    command = BaseCommand.FromString(raw)
+    assert command_type(frame, 0) == command.type
+    assert parse_command(frame, 0, len(frame)) == command
+
+
+def test_of_two_types_the_last_one_holds() -> None:
+    send = a_send().SerializeToString()
+    disguised = frame_of(b"\x08\x12" + send)
+    assert command_type(disguised, 0) == BaseCommand.SEND
+    assert command_type(frame_of(send + b"\x08\x12"), 0) == BaseCommand.PING
+    # protobuf keeps the lower 32 bits
+    assert command_type(frame_of(b"\x08\x86\x80\x80\x80\x10" + send[2:]), 0) == BaseCommand.SEND
+    # as long as one field that fills the command, but another
+    assert command_type(frame_of(b"\x08\x0b\x5a\x04\x08\x01\x10\x01\x08\x06"), 0) == BaseCommand.SEND
+
+
+def test_commands_of_later_versions() -> None:
+    frame = frame_of(b"\x08\xe8\x07\xa2\x06\x01x")
+    assert command_type(frame, 0) == 1000
+    assert parse_command(frame, 0, len(frame)).type == 1000
+    assert command_type(frame_of(b"\x08\x0f\x99"[:2]), 0) == 15
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", "a command without a type"),
+        (b"\x18\x01", "a command without a type"),
+        (b"\x0a\x01\x05", "a command without a type"),
+        (b"\x08\x05", "a command of type 5 without producer"),
+        (b"\x08\x05\x2a\x02\x10\x07", r"a command without producer\.topic, producer\.request_id"),
+        (b"\x08\x05\x2a\x20\x10", "a command of 5 bytes that cannot be read"),
+        (b"\x08", "a command of 1 bytes that cannot be read"),
+        (b"\x08\x05\x2a\x09\x0a\x03a\xffb\x10\x01\x18\x01", "topic is b'a\\\\xffb', which is not UTF-8"),
+        (b"\x08\x21\x8a\x02\x06\x08\x01\x12\x00\x12\x00"[:-2] + b"\x12\x01\xfe", "not UTF-8|cannot be read"),
+        (b"\x08\x21\x8a\x02\x05\x08\x01\x12\x01\xfe", "topics is b'\\\\xfe', which is not UTF-8"),
+        (
+            b"\x08\x04\x22\x10\x0a\x00\x12\x00\x20\x00\x28\x00\x52\x06\x0a\x01\xf0\x12\x01k",
+            "key is b'\\\\xf0'",
+        ),
+    ],
+)
+def test_commands_that_are_none(raw: bytes, reason: str) -> None:
+    frame = frame_of(raw)
+    with pytest.raises(ProtocolError, match=reason):
+        parse_command(frame, 0, len(frame))
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        (b"", "a frame of 0 bytes"),
+        (b"\0\0\0\0", "a frame of 4 bytes"),
+        (sized(b"\0\0\0"), "a frame of 7 bytes"),
+        (
+            b"\0\0\0\x05" + PING[4:],
+            "a frame of 9 bytes says that it has 5|a command of 5 bytes in a frame of 5",
+        ),
+        (b"\0\0\x01\0" + PING[4:], "a frame of 9 bytes says that it has 256|a frame of 260 bytes"),
+        (
+            b"\xff\xff\xff\xff" + PING[4:],
+            "a frame of 9 bytes says that it has 4294967295|a frame of 4294967299",
+        ),
+        (PING[:4] + b"\0\0\0\x06" + PING[8:], "a command of 6 bytes in a frame of 9"),
+        (PING[:4] + b"\xff\xff\xff\xff" + PING[8:], "a command of 4294967295 bytes in a frame of 9"),
+        (b"GET / HTTP/1.1\r\n\r\n", "a frame of 14 bytes says that it has 1195725856|a frame of 1195725860"),
+    ],
+)
+def test_sizes_that_lie(frame: bytes, reason: str) -> None:
+    for reader in (lambda: parse_command(frame, 0, len(frame)), lambda: split(frame, 0, len(frame))):
+        with pytest.raises(ProtocolError, match=reason):
+            reader()
+    with pytest.raises(ProtocolError):
+        command_type(frame, 0)
+
+
+@given(st.data())
+def test_parts(data: st.DataObject) -> None:
+    metadata, payload = data.draw(st.binary(max_size=200)), data.draw(st.binary(max_size=200))
+    command = a_send(sequence_id=data.draw(st.integers(0, 2**64 - 1)))
+    frame = payload_frame(command, metadata, payload)
+    entry = data.draw(st.none() | messages(BrokerEntryMetadata))
+    if entry is not None:
+        frame = with_broker_entry(frame, entry.SerializeToString())
+    buffer = b"##" + frame + b"##"
+    parts = split(buffer, 2, 2 + len(frame))
+    assert parts.command == 10
+    assert BaseCommand.FromString(buffer[parts.command : parts.command_end]) == command
+    if entry is None:
+        assert (parts.broker_entry, parts.broker_entry_end) == (ABSENT, ABSENT)
+    else:
+        raw = buffer[parts.broker_entry : parts.broker_entry_end]
+        assert BrokerEntryMetadata.FromString(raw) == entry
+    assert buffer[parts.metadata : parts.payload] == metadata
+    assert buffer[parts.payload : parts.stop] == payload
+    checked = buffer[parts.checksum + 4 : parts.stop]
+    assert int.from_bytes(buffer[parts.checksum : parts.checksum + 4]) == google_crc32c.value(checked)
+    assert checked == sized(metadata) + payload
+
+
+def test_a_frame_without_a_checksum() -> None:
+    frame = without_checksum(_SEND)
+    parts = split(frame, 0, len(frame))
+    assert parts.checksum == ABSENT
+    assert frame[parts.payload :] == b"payload"
+    assert check_sum(frame, parts)
+
+
+def test_damage_is_found_wherever_it_is() -> None:
+    parts = split(_SEND, 0, len(_SEND))
+    assert check_sum(_SEND, parts)
+    for at in [*range(parts.checksum, parts.checksum + 4), *range(parts.metadata, parts.stop)]:
+        damaged = bytearray(_SEND)
+        damaged[at] ^= 0x10
+        assert not check_sum(bytes(damaged), parts), at
+
+
+@pytest.mark.parametrize("whole", [_SEND, with_broker_entry(_SEND, b"\x08\x01"), without_checksum(_SEND)])
+def test_frames_that_end_early(whole: bytes) -> None:
+    """Cut anywhere before the payload, with sizes that agree: no part may reach past the end."""
+    end = split(whole, 0, len(whole)).payload
+    for size in range(8, end):
+        short = sized(whole[4:size])
+        assert command_type(whole, 0) == BaseCommand.SEND
+        with pytest.raises(ProtocolError):
+            split(short + whole, 0, size)
+
+
+def test_metadata_that_reaches_past_the_end() -> None:
+    frame = bytearray(_SEND)
+    at = split(_SEND, 0, len(_SEND)).metadata
+    frame[at - 4 : at] = b"\xff\xff\xff\xff"
+    with pytest.raises(ProtocolError, match=rf"metadata up to byte \d+ of a frame of {len(frame)}"):
+        split(bytes(frame), 0, len(frame))
