@@ -1,18 +1,22 @@
 """Pulsar as a plugin: loaded through the entry point group `sluicegate.plugins`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
-from sluicegate.broker import BrokerDriver
+from sluicegate.broker import BrokerDriver, WebServices
+from sluicegate.hooks import PolicyDesk
 from sluicegate.model import TopicName
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
 
 if TYPE_CHECKING:
+    import click
+
     from sluicegate.demo.scene import BrokerDemo
     from sluicegate_pulsar.front import PulsarFront
+    from sluicegate_pulsar.web import PulsarSite
 
 
 class PulsarDriver:
@@ -55,6 +59,14 @@ class PulsarDriver:
 
         return PulsarFront(config)
 
+    def web(self, config: PulsarConfig, services: WebServices) -> "PulsarSite | None":
+        """The web listener of one configured cluster; None if its entry has none."""
+        if config.web is None:
+            return None
+        from sluicegate_pulsar.web import PulsarSite
+
+        return PulsarSite(config, services)
+
     def demo(self) -> "BrokerDemo":
         """What `sluicegate demo` shows of Pulsar."""
         from sluicegate_pulsar.demo import PulsarDemo
@@ -66,3 +78,11 @@ class PulsarDriver:
 def sluicegate_broker() -> BrokerDriver:
     """Offer Pulsar."""
     return PulsarDriver()
+
+
+@hookimpl
+def sluicegate_commands(open_policies: Callable[[str], PolicyDesk]) -> "Sequence[click.Command]":
+    """Offer `sluicegate topics` and `sluicegate namespaces`."""
+    from sluicegate_pulsar.commands import groups
+
+    return groups(open_policies)

@@ -1,0 +1,217 @@
+"""Reading, setting and taking away the delayed-delivery policy of a topic or a namespace.
+
+The broker is asked first, with the caller's own credentials, and whatever it refuses is refused: nobody can
+do here what they could not do there. Only then is the gateway's store changed.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError, WebServices
+from sluicegate.model import Level, Source
+from sluicegate_pulsar.web import document
+from sluicegate_pulsar.web.document import FIELDS, FIXED, Wanted
+from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.passing import Asked
+from sluicegate_pulsar.web.routes import Delayed
+from sluicegate_pulsar.web.topics import TopicsOfNamespace, applied_ms, too_short
+from sluicegate_pulsar.web.upstream import Answer, Upstream
+
+_SETTLING_S = 3.0
+"""How long a broker may take until what it accepted for a topic shows: it goes through a topic of its own."""
+_LOOK_AGAIN_S = 0.1
+
+
+class DelayedDelivery:
+    """Serves the `delayedDelivery` paths.
+
+    :param services: the policies of the gateway.
+    :param upstream: the broker.
+    :param settling_s: how long a broker may take until what it accepted shows.
+    """
+
+    def __init__(self, services: WebServices, upstream: Upstream, settling_s: float = _SETTLING_S) -> None:
+        self._services = services
+        self._upstream = upstream
+        self._settling_s = settling_s
+        self._locks: dict[str, tuple[asyncio.Lock, list[None]]] = {}
+
+    async def get(self, request: Asked, place: Delayed, applied: bool) -> tuple[Answer, bytes | None]:
+        """The policy as the level says it, or, `applied`, as it holds after all levels are merged.
+
+        :return: the broker's answer, and the document to send in place of its own.
+        :raises WebError: if the broker's answer cannot be read.
+        """
+        answer = await self._call(request, "GET")
+        if answer.status not in (200, 204):
+            return answer, None
+        resolver = self._services.resolver
+        if applied:
+            effective = resolver.resolve(place.topic, place.level)
+            own = {field: value for field, value in effective.values.items() if field in FIELDS}
+        else:
+            settings = resolver.settings(place.topic, place.level)
+            own = {field: settings[field].value for field in FIELDS if field in settings}
+        said = document.merged(document.read_native(answer.content), own)
+        if said is None:
+            return answer, None
+        return Answer(200, answer.headers, b""), json.dumps(said).encode()
+
+    async def set(self, request: Asked, place: Delayed, body: bytes) -> Answer:
+        """Set the policy.
+
+        :param body: the document; an empty one takes the policy away.
+        :return: the broker's answer.
+        :raises WebError: if it cannot be set, with the reason; nothing is changed then.
+        """
+        wanted = document.parse(body)
+        if wanted is None:
+            return await self._unset(request, place, "POST", body)
+        self._refuse_locked(place, wanted)
+        async with self._alone(place):
+            before = await self._native(request)
+            if isinstance(before, Answer):
+                return before
+            if wanted.fixed_ms:
+                wanted = document.completed(wanted, before)
+            fixed_ms = self._fixed_after(place, wanted)
+            given = document.with_max(wanted.native, 0) if fixed_ms else wanted.native
+            answer = await self._call(request, "POST", json.dumps(given).encode())
+            if answer.accepted:
+                async with self._undoing(request, place, before):
+                    if fixed_ms:
+                        await self._refuse_ineffective(request, place, fixed_ms)
+                    await self._change(request, place, wanted.changes())
+                    await self._settle(request, place, wanted.native)
+            return answer
+
+    async def delete(self, request: Asked, place: Delayed) -> Answer:
+        """Take the policy away, the gateway's part with the broker's.
+
+        :return: the broker's answer.
+        :raises WebError: if the store cannot be written.
+        """
+        return await self._unset(request, place, "DELETE", None)
+
+    async def _unset(self, request: Asked, place: Delayed, method: str, body: bytes | None) -> Answer:
+        async with self._alone(place):
+            answer = await self._call(request, method, body)
+            if answer.accepted:
+                await self._change(request, place, dict.fromkeys(FIELDS))
+                await self._settle(request, place, None)
+            return answer
+
+    # -- the broker ---------------------------------------------------------------------------------
+
+    async def _call(self, request: Asked, method: str, body: bytes | None = None) -> Answer:
+        return await self._upstream.call(request.origin, method, request.target, request.headers, body)
+
+    async def _native(self, request: Asked) -> Mapping[str, Any] | Answer | None:
+        """What the broker has at this level; its answer if it tells its caller nothing."""
+        answer = await self._call(request, "GET")
+        if answer.status in (200, 204):
+            return document.read_native(answer.content)
+        # A broker may have no policy to show and still take one.
+        return None if answer.status == 404 else answer
+
+    @asynccontextmanager
+    async def _undoing(
+        self, request: Asked, place: Delayed, before: Mapping[str, Any] | None
+    ) -> AsyncIterator[None]:
+        """Give broker and store back what they had before, if what follows fails."""
+        settings = self._services.resolver.settings(place.topic, place.level)
+        stored = {field: found.value for field, found in settings.items() if found.source is Source.STORE}
+        try:
+            yield
+        except BaseException:
+            with suppress(WebError):
+                if before is None:
+                    await self._call(request, "DELETE")
+                else:
+                    await self._call(request, "POST", json.dumps(before).encode())
+            with suppress(WebError):
+                await self._change(request, place, {field: stored.get(field) for field in FIELDS})
+            raise
+
+    async def _refuse_ineffective(self, request: Asked, place: Delayed, fixed_ms: int) -> None:
+        """Refuse a fixed delay where the broker would refuse the messages that carry it.
+
+        :raises WebError: with what stands in the way.
+        """
+        if place.level is Level.NAMESPACE:
+            await self._topics(request, place).refuse_shorter(fixed_ms)
+            return
+        target = f"{request.path}?applied=true"
+        clock = asyncio.get_running_loop().time
+        until = clock() + self._settling_s
+        while True:
+            answer = await self._upstream.call(request.origin, "GET", target, request.headers)
+            native = document.read_native(answer.content) if answer.accepted else None
+            max_ms = document.max_of(native or {})
+            if not 0 < max_ms < fixed_ms:
+                return
+            if clock() >= until:
+                raise too_short(place.name, max_ms, fixed_ms)
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _settle(self, request: Asked, place: Delayed, native: Mapping[str, Any] | None) -> None:
+        """Bring what the broker has in line with the policies that are in force now.
+
+        :param native: what the client gave at this level, if anything.
+        :raises WebError: if the broker does not take it.
+        """
+        fixed_ms = applied_ms(self._services.resolver.resolve(place.topic, place.level))
+        if fixed_ms and native is not None and document.max_of(native):
+            answer = await self._call(request, "POST", json.dumps(document.with_max(native, 0)).encode())
+            if not answer.accepted:
+                raise WebError(502, f"the broker answered {answer.status} when told of no longest delay")
+        if place.level is Level.NAMESPACE:
+            await self._topics(request, place).settle(fixed_ms)
+
+    def _topics(self, request: Asked, place: Delayed) -> TopicsOfNamespace:
+        return TopicsOfNamespace(request, place.topic.namespace, self._upstream, self._services.resolver)
+
+    # -- the gateway's own policies -----------------------------------------------------------------
+
+    def _fixed_after(self, place: Delayed, wanted: Wanted) -> int:
+        """The fixed delay that is to be applied at this level once the change is made, in ms; 0 for none."""
+        resolver = self._services.resolver
+        effective = resolver.resolve(place.topic, place.level)
+        if wanted.names_fixed and wanted.fixed_ms is None:
+            effective = resolver.resolve(place.topic, Level(place.level - 1))
+        elif wanted.fixed_ms is not None:
+            effective = replace(effective, values={**effective.values, FIXED: wanted.fixed_ms})
+        return applied_ms(effective)
+
+    def _refuse_locked(self, place: Delayed, wanted: Wanted) -> None:
+        resolver = self._services.resolver
+        for field, value in wanted.changes().items():
+            lock = resolver.lock(place.topic, place.level, field)
+            if lock is not None and value != lock.value:
+                raise WebError(409, f"{field} is locked in the gateway's configuration ({lock.location})")
+
+    async def _change(self, request: Asked, place: Delayed, changes: Mapping[str, object]) -> None:
+        actor = f"web client {request.client}"
+        try:
+            await self._services.change(place.level, place.name, changes, actor)
+        except PolicyRefusedError as error:
+            raise WebError(412, str(error)) from None
+        except PolicyUnavailableError as error:
+            raise WebError(503, str(error)) from None
+
+    @asynccontextmanager
+    async def _alone(self, place: Delayed) -> AsyncIterator[None]:
+        """One change at a time in each namespace, or broker and store could end up with different ones."""
+        lock, users = self._locks.setdefault(place.topic.namespace, (asyncio.Lock(), []))
+        users.append(None)
+        try:
+            async with lock:
+                yield
+        finally:
+            users.pop()
+            if not users:
+                del self._locks[place.topic.namespace]

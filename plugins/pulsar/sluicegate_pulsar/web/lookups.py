@@ -1,0 +1,62 @@
+"""Lookups over HTTP: the broker that serves a topic, told as the gateway's address for it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.places import Translate
+
+_PLAIN = ("brokerUrl", "nativeUrl")
+_SECURE = ("brokerUrlTls", "brokerUrlSsl")
+_WEB = ("httpUrl", "httpUrlTls")
+
+
+def rewritten(content: bytes, translate: Translate, web: Callable[[str], str | None]) -> bytes | None:
+    """Put the gateway's addresses into a lookup's answer.
+
+    No address of a broker is left in it: a client that followed one would go round the gateway.
+
+    :param content: the broker's answer.
+    :param translate: the gateway's URL in place of a broker's.
+    :param web: the gateway's web URL in place of a broker's.
+    :return: the answer for the client; None if it names no address.
+    :raises WebError: if it names only brokers that are not known.
+    """
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    brokers = [found[key] for key in (*_PLAIN, *_SECURE) if found.get(key)]
+    if not brokers:
+        return None
+    place = next((url for each in brokers if (url := translate(str(each))) is not None), None)
+    if place is None:
+        raise WebError(
+            503,
+            f"the topic is served by {brokers[0]}, which is no known broker: name it in `known_brokers`, or "
+            "try again if it is new",
+        )
+    return json.dumps(_answer(found, place, web)).encode()
+
+
+def _answer(found: dict[str, Any], place: str, web: Callable[[str], str | None]) -> dict[str, Any]:
+    secure = place.startswith("pulsar+ssl:")
+    said: dict[str, Any] = {}
+    for key, value in found.items():
+        if key in _SECURE:
+            said[key] = place if secure else ("" if value else value)
+        elif key in _PLAIN:
+            # Some clients insist on this field, whichever they use.
+            said[key] = place
+        elif key in _WEB:
+            said[key] = web(str(value)) if value else value
+        elif isinstance(value, str) and "://" in value:
+            continue  # a kind of address that is not known here
+        else:
+            said[key] = value
+    if secure:
+        said.setdefault(_SECURE[0], place)
+    return said

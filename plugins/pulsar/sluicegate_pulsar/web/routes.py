@@ -1,0 +1,89 @@
+"""What a request is about, told by its path, read as the broker reads it."""
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import unquote, unquote_plus
+
+from sluicegate.model import Level, TopicName
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.names import topic_name
+from sluicegate_pulsar.web.errors import WebError
+
+_DOMAINS = ("persistent", "non-persistent")
+_DELAYED = "delayedDelivery"
+_PARTITION = re.compile(r"-partition-\d+$")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
+# Messages that came or went here would pass no policy.
+_ROUND_THE_GATE = {
+    "ws": "WebSocket producers and consumers are not served through the gateway: use the binary protocol",
+    "topics": "publishing over REST is not served through the gateway: use the binary protocol",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """The delayed-delivery policy of a topic or a namespace."""
+
+    level: Level
+    topic: TopicName
+    """At namespace level without a name of its own."""
+
+    @property
+    def name(self) -> str:
+        """What the store calls it."""
+        return self.topic.full if self.level is Level.TOPIC else self.topic.namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Which broker serves a topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Whatever the gateway has no part in."""
+
+
+Route: TypeAlias = Delayed | Lookup | Other
+
+
+def route(path: str) -> Route:
+    """Tell what a request is about.
+
+    :param path: as it came, with its percent-encoding, without the query.
+    :raises WebError: if it is not served, or could be read in more than one way.
+    """
+    if ";" in path:
+        raise WebError(400, "path parameters (';') are not served")
+    raw = [segment for segment in path.split("/") if segment]
+    steps = [unquote(segment) for segment in raw]
+    if any(step in (".", "..") or _CONTROL.search(step) for step in steps):
+        raise WebError(400, "ambiguous path")
+    if steps and steps[0] in _ROUND_THE_GATE:
+        raise WebError(403, _ROUND_THE_GATE[steps[0]])
+    if steps and steps[0] == "lookup":
+        return Lookup()
+    if steps[:2] == ["admin", "v2"] and steps[-1] == _DELAYED:
+        if steps[2] in _DOMAINS and len(steps) == 7:
+            return Delayed(Level.TOPIC, _topic(steps[2], steps[3], steps[4], unquote_plus(raw[5])))
+        if steps[2] == "namespaces" and len(steps) == 6:
+            return Delayed(Level.NAMESPACE, TopicName("", f"{steps[3]}/{steps[4]}"))
+    return Other()
+
+
+def whole_topic(name: str) -> TopicName:
+    """The topic that policies are set for: of a partition the partitioned topic, as in Pulsar.
+
+    :raises WebError: if it is no topic name.
+    """
+    try:
+        return topic_name(_PARTITION.sub("", name))
+    except ProtocolError as error:
+        raise WebError(412, f"topic name is not valid: {error}") from None
+
+
+def _topic(domain: str, tenant: str, namespace: str, local: str) -> TopicName:
+    if "/" in tenant or "/" in namespace:
+        raise WebError(412, "tenant or namespace name is not valid")
+    return whole_topic(f"{domain}://{tenant}/{namespace}/{local}")

@@ -1,0 +1,121 @@
+"""The web site of one cluster: tells what a request is about, and has it done."""
+
+import logging
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+from sluicegate.broker import Receive, Scope, Send, WebServices
+from sluicegate_pulsar.config import PulsarConfig, Web
+from sluicegate_pulsar.web.delayed import DelayedDelivery
+from sluicegate_pulsar.web.document import MAX_BODY
+from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.lookups import rewritten
+from sluicegate_pulsar.web.passing import Asked, ClientGone, answer_with, asked, pass_on, read_body
+from sluicegate_pulsar.web.places import Translate, WebAddresses, translation
+from sluicegate_pulsar.web.routes import Delayed, Lookup, route
+from sluicegate_pulsar.web.upstream import Upstream
+
+log = logging.getLogger("sluicegate.pulsar.web")
+
+_ACCEPTED = frozenset({"GET", "POST", "DELETE"})
+
+
+class PulsarSite:
+    """A `broker.WebSite` for Pulsar.
+
+    :param config: the cluster's entry, with `web` and `admin`.
+    :param services: policies and facts of the gateway.
+    :param translate: the gateway's URL in place of a broker's; from the facts of the cluster's front if None.
+    :param timeout_s: longest time to wait for the next part of an answer or of a body.
+    :raises ValueError: if `web` or `admin` is missing.
+    """
+
+    def __init__(
+        self,
+        config: PulsarConfig,
+        services: WebServices,
+        translate: Translate | None = None,
+        timeout_s: float = 60.0,
+    ) -> None:
+        if config.web is None:
+            raise ValueError("expected `web`")
+        self._web: Web = config.web
+        self._addresses = WebAddresses(config, services.recall)
+        self._translate = translate or translation(config, services.recall)
+        self._upstream = Upstream(self._addresses, services.broker_tls, timeout_s)
+        self._delayed = DelayedDelivery(services, self._upstream)
+        self._timeout_s = timeout_s
+        advertised = self._web.advertised_host
+        self._advertised = f"{advertised}:{self._web.listen.port}" if advertised is not None else ""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port to listen on."""
+        return self._web.listen.host, self._web.listen.port
+
+    async def close(self) -> None:
+        """Close the connections to the admin API."""
+        await self._upstream.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            return
+        began = False
+
+        async def sending(message: Any) -> None:
+            nonlocal began
+            began = True
+            await send(message)
+
+        try:
+            await self._serve(scope, receive, sending)
+        except ClientGone:
+            pass
+        except WebError as error:
+            log.info("%s %s: %d %s", scope["method"], scope["path"], error.status, error.reason)
+            if not began:
+                await JSONResponse({"reason": error.reason}, error.status)(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = self._asked(scope)
+        about = route(request.path)
+        if isinstance(about, Delayed) and request.method in _ACCEPTED:
+            await self._serve_delayed(request, about, receive, send)
+        elif isinstance(about, Lookup) and request.method == "GET":
+            await self._look_up(request, send)
+        else:
+            await pass_on(request, self._upstream, self._timeout_s, receive, send)
+
+    def _asked(self, scope: Scope) -> Asked:
+        request, mark = asked(scope, self._advertised, self._addresses.first)
+        return request if mark is None else request.for_broker(self._addresses.known(mark))
+
+    async def _serve_delayed(self, request: Asked, place: Delayed, receive: Receive, send: Send) -> None:
+        if request.method == "GET":
+            answer, said = await self._delayed.get(request, place, request.flag("applied"))
+            await answer_with(answer, send, said)
+        elif request.method == "POST":
+            body = await read_body(receive, MAX_BODY, self._timeout_s)
+            await answer_with(await self._delayed.set(request, place, body), send)
+        else:
+            await answer_with(await self._delayed.delete(request, place), send)
+
+    async def _look_up(self, request: Asked, send: Send) -> None:
+        """Pass a lookup on and put the gateway's addresses into its answer."""
+        headers = [each for each in request.headers if each[0] != b"accept-encoding"]
+        headers.append((b"accept-encoding", b"identity"))
+        upstream = self._upstream
+        response = await upstream.send(request.origin, request.method, request.target, headers)
+        moved = upstream.redirected(response, request.origin + request.target, request.gate)
+        answer = await upstream.read(response)
+        if moved is not None:
+            answer = answer.with_header(b"location", moved)
+        content = None
+        if answer.accepted:
+            content = rewritten(answer.content, self._translate, lambda url: self._own(request, url))
+        await answer_with(answer, send, content)
+
+    def _own(self, request: Asked, url: str) -> str | None:
+        return request.gate if self._addresses.known(url) is not None else None

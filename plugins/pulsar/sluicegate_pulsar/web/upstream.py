@@ -1,0 +1,193 @@
+"""Requests to the cluster's admin API: the only place that opens connections."""
+
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.places import WebAddresses
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+_HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"expect",
+        b"host",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+_OF_THE_BODY = frozenset({b"accept-encoding", b"content-encoding", b"content-length", b"content-type"})
+_CONNECTIONS = 200
+MARK = "sluicegate_broker"
+"""Query parameter of rewritten redirects: which broker the client was sent to. It never reaches a broker."""
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+_MAX_REDIRECTS = 5
+_MAX_ANSWER = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that was read whole."""
+
+    status: int
+    headers: Headers
+    content: bytes
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the broker did what it was asked."""
+        return 200 <= self.status < 300
+
+    def with_header(self, name: bytes, value: bytes) -> "Answer":
+        """The same answer with another value of a header that it has."""
+        changed = [(each, value if each == name else old) for each, old in self.headers]
+        return replace(self, headers=changed)
+
+
+class Upstream:
+    """The cluster's admin API; every request carries its caller's own credentials.
+
+    :param addresses: where it is, and where it may redirect to.
+    :param tls: what to speak with `https` addresses; the system's defaults if None.
+    :param timeout_s: longest time to wait for the next part of an answer.
+    """
+
+    def __init__(self, addresses: WebAddresses, tls: ssl.SSLContext | None, timeout_s: float = 60.0) -> None:
+        self._addresses = addresses
+        # One client for all callers: what one of them is given as a cookie is never sent for another.
+        nobody = CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(timeout_s, connect=5.0, pool=5.0),
+            limits=httpx.Limits(max_connections=_CONNECTIONS),
+            verify=tls if tls is not None else True,
+            trust_env=False,
+            cookies=nobody,
+        )
+
+    async def send(
+        self,
+        origin: str,
+        method: str,
+        target: str,
+        headers: Headers,
+        body: AsyncIterator[bytes] | bytes | None = None,
+    ) -> httpx.Response:
+        """Send a request; the caller reads the answer and closes it.
+
+        :param origin: scheme, host and port of the broker.
+        :param target: path and query, sent as they are.
+        :param headers: those that end at the gateway are left out.
+        :raises WebError: if the broker cannot be reached or does not answer.
+        """
+        request = httpx.Request(
+            method,
+            origin,
+            headers=[*end_to_end(headers)],
+            content=body,
+            extensions={"target": target.encode("latin-1"), "timeout": self._client.timeout.as_dict()},
+        )
+        try:
+            return await self._client.send(request, stream=True)
+        except httpx.PoolTimeout:
+            raise WebError(503, "too many requests at once: try again") from None
+        except httpx.TimeoutException:
+            raise WebError(504, f"{origin} did not answer in time") from None
+        except httpx.HTTPError as error:
+            raise WebError(502, f"{origin} cannot be reached: {error or type(error).__name__}") from None
+
+    async def call(
+        self, origin: str, method: str, target: str, headers: Headers, body: bytes | None = None
+    ) -> Answer:
+        """Send a request of the gateway's own under its caller's credentials, and follow known redirects.
+
+        :param body: JSON, if any.
+        :raises WebError: if there is no whole answer to be had, or it leads to an unknown place.
+        """
+        own = [(name, value) for name, value in headers if name not in _OF_THE_BODY]
+        own.append((b"accept-encoding", b"identity"))
+        if body is not None:
+            own.append((b"content-type", b"application/json"))
+        for _ in range(_MAX_REDIRECTS):
+            response = await self.send(origin, method, target, own, body)
+            answer = await self.read(response)
+            location = response.headers.get("location")
+            if response.status_code not in _REDIRECTS or location is None:
+                return answer
+            origin, target = self.follow(origin + target, location)
+        raise WebError(502, f"{origin} redirects more than {_MAX_REDIRECTS} times")
+
+    def follow(self, asked: str, location: str) -> tuple[str, str]:
+        """Where a redirect leads.
+
+        :param asked: the URL that was redirected.
+        :return: scheme, host and port; path and query.
+        :raises WebError: if it leads to no known broker.
+        """
+        url = urljoin(asked, location)
+        known = self._addresses.known(url)
+        if known is None or not url.isascii():
+            raise WebError(
+                502,
+                f"the broker redirects to {location}, which is no known broker: name it in `known_brokers`",
+            )
+        parts = urlsplit(url)
+        return known, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+    def redirected(self, response: httpx.Response, asked: str, gate: str) -> bytes | None:
+        """The `Location` for the client of an answer that is a redirect; None if it is none.
+
+        It leads back to the gateway, with a mark for the broker if that is not the configured one.
+
+        :param asked: the URL that was asked for.
+        :param gate: scheme, host and port of the gateway.
+        :raises WebError: if it leads to no known broker.
+        """
+        location = response.headers.get("location")
+        if location is None or response.status_code not in _REDIRECTS:
+            return None
+        origin, target = self.follow(asked, location)
+        if origin != self._addresses.first:
+            target += f"{'&' if '?' in target else '?'}{MARK}={origin}"
+        return f"{gate}{target}".encode("latin-1")
+
+    async def read(self, response: httpx.Response) -> Answer:
+        """Read an answer whole, and close it.
+
+        :raises WebError: if it is too large, or breaks off.
+        """
+        content = bytearray()
+        try:
+            async for part in response.aiter_raw():
+                content += part
+                if len(content) > _MAX_ANSWER:
+                    raise WebError(502, f"the broker's answer is larger than {_MAX_ANSWER} bytes")
+        except httpx.HTTPError as error:
+            raise WebError(502, f"the broker's answer broke off: {error or type(error).__name__}") from None
+        finally:
+            await response.aclose()
+        return Answer(response.status_code, end_to_end(response.headers.raw), bytes(content))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+
+def end_to_end(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """The headers that are not only for the next hop, their names in lower case."""
+    lowered = [(name.lower(), value) for name, value in headers]
+    named = {
+        each.strip().lower() for name, value in lowered if name == b"connection" for each in value.split(b",")
+    }
+    return [(name, value) for name, value in lowered if name not in _HOP_BY_HOP and name not in named]
