@@ -132,10 +132,8 @@ def parse_command(data: bytes, start: int, stop: int) -> BaseCommand:
         raise ProtocolError(f"a command of {size} bytes that cannot be read: {error}") from error
     if not command.HasField("type"):
         raise ProtocolError("a command without a type")
-    if command.type not in _COMMANDS:
-        return command
-    name, has_text = _COMMANDS[command.type]
-    if not command.HasField(name):
+    name, has_text = _COMMANDS.get(command.type, ("", True))
+    if name and not command.HasField(name):
         raise ProtocolError(f"a command of type {command.type} without {name}")
     if not command.IsInitialized():
         missing = cast("Any", command).FindInitializationErrors()  # the stubs do not know it

@@ -1,0 +1,122 @@
+"""MESSAGE frames, against protobuf."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pulsar.codec.strategies import (
+    PING,
+    a_metadata,
+    a_send,
+    frame_of,
+    messages,
+    scrambled,
+    with_broker_entry,
+    without_checksum,
+)
+
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.codec.frames import ABSENT, payload_frame, split
+from sluicegate_pulsar.codec.messages import consumer_of, read_message
+from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, Message, MessageIdData
+
+_METADATA = a_metadata(num_messages_in_batch=12, deliver_at_time=77)
+_REST = payload_frame(BaseCommand(), _METADATA.SerializeToString(), b"payload")[8:]
+
+
+def _message(**fields: object) -> BaseCommand:
+    command = BaseCommand(type=BaseCommand.MESSAGE)
+    command.message.CopyFrom(Message(consumer_id=3, message_id=MessageIdData(ledger_id=4, entry_id=5)))
+    command.message.MergeFrom(Message(**fields))  # type: ignore[arg-type]  # any of its fields
+    return command
+
+
+_FRAME = frame_of(_message().SerializeToString(), _REST)
+
+
+def _check(frame: bytes, expected: Message) -> None:
+    buffer = b"##" + frame + b"##"
+    stop = 2 + len(frame)
+    assert consumer_of(buffer, 2, stop) == expected.consumer_id
+    head = read_message(buffer, 2, stop)
+    message_id = expected.message_id
+    assert head[:6] == (
+        expected.consumer_id,
+        message_id.ledger_id,
+        message_id.entry_id,
+        message_id.partition,
+        message_id.batch_index,
+        expected.redelivery_count,
+    )
+    assert head.messages == 12
+    assert head.metadata.deliver_at == 77
+    assert head.parts == split(buffer, 2, stop)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_any_message(data: st.DataObject) -> None:
+    command = BaseCommand(type=BaseCommand.MESSAGE, message=data.draw(messages(Message)))
+    _check(frame_of(command.SerializeToString(), _REST), command.message)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_any_order_of_fields(data: st.DataObject) -> None:
+    raw = data.draw(scrambled(data.draw(messages(Message))))
+    message = Message.FromString(raw)
+    if len(raw) < 128:
+        _check(frame_of(b"\x08\x09\x4a" + bytes((len(raw),)) + raw, _REST), message)
+    command = BaseCommand(type=BaseCommand.MESSAGE, message=message)
+    _check(frame_of(data.draw(scrambled(command)), _REST), command.message)
+
+
+def test_defaults() -> None:
+    head = read_message(_FRAME, 0, len(_FRAME))
+    assert (head.partition, head.batch_index, head.redelivery_count) == (-1, -1, 0)
+
+
+def test_with_and_without_broker_entry_metadata_and_checksum() -> None:
+    message = _message(redelivery_count=2).message
+    frame = frame_of(_message(redelivery_count=2).SerializeToString(), _REST)
+    _check(frame, message)
+    assert read_message(frame, 0, len(frame)).parts.broker_entry == ABSENT
+    _check(without_checksum(frame), message)
+    entry = with_broker_entry(frame, b"\x08\x05\x10\x09")
+    _check(entry, message)
+    parts = read_message(entry, 0, len(entry)).parts
+    assert entry[parts.broker_entry : parts.broker_entry_end] == b"\x08\x05\x10\x09"
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        (PING, r"a command of type 18, expected MESSAGE \(9\)"),
+        (payload_frame(a_send(), b"", b""), "a command of type 6, expected MESSAGE"),
+        (frame_of(b"\x08\x09", _REST), "a command of type 9 without message"),
+        (frame_of(b"\x08\x09\x4a\x02\x08\x01", _REST), "without message.message_id"),
+        (frame_of(b"\x08\x09\x4a\x05\x08\x01\x12\x05\x08", _REST), "a MESSAGE that cannot be read"),
+        (frame_of(b"\x08\x09\x4a\x06\x08\x01\x12\x02\x08\x05", _REST), r"message_id\.entry_id"),
+    ],
+)
+def test_frames_that_are_no_message(frame: bytes, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        read_message(frame, 0, len(frame))
+
+
+def test_the_consumer_of_a_frame_that_is_no_message() -> None:
+    for frame in (PING, payload_frame(a_send(), b"", b""), b"\0\0\0\x04\0\0\0\0"):
+        with pytest.raises(ProtocolError):
+            consumer_of(frame, 0, len(frame))
+
+
+def test_truncated_at_every_byte() -> None:
+    payload = split(_FRAME, 0, len(_FRAME)).payload
+    for size in range(len(_FRAME)):
+        with pytest.raises(ProtocolError):
+            read_message(_FRAME, 0, size)
+        with pytest.raises(ProtocolError):
+            read_message(_FRAME[:size], 0, size)
+    for size in range(8, payload):
+        short = (size - 4).to_bytes(4) + _FRAME[4:size]
+        with pytest.raises(ProtocolError):
+            read_message(short + _FRAME, 0, size)
