@@ -60,6 +60,7 @@ class Connection:
         "is_proxied",
         "is_ready",
         "new_questions",
+        "on_pause",
         "peer",
         "principal",
         "up",
@@ -88,6 +89,8 @@ class Connection:
         """What the front is to be asked."""
         self.closing: tuple[str, str] | None = None
         """Why the connection is to end: counter and detail."""
+        self.on_pause: Callable[[], None] = lambda: None
+        """Called when nothing more of the client is to be looked at, whatever was read already."""
         self._questions: dict[object, list[OnAnswer]] = {}
         self._requests: dict[int, OnResponse] = {}
         self._timers: list[tuple[int, int, Timer]] = []
@@ -138,11 +141,16 @@ class Connection:
         waiting = self._questions.setdefault(question, [])
         if not waiting:
             self.new_questions.append(question)
+            self.pause()
         waiting.append(on_answer)
 
     def answered(self, question: object, answer: object, now_ns: int) -> None:
         """Pass an answer on to those who asked."""
-        for on_answer in self._questions.pop(question, ()):
+        waiting = self._questions.pop(question, None)
+        if waiting is None:
+            return
+        self.resume()
+        for on_answer in waiting:
             on_answer(answer, now_ns)
 
     # -- time ---------------------------------------------------------------------------------------
@@ -172,8 +180,9 @@ class Connection:
     # -- back-pressure ------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Stop reading from the client, for one more reason."""
+        """Stop reading from the client, for one more reason; what was read already waits too."""
         self._pauses += 1
+        self.on_pause()
 
     def resume(self) -> None:
         """Take one reason back."""

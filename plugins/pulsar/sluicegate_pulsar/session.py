@@ -60,6 +60,7 @@ class PulsarSession:
         self._from_client = Stream(shared.budget, largest, connection.up, ToUpstream)
         self._from_client.handlers = self.handshake.client_handlers
         self._from_client.default = self.handshake.too_early
+        connection.on_pause = self._stop
         self._from_broker = Stream(shared.budget, largest, connection.down, ToClient)
         self._from_broker.handlers = {
             **Responses(connection).broker_handlers,
@@ -76,6 +77,10 @@ class PulsarSession:
     def _dial(self, addresses: tuple[Address, ...]) -> None:
         """The client's broker is known: what else the client sends is kept until it is connected."""
         self._dialling = addresses
+        self._from_client.is_stopped = True
+
+    def _stop(self) -> None:
+        """Nothing more of the client is looked at until all reasons for that are gone."""
         self._from_client.is_stopped = True
 
     def _begin(self) -> None:
@@ -108,13 +113,13 @@ class PulsarSession:
         """Bytes from the client."""
         out: list[Command] = []
         self._walk(self._from_client, data, now_ns, out)
-        return self._finish(out)
+        return self._finish(out, now_ns)
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
         out: list[Command] = []
         self._walk(self._from_broker, data, now_ns, out)
-        return self._finish(out)
+        return self._finish(out, now_ns)
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
         """The client's broker is connected: it gets the client's first frame, and what came behind it."""
@@ -123,7 +128,7 @@ class PulsarSession:
         self._from_client.flush(out)
         self._from_client.is_stopped = False
         self._walk(self._from_client, b"", now_ns, out)
-        return self._finish(out)
+        return self._finish(out, now_ns)
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """Something that waits may be due."""
@@ -134,7 +139,7 @@ class PulsarSession:
             self.connection.run_due(now_ns)
         except ProtocolError as error:
             self._malformed(error)
-        return self._finish([])
+        return self._finish([], now_ns)
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """What a room asked for is known (or cannot be known: then an exception)."""
@@ -142,7 +147,7 @@ class PulsarSession:
             self.connection.answered(question, answer, now_ns)
         except ProtocolError as error:
             self._malformed(error)
-        return self._finish([])
+        return self._finish([], now_ns)
 
     def closed(self, now_ns: int) -> None:
         """The connection is gone: whatever it held or was counted for is released."""
@@ -164,13 +169,28 @@ class PulsarSession:
         except NoRoomError:
             self.connection.close("buffer_budget_used_up", "all clients together hold too many bytes")
 
+    @property
+    def _may_go_on(self) -> bool:
+        """True if frames of the client were kept back, and nothing is left to wait for."""
+        connection = self.connection
+        return (
+            self._from_client.is_stopped
+            and connection.is_ready
+            and not connection.is_paused
+            and connection.closing is None
+        )
+
     def _malformed(self, error: ProtocolError) -> None:
         self.connection.close("malformed_frame", f"{error} from or for {self.client}")
 
-    def _finish(self, out: list[Command]) -> Sequence[Command]:
+    def _finish(self, out: list[Command], now_ns: int) -> Sequence[Command]:
         """Add what rooms have left: bytes for either side, questions, wake-ups, pauses, the end."""
         connection = self.connection
         if connection.up:
+            self._from_client.flush(out)
+        while self._may_go_on:
+            self._from_client.is_stopped = False
+            self._walk(self._from_client, b"", now_ns, out)
             self._from_client.flush(out)
         if connection.down:
             self._from_broker.flush(out)

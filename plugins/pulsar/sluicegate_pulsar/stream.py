@@ -68,8 +68,9 @@ class Stream:
         :raises ProtocolError: if these bytes are not Pulsar.
         :raises NoRoomError: if too much is held already.
         """
-        if self._chunks:
-            self._keep(data)
+        if self._chunks or self.is_stopped:
+            if data:
+                self._keep(data)
             if self.held_bytes < self._need or self.is_stopped:
                 return
             data = b"".join(self._chunks)
