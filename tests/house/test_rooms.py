@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ PLANTS = {
     "core/sluicegate/gateway/planted.py": ("import sluicegate_kafka", "the core never imports"),
     "plugins/kafka/sluicegate_kafka/planted.py": ("import sluicegate.gateway", "a broker room meets"),
     "plugins/kafka/sluicegate_kafka/codec/planted.py": ("import socket", "Kafka's codec"),
+    "plugins/pulsar/sluicegate_pulsar/codec/planted.py": ("import socket", "Pulsar's codec"),
 }
 
 
@@ -53,9 +55,9 @@ def table() -> dict[str, set[str]]:
 
 
 def dependencies() -> set[str]:
-    """Import names of all that the product depends on, its extra for Kafka included."""
+    """Import names of all that the product depends on, its extras included."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["kafka"]]
+    wanted = [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
     names = {re.split(r"[<>=\[ ]", line)[0].lower() for line in wanted}
     return {
         package
