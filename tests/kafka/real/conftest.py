@@ -76,8 +76,12 @@ def kafka(
 
 @pytest.fixture
 def own_kafka(kafka_libs: None, tmp_path: Path) -> Iterator[KafkaBroker]:
-    """One node for one test, which may stop, kill and restart it."""
-    with _shown(KafkaBroker(tmp_path / "node")) as broker:
+    """One node for one test, which may stop, kill and restart it.
+
+    It may come back soon after it was killed: its old registration ends early.
+    """
+    lines = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
+    with _shown(KafkaBroker(tmp_path / "node", properties=lines)) as broker:
         yield broker
 
 

@@ -55,7 +55,7 @@ def gate(upstream: MoodyUpstream, tmp_path_factory: pytest.TempPathFactory) -> I
 def other(gate: Gate, kafka: KafkaBroker, new_topic: NewTopic) -> Iterator[SteadyProducer]:
     """Another client, at work during the test: it must not notice."""
     topic = new_topic("other")
-    with SteadyProducer(gate.bootstrap, topic, "other", enable_idempotence=True) as other:
+    with SteadyProducer(gate.bootstrap, topic, "other") as other:
         other.forget_gaps()
         yield other
         other.goes_on(20)

@@ -21,13 +21,19 @@ from tests.kafka.real.support.steady import SteadyProducer
 from tests.kafka.session.messages import batch
 
 _NODES = (1, 2, 3)
+_POLICIES = {
+    "topics": [
+        {"name": "single", "max_producers_per_topic": 1},
+        # Not to be reached; but to know that, the gate asks the nodes for all groups.
+        *({"name": name, "max_subscriptions_per_topic": 5} for name in ("stays", "moves")),
+    ]
+}
 
 
 @pytest.fixture(scope="module")
 def gate(kafka_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """In front of all three nodes; no topic takes more than one producer."""
-    policies = {"topics": [{"name": "single", "max_producers_per_topic": 1}]}
-    with Gate(tmp_path_factory.mktemp("gate"), kafka_cluster.bootstrap, policies) as gate:
+    """In front of all three nodes."""
+    with Gate(tmp_path_factory.mktemp("gate"), kafka_cluster.bootstrap, _POLICIES) as gate:
         yield gate
 
 
@@ -41,14 +47,20 @@ def expected(gate: Gate) -> dict[int, tuple[str, int]]:
     return {node_id: ("127.0.0.1", node_port(gate, node_id)) for node_id in _NODES}
 
 
+def addresses(gate: Gate) -> dict[int, tuple[str, int]]:
+    """What Metadata says."""
+    admin = AdminClient({"bootstrap.servers": gate.bootstrap})
+    seen: Any = admin.list_topics(timeout=10).brokers.values()
+    return {node.id: (node.host, node.port) for node in seen}
+
+
 # -- addresses ----------------------------------------------------------------------------------------
 
 
 def test_every_answer_with_addresses_names_the_gate(gate: Gate, kafka_cluster: KafkaCluster) -> None:
     create_topic(kafka_cluster.bootstrap, "addressed", partitions=6)
+    assert addresses(gate) == expected(gate)
     admin = AdminClient({"bootstrap.servers": gate.bootstrap})
-    seen: Any = admin.list_topics(timeout=10).brokers.values()
-    assert {node.id: (node.host, node.port) for node in seen} == expected(gate)
     described: Any = admin.describe_cluster().result(10).nodes
     assert {node.id: (node.host, node.port) for node in described} == expected(gate)
     for one in coordinators(gate, [f"group-{number}" for number in range(6)]):
@@ -90,7 +102,7 @@ def test_java_clients_reach_all_leaders(gate: Gate, kafka_cluster: KafkaCluster)
 @pytest.mark.seed("S1-033", "S1-041")
 async def test_one_producer_over_three_leaders_counts_one(gate: Gate, kafka_cluster: KafkaCluster) -> None:
     create_topic(kafka_cluster.bootstrap, "single", partitions=6)
-    with SteadyProducer(gate.bootstrap, "single", "first", keyed=False) as producer:
+    with SteadyProducer(gate.bootstrap, "single", "first", keyed=False, enable_idempotence=False) as producer:
         producer.goes_on(200)
         assert {place[0] for place in producer.log.acked.values() if place} == set(range(6))
         gate.eventually(
@@ -156,7 +168,7 @@ def test_endpoints_of_a_new_leader_are_the_gates(gate: Gate, kafka_cluster: Kafk
     produce = call(
         "produce", 12, acks=1, topic_data=[{"name": "moved", "partition_data": [partition]}], **_timeout(5)
     )
-    settings: dict[str, Any] = {"enable_idempotence": True, "topic_metadata_refresh_interval_ms": 60_000}
+    settings: dict[str, Any] = {"topic_metadata_refresh_interval_ms": 60_000}
     with (
         RawClient(f"127.0.0.1:{node_port(gate, old)}") as raw,
         SteadyProducer(gate.bootstrap, "moved", "mover", **settings) as producer,
@@ -181,30 +193,51 @@ def _timeout(seconds: float) -> dict[str, Any]:
 # -- nodes that come and go ---------------------------------------------------------------------------
 
 
-def test_nodes_that_come_and_go(gate: Gate, kafka_cluster: KafkaCluster, tmp_path: Any) -> None:
-    """A node stops and comes back; for a gate that started meanwhile, it is one that has never been there."""
-    create_topic(kafka_cluster.bootstrap, "lasting", partitions=3, copies=3, min_insync_replicas="1")
+@pytest.mark.parametrize("topic", ["stays", "moves"])
+def test_nodes_that_come_and_go(gate: Gate, kafka_cluster: KafkaCluster, tmp_path: Any, topic: str) -> None:
+    """A node stops and comes back, at its old address or at another one.
+
+    For a gate that started meanwhile, it is one that has never been there.
+    """
+    create_topic(kafka_cluster.bootstrap, topic, partitions=3, copies=3, min_insync_replicas="1")
     third = kafka_cluster.nodes[2]
-    settings: dict[str, Any] = {"enable_idempotence": True, "keyed": False}
-    with SteadyProducer(gate.bootstrap, "lasting", "old-gate", **settings) as through_old:
+    with SteadyProducer(gate.bootstrap, topic, "old-gate", keyed=False) as through_old:
         third.stop()
         wait_for_nodes(kafka_cluster.nodes[0].bootstrap, 2)
         through_old.goes_on(200)
         two = ",".join(node.bootstrap for node in kafka_cluster.nodes[:2])
-        with Gate(tmp_path / "gate", two) as new_gate:
+        with Gate(tmp_path / "gate", two, _POLICIES) as new_gate:
             wait_for_nodes(new_gate.bootstrap, 2)
             assert not _accepts(node_port(new_gate, 3))
-            with SteadyProducer(new_gate.bootstrap, "lasting", "new-gate", **settings) as through_new:
+            with SteadyProducer(new_gate.bootstrap, topic, "new-gate", keyed=False) as through_new:
+                if topic == "moves":
+                    third.move()
                 third.start()
-                wait_for_nodes(new_gate.bootstrap, 3)
-                assert _accepts(node_port(new_gate, 3))
-                lead_by(kafka_cluster, "lasting", [3, 1, 2])
-                through_new.goes_on(200)
-                through_old.goes_on(200)
-            _reads_from(new_gate, "lasting")
+                for one in (gate, new_gate):
+                    wait_for_nodes(one.bootstrap, 3)
+                    assert _accepts(node_port(one, 3))
+                    assert addresses(one) == expected(one)
+                lead_by(kafka_cluster, topic, [3, 1, 2])
+                for producer in (through_old, through_new):
+                    _publishes_to(producer, partition=0)
+            _reads_from(new_gate, topic)
+            _reads_from(gate, topic)
     logs = through_old.log.merged(through_new.log)
     assert not logs.errored
-    judge(logs, read_topic(kafka_cluster.bootstrap, "lasting")).assert_clean()
+    judge(logs, read_topic(kafka_cluster.bootstrap, topic)).assert_clean()
+
+
+def _publishes_to(producer: SteadyProducer, partition: int) -> None:
+    """Return once the producer has more confirmed on a partition."""
+
+    def confirmed() -> int:
+        places = list(producer.log.acked.values())
+        return sum(place is not None and place[0] == partition for place in places)
+
+    before, deadline = confirmed(), time.monotonic() + 20
+    while confirmed() == before:
+        assert time.monotonic() < deadline, f"{producer.lane} publishes nothing to partition {partition}"
+        producer.goes_on(10)
 
 
 def _accepts(port: int) -> bool:
@@ -215,7 +248,7 @@ def _accepts(port: int) -> bool:
 def _reads_from(gate: Gate, topic: str) -> None:
     """A group reads through the gate."""
     consumer = Consumer(
-        {"bootstrap.servers": gate.bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
+        {"bootstrap.servers": gate.bootstrap, "group.id": f"of {gate.port}", "auto.offset.reset": "earliest"}
     )
     try:
         consumer.subscribe([topic])

@@ -35,10 +35,8 @@ INVALID = {
 
 def send_paced(bootstrap: str, codecs: dict[str, str], records: int) -> list[bytes]:
     """Send numbered records to each topic with its codec, ten every 20 ms; returns their values."""
-    producers = {
-        topic: Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 0})
-        for topic, codec in codecs.items()
-    }
+    own = {"bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True}
+    producers = {topic: Producer({**own, "compression.type": codec}) for topic, codec in codecs.items()}
     values = [f"value:{number}".encode() + b" " * 100 for number in range(records)]
     for first in range(0, records, 10):
         for topic, producer in producers.items():

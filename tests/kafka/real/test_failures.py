@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,42 +14,56 @@ import pytest
 from tests.kafka.real.conftest import NewTopic
 from tests.kafka.real.support.broker import KafkaBroker
 from tests.kafka.real.support.clients import create_topic, read_topic
+from tests.kafka.real.support.families import AiokafkaFamily, JavaFamily
 from tests.kafka.real.support.gate import Gate
-from tests.kafka.real.support.history import Entry, Stored, Verdict, judge
+from tests.kafka.real.support.history import Entry, Stored, judge
 from tests.kafka.real.support.raw import RawClient
-from tests.kafka.real.support.steady import SteadyProducer
+from tests.kafka.real.support.steady import Steady, SteadyAiokafka, SteadyJava, SteadyProducer
 
 _POLICIES = {"max_producers_per_topic": 10, "max_publish_rate": 100_000, "max_message_size": "1MiB"}
-_KINDS: Mapping[str, Mapping[str, Any]] = {
-    # Nothing may be stored twice.
-    "idempotent": {"enable_idempotence": True},
-    # What was under way may be stored twice: one request, as there is never more than one.
-    "plain": {"enable_idempotence": False, "max_in_flight_requests_per_connection": 1},
-}
+_PLAIN: Mapping[str, Any] = {"enable_idempotence": False, "max_in_flight_requests_per_connection": 1}
+"""What was under way may be stored twice: one request, as there is never more than one."""
 
 
-@contextmanager
-def producing(bootstrap: str, topics: Sequence[str]) -> Iterator[list[SteadyProducer]]:
-    """One steady producer of each kind, in the order of `_KINDS`."""
-    with ExitStack() as stack:
-        yield [
-            stack.enter_context(SteadyProducer(bootstrap, topic, topic, **settings))
-            for topic, settings in zip(topics, _KINDS.values(), strict=True)
-        ]
+class Producers:
+    """Makes one steady producer of each kind; all but `plain` are idempotent: nothing may be stored twice."""
+
+    kinds = ("librdkafka", "aiokafka", "java", "plain")
+
+    def __init__(self, aiokafka: AiokafkaFamily, java: JavaFamily) -> None:
+        self._aiokafka, self._java = aiokafka, java
+
+    def _made(self, kind: str, bootstrap: str, topic: str) -> Steady:
+        if kind == "aiokafka":
+            return SteadyAiokafka(self._aiokafka, bootstrap, topic, topic)
+        if kind == "java":
+            return SteadyJava(self._java, bootstrap, topic, topic)
+        return SteadyProducer(bootstrap, topic, topic, **(_PLAIN if kind == "plain" else {}))
+
+    @contextmanager
+    def sending(self, bootstrap: str, topics: Sequence[str]) -> Iterator[list[Steady]]:
+        """Producers in the order of `kinds`, while they send, each to its topic."""
+        with ExitStack() as stack:
+            yield [
+                stack.enter_context(self._made(kind, bootstrap, topic))
+                for kind, topic in zip(self.kinds, topics, strict=True)
+            ]
 
 
-def assert_clean(kind: str, verdict: Verdict, stored: list[Stored]) -> None:
-    """Nothing that was confirmed is lost, nothing out of order, and no more twice than `kind` allows."""
+@pytest.fixture(scope="module")
+def producers(aiokafka_family: AiokafkaFamily, java_family: JavaFamily) -> Producers:
+    """Of all client families."""
+    return Producers(aiokafka_family, java_family)
+
+
+def assert_clean(kind: str, producer: Steady, stored: list[Stored]) -> None:
+    """No send failed, nothing is lost or out of order, and no more is stored twice than `kind` allows."""
+    assert not producer.log.errored
+    assert not producer.log.unanswered
+    verdict = judge(producer.log, stored)
     if kind == "plain":
         assert is_one_run(verdict.duplicated, stored)
-        verdict = Verdict(
-            lost=verdict.lost,
-            duplicated=[],
-            reordered=verdict.reordered,
-            errored_but_stored=verdict.errored_but_stored,
-            misplaced=verdict.misplaced,
-            foreign=verdict.foreign,
-        )
+        verdict = replace(verdict, duplicated=[])
     verdict.assert_clean()
 
 
@@ -64,40 +79,30 @@ def is_one_run(duplicated: list[Entry], stored: list[Stored]) -> bool:
 # -- the broker ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def mortal(kafka_libs: None, tmp_path: Path) -> Iterator[KafkaBroker]:
-    """A node that may come back soon after it was killed: its old registration ends early."""
-    lines = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
-    with KafkaBroker(tmp_path / "node", properties=lines) as node:
-        yield node
-
-
-def test_broker_killed_while_clients_produce(mortal: KafkaBroker, tmp_path: Path) -> None:
+def test_broker_killed_while_clients_produce(
+    own_kafka: KafkaBroker, producers: Producers, tmp_path: Path
+) -> None:
     """The same run direct and through the gate, with one kill for both: both histories are as good."""
-    direct = [f"direct-{kind}" for kind in _KINDS]
-    through = [f"through-{kind}" for kind in _KINDS]
+    direct = [f"direct-{kind}" for kind in producers.kinds]
+    through = [f"through-{kind}" for kind in producers.kinds]
     for topic in (*direct, *through):
-        create_topic(mortal.bootstrap, topic)
+        create_topic(own_kafka.bootstrap, topic)
     with (
-        Gate(tmp_path / "gate", mortal.bootstrap, _POLICIES) as gate,
-        producing(mortal.bootstrap, direct) as directly,
-        producing(gate.bootstrap, through) as gated,
+        Gate(tmp_path / "gate", own_kafka.bootstrap, _POLICIES) as gate,
+        producers.sending(own_kafka.bootstrap, direct) as directly,
+        producers.sending(gate.bootstrap, through) as gated,
     ):
-        mortal.kill()
+        own_kafka.kill()
         with RawClient(gate.bootstrap) as raw:
             assert raw.rest() == b"", "a client that comes while the broker is down is told so by a close"
         gate.eventually(lambda: gate.metric("sluicegate_upstream_unreachable_total") > 0, "it is counted")
-        assert f"cannot reach broker at {mortal.bootstrap}" in gate.output()
-        mortal.start()
+        assert f"cannot reach broker at {own_kafka.bootstrap}" in gate.output()
+        own_kafka.start()
         for producer in (*directly, *gated):
             producer.goes_on(100)
-    for kind, control, producer in zip(_KINDS, directly, gated, strict=True):
-        assert not producer.log.errored
-        assert not producer.log.unanswered
-        control_stored = read_topic(mortal.bootstrap, f"direct-{kind}")
-        assert_clean(kind, judge(control.log, control_stored), control_stored)
-        stored = read_topic(mortal.bootstrap, f"through-{kind}")
-        assert_clean(kind, judge(producer.log, stored), stored)
+    for kind, control, producer in zip(producers.kinds, directly, gated, strict=True):
+        for one in (control, producer):
+            assert_clean(kind, one, read_topic(own_kafka.bootstrap, one.topic))
 
 
 # -- the gate -----------------------------------------------------------------------------------------
@@ -120,7 +125,7 @@ def worker_pids(gate: Gate) -> list[int]:
     return found
 
 
-def kill_worker(gate: Gate, producers: Sequence[SteadyProducer]) -> None:
+def kill_worker(gate: Gate, producers: Sequence[Steady]) -> None:
     """End the worker alone: the supervisor starts another one."""
     before = worker_pids(gate)
     assert len(before) == 1
@@ -132,7 +137,7 @@ def kill_worker(gate: Gate, producers: Sequence[SteadyProducer]) -> None:
     assert "worker ended, starting it again" in gate.output()
 
 
-def kill_supervisor(gate: Gate, producers: Sequence[SteadyProducer]) -> None:
+def kill_supervisor(gate: Gate, producers: Sequence[Steady]) -> None:
     """End the supervisor alone: the worker goes on until it is replaced."""
     os.kill(gate.pid, signal.SIGKILL)
     gate.eventually(lambda: "no supervisor any more" in gate.output(), "the worker says so")
@@ -141,14 +146,14 @@ def kill_supervisor(gate: Gate, producers: Sequence[SteadyProducer]) -> None:
     gate.restart()
 
 
-def kill_both(gate: Gate, producers: Sequence[SteadyProducer]) -> None:
+def kill_both(gate: Gate, producers: Sequence[Steady]) -> None:
     """End supervisor and worker, and start again after a while."""
     gate.kill9()
     time.sleep(0.5)
     gate.start()
 
 
-def drain(gate: Gate, producers: Sequence[SteadyProducer]) -> None:
+def drain(gate: Gate, producers: Sequence[Steady]) -> None:
     """Restart as operators do."""
     gate.restart()
 
@@ -158,15 +163,13 @@ def test_gate_ends_while_clients_produce(
     gate: Gate,
     kafka: KafkaBroker,
     new_topic: NewTopic,
-    mishap: Callable[[Gate, Sequence[SteadyProducer]], None],
+    producers: Producers,
+    mishap: Callable[[Gate, Sequence[Steady]], None],
 ) -> None:
-    topics = [new_topic(kind) for kind in _KINDS]
-    with producing(gate.bootstrap, topics) as producers:
-        mishap(gate, producers)
-        for producer in producers:
+    topics = [new_topic(kind) for kind in producers.kinds]
+    with producers.sending(gate.bootstrap, topics) as sending:
+        mishap(gate, sending)
+        for producer in sending:
             producer.goes_on(100)
-    for kind, topic, producer in zip(_KINDS, topics, producers, strict=True):
-        assert not producer.log.errored
-        assert not producer.log.unanswered
-        stored = read_topic(kafka.bootstrap, topic)
-        assert_clean(kind, judge(producer.log, stored), stored)
+    for kind, producer in zip(producers.kinds, sending, strict=True):
+        assert_clean(kind, producer, read_topic(kafka.bootstrap, producer.topic))

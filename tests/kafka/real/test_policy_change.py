@@ -128,7 +128,7 @@ def test_a_change_is_in_force_within_a_second(
     gate: Gate, kafka: KafkaBroker, topic: str, probe: Probe, change: Callable[[Gate, str, str], None]
 ) -> None:
     assert probe.passes
-    with SteadyProducer(gate.bootstrap, topic, "steady", enable_idempotence=True) as steady:
+    with SteadyProducer(gate.bootstrap, topic, "steady") as steady:
         for size, passes in ((_SMALL, False), (_LARGE, True), (_SMALL, False)):
             began = time.monotonic()
             change(gate, topic, size)

@@ -33,7 +33,8 @@ def content(kafka: KafkaBroker) -> str:
     """Digest of all values of a topic of 40 MiB, in order."""
     create_topic(kafka.bootstrap, _TOPIC)
     numbers, digest = random.Random(7), hashlib.sha256()
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 20, "batch.size": 512 * 1024})
+    settings = {"linger.ms": 20, "batch.size": 512 * 1024, "enable.idempotence": True}
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, **settings})
     for _ in range(_RECORDS):
         value = numbers.randbytes(_RECORD_BYTES)
         digest.update(value)

@@ -15,6 +15,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
@@ -58,10 +59,11 @@ public final class Clients {
 
     private void run() {
         try {
-            if (does("publish")) {
-                publish();
-            } else {
-                consume();
+            switch (command.get("do").asText()) {
+                case "publish" -> publish();
+                case "stream" -> stream();
+                case "commit" -> commit();
+                default -> consume();
             }
         } catch (Throwable error) {
             say("error", name(error), "text", String.valueOf(error.getMessage()));
@@ -87,6 +89,32 @@ public final class Clients {
         }
     }
 
+    /** Sends numbered values, one every `interval_ms`, until it is told to stop. */
+    private void stream() throws Exception {
+        String topic = command.get("topic").asText();
+        String key = command.get("key").asText();
+        String padding = command.get("padding").asText();
+        int sent = 0;
+        try (KafkaProducer<String, String> producer =
+                new KafkaProducer<>(settings(), new StringSerializer(), new StringSerializer())) {
+            for (; !stopping.get(); sent++) {
+                send(producer, new ProducerRecord<>(topic, key, key + ":" + sent + padding), sent);
+                Thread.sleep(command.get("interval_ms").asInt());
+            }
+            producer.flush();
+        }
+        say("sent", sent);
+    }
+
+    /** Commits an offset of partition 0 for a group without members. */
+    private void commit() {
+        try (KafkaConsumer<String, String> consumer =
+                new KafkaConsumer<>(settings(), new StringDeserializer(), new StringDeserializer())) {
+            TopicPartition partition = new TopicPartition(command.get("topic").asText(), 0);
+            consumer.commitSync(Map.of(partition, new OffsetAndMetadata(command.get("offset").asLong())));
+        }
+    }
+
     private void transact(KafkaProducer<String, String> producer, JsonNode values, int first, int end) {
         producer.beginTransaction();
         try {
@@ -104,16 +132,19 @@ public final class Clients {
         String key = command.get("key").asText();
         Long timestamp = command.hasNonNull("timestamp_ms") ? command.get("timestamp_ms").asLong() : null;
         for (int number = first; number < end; number++) {
-            int record = number;
             String value = values.get(number).asText();
-            producer.send(new ProducerRecord<>(topic, null, timestamp, key, value), (placed, error) -> {
-                if (error == null) {
-                    say("record", record, "partition", placed.partition(), "offset", placed.offset());
-                } else {
-                    say("record", record, "failed", name(error), "text", String.valueOf(error.getMessage()));
-                }
-            });
+            send(producer, new ProducerRecord<>(topic, null, timestamp, key, value), number);
         }
+    }
+
+    private void send(KafkaProducer<String, String> producer, ProducerRecord<String, String> one, int number) {
+        producer.send(one, (placed, error) -> {
+            if (error == null) {
+                say("record", number, "partition", placed.partition(), "offset", placed.offset());
+            } else {
+                say("record", number, "failed", name(error), "text", String.valueOf(error.getMessage()));
+            }
+        });
     }
 
     /** Polls until it is told to stop or the consumer raises. */

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -57,7 +57,7 @@ class Ports:
 
 @dataclass(slots=True)
 class KafkaBroker:
-    """One node. It may be stopped or killed and started again: same ports, same data."""
+    """One node. It may be stopped or killed and started again: same data, and same ports unless it moves."""
 
     directory: Path
     node_id: int = 1
@@ -99,10 +99,11 @@ class KafkaBroker:
         assert self._child is None, f"node {self.node_id} is running already"
         base = [jars.java(), *_JAVA, f"-Dlog4j2.configurationFile={_LOGGING}", "-cp", jars.kafka()]
         settings = self.directory / "server.properties"
-        if not settings.exists():
-            self.directory.mkdir(parents=True, exist_ok=True)
-            lines = self._own_properties() | _security_properties(self.security) | dict(self.properties)
-            settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        is_new = not settings.exists()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        lines = self._own_properties() | _security_properties(self.security) | dict(self.properties)
+        settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        if is_new:
             formatting = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", os.fspath(settings)]
             run_tool([*base, *formatting], timeout_s=_START_S)
         self._starts += 1
@@ -131,6 +132,11 @@ class KafkaBroker:
         """End the node as kill -9 does."""
         os.kill(self.pid, signal.SIGKILL)
         self.stop()
+
+    def move(self) -> None:
+        """Have another port for clients without TLS or SASL from the next start on."""
+        assert self._child is None, f"node {self.node_id} is running"
+        self.ports = replace(self.ports, plain=free_ports(1)[0])
 
     def freeze(self) -> None:
         """Let the node stall (SIGSTOP) with its connections open, until `thaw`."""

@@ -1,6 +1,7 @@
 """Stock clients that keep a log for the history checker, and the read-back of a whole topic."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,13 +16,35 @@ _ANSWER_S = 30
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, copies: int = 1, **settings: str) -> None:
-    """Make a topic and wait until it can be used.
+    """Make a topic and wait until it can be used: until the leader of each partition knows that it leads.
+
+    Before that clients are told to try again, and a producer without idempotence that has several requests
+    under way then reorders its own records.
 
     :param settings: topic settings, with `_` for `.`, such as `max_message_bytes`.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     config = {key.replace("_", "."): value for key, value in settings.items()}
     admin.create_topics([NewTopic(name, partitions, copies, config=config)])[name].result(_ANSWER_S)
+    asking = Consumer({"bootstrap.servers": bootstrap, "group.id": "is-there"})
+    deadline = time.monotonic() + _ANSWER_S
+    try:
+        for number in range(partitions):
+            while not _is_led(asking, TopicPartition(name, number)):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"partition {number} of {name!r} has no leader after {_ANSWER_S} s")
+                time.sleep(0.01)
+    finally:
+        asking.close()
+
+
+def _is_led(asking: Consumer, partition: TopicPartition) -> bool:
+    """Whether a leader answers for a partition."""
+    try:
+        asking.get_watermark_offsets(partition, timeout=_ANSWER_S)
+    except KafkaException:
+        return False
+    return True
 
 
 def read_topic(bootstrap: str, topic: str, *, committed_only: bool = False, **settings: Any) -> list[Stored]:
@@ -116,13 +139,14 @@ def send_with_confluent(
     pad_bytes: int = 0,
     settings: Mapping[str, Any] | None = None,
 ) -> ClientLog:
-    """Send numbered records of one key and wait for all answers.
+    """Send numbered records of one key, one request at a time, and wait for all answers.
 
     :param settings: further librdkafka settings.
     """
     log = ClientLog()
     padding = b" " * pad_bytes
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5} | dict(settings or {}))
+    own = {"bootstrap.servers": bootstrap, "linger.ms": 5, "max.in.flight.requests.per.connection": 1}
+    producer = Producer(own | dict(settings or {}))
 
     def answered(entry: Entry) -> Any:
         def note(error: KafkaError | None, message: Message) -> None:

@@ -1,20 +1,82 @@
-"""A producer that goes on sending while a test pulls the rug from under it."""
+"""Producers that go on sending while a test pulls the rug from under them."""
 
+import asyncio
 import threading
 import time
+from abc import ABC, abstractmethod
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaError, Message, Producer
+from tests.kafka.real.support.families import AiokafkaFamily, JavaFamily
 from tests.kafka.real.support.history import ClientLog, Entry
 
 _PATIENCE_S = 60
+_PAD_BYTES = 100
 
 
-class SteadyProducer:
-    """librdkafka in a thread of its own, sending numbered records of one lane from `with` to its end.
+class Steady(ABC):
+    """Sends numbered records of one lane from `with` to its end, and keeps a log for the history checker.
 
-    Sends are retried for a minute, so what a restart takes is never an error.
+    Sends are retried for a minute, so what a restart takes is never an error. They are idempotent unless the
+    settings say otherwise: else it would be the client that reorders what it sends again.
+    """
+
+    def __init__(self, topic: str, lane: str, interval_s: float) -> None:
+        self.log = ClientLog()
+        self.topic, self.lane = topic, lane
+        self._interval_s = interval_s
+        self._ending = threading.Event()
+
+    def __enter__(self) -> Self:
+        """Send; returns once the first ones are confirmed."""
+        self._begin()
+        try:
+            self.goes_on()
+        except BaseException:
+            self._ending.set()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop sending and wait for all answers."""
+        self._ending.set()
+        ended = self._end()
+        if kind is None:
+            assert ended, f"{self.lane}: not all sends were answered"
+
+    def goes_on(self, more: int = 50, timeout_s: float = 30) -> None:
+        """Return once so many more sends are confirmed.
+
+        :raises TimeoutError: if they are not in time.
+        """
+        wanted = self._confirmed() + more
+        deadline = time.monotonic() + timeout_s
+        while self._confirmed() < wanted:
+            if time.monotonic() > deadline:
+                have = self._confirmed() - wanted + more
+                raise TimeoutError(f"{self.lane}: {have} of {more} sends confirmed in {timeout_s} s")
+            time.sleep(0.01)
+
+    def _confirmed(self) -> int:
+        """How many sends are confirmed so far."""
+        return len(self.log.acked)
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Begin to send."""
+
+    @abstractmethod
+    def _end(self) -> bool:
+        """Wait for all answers, at most a minute; returns whether they came."""
+
+
+class SteadyProducer(Steady):
+    """librdkafka in a thread of its own.
 
     :param lane: its name in the history, its key and its client id.
     :param interval_s: pause between sends.
@@ -29,14 +91,15 @@ class SteadyProducer:
         lane: str,
         *,
         interval_s: float = 0.002,
-        pad_bytes: int = 100,
         keyed: bool = True,
         **settings: Any,
     ) -> None:
+        super().__init__(topic, lane, interval_s)
         own = {
             "bootstrap.servers": bootstrap,
             "client.id": lane,
             "linger.ms": 1,
+            "enable.idempotence": True,
             "message.timeout.ms": _PATIENCE_S * 1000,
             "reconnect.backoff.max.ms": 500,
             "topic.metadata.refresh.interval.ms": 1000,
@@ -45,66 +108,34 @@ class SteadyProducer:
             "sticky.partitioning.linger.ms": 0,
             "log_level": 0,
         }
-        self.log = ClientLog()
         self.longest_gap_s = 0.0
         """Longest time between two confirmations so far."""
         self._producer: Producer | None = Producer(
             own | {key.replace("_", "."): value for key, value in settings.items()}
         )
-        self._topic, self._lane = topic, lane
         self._key = lane if keyed else None
-        self._interval_s = interval_s
-        self._padding = b" " * pad_bytes
         self._last_ack = 0.0
-        self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=lane, daemon=True)
-
-    def __enter__(self) -> Self:
-        """Send; returns once the first ones are confirmed."""
-        self._thread.start()
-        try:
-            self.goes_on()
-        except BaseException:
-            self._ending.set()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop sending and wait for all answers."""
-        self._ending.set()
-        self._thread.join(_PATIENCE_S)
-        self._producer = None  # closes its connections
-        if kind is None:
-            assert not self._thread.is_alive(), f"{self._lane}: not all sends were answered"
-
-    def goes_on(self, more: int = 50, timeout_s: float = 30) -> None:
-        """Return once so many more sends are confirmed.
-
-        :raises TimeoutError: if they are not in time.
-        """
-        wanted = len(self.log.acked) + more
-        deadline = time.monotonic() + timeout_s
-        while len(self.log.acked) < wanted:
-            if time.monotonic() > deadline:
-                have = len(self.log.acked) - wanted + more
-                raise TimeoutError(f"{self._lane}: {have} of {more} sends confirmed in {timeout_s} s")
-            time.sleep(0.01)
 
     def forget_gaps(self) -> None:
         """Measure `longest_gap_s` from now on."""
         self.longest_gap_s, self._last_ack = 0.0, time.monotonic()
 
+    def _begin(self) -> None:
+        self._thread.start()
+
+    def _end(self) -> bool:
+        self._thread.join(_PATIENCE_S)
+        self._producer = None  # closes its connections
+        return not self._thread.is_alive()
+
     def _run(self) -> None:
         number, producer = 0, self._producer
         assert producer is not None
         while not self._ending.is_set():
-            entry = self.log.send(self._lane, number)
+            entry = self.log.send(self.lane, number)
             try:
-                producer.produce(
-                    self._topic, entry.value + self._padding, self._key, on_delivery=self._note(entry)
-                )
+                producer.produce(self.topic, padded(entry), self._key, on_delivery=self._note(entry))
                 number += 1
             except BufferError:
                 self.log.sent.pop()
@@ -123,3 +154,106 @@ class SteadyProducer:
                 self.log.error(entry, error)
 
         return note
+
+
+class SteadyAiokafka(Steady):
+    """aiokafka, idempotent, on the loop of its family."""
+
+    def __init__(
+        self, family: AiokafkaFamily, bootstrap: str, topic: str, lane: str, interval_s: float = 0.005
+    ) -> None:
+        super().__init__(topic, lane, interval_s)
+        self._family, self._bootstrap = family, bootstrap
+
+    def _begin(self) -> None:
+        self._done = self._family.run(self._run())
+
+    def _end(self) -> bool:
+        self._done.result(2 * _PATIENCE_S)
+        return not self.log.unanswered
+
+    async def _run(self) -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._bootstrap,
+            client_id=self.lane,
+            enable_idempotence=True,
+            request_timeout_ms=_PATIENCE_S * 1000,
+            metadata_max_age_ms=1000,
+        )
+        answers: dict[Entry, asyncio.Future[Any]] = {}
+        await producer.start()
+        try:
+            number = 0
+            while not self._ending.is_set():
+                entry = self.log.send(self.lane, number)
+                answers[entry] = await producer.send(self.topic, padded(entry), key=self.lane.encode())
+                answers[entry].add_done_callback(partial(self._note, entry))
+                number += 1
+                await asyncio.sleep(self._interval_s)
+            await asyncio.wait(answers.values(), timeout=_PATIENCE_S)
+        finally:
+            await producer.stop()
+
+    def _note(self, entry: Entry, answer: "asyncio.Future[Any]") -> None:
+        error = answer.exception()
+        if error is None:
+            placed = answer.result()
+            self.log.ack(entry, placed.partition, placed.offset)
+        else:
+            self.log.error(entry, repr(error))
+
+
+class SteadyJava(Steady):
+    """The Java client, idempotent, in the process of its family."""
+
+    def __init__(
+        self, family: JavaFamily, bootstrap: str, topic: str, lane: str, interval_s: float = 0.005
+    ) -> None:
+        super().__init__(topic, lane, interval_s)
+        self._family, self._bootstrap = family, bootstrap
+
+    def _begin(self) -> None:
+        settings = {
+            "bootstrap.servers": self._bootstrap,
+            "client.id": self.lane,
+            "enable.idempotence": "true",
+            "delivery.timeout.ms": str(_PATIENCE_S * 1000),
+            "reconnect.backoff.max.ms": "500",
+            "linger.ms": "1",
+        }
+        self._number, self._events = self._family.ask(
+            "stream",
+            settings=settings,
+            topic=self.topic,
+            key=self.lane,
+            padding=" " * _PAD_BYTES,
+            interval_ms=round(self._interval_s * 1000),
+        )
+
+    def _confirmed(self) -> int:
+        return sum("offset" in event for event in self._events[:])
+
+    def _end(self) -> bool:
+        self._family.ask("stop", self._number)
+        deadline = time.monotonic() + 2 * _PATIENCE_S
+        while not any("done" in event for event in self._events[:]) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for event in self._events:
+            self._note(event)
+        return not self.log.unanswered
+
+    def _note(self, event: dict[str, Any]) -> None:
+        if "error" in event:
+            raise AssertionError(f"the Java producer gave up: {event}")
+        if "sent" in event:
+            for number in range(event["sent"]):
+                self.log.send(self.lane, number)
+        elif "failed" in event:
+            self.log.error(Entry(self.lane, event["record"]), f"{event['failed']}: {event['text']}")
+        elif "offset" in event:
+            self.log.ack(Entry(self.lane, event["record"]), event["partition"], event["offset"])
+
+
+def padded(entry: Entry) -> bytes:
+    """A record's value."""
+    return entry.value + b" " * _PAD_BYTES

@@ -14,6 +14,11 @@ Answer = Callable[[bytes], bytes]
 """Bytes of a client -> what it gets instead of the broker's answer."""
 
 
+def hang_up(first: bytes) -> bytes:
+    """An `Answer` that closes the connection at once."""
+    raise ConnectionAbortedError
+
+
 class MoodyUpstream:
     """Forwards to a broker, but answers connections whose first bytes hold a certain word by itself.
 
@@ -35,6 +40,10 @@ class MoodyUpstream:
     def on(self, word: bytes, answer: Answer) -> None:
         """Answer connections whose first bytes hold `word`, such as a client id."""
         self._moods[word] = answer
+
+    def off(self, word: bytes) -> None:
+        """Forward such connections again, from the next one on."""
+        del self._moods[word]
 
     def up(self) -> None:
         """Listen."""
@@ -70,7 +79,7 @@ class MoodyUpstream:
         self._open.add(client)
         with suppress(OSError), client:
             first = client.recv(65_536)
-            for word, answer in self._moods.items():
+            for word, answer in list(self._moods.items()):
                 if word in first:
                     client.sendall(answer(first))
                     while client.recv(65_536):

@@ -72,6 +72,10 @@ class AiokafkaFamily:
         options = {"bootstrap_servers": bootstrap, "group_id": group or None, "auto_offset_reset": "earliest"}
         return AiokafkaMember(self, topics, options | _options(settings))
 
+    def commit(self, bootstrap: str, topic: str, group: str, offset: int) -> str:
+        """As `Family.commit`."""
+        return self.run(_commit(bootstrap, TopicPartition(topic, 0), group, offset)).result(ANSWER_S)
+
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Do something on the loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -125,6 +129,19 @@ async def _transact(
             log.error(entry, told.errored.get(entry, _text(refused)))
     else:
         log.acked |= told.acked
+
+
+async def _commit(bootstrap: str, partition: TopicPartition, group: str, offset: int) -> str:
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False)
+    consumer.assign([partition])
+    await consumer.start()
+    try:
+        await consumer.commit({partition: offset})
+    except KafkaError as error:
+        return _text(error)
+    finally:
+        await consumer.stop()
+    return ""
 
 
 def _text(error: BaseException) -> str:

@@ -100,6 +100,12 @@ class Family(Protocol):
         Without a group it takes partition 0 of each topic, whether others have it or not.
         """
 
+    def commit(self, bootstrap: str, topic: str, group: str, offset: int) -> str:
+        """Commit an offset of partition 0 for a group, without being its member.
+
+        :return: the error as `ExceptionName: text`, or "" if there was none.
+        """
+
 
 def values_of(log: ClientLog, lane: str, pads: Sequence[int]) -> list[bytes]:
     """Note a send for each of `pads`, and make its value."""

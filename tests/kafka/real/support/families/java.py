@@ -105,6 +105,14 @@ class JavaFamily:
             options["group.id"] = group
         return JavaMember(self, topics, options | {k: str(v) for k, v in (settings or {}).items()})
 
+    def commit(self, bootstrap: str, topic: str, group: str, offset: int) -> str:
+        """As `Family.commit`."""
+        settings = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": "false"}
+        events = self.ask("commit", settings=settings, topic=topic, offset=offset)[1]
+        wait_until(lambda: any("done" in event for event in list(events)), "commit answered")
+        errors = [f"{event['error']}: {event['text']}" for event in events if "error" in event]
+        return errors[0] if errors else ""
+
     def ask(self, what: str, number: int = 0, **fields: object) -> tuple[int, list[dict[str, Any]]]:
         """Have something done.
 

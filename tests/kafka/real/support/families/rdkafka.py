@@ -82,6 +82,18 @@ class RdkafkaFamily:
             | dict(settings or {}),
         )
 
+    def commit(self, bootstrap: str, topic: str, group: str, offset: int) -> str:
+        """As `Family.commit`."""
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        except KafkaException as refused:
+            error = refused.args[0]
+            return f"{error.name()}: {error.str()}"
+        finally:
+            consumer.close()
+        return ""
+
 
 def _send(producer: Producer, target: Target, batch: list[tuple[Entry, bytes]], log: ClientLog) -> None:
     def answered(entry: Entry) -> Any:
