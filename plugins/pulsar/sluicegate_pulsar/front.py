@@ -139,7 +139,7 @@ class PulsarFront:
         """Once a second: follow the wall clock; now and then look which brokers there are."""
         if self._shared is None:
             return
-        self._shared.follow_wall_clock(now_ns)
+        self._shared.follow_wall_clock()
         self._ticks += 1
         if self._ticks % _BROKERS_TICKS == 0:
             self._spawn(self._ask_for_brokers())

@@ -8,10 +8,13 @@ from sluicegate.broker import Services
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
+from sluicegate.model import PolicySet
 from sluicegate_pulsar.brokers import Brokers
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.subscriptions import Subscriptions
+
+_MAX_FIRST_SEEN = 100_000
 
 
 class Shared:
@@ -35,7 +38,9 @@ class Shared:
         self.counts: Counter[str] = Counter()
         self.sessions = 0
         """Connections open now."""
-        self._wall_offset_ms = time.time_ns() // 1_000_000 - time.monotonic_ns() // 1_000_000
+        self._wall_offset_ns = 0
+        self.follow_wall_clock()
+        self._first_seen: dict[tuple[str, int, int], int] = {}
 
     def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
         """The compiled gate of a topic.
@@ -59,11 +64,25 @@ class Shared:
 
     def wall_ms(self, now_ns: int) -> int:
         """Wall-clock milliseconds since 1970 at a monotonic time."""
-        return now_ns // 1_000_000 + self._wall_offset_ms
+        return (now_ns + self._wall_offset_ns) // 1_000_000
 
-    def follow_wall_clock(self, now_ns: int) -> None:
+    def follow_wall_clock(self) -> None:
         """Take over a step of the machine's wall clock; called once a second."""
-        self._wall_offset_ms = time.time_ns() // 1_000_000 - now_ns // 1_000_000
+        # Read first: what passes between the two readings must not make a delayed message come early.
+        wall_ns = time.time_ns()
+        self._wall_offset_ns = wall_ns - time.monotonic_ns()
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies now in force; a new object after each change."""
+        return self._services.policies
+
+    def first_seen_ms(self, message: tuple[str, int, int], wall_ms: int) -> int:
+        """When a stored message without a usable date was first seen: (topic, ledger id, entry id) -> ms."""
+        seen = self._first_seen.setdefault(message, wall_ms)
+        if len(self._first_seen) > _MAX_FIRST_SEEN:
+            self._first_seen.pop(next(iter(self._first_seen)))
+        return seen
 
     def count(self, event: str) -> None:
         """Count an event under its name."""

@@ -17,6 +17,7 @@ _MESSAGE_AT = 12
 _CONSUMER_ID = 0x08
 _MESSAGE_ID = 0x12
 _FLAG = 0x80
+_MASK64 = 2**64 - 1
 
 
 class MessageHead(NamedTuple):
@@ -31,7 +32,7 @@ class MessageHead(NamedTuple):
     """-1 for the whole entry."""
     redelivery_count: int
     messages: int
-    """How many permits it takes: the messages in the entry, also those that are acknowledged already."""
+    """How many permits it takes: the messages in the entry that are not acknowledged yet."""
     metadata: MetadataHead
     parts: Parts
 
@@ -88,6 +89,9 @@ def read_message(data: bytes, start: int, stop: int) -> MessageHead:
     parts = split(data, start, stop)
     metadata = read_metadata(data, parts.metadata, parts.payload)
     message_id = message.message_id
+    messages = metadata.num_messages_in_batch
+    if message.ack_set:  # a bit in 64-bit words for each message of a batch that is left
+        messages = min(messages, sum((word & _MASK64).bit_count() for word in message.ack_set))
     return _head_of(
         (
             message.consumer_id,
@@ -96,7 +100,7 @@ def read_message(data: bytes, start: int, stop: int) -> MessageHead:
             message_id.partition,
             message_id.batch_index,
             message.redelivery_count,
-            metadata.num_messages_in_batch,
+            messages,
             metadata,
             parts,
         )
