@@ -119,8 +119,11 @@ class Connection:
     def expect(self, request_id: int, on_response: OnResponse) -> None:
         """Have the broker's response to a request looked at, whatever its type.
 
-        :raises ProtocolError: if too many responses are awaited.
+        :raises ProtocolError: if too many responses are awaited, or one with this id: it could not be told
+            which is which.
         """
+        if request_id in self._requests:
+            raise ProtocolError(f"request id {request_id} twice without a response between")
         if len(self._requests) >= _MAX_REQUESTS:
             raise ProtocolError(f"over {_MAX_REQUESTS} requests without a response")
         self._requests[request_id] = on_response

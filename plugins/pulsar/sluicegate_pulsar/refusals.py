@@ -23,12 +23,21 @@ _BY_OUTCOME = {
     Outcome.INVALID: ServerError.NOT_ALLOWED_ERROR,
     Outcome.PRECONDITION: ServerError.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
 }
+_CONSUMING = {
+    "max_subscriptions_per_topic": (
+        ServerError.NOT_ALLOWED_ERROR,
+        "Exceed the maximum number of subscriptions of the topic: {topic}",
+    ),
+    "max_consumers_per_topic": (ServerError.CONSUMER_BUSY, "Topic reached max consumers limit"),
+    "max_consumers_per_subscription": (ServerError.CONSUMER_BUSY, "Subscription reached max consumers limit"),
+}
+"""Brokers' own codes and words, for the limits that they have too."""
 
 
 def is_cpp(client_version: str) -> bool:
     """Whether a client is the C++ library or made of it.
 
-    :param client_version: as the client says itself; before 3.0 that is only a number, whatever library it is.
+    :param client_version: as the client says itself; before 3.0 that is a bare number, whatever the library.
     """
     return client_version.startswith(_CPP)
 
@@ -59,6 +68,21 @@ def producer_refusal(decision: Decision, topic: str) -> tuple[ServerError, str]:
     return _BY_OUTCOME[reason.outcome], with_id(text, decision.id)
 
 
+def consumer_refusal(decision: Decision, topic: str) -> tuple[ServerError, str]:
+    """Code and text for a refused consumer or subscription.
+
+    :param decision: the refusal, or what it was held for until it could be held no longer.
+    :param topic: full name.
+    """
+    reason = decision.reasons[0]
+    if decision.action is Action.DELAY or reason.outcome is Outcome.PRECONDITION:
+        return ServerError.SERVICE_NOT_READY, with_id(reason.text, decision.id)
+    native = _CONSUMING.get(reason.policy)
+    if native is None:
+        return ServerError.NOT_ALLOWED_ERROR, with_id(reason.text, decision.id)
+    return native[0], with_id(native[1].format(topic=topic), decision.id)
+
+
 def error(request_id: int, code: ServerError, text: str) -> bytes:
     """An ERROR in place of the broker's response to a request."""
     told = pb.Error(request_id=request_id, error=code, message=text)
@@ -72,4 +96,3 @@ def send_error(producer_id: int, sequence_id: int, code: ServerError, text: str)
     """
     told = pb.SendError(producer_id=producer_id, sequence_id=sequence_id, error=code, message=text)
     return command_frame(pb.BaseCommand(type=_TYPES.SEND_ERROR, send_error=told))
-

@@ -91,6 +91,7 @@ class PulsarSession:
             **self.consuming.client_handlers,
         }
         self._from_client.default = None
+        self.consuming.begin(self._from_client.handlers, self._from_broker.handlers)
 
     @property
     def held_bytes(self) -> int:
@@ -118,6 +119,7 @@ class PulsarSession:
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
         out: list[Command] = []
+        self.consuming.check_policies(now_ns)
         self._walk(self._from_broker, data, now_ns, out)
         return self._finish(out, now_ns)
 
@@ -139,6 +141,8 @@ class PulsarSession:
             self.connection.run_due(now_ns)
         except ProtocolError as error:
             self._malformed(error)
+        except NoRoomError:
+            self._no_room()
         return self._finish([], now_ns)
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
@@ -147,6 +151,8 @@ class PulsarSession:
             self.connection.answered(question, answer, now_ns)
         except ProtocolError as error:
             self._malformed(error)
+        except NoRoomError:
+            self._no_room()
         return self._finish([], now_ns)
 
     def closed(self, now_ns: int) -> None:
@@ -167,7 +173,10 @@ class PulsarSession:
         except ProtocolError as error:
             self._malformed(error)
         except NoRoomError:
-            self.connection.close("buffer_budget_used_up", "all clients together hold too many bytes")
+            self._no_room()
+
+    def _no_room(self) -> None:
+        self.connection.close("buffer_budget_used_up", "all clients together hold too many bytes")
 
     @property
     def _may_go_on(self) -> bool:

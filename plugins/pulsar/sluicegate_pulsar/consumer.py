@@ -1,0 +1,392 @@
+"""One consumer: what is withheld for it, and when that goes on.
+
+Messages are withheld in the order in which the broker sent them, until they are due, within the rates, and
+the consumer has acknowledged enough. What is dropped was never delivered: the broker has it, and sends it
+again.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.messages import read_message
+from sluicegate_pulsar.connection import Connection, Timer
+from sluicegate_pulsar.due import Dates, dates_of, due_in_ms
+from sluicegate_pulsar.permits import Permits
+from sluicegate_pulsar.shared import Shared
+from sluicegate_pulsar.unacked import Entry, Unacked
+
+_TYPES = pb.BaseCommand.Type
+_ONE_BY_ONE = frozenset({pb.Subscribe.EXCLUSIVE, pb.Subscribe.FAILOVER})
+"""Subscription types on which brokers deliver at once, whatever delay a message asks for."""
+_UNACKED = "max_unacked_messages_per_consumer"
+_NS_PER_MS = 1_000_000
+_LONGEST_WAIT_NS = 1_000_000_000
+"""What is withheld is looked at again at least this often, as policies change."""
+_SHORTEST_WAIT_NS = 2 * _NS_PER_MS
+"""A wake-up for each message would cost more than the message."""
+_DROP = -1
+_MAX_FLOW = 2**31 - 1
+_DISPATCH = OperationKind.DISPATCH
+_ACKNOWLEDGE = OperationKind.ACKNOWLEDGE
+
+
+class OverfullError(Exception):
+    """There is no room to withhold one more message for a consumer."""
+
+
+@dataclass(slots=True)
+class _Withheld:
+    """One frame that waits."""
+
+    frame: bytes
+    """Empty once the broker has sent the same entry again."""
+    entry: Entry | None
+    """None for a frame that is no message and only keeps its place."""
+    messages: int = 0
+    payload_bytes: int = 0
+    dates: Dates | None = None
+
+
+class Consumer:
+    """One consumer of one connection.
+
+    :param shared: the front's state.
+    :param connection: the consumer's.
+    :param attach: the operation by which it was let in; names topic, subscription and consumer.
+    :param subscribe: what the client asked for.
+    :param entry_bytes: size to expect of an entry; 0 if nothing is known.
+    """
+
+    __slots__ = (
+        "_at_limit",
+        "_by_entry",
+        "_connection",
+        "_op",
+        "_queue",
+        "_reliable",
+        "_shared",
+        "_timer",
+        "_topic",
+        "_unacked",
+        "attach",
+        "consumer_id",
+        "counts",
+        "durable",
+        "gate",
+        "held_bytes",
+        "is_live",
+        "one_by_one",
+        "permits",
+        "watched",
+    )
+
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        gate: Gate,
+        attach: Operation,
+        subscribe: pb.Subscribe,
+        entry_bytes: int = 0,
+    ) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._topic = attach.topic
+        self._reliable = not attach.topic.startswith("non-persistent:")
+        self.gate = gate
+        """The gate that let it in, which is to let it go as well."""
+        self.attach = attach
+        self.consumer_id = subscribe.consumer_id
+        self.durable = subscribe.durable
+        self.one_by_one = subscribe.sub_type in _ONE_BY_ONE
+        self.is_live = False
+        """True once the broker has let it in."""
+        self.held_bytes = 0
+        """What is withheld."""
+        self._queue: deque[_Withheld] = deque()
+        self._by_entry: dict[Entry, _Withheld] = {}
+        self._timer: Timer | None = None
+        self._unacked = Unacked()
+        self._at_limit = False
+        """True while it has to acknowledge first."""
+        self._op = self._operation(_DISPATCH)
+        self.watched = self.counts = False
+        self.watch(gate)
+        self.permits = Permits(shared.config.consumer_buffer // 2, entry_bytes, exact=self.watched)
+
+    def _operation(self, kind: OperationKind) -> Operation:
+        attach = self.attach
+        return Operation(
+            kind,
+            attach.topic,
+            principal=attach.principal,
+            client=attach.client,
+            subscription=attach.subscription,
+            consumer=attach.consumer,
+            reliable=self._reliable,
+        )
+
+    def is_for(self, topic: str, subscription: str) -> bool:
+        """Whether it consumes this topic under this subscription."""
+        return (self._topic, self.attach.subscription) == (topic, subscription)
+
+    # -- policies -----------------------------------------------------------------------------------
+
+    def watch(self, gate: Gate) -> None:
+        """Find out what is to be looked at under the policies of now."""
+        self.watched = gate.asks(_DISPATCH) or self._is_delayed(gate.delay)
+        """True if its messages have to be read."""
+        counts = gate.asks(_ACKNOWLEDGE)
+        if self.counts and not counts:
+            # What it acknowledges from here on goes by unseen.
+            self._unacked.clear()
+            known = gate.state.subscriptions.get(self.attach.subscription)
+            if known is not None:
+                known.unacked.pop(self.attach.consumer, None)
+        self.counts = counts
+        """True if its acknowledgements have to be read."""
+
+    def policies_changed(self, now_ns: int) -> None:
+        """Go by other policies from here on."""
+        self.watch(self._current(now_ns))
+        if not self.watched:
+            self.permits.exact = False
+        if self._queue or self.permits.waiting:
+            self.pump(now_ns)
+
+    def _current(self, now_ns: int) -> Gate:
+        return self._shared.gate(self._topic, self._connection.exempt, now_ns)
+
+    def _is_delayed(self, rule: DelayRule | None) -> bool:
+        """Whether messages are to be late, and the broker does not see to it."""
+        return rule is not None and (self.one_by_one or not rule.active)
+
+    # -- messages -----------------------------------------------------------------------------------
+
+    def message(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """A message from the broker; True if it passes as it came.
+
+        :raises OverfullError: if there is no room to withhold it.
+        """
+        try:
+            head = read_message(data, start, stop)
+        except ProtocolError:
+            return self._unreadable(data, start, stop)
+        messages = head.messages
+        self.permits.used(messages, stop - start)
+        gate = self._current(now_ns)
+        entry = (head.ledger_id, head.entry_id)
+        if self.counts:
+            self._acknowledge(gate, self._unacked.forget(entry), now_ns)
+        rule = gate.delay
+        dates = None
+        if rule is not None and self._is_delayed(rule):
+            dates = dates_of(data, head, rule, self._shared, (self._topic, *entry), now_ns)
+        payload_bytes = stop - head.parts.payload
+        if not self._queue:
+            wait_ns = self._wait_ns(gate, messages, payload_bytes, dates, now_ns)
+            if wait_ns == 0:
+                self._passed(gate, entry, messages, now_ns)
+                if self.permits.waiting:
+                    self.flow()
+                return True
+            if wait_ns == _DROP:
+                self.permits.grant(messages)
+                self.flow()
+                return False
+            self._wake(wait_ns, now_ns)
+        if dates is None:  # a delay may be set while it waits for its rate
+            dates = Dates(head.metadata.publish_time, None)
+        self._withhold(_Withheld(data[start:stop], entry, messages, payload_bytes, dates))
+        return False
+
+    def _unreadable(self, data: bytes, start: int, stop: int) -> bool:
+        """The client will say what is wrong with it; from here on nobody knows how many permits are left."""
+        self._shared.count("unreadable_message_passed")
+        self.permits.exact = False
+        return self.in_turn(data, start, stop)
+
+    def in_turn(self, data: bytes, start: int, stop: int) -> bool:
+        """A frame that is not to overtake messages; True if it passes as it came."""
+        if not self._queue:
+            return True
+        self._withhold(_Withheld(data[start:stop], None))
+        return False
+
+    def _withhold(self, item: _Withheld) -> None:
+        size = len(item.frame)
+        too_much = self._queue and self.held_bytes + size > self._shared.config.consumer_buffer
+        if too_much or not self._shared.budget.take(size):
+            raise OverfullError
+        self.held_bytes += size
+        self._connection.held_bytes += size
+        self._queue.append(item)
+        entry = item.entry
+        if entry is not None:
+            again = self._by_entry.pop(entry, None)
+            if again is not None:
+                # The broker began anew behind what it had sent: only the later one is in order.
+                self._release(len(again.frame))
+                self.permits.grant(again.messages)
+                again.frame, again.entry, again.messages = b"", None, 0
+            self._by_entry[entry] = item
+
+    def _wait_ns(
+        self, gate: Gate, messages: int, payload_bytes: int, dates: Dates | None, now_ns: int
+    ) -> int:
+        """How long a message has to wait; 0 if it goes now, and is charged for; _DROP if it never goes."""
+        rule = gate.delay
+        if rule is not None and dates is not None and self._is_delayed(rule):
+            wait_ms = due_in_ms(rule, dates, self._shared, now_ns)
+            if wait_ms > 0:
+                return wait_ms * _NS_PER_MS
+        op = self._op
+        op.messages = messages
+        op.bytes = payload_bytes
+        decision = gate.dispatch(op, now_ns)
+        if decision is None:
+            self._at_limit = False
+            return 0
+        return self._wait_by(decision)
+
+    def _wait_by(self, decision: Decision) -> int:
+        action = decision.action
+        if action in (Action.ALLOW, Action.REWRITE):
+            return 0
+        if action is Action.DROP and not self._reliable:
+            self._shared.count("dispatch_dropped")
+            return _DROP
+        self._at_limit = decision.reasons[0].policy == _UNACKED
+        return max(decision.delay_ns, _SHORTEST_WAIT_NS) if decision.delay_ns else _LONGEST_WAIT_NS
+
+    def _passed(self, gate: Gate, entry: Entry, messages: int, now_ns: int) -> None:
+        if self.counts:
+            self._unacked.delivered(entry, messages)
+            self._acknowledge(gate, self._unacked.forget_surplus(), now_ns)
+
+    def pump(self, now_ns: int) -> None:
+        """Send on what is due."""
+        queue = self._queue
+        gate = self._current(now_ns)
+        while queue:
+            item = queue[0]
+            entry = item.entry
+            if entry is not None:
+                wait_ns = self._wait_ns(gate, item.messages, item.payload_bytes, item.dates, now_ns)
+                if wait_ns > 0:
+                    self._wake(wait_ns, now_ns)
+                    break
+                del self._by_entry[entry]
+                if wait_ns == _DROP:
+                    self.permits.grant(item.messages)
+                else:
+                    self._passed(gate, entry, item.messages, now_ns)
+                    self._connection.answer(item.frame)
+            elif item.frame:
+                self._connection.answer(item.frame)
+            queue.popleft()
+            self._release(len(item.frame))
+        self.flow()
+
+    def _wake(self, wait_ns: int, now_ns: int) -> None:
+        at_ns = now_ns + min(wait_ns, _LONGEST_WAIT_NS)
+        timer = self._timer
+        if timer is not None:
+            if timer.at_ns <= at_ns:
+                return
+            timer.cancel()
+        self._timer = self._connection.at(at_ns, self._woken)
+
+    def _woken(self, now_ns: int) -> None:
+        self._timer = None
+        self.pump(now_ns)
+
+    def _release(self, size: int) -> None:
+        self.held_bytes -= size
+        self._connection.held_bytes -= size
+        self._shared.budget.give(size)
+
+    def begin_anew(self, now_ns: int) -> None:
+        """The broker will send again what is not acknowledged: forget what is withheld, but its permits."""
+        self._drop(now_ns)
+        if self.counts:
+            self._acknowledge(self._current(now_ns), self._unacked.clear(), now_ns)
+        self.flow()
+
+    def _drop(self, now_ns: int) -> None:
+        self.permits.grant(sum(item.messages for item in self._queue))
+        self._queue.clear()
+        self._by_entry.clear()
+        self._release(self.held_bytes)
+        self.gate.abandon(self._op, now_ns)
+        self._at_limit = False
+
+    def gone(self, now_ns: int) -> None:
+        """The consumer is no more: forget what is withheld, and give its place back."""
+        self._drop(now_ns)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.gate.detach(self.attach)
+        if not self.durable:
+            self.subscription_gone()
+
+    def subscription_gone(self) -> None:
+        """The subscription does not exist any more, unless it has other consumers."""
+        self.gate.detach(self._operation(OperationKind.CREATE_SUBSCRIPTION))
+
+    # -- permits ------------------------------------------------------------------------------------
+
+    def granted(self, permits: int) -> bool:
+        """The client can take more messages; True if its FLOW passes as it came."""
+        if not self.is_live:
+            # Brokers take none before they have answered; if this one does, nobody knows how many it has.
+            self.permits.exact = False
+            return True
+        self.permits.grant(permits)
+        if self._at_limit:
+            return False
+        now = self.permits.take(self.held_bytes)
+        if now == permits:
+            return True
+        self._send_flow(now)
+        return False
+
+    def flow(self) -> None:
+        """Pass on the permits that there is room for."""
+        if not self._at_limit:
+            self._send_flow(self.permits.take(self.held_bytes))
+
+    def _send_flow(self, permits: int) -> None:
+        while permits > 0:
+            flow = pb.Flow(consumer_id=self.consumer_id, message_permits=min(permits, _MAX_FLOW))
+            self._connection.forward(command_frame(pb.BaseCommand(type=_TYPES.FLOW, flow=flow)))
+            permits -= _MAX_FLOW
+
+    # -- acknowledgements ---------------------------------------------------------------------------
+
+    def acknowledged(self, ack: pb.Ack, now_ns: int) -> None:
+        """The client acknowledges messages."""
+        self._acknowledge(self._current(now_ns), self._unacked.acknowledged(ack), now_ns)
+        if self._queue and self._at_limit:
+            self.pump(now_ns)
+
+    def redelivers(self, entries: list[Entry], now_ns: int) -> None:
+        """The client wants single messages again, from whoever gets them then."""
+        if self.counts:
+            messages = sum(map(self._unacked.forget, entries))
+            self._acknowledge(self._current(now_ns), messages, now_ns)
+            if self._queue and self._at_limit:
+                self.pump(now_ns)
+
+    def _acknowledge(self, gate: Gate, messages: int, now_ns: int) -> None:
+        if messages:
+            op = self._operation(_ACKNOWLEDGE)
+            op.messages = messages
+            gate.decide(op, now_ns)

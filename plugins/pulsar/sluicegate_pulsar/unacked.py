@@ -1,0 +1,81 @@
+"""What was delivered to one consumer and is not acknowledged yet."""
+
+from collections.abc import Iterable
+
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+
+Entry = tuple[int, int]
+"""Ledger id and entry id, which grow together within one topic."""
+
+_MAX_ENTRIES = 100_000
+"""Where a limit is only observed, nothing else bounds this."""
+_MASK64 = 2**64 - 1
+
+
+class Unacked:
+    """Entries delivered to one consumer, each with the messages in it that are not acknowledged.
+
+    All methods but `delivered` return how many messages they took off.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[Entry, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def delivered(self, entry: Entry, messages: int) -> None:
+        """Add an entry; one that was delivered before must be forgotten first."""
+        self._entries[entry] = messages
+
+    def forget(self, entry: Entry) -> int:
+        """Take an entry off, as it will come again or has come again."""
+        return self._entries.pop(entry, 0)
+
+    def forget_surplus(self) -> int:
+        """Take the oldest off if there are too many."""
+        if len(self._entries) <= _MAX_ENTRIES:
+            return 0
+        return self._entries.pop(next(iter(self._entries)))
+
+    def clear(self) -> int:
+        """Take all off."""
+        messages = sum(self._entries.values())
+        self._entries.clear()
+        return messages
+
+    def acknowledged(self, ack: pb.Ack) -> int:
+        """Take off what a client acknowledges."""
+        if ack.ack_type != pb.Ack.CUMULATIVE:
+            return sum(map(self._one, ack.message_id))
+        # Brokers take a cumulative acknowledgement of one message only.
+        return self._upto(ack.message_id[0]) if len(ack.message_id) == 1 else 0
+
+    def _upto(self, last: pb.MessageIdData) -> int:
+        """In the order of delivery, which is that of the ids wherever this kind is allowed."""
+        bound = (last.ledger_id, last.entry_id)
+        messages = 0
+        for entry in list(self._entries_below(bound)):
+            messages += self._entries.pop(entry)
+        return messages + self._one(last)
+
+    def _entries_below(self, bound: Entry) -> Iterable[Entry]:
+        for entry in self._entries:
+            if entry >= bound:
+                return
+            yield entry
+
+    def _one(self, message_id: pb.MessageIdData) -> int:
+        """An entry, or those messages of it that have no bit in the id's words."""
+        entry = (message_id.ledger_id, message_id.entry_id)
+        before = self._entries.get(entry, 0)
+        left = sum((word & _MASK64).bit_count() for word in message_id.ack_set)
+        if left >= before:
+            return 0
+        if left:
+            self._entries[entry] = left
+        else:
+            del self._entries[entry]
+        return before - left
