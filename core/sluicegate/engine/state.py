@@ -1,6 +1,6 @@
 """What outlives a gate: who is attached, which subscriptions exist, what the limiters hold."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from threading import Lock
 
 from sluicegate.engine.attachments import Attachments
@@ -70,6 +70,7 @@ class TopicState(_Limiters):
     """
 
     __slots__ = (
+        "_named_counts",
         "_plugin_data",
         "allowed_bytes",
         "allowed_messages",
@@ -102,6 +103,7 @@ class TopicState(_Limiters):
         self.subscriptions_known = False
         """True once the subscriptions that exist were learned from the broker."""
         self._plugin_data: dict[str, object] | None = None
+        self._named_counts: dict[str, int] | None = None
         self.other_ops = 0
         """Operations allowed other than publishes, which are counted by size."""
         self.allowed_messages = 0
@@ -126,6 +128,17 @@ class TopicState(_Limiters):
         if self._plugin_data is None:
             self._plugin_data = {}
         return self._plugin_data
+
+    def count(self, metric: str, messages: int) -> None:
+        """Count messages under a metric's name of the broker room's own."""
+        if self._named_counts is None:
+            self._named_counts = {}
+        self._named_counts[metric] = self._named_counts.get(metric, 0) + messages
+
+    @property
+    def named_counts(self) -> Mapping[str, int]:
+        """What the broker room counted, by metric."""
+        return self._named_counts or {}
 
     @property
     def allowed_ops(self) -> int:

@@ -52,6 +52,7 @@ class _Seen:
     numbers: tuple[int, ...] = ()
     """Counters and sizes; only kept for topics without a name of their own."""
     violations: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    named: dict[str, int] = field(default_factory=dict)
 
 
 class TopicSamples:
@@ -68,6 +69,7 @@ class TopicSamples:
         self._seen: dict[str, _Seen] = {}
         self._other_numbers: tuple[int, ...] = (0,) * (len(COUNTERS) + SIZE_SLOTS)
         self._other_violations: Counter[tuple[str, str, str]] = Counter()
+        self._other_named: Counter[str] = Counter()
         self._samples = 0
 
     async def refresh(self, gates: GateCache, now_ns: int) -> None:
@@ -119,6 +121,10 @@ class TopicSamples:
             for key, count in state.violations.items():
                 self._other_violations[key] += count - seen.violations.get(key, 0)
             seen.violations = dict(state.violations)
+        if state.named_counts != seen.named:
+            for name, count in state.named_counts.items():
+                self._other_named[name] += count - seen.named.get(name, 0)
+            seen.named = dict(state.named_counts)
 
     def _other(self, producers: int, consumers: int) -> dict[str, Any]:
         return {
@@ -128,6 +134,8 @@ class TopicSamples:
             "producers": producers,
             "consumers": {OTHER: consumers},
             "utilization": {},
+            "namespace": OTHER,
+            "named": dict(self._other_named),
         }
 
     def _forget(self, present: Set[str]) -> None:
@@ -148,6 +156,7 @@ class TopicSamples:
             if (state := states.get(loser)) is not None:
                 self._seen[loser].numbers = _numbers(state)
                 self._seen[loser].violations = dict(state.violations)
+                self._seen[loser].named = dict(state.named_counts)
         for seen in self._seen.values():
             seen.recent = 0
 
@@ -164,6 +173,8 @@ def _sample(state: TopicState, now_ns: int) -> dict[str, Any]:
         "producers": len(state.producers),
         "consumers": _consumers(state),
         "utilization": _utilization(state, now_ns),
+        "namespace": state.topic.namespace,
+        "named": dict(state.named_counts),
     }
 
 

@@ -84,6 +84,7 @@ class GatewayCollector(Collector):
         snapshots = self._snapshots()
         yield from _policies(snapshots)
         yield from _topics(snapshots)
+        yield from _named(snapshots)
         yield from _worker(snapshots)
         if self._status is not None:
             yield from _supervisor(self._status())
@@ -175,6 +176,22 @@ def _topics(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
             nbytes.add_metric([topic, "publish", broker], counts["allowed_bytes"])
             nbytes.add_metric([topic, "dispatch", broker], counts["dispatched_bytes"])
     return (operations, messages, nbytes)
+
+
+def _named(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
+    """Messages that broker rooms count by topic, under the names that their brokers give to such metrics."""
+    families: dict[str, CounterMetricFamily] = {}
+    for snapshot in snapshots:
+        for topic, sample in snapshot["topics"].items():
+            for name, count in sample["named"].items():
+                if name not in families:
+                    families[name] = CounterMetricFamily(
+                        name,
+                        "Messages, counted by a broker plugin.",
+                        labels=["cluster", "namespace", "topic"],
+                    )
+                families[name].add_metric([snapshot["broker"], sample["namespace"], topic], count)
+    return families.values()
 
 
 def _worker(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:

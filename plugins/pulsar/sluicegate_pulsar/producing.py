@@ -1,29 +1,195 @@
-"""Publishing."""
+"""Publishing: who publishes to which topic, and whether a message may go on.
 
+What the gate allows goes on as the bytes that came. All else is `publishing`'s; who may be a producer is
+`attaching`'s.
+"""
+
+from sluicegate_pulsar.attaching import Attaching
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.codec.receipts import producer_of
+from sluicegate_pulsar.codec.sends import read_send
 from sluicegate_pulsar.connection import Connection, Handler
 from sluicegate_pulsar.lookup import Lookup
+from sluicegate_pulsar.producer import Producer
+from sluicegate_pulsar.publishing import Publishing
 from sluicegate_pulsar.shared import Shared
+
+_TYPES = pb.BaseCommand.Type
+_MAX_RECENT = 1_000
+"""Producers of one connection closed by the broker whose last messages may still be on their way."""
+_PONG = command_frame(pb.BaseCommand(type=_TYPES.PONG, pong=pb.Pong()))
 
 
 class Producing:
     """The publishing side of one connection."""
 
-    __slots__ = ("_connection", "_lookup", "_shared")
+    __slots__ = (
+        "_attaching",
+        "_connection",
+        "_leaving",
+        "_lookup",
+        "_producers",
+        "_publishing",
+        "_recent",
+        "_shared",
+    )
 
     def __init__(self, shared: Shared, connection: Connection, lookup: Lookup) -> None:
         self._shared = shared
         self._connection = connection
         self._lookup = lookup
+        self._attaching = Attaching(shared, connection, self._end)
+        self._producers = self._attaching.live
+        self._publishing = Publishing(shared, connection, self._close)
+        self._leaving: dict[int, Producer] = {}
+        self._recent: dict[int, None] = {}
 
     @property
     def client_handlers(self) -> dict[int, Handler]:
         """What this room looks at of the client's."""
-        return {}
+        return {
+            _TYPES.PRODUCER: self._producer,
+            _TYPES.SEND: self._send,
+            _TYPES.CLOSE_PRODUCER: self._closed_by_client,
+            _TYPES.END_TXN: self._end_txn,
+        }
 
     @property
     def broker_handlers(self) -> dict[int, Handler]:
         """What this room looks at of the broker's."""
-        return {}
+        return {
+            _TYPES.SEND_RECEIPT: self._answer,
+            _TYPES.SEND_ERROR: self._answer,
+            _TYPES.CLOSE_PRODUCER: self._closed_by_broker,
+            _TYPES.PING: self._ping,
+        }
+
+    # -- messages -------------------------------------------------------------------------------------
+
+    def _send(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        # <hot> Runs for every message.
+        head = read_send(data, start, stop)
+        producer = self._producers.get(head.producer_id)
+        if producer is None or producer.is_closing:
+            return self._stray(head.producer_id)
+        size = head.payload_size
+        gate = self._shared.gate(producer.topic, self._connection.exempt, now_ns)
+        if not producer.is_plain or gate is not producer.gate or size > producer.size_limit:
+            return self._publishing.send(producer, data, start, stop, head, now_ns)
+        operation = producer.operation
+        operation.messages = head.messages
+        operation.bytes = operation.largest = size
+        decision = gate.publish(operation, now_ns)
+        if decision is None:
+            producer.sent += 1
+            return True
+        return self._publishing.held(producer, decision, data, start, stop, now_ns)
+
+    def _stray(self, producer_id: int) -> bool:
+        """A message of nobody. As at the broker: the end of the connection, unless it crossed a close."""
+        if producer_id in self._recent:
+            self._shared.count("send_after_close")
+        else:
+            detail = f"SEND for producer id {producer_id}, which is not open, from {self._connection.client}"
+            self._connection.close("send_without_producer", detail)
+        return False
+
+    def _answer(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """The broker has stored a message, or has not; refusals behind it may be due now."""
+        # <hot> Runs for every message.
+        producer_id = producer_of(data, start, stop)
+        producer = self._producers.get(producer_id) or self._leaving.get(producer_id)
+        if producer is None:
+            return True
+        producer.answered += 1
+        if not producer.refusals:
+            return True
+        self._connection.answer(memoryview(data)[start:stop], *self._publishing.answered(producer))
+        return False
+
+    def _end_txn(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        if not self._publishing.holds_txns:
+            return True
+        end = parse_command(data, start, stop).end_txn
+        return self._publishing.end_txn((end.txnid_most_bits, end.txnid_least_bits), data[start:stop])
+
+    def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """While the connection is not read its PONG may come too late: the broker must not hang up."""
+        if self._connection.is_paused:
+            self._connection.forward(_PONG)
+        return True
+
+    # -- producers ------------------------------------------------------------------------------------
+
+    def _producer(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        request = parse_command(data, start, stop).producer
+        if not self._attaching.attach(request, data[start:stop], now_ns):
+            return False
+        self._recent.pop(request.producer_id, None)
+        self._end(self._leaving.pop(request.producer_id, None), now_ns)
+        return True
+
+    def _closed_by_client(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        request = parse_command(data, start, stop).close_producer
+        if self._attaching.give_up(request.producer_id, now_ns):
+            success = pb.Success(request_id=request.request_id)
+            self._connection.answer(command_frame(pb.BaseCommand(type=_TYPES.SUCCESS, success=success)))
+            return False
+        producer = self._producers.get(request.producer_id)
+        if producer is None:
+            return True
+        if not producer.queue:
+            self._close(producer, data[start:stop], now_ns)
+        else:
+            self._publishing.close_later(producer, data[start:stop], now_ns)
+        return False
+
+    def _close(self, producer: Producer, frame: bytes, now_ns: int) -> None:
+        """Pass on that the client closes a producer of which nothing waits."""
+        self._connection.forward(frame)
+        if self._producers.get(producer.id) is not producer:
+            return  # closed a second time
+        self._attaching.detach(producer, now_ns)
+        if not producer.refusals:
+            return
+        self._leaving[producer.id] = producer
+        request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
+
+        def on_response(response: pb.BaseCommand, now_ns: int) -> bool:
+            # The broker answers once all receipts are out, so what is refused behind them is due.
+            self._leaving.pop(producer.id, None)
+            self._connection.answer(*self._publishing.answered(producer, all_of_it=True))
+            self._connection.answer(command_frame(response))
+            return False
+
+        self._connection.expect(request_id, on_response)
+
+    def _closed_by_broker(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """The client opens the producer anew, here or elsewhere, and sends again what has no receipt."""
+        command = parse_command(data, start, stop)
+        producer_id = command.close_producer.producer_id
+        producer = self._producers.get(producer_id)
+        if producer is not None:
+            self._attaching.detach(producer, now_ns)
+            self._end(producer, now_ns)
+            self._recent[producer_id] = None
+            if len(self._recent) > _MAX_RECENT:
+                del self._recent[next(iter(self._recent))]
+        if not self._lookup.reassign(command.close_producer):
+            return True
+        self._connection.answer(command_frame(command))
+        return False
+
+    def _end(self, producer: Producer | None, now_ns: int) -> None:
+        """Forget what waits of a producer: its client sends it again, or is gone."""
+        if producer is not None:
+            self._publishing.drop(producer, now_ns)
+            self._publishing.answered(producer, all_of_it=True)
 
     def closed(self, now_ns: int) -> None:
         """Detach all producers of this connection."""
+        for producer in [*self._producers.values(), *self._leaving.values()]:
+            self._end(producer, now_ns)
+        self._leaving.clear()
+        self._attaching.closed(now_ns)

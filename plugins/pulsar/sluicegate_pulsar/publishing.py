@@ -1,0 +1,339 @@
+"""What becomes of a message: it passes, is given another delivery time, waits for its rate, or is refused.
+
+A message that waits is held for as long as its rate asks, also beyond `max_hold`. Brokers do the same: they
+stop reading, and the client's own `sendTimeout` is the limit. There is no answer by which a client sends just
+that message again later: the codes that mean "try again" end the connection, whereupon the client sends
+everything again whose receipt was on its way, of all its producers, and messages are stored twice. What has
+not been forwarded when the connection ends never is.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from sluicegate.broker import Buffer
+from sluicegate.engine.delay import asked_ms, due_ms
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Action, Decision
+from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ServerError
+from sluicegate_pulsar.codec.frames import split
+from sluicegate_pulsar.codec.metadata import MetadataHead, largest_message, read_metadata, with_deliver_at
+from sluicegate_pulsar.codec.sends import SendHead, read_send
+from sluicegate_pulsar.connection import Connection
+from sluicegate_pulsar.producer import Producer, Queued
+from sluicegate_pulsar.refusals import send_code, send_error, send_text
+from sluicegate_pulsar.shared import Shared
+from sluicegate_pulsar.stream import NoRoomError
+
+_JOINED = 16 * 1024
+"""A payload up to this size is copied behind its new head; two writes would cost more."""
+_LEAST_WAIT_NS = 1_000_000
+_STOPPING = frozenset({Action.REJECT, Action.DROP})
+DELAY_REJECTED = "pulsar_broker_topic_messages_delayed_rejected"
+DELAY_OVERRIDDEN = "pulsar_broker_topic_messages_fixed_delay_overridden"
+
+Txn = tuple[int, int]
+
+
+class Publishing:
+    """Messages of one connection, other than those that just pass.
+
+    :param shared: the front's state.
+    :param connection: where they come from.
+    :param on_close: called with a producer, the client's CLOSE_PRODUCER and the time, once nothing of that
+        producer waits any more.
+    """
+
+    __slots__ = ("_connection", "_ends", "_max_bytes", "_max_messages", "_on_close", "_shared", "_txns")
+
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        on_close: Callable[[Producer, bytes, int], None],
+    ) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._on_close = on_close
+        self._max_messages = shared.config.publish_queue.messages
+        self._max_bytes = shared.config.publish_queue.bytes
+        self._txns: Counter[Txn] = Counter()
+        self._ends: list[tuple[Txn, bytes]] = []
+
+    def send(
+        self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead, now_ns: int
+    ) -> bool:
+        """Decide a SEND in its turn.
+
+        :return: True if the frame passes as it came.
+        """
+        received_ms = self._shared.wall_ms(now_ns)
+        if producer.queue:
+            self._wait(producer, Queued(data[start:stop], received_ms, False), head.txn)
+            return False
+        if self._is_lost_piece(producer, head):
+            self._refuse_piece(producer, head)
+            return False
+        decision, metadata = self._decide(producer, data, start, stop, head, now_ns)
+        if decision is not None and decision.action is Action.DELAY:
+            self._wait(producer, Queued(data[start:stop], received_ms, False), head.txn)
+            self._ask_again(producer, decision, now_ns)
+            return False
+        return self.conclude(producer, decision, data, start, stop, head, metadata, received_ms)
+
+    def held(
+        self, producer: Producer, decision: Decision, data: bytes, start: int, stop: int, now_ns: int
+    ) -> bool:
+        """Follow up a decision on a message that was asked about without its metadata."""
+        head = read_send(data, start, stop)
+        received_ms = self._shared.wall_ms(now_ns)
+        if decision.action is Action.DELAY:
+            self._wait(producer, Queued(data[start:stop], received_ms, False), head.txn)
+            self._ask_again(producer, decision, now_ns)
+            return False
+        return self.conclude(producer, decision, data, start, stop, head, None, received_ms)
+
+    # -- deciding -------------------------------------------------------------------------------------
+
+    def _gate(self, producer: Producer, now_ns: int) -> Gate:
+        gate = self._shared.gate(producer.topic, self._connection.exempt, now_ns)
+        if gate is not producer.gate:
+            producer.use(gate)
+        return gate
+
+    def _decide(
+        self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead, now_ns: int
+    ) -> tuple[Decision | None, MetadataHead | None]:
+        gate = self._gate(producer, now_ns)
+        operation = producer.operation
+        operation.messages = head.messages
+        operation.bytes = operation.largest = head.payload_size
+        metadata = None
+        if producer.reads_metadata:
+            metadata = read_metadata(data, head.metadata, head.payload)
+            wall_ms = self._shared.wall_ms(now_ns)
+            operation.ahead_ms = metadata.publish_time - wall_ms
+            operation.delay_ms = asked_ms(metadata.deliver_at or 0, wall_ms)
+        if head.payload_size > producer.size_limit:
+            if head.is_chunk:  # brokers do not limit pieces either: cutting is what makes a message fit
+                operation.largest = producer.size_limit
+            else:
+                metadata = metadata or read_metadata(data, head.metadata, head.payload)
+                operation.largest = largest_message(data, split(data, start, stop), metadata)
+        return gate.publish(operation, now_ns), metadata
+
+    def conclude(
+        self,
+        producer: Producer,
+        decision: Decision | None,
+        data: bytes,
+        start: int,
+        stop: int,
+        head: SendHead,
+        metadata: MetadataHead | None,
+        received_ms: int,
+    ) -> bool:
+        """Let a message go on or refuse it; True if the frame passes as it came."""
+        if decision is not None and decision.action in _STOPPING:
+            if decision.reasons[0].policy == "max_delivery_delay":
+                producer.gate.state.count(DELAY_REJECTED, head.messages)
+            self.refuse(producer, head, send_code(self._connection.client_version), send_text(decision))
+            return False
+        if producer.gate.delay is None or metadata is None:
+            producer.sent += 1
+            return True
+        self._forward_later(producer, data, start, stop, head, metadata, received_ms)
+        return False
+
+    def _forward_later(
+        self,
+        producer: Producer,
+        data: bytes,
+        start: int,
+        stop: int,
+        head: SendHead,
+        metadata: MetadataHead,
+        received_ms: int,
+    ) -> None:
+        """Forward a message with the topic's delivery time in place of its own."""
+        gate = producer.gate
+        rule = gate.delay
+        assert rule is not None  # noqa: S101 - the caller has looked
+        due = due_ms(rule, metadata.publish_time, received_ms) + self._shared.added_delay_ms
+        try:
+            first, payload = with_deliver_at(data, start, stop, split(data, start, stop), due)
+        except ChecksumMismatchError:
+            # With a new checksum the damage would be stored as if it had been sent.
+            self._shared.count("publish_checksum_failed")
+            self.refuse(producer, head, ServerError.CHECKSUM_ERROR, "Checksum failed on the broker")
+            return
+        if metadata.deliver_at is not None:
+            gate.state.count(DELAY_OVERRIDDEN, head.messages)
+        producer.sent += 1
+        if len(payload) <= _JOINED:
+            self._connection.forward(b"".join((first, payload)))
+        else:
+            self._connection.forward(first, payload)
+
+    # -- answering ------------------------------------------------------------------------------------
+
+    def refuse(self, producer: Producer, head: SendHead, code: ServerError, text: str) -> None:
+        """Answer a message in the broker's place, behind the receipts of those before it.
+
+        A client takes an error out of turn for one of a message that it has not sent, and reconnects.
+        """
+        if head.is_chunk:
+            producer.refused_chunk = head.sequence_id
+            producer.settle()
+        sequence_id = max(head.sequence_id, head.highest_sequence_id)
+        frame = send_error(producer.id, sequence_id, code, text)
+        if producer.answered >= producer.sent:
+            self._connection.answer(frame)
+            return
+        self._take(len(frame))
+        producer.refusals.append((producer.sent, frame))
+        self._balance(producer)
+
+    @staticmethod
+    def _is_lost_piece(producer: Producer, head: SendHead) -> bool:
+        """True for a piece of a message of which another was refused, so that it cannot be put together."""
+        if producer.refused_chunk < 0:
+            return False
+        if head.is_chunk and head.sequence_id == producer.refused_chunk:
+            return True
+        producer.refused_chunk = -1
+        producer.settle()
+        return False
+
+    def _refuse_piece(self, producer: Producer, head: SendHead) -> None:
+        code = send_code(self._connection.client_version)
+        self.refuse(producer, head, code, "Another piece of this message was refused")
+
+    def answered(self, producer: Producer, *, all_of_it: bool = False) -> list[bytes]:
+        """The refusals that are due now.
+
+        :param all_of_it: True if no more answers of the broker will come.
+        """
+        due = []
+        refusals = producer.refusals
+        while refusals and (all_of_it or refusals[0][0] <= producer.answered):
+            frame = refusals.popleft()[1]
+            self._give(len(frame))
+            due.append(frame)
+        self._balance(producer)
+        return due
+
+    # -- waiting --------------------------------------------------------------------------------------
+
+    def close_later(self, producer: Producer, frame: bytes, now_ns: int) -> None:
+        """Keep the client's CLOSE_PRODUCER until all that waits before it was forwarded."""
+        producer.is_closing = True
+        self._wait(producer, Queued(frame, self._shared.wall_ms(now_ns), True), None)
+
+    def _wait(self, producer: Producer, queued: Queued, txn: Txn | None) -> None:
+        size = len(queued.frame)
+        self._take(size)
+        producer.queue.append(queued)
+        producer.queued_bytes += size
+        if txn is not None:
+            self._txns[txn] += 1
+        producer.settle()
+        self._balance(producer)
+
+    def _ask_again(self, producer: Producer, decision: Decision, now_ns: int) -> None:
+        at_ns = now_ns + max(_LEAST_WAIT_NS, decision.delay_ns)
+        producer.timer = self._connection.at(at_ns, lambda now_ns: self._drain(producer, now_ns))
+
+    def _drain(self, producer: Producer, now_ns: int) -> None:
+        """Let go on what need not wait any longer."""
+        producer.timer = None
+        queue = producer.queue
+        while queue and not queue[0].is_close:
+            frame, received_ms, _ = queue[0]
+            head = read_send(frame, 0, len(frame))
+            if self._is_lost_piece(producer, head):
+                self._out(producer, head.txn)
+                self._refuse_piece(producer, head)
+                continue
+            decision, metadata = self._decide(producer, frame, 0, len(frame), head, now_ns)
+            if decision is not None and decision.action is Action.DELAY:
+                self._ask_again(producer, decision, now_ns)
+                break
+            if self.conclude(producer, decision, frame, 0, len(frame), head, metadata, received_ms):
+                self._connection.forward(frame)
+            self._out(producer, head.txn)
+        while queue and queue[0].is_close:
+            close = queue[0].frame
+            self._out(producer, None)
+            self._on_close(producer, close, now_ns)
+        producer.settle()
+
+    def _out(self, producer: Producer, txn: Txn | None) -> None:
+        """Take the first out of the queue."""
+        size = len(producer.queue.popleft().frame)
+        producer.queued_bytes -= size
+        self._give(size)
+        if txn is not None:
+            self._left(txn)
+        self._balance(producer)
+
+    def drop(self, producer: Producer, now_ns: int) -> None:
+        """Forget all that waits of a producer that is gone; nothing of it is forwarded any more."""
+        if producer.timer is not None:
+            producer.timer.cancel()
+            producer.timer = None
+        if producer.operation.ticket is not None:
+            self._gate(producer, now_ns).abandon(producer.operation, now_ns)
+        for queued in list(producer.queue):
+            txn = None if queued.is_close else read_send(queued.frame, 0, len(queued.frame)).txn
+            self._out(producer, txn)
+
+    def _balance(self, producer: Producer) -> None:
+        """Read the connection or not, by how much of a producer waits."""
+        waiting = len(producer.queue) + len(producer.refusals)
+        if not producer.is_full:
+            if waiting >= self._max_messages or producer.queued_bytes >= self._max_bytes:
+                producer.is_full = True
+                self._shared.count("publish_queue_full")
+                self._connection.pause()
+        elif waiting <= self._max_messages // 2 and producer.queued_bytes <= self._max_bytes // 2:
+            producer.is_full = False
+            self._connection.resume()
+
+    def _take(self, size: int) -> None:
+        if not self._shared.budget.take(size):
+            raise NoRoomError
+        self._connection.held_bytes += size
+
+    def _give(self, size: int) -> None:
+        self._shared.budget.give(size)
+        self._connection.held_bytes -= size
+
+    # -- transactions -----------------------------------------------------------------------------------
+
+    def end_txn(self, txn: Txn, frame: Buffer) -> bool:
+        """Keep the end of a transaction until the messages of it that wait were forwarded.
+
+        Clients await their receipts before they end it; one that does not must not lose messages by that.
+
+        :return: True if none waits.
+        """
+        if txn not in self._txns:
+            return True
+        self._take(len(frame))
+        self._ends.append((txn, bytes(frame)))
+        return False
+
+    @property
+    def holds_txns(self) -> bool:
+        """Whether any message of any transaction waits."""
+        return bool(self._txns)
+
+    def _left(self, txn: Txn) -> None:
+        self._txns[txn] -= 1
+        if self._txns[txn] > 0:
+            return
+        del self._txns[txn]
+        for end in [end for end in self._ends if end[0] == txn]:
+            self._ends.remove(end)
+            self._give(len(end[1]))
+            self._connection.forward(end[1])
