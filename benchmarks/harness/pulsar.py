@@ -16,11 +16,11 @@ from benchmarks.harness.processes import Child, free_port
 _START_S = 120
 _STOP_S = 30
 _PROXY_START_S = 60
-_LOGGING = Path(__file__).with_name("pulsar-log4j2.properties")
+LOGGING = Path(__file__).with_name("pulsar-log4j2.properties")
 _CLUSTER = "standalone"
 _DRIVERS = "org.apache.pulsar.metadata.bookkeeper.PulsarMetadata"
 # What bin/pulsar opens too: BookKeeper and Netty look into these.
-_OPENED = [
+OPENED = [
     *("java.base/java.nio", "java.base/jdk.internal.misc", "java.base/java.util.zip", "java.base/sun.net"),
     *("java.base/jdk.internal.platform", "java.management/sun.management"),
     "jdk.management/com.sun.management.internal",
@@ -98,12 +98,12 @@ class PulsarNode:
         settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         self._starts += 1
         command: list[str | Path] = [
-            *(jars.java(), *self.jvm, f"-Dlog4j2.configurationFile={_LOGGING}"),
+            *(jars.java(), *self.jvm, f"-Dlog4j2.configurationFile={LOGGING}"),
             *(
                 f"-Dbookkeeper.metadata.{side}.drivers={_DRIVERS}{side.title()}Driver"
                 for side in ("bookie", "client")
             ),
-            *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+            *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
             *("-cp", classpath, "org.apache.pulsar.PulsarStandaloneStarter", "--config", settings),
             *("--no-stream-storage", "--no-functions-worker", "--advertised-address", "127.0.0.1"),
             *(
@@ -169,6 +169,8 @@ class PulsarNode:
             "managedLedgerDefaultEnsembleSize": "1",
             "managedLedgerDefaultWriteQuorum": "1",
             "managedLedgerDefaultAckQuorum": "1",
+            # As bookkeeper.conf has it, for the largest message; bookies hang up on what is larger.
+            "nettyMaxFrameSizeBytes": "5253120",
             "systemTopicEnabled": "true",
             "topicLevelPoliciesEnabled": "true",
             "transactionCoordinatorEnabled": "true",
@@ -212,8 +214,8 @@ def start_proxy(stack: ExitStack, directory: Path, node: PulsarNode, *, port: in
     }
     settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     command: list[str | Path] = [
-        *(jars.java(), *STEADY_JVM, f"-Dlog4j2.configurationFile={_LOGGING}"),
-        *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+        *(jars.java(), *STEADY_JVM, f"-Dlog4j2.configurationFile={LOGGING}"),
+        *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
         *("-cp", classpath, "org.apache.pulsar.proxy.server.ProxyServiceStarter", "--config", settings),
     ]
     child = stack.enter_context(Child("pulsar-proxy", command, directory / "proxy.log"))

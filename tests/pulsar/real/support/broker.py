@@ -1,0 +1,77 @@
+"""Real Pulsars for tests: small ones, in directories that pytest removes."""
+
+import os
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.harness import jars
+from benchmarks.harness.processes import UnavailableError, free_port
+from benchmarks.harness.pulsar import SMALL_JVM, PulsarNode
+from tests.pulsar.real.support.admin import Admin
+from tests.real.certificates import Authority, Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What a node shows on its TLS ports; the plain ones are always there."""
+
+    authority: Authority
+    server: Identity
+    port: int = field(default_factory=free_port)
+    web_port: int = field(default_factory=free_port)
+
+    @property
+    def service_url(self) -> str:
+        """What clients are given, with `authority.certificate` as what they trust."""
+        return f"pulsar+ssl://127.0.0.1:{self.port}"
+
+    @property
+    def admin_url(self) -> str:
+        """As `PulsarNode.admin_url`."""
+        return f"https://127.0.0.1:{self.web_port}"
+
+    def settings(self) -> dict[str, str]:
+        """Lines of standalone.conf."""
+        return {
+            "brokerServicePortTls": str(self.port),
+            "webServicePortTls": str(self.web_port),
+            "tlsCertificateFilePath": os.fspath(self.server.certificate),
+            "tlsKeyFilePath": os.fspath(self.server.key),
+            "tlsTrustCertsFilePath": os.fspath(self.authority.certificate),
+        }
+
+
+class PulsarBroker(PulsarNode):
+    """A node as tests use it.
+
+    :param directory: for its settings, data and output.
+    :param tls: for TLS ports besides the plain ones.
+    :param settings: further lines of standalone.conf; they win.
+    """
+
+    def __init__(self, directory: Path, *, tls: Tls | None = None, **settings: str) -> None:
+        super().__init__(directory, (tls.settings() if tls else {}) | settings, jvm=SMALL_JVM)
+        self.admin = Admin(self.admin_url)
+
+    def freeze(self) -> None:
+        """Let the node stall (SIGSTOP) with its connections open, until `thaw`."""
+        os.kill(self.child.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Undo `freeze`."""
+        os.kill(self.child.pid, signal.SIGCONT)
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines that the node has printed."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def why_unavailable() -> str | None:
+    """What is missing for a real broker, in words; None if all is there."""
+    try:
+        jars.java()
+        jars.pulsar()
+    except UnavailableError as error:
+        return f"{error} (`make jars` fetches Pulsar)"
+    return None
