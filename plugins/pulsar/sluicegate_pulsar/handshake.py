@@ -15,12 +15,15 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
 from sluicegate_pulsar.codec.frames import command_frame, command_type, parse_command
 from sluicegate_pulsar.connection import Connection, Handler
+from sluicegate_pulsar.refusals import is_cpp
 from sluicegate_pulsar.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
 _NO_REQUEST = 2**64 - 1
 """Request id of an error that answers no request."""
 _MAX_TOKEN = 64 * 1024
+_BROKERS_SIZE = 5 * 1024 * 1024
+"""Largest message where a broker does not say: older ones do not, and have no other."""
 
 
 class Handshake:
@@ -121,8 +124,13 @@ class Handshake:
         connection.exempt = self._shared.is_exempt(self._claimed)
         self._begin()
         command = parse_command(data, start, stop)
-        if not _hide(command.connected.feature_flags):
+        connected = command.connected
+        size = connected.max_message_size or _BROKERS_SIZE
+        told = self._shared.told_size(size) if is_cpp(connection.client_version) else size
+        if not _hide(connected.feature_flags) and told == size:
             return True
+        if told < size:
+            connected.max_message_size = told
         connection.answer(command_frame(command))
         return False
 

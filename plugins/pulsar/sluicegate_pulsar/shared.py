@@ -12,6 +12,7 @@ from sluicegate.model import PolicySet
 from sluicegate_pulsar.brokers import Brokers
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
+from sluicegate_pulsar.sizes import told_size
 from sluicegate_pulsar.subscriptions import Subscriptions
 
 _MAX_FIRST_SEEN = 100_000
@@ -61,6 +62,10 @@ class Shared:
     def is_exempt(self, principal: str) -> bool:
         """Whether an authenticated principal skips counts, rates and factors."""
         return principal in self._services.policies.exempt_principals
+
+    def told_size(self, brokers_own: int) -> int:
+        """Largest message that clients are told of, in bytes (see `sizes`)."""
+        return told_size(self._services.policies, brokers_own)
 
     def wall_ms(self, now_ns: int) -> int:
         """Wall-clock milliseconds since 1970 at a monotonic time."""

@@ -72,7 +72,7 @@ def send(
 
 def receipt(sequence_id: int, producer_id: int = 0) -> bytes:
     """The broker has stored a message."""
-    message_id = {"ledgerId": 1, "entryId": sequence_id}
+    message_id = {"ledger_id": 1, "entry_id": sequence_id}
     return frame("send_receipt", producer_id=producer_id, sequence_id=sequence_id, message_id=message_id)
 
 
