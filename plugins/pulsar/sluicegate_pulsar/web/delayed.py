@@ -21,8 +21,6 @@ from sluicegate_pulsar.web.routes import Delayed
 from sluicegate_pulsar.web.topics import TopicsOfNamespace, applied_ms, too_short
 from sluicegate_pulsar.web.upstream import Answer, Upstream
 
-_SETTLING_S = 3.0
-"""How long a broker may take until what it accepted for a topic shows: it goes through a topic of its own."""
 _LOOK_AGAIN_S = 0.1
 
 
@@ -31,10 +29,11 @@ class DelayedDelivery:
 
     :param services: the policies of the gateway.
     :param upstream: the broker.
-    :param settling_s: how long a broker may take until what it accepted shows.
+    :param settling_s: how long a broker may take until what it accepted for a topic shows: that goes through
+        a topic of its own.
     """
 
-    def __init__(self, services: WebServices, upstream: Upstream, settling_s: float = _SETTLING_S) -> None:
+    def __init__(self, services: WebServices, upstream: Upstream, settling_s: float) -> None:
         self._services = services
         self._upstream = upstream
         self._settling_s = settling_s

@@ -28,6 +28,7 @@ class PulsarSite:
     :param services: policies and facts of the gateway.
     :param translate: the gateway's URL in place of a broker's; from the facts of the cluster's front if None.
     :param timeout_s: longest time to wait for the next part of an answer or of a body.
+    :param settling_s: how long a broker may take until a policy that it accepted shows.
     :raises ValueError: if `web` or `admin` is missing.
     """
 
@@ -37,6 +38,7 @@ class PulsarSite:
         services: WebServices,
         translate: Translate | None = None,
         timeout_s: float = 60.0,
+        settling_s: float = 3.0,
     ) -> None:
         if config.web is None:
             raise ValueError("expected `web`")
@@ -44,7 +46,7 @@ class PulsarSite:
         self._addresses = WebAddresses(config, services.recall)
         self._translate = translate or translation(config, services.recall)
         self._upstream = Upstream(self._addresses, services.broker_tls, timeout_s)
-        self._delayed = DelayedDelivery(services, self._upstream)
+        self._delayed = DelayedDelivery(services, self._upstream, settling_s)
         self._timeout_s = timeout_s
         advertised = self._web.advertised_host
         self._advertised = f"{advertised}:{self._web.listen.port}" if advertised is not None else ""

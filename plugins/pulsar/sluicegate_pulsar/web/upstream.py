@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import urljoin, urlsplit
 
@@ -71,7 +72,7 @@ class Upstream:
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(timeout_s, connect=5.0, pool=5.0),
             limits=httpx.Limits(max_connections=_CONNECTIONS),
-            verify=tls if tls is not None else True,
+            verify=tls if tls is not None else _system_tls(),
             trust_env=False,
             cookies=nobody,
         )
@@ -182,6 +183,12 @@ class Upstream:
     async def close(self) -> None:
         """Close all connections."""
         await self._client.aclose()
+
+
+@cache
+def _system_tls() -> ssl.SSLContext:
+    """The system's authorities; reading them takes a while."""
+    return ssl.create_default_context()
 
 
 def end_to_end(headers: Headers) -> list[tuple[bytes, bytes]]:

@@ -1,0 +1,172 @@
+"""Lookups over HTTP lead to the gate."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.pulsar.web.fake_admin import FakeAdmin
+from tests.pulsar.web.lab import FakeServices, config, lab_of
+
+from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.lookups import rewritten
+from sluicegate_pulsar.web.places import WebAddresses, origin, translation
+
+PATHS = [
+    "/lookup/v2/topic/persistent/public/default/orders",
+    "/lookup/v2/topic/persistent/tenant/cluster/ns/orders",
+    "/lookup/v2/destination/persistent/tenant/cluster/ns/orders",
+]
+ANSWER = {
+    "brokerUrl": "pulsar://127.0.0.1:6650",
+    "brokerUrlTls": "pulsar+ssl://127.0.0.1:6651",
+    "httpUrl": "http://127.0.0.1:8080",
+    "httpUrlTls": "https://127.0.0.1:8443",
+    "nativeUrl": "pulsar://127.0.0.1:6650",
+    "brokerUrlSsl": "",
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_lookup_names_the_gate_and_nobody_else(admin: FakeAdmin, path: str) -> None:
+    answer = {**ANSWER, "newUrl": "pulsar://127.0.0.1:6650"}
+    admin.fixed[path] = (200, {"content-type": "application/json"}, json.dumps(answer).encode())
+    async with lab_of(admin, FakeServices()) as lab:
+        found = await lab.get(
+            path, headers={"X-Pulsar-ListenerName": "inner"}, params={"authoritative": "true"}
+        )
+
+        assert admin.seen[-1].header("x-pulsar-listenername") == "inner"
+        assert admin.seen[-1].target == f"{path}?authoritative=true"
+        assert found.status_code == 200
+        assert int(found.headers["content-length"]) == len(found.content)
+        assert found.json() == {
+            "brokerUrl": "pulsar://127.0.0.1:16650",
+            "brokerUrlTls": "",
+            "httpUrl": None,
+            "httpUrlTls": None,
+            "nativeUrl": "pulsar://127.0.0.1:16650",
+            "brokerUrlSsl": "",
+        }
+
+
+async def test_the_brokers_web_address_becomes_the_gates(admin: FakeAdmin) -> None:
+    async with lab_of(admin, FakeServices()) as lab:
+        answer = {**ANSWER, "httpUrl": lab.admin_url}
+        admin.fixed[PATHS[0]] = (200, {}, json.dumps(answer).encode())
+        assert (await lab.get(PATHS[0])).json()["httpUrl"] == lab.url
+
+
+async def test_a_broker_that_is_not_known_is_not_told(admin: FakeAdmin) -> None:
+    admin.fixed[PATHS[0]] = (200, {}, b'{"brokerUrl": "pulsar://elsewhere:6650"}')
+    async with lab_of(admin, FakeServices()) as lab:
+        answer = await lab.get(PATHS[0])
+        assert answer.status_code == 503
+        assert "pulsar://elsewhere:6650, which is no known broker" in answer.json()["reason"]
+
+
+@pytest.mark.parametrize(
+    ("status", "content"), [(200, b"0x40_0x80"), (200, b"[1]"), (404, b'{"reason": "x"}'), (200, b"{}")]
+)
+async def test_answers_without_an_address_stay(admin: FakeAdmin, status: int, content: bytes) -> None:
+    admin.fixed[PATHS[0]] = (status, {"content-type": "text/plain"}, content)
+    async with lab_of(admin, FakeServices()) as lab:
+        answer = await lab.get(PATHS[0])
+        assert (answer.status_code, answer.content) == (status, content)
+        assert answer.headers["content-type"] == "text/plain"
+
+
+async def test_an_answer_without_end_is_given_up(admin: FakeAdmin) -> None:
+    admin.fixed[PATHS[0]] = (200, {}, b"x" * (4 * 2**20 + 1))
+    async with lab_of(admin, FakeServices()) as lab:
+        assert (await lab.get(PATHS[0])).status_code == 502
+
+
+def test_with_tls_clients_find_the_gate_in_every_field() -> None:
+    def translate(url: str) -> str | None:
+        return "pulsar+ssl://gate:6651" if url.endswith(":6651") else None
+
+    found = rewritten(json.dumps(ANSWER).encode(), translate, lambda url: None)
+    assert found is not None
+    said = json.loads(found)
+    assert {said[key] for key in ("brokerUrl", "nativeUrl", "brokerUrlTls", "brokerUrlSsl")} == {
+        "pulsar+ssl://gate:6651"
+    }
+
+
+urls = st.sampled_from(["pulsar://b:1", "pulsar+ssl://b:2", "http://b:3", "https://b", "b:4", "", "x"])
+ADDRESSES = ("brokerUrl", "brokerUrlTls", "brokerUrlSsl", "nativeUrl")
+documents = st.dictionaries(
+    st.sampled_from([*ANSWER, "other"]), urls | st.none() | st.integers() | st.lists(urls), max_size=7
+)
+
+
+@given(documents, st.booleans())
+def test_no_address_of_a_broker_is_ever_left(document: dict[str, object], known: bool) -> None:
+    def translate(url: str) -> str | None:
+        return "pulsar://gate:9" if known else None
+
+    content = json.dumps(document).encode()
+    if not any(document.get(key) for key in ADDRESSES):
+        assert rewritten(content, translate, lambda url: None) is None
+    elif not known:
+        with pytest.raises(WebError):
+            rewritten(content, translate, lambda url: None)
+    else:
+        found = json.loads(rewritten(content, translate, lambda url: None) or b"")
+        assert not any("://b" in value for value in found.values() if isinstance(value, str))
+        assert {found[key] for key in ("brokerUrl", "nativeUrl") if key in found} <= {"pulsar://gate:9"}
+
+
+FACTS = {"broker.0": "127.0.0.1:6650", "broker.1": "second:6650", "other.1": "third:6650"}
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("pulsar://127.0.0.1:6650", "pulsar://gate:16650"),
+        ("pulsar://second:6650", "pulsar://gate:16652"),
+        ("pulsar+ssl://second:6650", "pulsar://gate:16652"),
+        ("pulsar://third:6650", None),
+        ("pulsar://second:6651", None),
+        ("pulsar://", None),
+        ("pulsar://second:x", None),
+        ("", None),
+    ],
+)
+def test_brokers_are_those_that_the_worker_stands_in_for(url: str, expected: str | None) -> None:
+    services = FakeServices(facts=FACTS)
+    translate = translation(config("http://127.0.0.1:8080", advertised_host="gate"), services.recall)
+    assert translate(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "known"),
+    [
+        ("http://admin:8080/x", True),
+        ("http://ADMIN:8080", True),
+        ("http://127.0.0.1:8080", True),
+        ("http://second:8080/a?b", True),
+        ("http://pulsar-7.local:8080", True),
+        ("http://pulsar-7.local:8081", False),
+        ("http://second:22", False),
+        ("http://elsewhere:8080", False),
+        ("http://admin@elsewhere:8080", False),
+        ("http://elsewhere:8080@admin:8080", False),
+        ("gopher://admin:8080", False),
+        ("http://admin:99999", False),
+        ("http://[::1", False),
+        ("/admin", False),
+    ],
+)
+def test_web_addresses_are_those_of_known_brokers(url: str, known: bool) -> None:
+    services = FakeServices(facts=FACTS)
+    addresses = WebAddresses(
+        config("http://admin:8080", known_brokers=["pulsar-*.local:6650"]), services.recall
+    )
+    assert addresses.known(url) == (origin(url) if known else None)
+
+
+def test_a_web_listener_needs_an_admin_api() -> None:
+    with pytest.raises(ValueError, match="expected `admin`"):
+        WebAddresses(config("http://a:1", admin=None), FakeServices().recall)
