@@ -1,7 +1,7 @@
 """The gate's own questions to the broker: which nodes there are, which groups have offsets for which topic.
 
-Only this file needs the client library (extra `kafka`); without it the answers are unknown, and policies
-that need them act by their `on_unknown`.
+Only this file and `admin.py` need the client library (extra `kafka`); without it the answers are unknown,
+and policies that need them act by their `on_unknown`.
 """
 
 import asyncio
@@ -38,27 +38,30 @@ class Upstream:
     async def groups_by_topic(self) -> Mapping[str, set[str]]:
         """Groups with committed offsets, by topic.
 
+        :raises PermissionError: if the broker would leave out groups that the gate may not see.
         :raises Exception: whatever the client library raises if the broker cannot be asked.
         """
         async with self._lock:
             admin = await self._connected()
+            if not await admin.may_see_all_groups():
+                raise PermissionError("the gate's own login needs Describe on the cluster, groups and topics")
             groups = {group[0] for group in await admin.list_consumer_groups()}
             found: dict[str, set[str]] = {}
             slots = asyncio.Semaphore(_AT_ONCE)
 
             async def offsets(group: str) -> None:
                 async with slots:
-                    for partition in await admin.list_consumer_group_offsets(group):
-                        found.setdefault(partition.topic, set()).add(group)
+                    for topic in await admin.topics_of(group):
+                        found.setdefault(topic, set()).add(group)
 
             await asyncio.gather(*(offsets(group) for group in groups))
         return found
 
     async def _connected(self) -> Any:
         if self._admin is None:
-            from aiokafka.admin import AIOKafkaAdminClient
+            from sluicegate_kafka.admin import Admin
 
-            admin = AIOKafkaAdminClient(**self._options())
+            admin = Admin(**self._options())
             try:
                 await admin.start()
             except BaseException:

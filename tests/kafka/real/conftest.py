@@ -28,6 +28,7 @@ Join = Callable[..., Member]
 """`join(family, bootstrap, topic_or_topics, group, **settings) -> member`, with `_` for `.` in names."""
 
 _HERE = Path(__file__).parent
+_USERS = ("alice", "bob", "carol")
 _brokers: list[KafkaBroker] = []
 _topic_numbers = count(1)
 _gate_numbers = count(1)
@@ -60,9 +61,9 @@ def kafka_libs() -> None:
 
 @pytest.fixture(scope="session")
 def security(tmp_path_factory: pytest.TempPathFactory) -> Security:
-    """A certificate authority, the brokers' certificate and two users."""
+    """A certificate authority, the brokers' certificate and the users."""
     authority = Authority(tmp_path_factory.mktemp("authority"))
-    return Security(authority, authority.issue("kafka"), {"alice": "alice-secret", "bob": "bob-secret"})
+    return Security(authority, authority.issue("kafka"), {name: f"{name}-secret" for name in _USERS})
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from kio.schema.errors import ErrorCode
 from tests.kafka.real.support.broker import KafkaBroker, Security
@@ -26,8 +28,16 @@ _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 def locked(
     kafka_libs: None, security: Security, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaBroker]:
-    """A node that asks for certificates on its TLS listener and knows its users by SCRAM, too."""
-    lines = {"listener.name.tls.ssl.client.auth": "required"}
+    """A node that asks for certificates on its TLS listener and knows its users by SCRAM, too.
+
+    Carol may do only what she is allowed to; the others, all.
+    """
+    lines = {
+        "listener.name.tls.ssl.client.auth": "required",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "false",
+        "super.users": "User:ANONYMOUS;User:alice;User:bob;User:CN=gate-as-client",
+    }
     for listener in ("sasl", "sasltls"):
         prefix = f"listener.name.{listener}"
         lines[f"{prefix}.sasl.enabled.mechanisms"] = ",".join(_MECHANISMS)
@@ -270,6 +280,44 @@ def test_the_gate_lists_groups_under_its_own_identity(
             reason = {row["reason"] for row in listing.decided(policy="max_subscriptions_per_topic")}
             assert reason == ({"limit_reached"} if broker else {"precondition"})
             assert ("cannot list consumer groups" in listing.output()) is not bool(broker)
+
+
+@pytest.mark.seed("X-02", "S1-034")
+def test_a_login_that_may_not_see_all_groups_knows_none(
+    locked: KafkaBroker, security: Security, tmp_path: Any
+) -> None:
+    """Kafka would answer with the groups that it may see, as if there were no others."""
+    create_topic(locked.bootstrap, "hidden")
+    commit(Consumer({"bootstrap.servers": locked.bootstrap, "group.id": "hidden-before"}), "hidden")
+    broker = {"identity": {"username": "carol", "password": security.users["carol"]}}
+    upstream = f"127.0.0.1:{locked.ports.sasl}"
+
+    def joining(gate: Gate, group: str) -> str:
+        settings = {**login(security, "alice"), "group.id": group, "log_level": 0}
+        return attempt(Consumer({"bootstrap.servers": gate.bootstrap, **settings}), "hidden")
+
+    with Gate(tmp_path / "gate", upstream, {"max_subscriptions_per_topic": 1}, broker) as gate:
+        assert joining(gate, "hidden-new") == "waits"
+        assert {row["reason"] for row in gate.decided(topic="hidden")} == {"precondition"}
+        assert "needs Describe on the cluster, groups and topics" in gate.output()
+        allow_describe(locked, "carol")
+        gate.eventually(lambda: joining(gate, "hidden-before") == "in", "the groups are known")
+        assert joining(gate, "hidden-new") == "refused"
+
+
+def allow_describe(node: KafkaBroker, user: str) -> None:
+    """Let a user see everything."""
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    everything = [
+        AclBinding(kind, name, pattern, f"User:{user}", "*", AclOperation.DESCRIBE, AclPermissionType.ALLOW)
+        for kind, name, pattern in (
+            (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL),
+            (ResourceType.GROUP, "*", ResourcePatternType.LITERAL),
+            (ResourceType.TOPIC, "*", ResourcePatternType.LITERAL),
+        )
+    ]
+    for done in admin.create_acls(everything).values():
+        done.result(20)
 
 
 def commit(consumer: Consumer, topic: str) -> None:
