@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from tests.kafka.real.support.broker import KafkaBroker, KafkaCluster, Security
-from tests.kafka.real.support.certificates import Authority
 from tests.kafka.real.support.clients import create_topic
 from tests.kafka.real.support.families import (
     AiokafkaFamily,
@@ -20,6 +19,7 @@ from tests.kafka.real.support.families import (
 )
 from tests.kafka.real.support.gate import Gate, Policies
 from tests.kafka.real.support.java import why_unavailable
+from tests.real.certificates import Authority
 from tests.real.needs import mark, need
 
 NewGate = Callable[..., Gate]

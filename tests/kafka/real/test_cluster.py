@@ -15,10 +15,10 @@ from tests.kafka.real.support.clients import create_topic, read_topic, send_with
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.history import judge
 from tests.kafka.real.support.java import consume_with_java, produce_with_java, run_java_tool
-from tests.kafka.real.support.ports import free_ports
 from tests.kafka.real.support.raw import RawClient, call
 from tests.kafka.real.support.steady import SteadyProducer
 from tests.kafka.session.messages import batch
+from tests.real.ports import free_ports
 
 _NODES = (1, 2, 3)
 _POLICIES = {

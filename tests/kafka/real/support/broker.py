@@ -13,8 +13,8 @@ from benchmarks.harness import jars
 from benchmarks.harness.processes import Child, run_tool
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from tests.kafka.real.support.certificates import Authority, Identity
-from tests.kafka.real.support.ports import free_ports
+from tests.real.certificates import Authority, Identity
+from tests.real.ports import free_ports
 
 _START_S = 90
 _STOP_S = 30

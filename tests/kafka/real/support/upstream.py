@@ -7,8 +7,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from tests.kafka.real.support.ports import free_ports
 from tests.kafka.real.support.raw import address
+from tests.real.ports import free_ports
 
 Answer = Callable[[bytes], bytes]
 """Bytes of a client -> what it gets instead of the broker's answer."""
