@@ -238,3 +238,43 @@ def test_the_result_does_not_depend_on_the_order_of_layers(  # type: ignore[no-u
     shuffle.shuffle(layers)
 
     assert merged(*layers).values == expected
+
+
+def test_what_holds_for_a_namespace_is_told_without_a_topic() -> None:
+    resolver = Resolver(
+        PolicySet(1, (broker({"a": 1, "b": 1}), namespace({"a": 2}), topic({"a": 3}, name="*"))), {}
+    )
+    nameless = TopicName("", "sales")
+
+    assert resolver.resolve(nameless, Level.NAMESPACE).values == {"a": 2, "b": 1}
+    assert resolver.resolve(nameless, Level.BROKER).values == {"a": 1, "b": 1}
+    assert resolver.resolve(TOPIC).values == {"a": 3, "b": 1}
+
+
+def test_what_one_level_itself_says() -> None:
+    layers = (
+        broker({"a": 1}),
+        topic({"a": 2, "b": 2}, name="*"),
+        topic({"a": 3}, source=Source.STORE, location="store version 7"),
+    )
+    resolver = Resolver(PolicySet(1, layers), {"c": 5})
+
+    found = resolver.settings(TOPIC, Level.TOPIC)
+    assert {name: setting.value for name, setting in found.items()} == {"a": 3, "b": 2}
+    assert found["a"].location == "store version 7"
+    assert resolver.settings(TOPIC, Level.NAMESPACE) == {}
+
+
+def test_a_lock_holds_at_its_level_and_all_below() -> None:
+    locked = namespace({"a": 1}, locked=True, location="gateway.yaml:3")
+    resolver = Resolver(PolicySet(1, (locked, topic({"b": 1}))), {})
+
+    for level, expected in (
+        (Level.BROKER, ""),
+        (Level.NAMESPACE, "gateway.yaml:3"),
+        (Level.TOPIC, "gateway.yaml:3"),
+    ):
+        lock = resolver.lock(TOPIC, level, "a")
+        assert (lock.location if lock is not None else "") == expected
+    assert resolver.lock(TOPIC, Level.TOPIC, "b") is None
+    assert resolver.lock(TopicName("x", "other"), Level.TOPIC, "a") is None
