@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.reference.broker import Broker
+from sluicegate_pulsar.reference.broker import Broker, Settings
 from sluicegate_pulsar.reference.errors import RefusedError
 from sluicegate_pulsar.reference.names import Name, parse_name
 from sluicegate_pulsar.reference.policies import DelayedDelivery
@@ -40,6 +40,9 @@ def make_app(broker: Broker) -> Starlette:
             return _failed(404, "Cluster does not exist")
         return JSONResponse([broker.admin_url.removeprefix("http://")])
 
+    async def configuration(request: Request) -> Response:
+        return JSONResponse(_configuration(broker.settings))
+
     async def health(request: Request) -> Response:
         return PlainTextResponse("ok")
 
@@ -49,6 +52,7 @@ def make_app(broker: Broker) -> Starlette:
         Route(f"{admin}/clusters", clusters),
         Route(f"{admin}/brokers", brokers),
         Route(f"{admin}/brokers/health", health),
+        Route(f"{admin}/brokers/configuration/runtime", configuration),
         Route(f"{admin}/brokers/{{cluster}}", brokers),
         Route(f"{admin}/namespaces/{_NAMESPACE}/delayedDelivery", delays.of_namespace, methods=each),
         Route(f"{admin}/{_TOPIC}/delayedDelivery", delays.of_topic, methods=each),
@@ -99,7 +103,12 @@ class _Topics:
         """Where a topic is: here."""
         _name_of(request)
         service = self._broker.service_url
-        found = {"brokerUrl": service, "httpUrl": self._broker.admin_url, "nativeUrl": service}
+        found = {
+            "brokerUrl": service,
+            "brokerUrlSsl": "",  # the C++ client crashes when told of no TLS address at all
+            "httpUrl": self._broker.admin_url,
+            "nativeUrl": service,
+        }
         return JSONResponse(found)
 
     def _existing(self, request: Request) -> Name:
@@ -166,6 +175,18 @@ class _Tokens:
             if given not in self._tokens:
                 app = _failed(401, "HTTP 401 Unauthorized")
         await app(scope, receive, send)
+
+
+def _configuration(settings: Settings) -> dict[str, str]:
+    """What the broker was told, under Pulsar's names; all values are texts there, too."""
+    return {
+        "clusterName": settings.cluster,
+        "delayedDeliveryEnabled": "true",
+        "delayedDeliveryMaxDelayInMillis": str(settings.max_delay_ms),
+        "delayedDeliveryTickTimeMillis": str(settings.tick_ms),
+        "isDelayedDeliveryDeliverAtTimeStrict": str(settings.strict).lower(),
+        "maxMessageSize": str(settings.max_message_size),
+    }
 
 
 def _namespace_of(request: Request) -> str:

@@ -25,6 +25,8 @@ class Settings:
     """Tick of delayed delivery."""
     strict: bool = True
     """False delivers up to one tick before the time, as Pulsar does unless told otherwise."""
+    max_delay_ms: int = 0
+    """The longest delay that producers may ask for where no policy says otherwise; 0 for any."""
     max_message_size: int = 5 << 20
     """Bytes."""
     tokens: Mapping[str, str] = field(default_factory=dict)
@@ -56,12 +58,12 @@ class Broker:
     @property
     def default_delay(self) -> DelayedDelivery:
         """What holds where nobody has set anything."""
-        return DelayedDelivery(active=True, tick_ms=self.settings.tick_ms)
+        return DelayedDelivery(True, self.settings.tick_ms, self.settings.max_delay_ms)
 
     def topic(self, text: str) -> Topic:
         """A topic by its name; it is made if there is none.
 
-        :raises RefusedError: if it is no name, or the name of a partitioned topic or of none of its partitions.
+        :raises RefusedError: if it is no name, that of a partitioned topic, or that of no partition.
         """
         name = parse_name(text)
         found = self.topics.get(name.full)

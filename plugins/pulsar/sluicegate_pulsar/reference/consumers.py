@@ -24,7 +24,7 @@ class Consumer:
     priority: int = 0
     """The lower, the earlier served."""
     ranges: tuple[tuple[int, int], ...] = ()
-    """Hash ranges that it asks for on a Key_Shared subscription, with their bounds; else the broker divides."""
+    """Hash ranges, bounds included, that it wants on a Key_Shared subscription; else the broker divides."""
     epoch: int = 0
     """Counts the consumer's resets, so that it can tell messages sent before one."""
     permits: int = field(default=0, init=False)

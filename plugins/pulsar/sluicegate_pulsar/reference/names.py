@@ -6,9 +6,7 @@ from typing import NamedTuple
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.reference.errors import RefusedError
 
-_NAME = re.compile(
-    r"(?P<domain>persistent|non-persistent)://(?P<namespace>[^/]+/[^/]+)/(?P<local>.+)", re.DOTALL
-)
+_NAME = re.compile(r"(persistent|non-persistent)://(?P<namespace>[^/]+/[^/]+)/.+", re.DOTALL)
 _PARTITION = re.compile(r"(?P<parent>.+)-partition-(?P<number>0|[1-9][0-9]*)", re.DOTALL)
 
 
@@ -36,8 +34,7 @@ def parse_name(text: str) -> Name:
     :raises RefusedError: if it is none.
     """
     if "://" not in text:
-        prefix = "persistent://" if text.count("/") == 2 else "persistent://public/default/"
-        text = f"{prefix}{text}"
+        text = f"persistent://{text}" if "/" in text else f"persistent://public/default/{text}"
     match = _NAME.fullmatch(text)
     if match is None:
         shape = "persistent://tenant/namespace/topic"

@@ -1,11 +1,9 @@
 """Delayed-delivery policies as the admin API sets them: for a namespace or a topic, the closer one wins."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sluicegate_pulsar.reference.delays import DelaySettings
-
-_NUMBERS = {"tickTime": "tick_ms", "maxDeliveryDelayInMillis": "max_delay_ms"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +16,7 @@ class DelayedDelivery:
 
     @classmethod
     def from_json(cls, document: object) -> "DelayedDelivery":
-        """Read what a client posted. Fields that Pulsar does not know are ignored without a word, as Pulsar does.
+        """Read what a client posted. Fields that Pulsar does not know are ignored silently, as it does.
 
         :raises ValueError: if a known field has the wrong type, or is below 0.
         """
@@ -27,13 +25,13 @@ class DelayedDelivery:
         active = document.get("active", False)
         if not isinstance(active, bool):
             raise ValueError(f"expected active to be true or false, not {active!r}")
-        policy = cls(active=active)
-        for name, attribute in _NUMBERS.items():
+        numbers = []
+        for name in ("tickTime", "maxDeliveryDelayInMillis"):
             value = document.get(name, 0)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise ValueError(f"expected {name} to be a number of ms, 0 or more, not {value!r}")
-            policy = replace(policy, **{attribute: value})
-        return policy
+            numbers.append(value)
+        return cls(active, *numbers)
 
     def to_json(self) -> dict[str, object]:
         """As a client reads it."""

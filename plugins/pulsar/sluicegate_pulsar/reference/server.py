@@ -5,6 +5,7 @@ import logging
 import socket
 import time
 from types import TracebackType
+from typing import cast
 
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.reference.admin import make_app
@@ -26,8 +27,8 @@ def wall_ms() -> int:
 class ReferenceBroker:
     """An in-memory broker that speaks Pulsar's binary protocol, for demos and fast tests. It is no Pulsar.
 
-    One node on loopback, without TLS, transactions, geo-replication, schema checks, retention or limits: all that
-    is published is kept until it ends. Use it as an async context manager.
+    One node on loopback, without TLS, transactions, geo-replication, schema checks, retention or limits: all
+    that is published is kept until it ends. Use it as an async context manager.
 
     :param settings: how it behaves; the default if None.
     :param host: address to listen on.
@@ -142,9 +143,7 @@ class _Socket(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there."""
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError(f"expected a stream, not {transport!r}")
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
         self._connections.add(self)
         self._watch()
 

@@ -1,0 +1,123 @@
+"""The admin API answers a gate as Pulsar's would."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from tests.pulsar.reference.lab import TOPIC
+from tests.pulsar.reference.running import Running, client, running
+
+from sluicegate_pulsar.reference import Settings
+from sluicegate_pulsar.reference.names import parse_name
+
+PATH = "/admin/v2/persistent/public/default/orders"
+
+
+@pytest.fixture
+def web(own_broker: Running) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=own_broker.admin_url) as made:
+        yield made
+
+
+def test_tells_of_brokers(web: httpx.Client, own_broker: Running) -> None:
+    assert web.get("/admin/v2/clusters").json() == ["reference"]
+    here = [own_broker.admin_url.removeprefix("http://")]
+    assert web.get("/admin/v2/brokers/reference").json() == web.get("/admin/v2/brokers").json() == here
+    assert web.get("/admin/v2/brokers/other").status_code == 404
+    assert web.get("/admin/v2/brokers/health").text == "ok"
+    told = web.get("/admin/v2/brokers/configuration/runtime").json()
+    assert told["isDelayedDeliveryDeliverAtTimeStrict"] == "true"
+    assert told["delayedDeliveryTickTimeMillis"] == "100"
+
+
+def test_looks_topics_up(web: httpx.Client, own_broker: Running) -> None:
+    found = web.get("/lookup/v2/topic/persistent/public/default/orders").json()
+    assert found["brokerUrl"] == found["nativeUrl"] == own_broker.service_url
+    assert found["httpUrl"] == own_broker.admin_url
+    assert "brokerUrlSsl" in found
+
+
+def test_lists_topics_and_subscriptions(web: httpx.Client, own_broker: Running) -> None:
+    assert web.get(f"{PATH}/subscriptions").status_code == 404
+    with client(own_broker) as made:
+        consumers = [made.subscribe(TOPIC, name) for name in ("b", "a")]
+        assert web.get(f"{PATH}/subscriptions").json() == ["a", "b"]
+        consumers[0].unsubscribe()
+        assert web.get(f"{PATH}/subscriptions").json() == ["a"]
+    assert web.get("/admin/v2/persistent/public/default").json() == [TOPIC]
+    assert web.get("/admin/v2/non-persistent/public/default").json() == []
+
+
+def test_makes_partitioned_topics(web: httpx.Client, own_broker: Running) -> None:
+    assert web.get(f"{PATH}/partitions").json() == {"partitions": 0}
+    assert web.put(f"{PATH}/partitions", json=2).status_code == 204
+    assert web.put(f"{PATH}/partitions", json=2).status_code == 409
+    assert web.put(f"{PATH}/partitions", json=0).status_code == 400
+    assert web.get(f"{PATH}/partitions").json() == {"partitions": 2}
+    with client(own_broker) as made:
+        made.subscribe(TOPIC, "sub")
+        assert web.get(f"{PATH}/subscriptions").json() == ["sub"]
+
+
+@pytest.mark.parametrize("path", [PATH, "/admin/v2/namespaces/public/default"], ids=["topic", "namespace"])
+def test_delayed_delivery(web: httpx.Client, own_broker: Running, path: str) -> None:
+    path = f"{path}/delayedDelivery"
+    assert web.get(path).status_code == 204
+    posted = {
+        "active": True,
+        "tickTime": 50,
+        "maxDeliveryDelayInMillis": 2_000,
+        "fixedDeliveryDelayInMillis": 7,
+    }
+    answer = web.post(path, json=posted)
+    assert (answer.status_code, answer.content) == (204, b"")
+    # As Pulsar does: what it does not know it ignores without a word.
+    assert web.get(path).json() == {"active": True, "tickTime": 50, "maxDeliveryDelayInMillis": 2_000}
+    assert own_broker.reference.broker.delay_of(parse_name(TOPIC)).max_delay_ms == 2_000
+    assert web.delete(path).status_code == 204
+    assert web.get(path).status_code == 204
+    assert own_broker.reference.broker.delay_of(parse_name(TOPIC)).max_delay_ms == 0
+
+
+def test_applied_delayed_delivery(web: httpx.Client) -> None:
+    path = f"{PATH}/delayedDelivery?applied=true"
+    assert web.get(path).json() == {"active": True, "tickTime": 100, "maxDeliveryDelayInMillis": 0}
+    namespace = "/admin/v2/namespaces/public/default/delayedDelivery"
+    web.post(namespace, json={"active": True, "maxDeliveryDelayInMillis": 5})
+    assert web.get(path).json() == {"active": True, "tickTime": 100, "maxDeliveryDelayInMillis": 5}
+    assert web.get(f"{PATH}/delayedDelivery").status_code == 204
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b'{"active": 1}', b'{"tickTime": -1}', b'{"maxDeliveryDelayInMillis": "1s"}']
+)
+def test_refuses_malformed_policies(web: httpx.Client, body: bytes) -> None:
+    answer = web.post(f"{PATH}/delayedDelivery", content=body)
+    assert answer.status_code == 400
+    assert answer.json()["reason"]
+    assert web.get(f"{PATH}/delayedDelivery").status_code == 204
+
+
+def test_a_maximum_set_over_http_reaches_live_topics(web: httpx.Client, own_broker: Running) -> None:
+    own_broker.call(own_broker.reference.broker.topic, TOPIC)
+    web.post(f"{PATH}/delayedDelivery", json={"active": True, "maxDeliveryDelayInMillis": 5})
+    assert own_broker.reference.broker.topics[TOPIC].delay.max_delay_ms == 5
+
+
+def test_unloads(web: httpx.Client, own_broker: Running) -> None:
+    assert web.put(f"{PATH}/unload").status_code == 404
+    own_broker.call(own_broker.reference.broker.topic, TOPIC)
+    assert web.put(f"{PATH}/unload").status_code == 204
+
+
+def test_needs_a_token_if_the_broker_has_any() -> None:
+    with running(Settings(tokens={"secret": "alice"})) as broker:
+        url = f"{broker.admin_url}/admin/v2/clusters"
+        assert httpx.get(url).status_code == 401
+        assert httpx.get(url, headers={"Authorization": "Bearer wrong"}).status_code == 401
+        assert httpx.get(url, headers={"Authorization": "Bearer secret"}).json() == ["reference"]
+
+
+def test_wrong_names_and_paths(web: httpx.Client) -> None:
+    assert web.get("/admin/v2/volatile/public/default/orders/subscriptions").status_code == 412
+    assert web.get("/admin/v2/nothing").status_code == 404
