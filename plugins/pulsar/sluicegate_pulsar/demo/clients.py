@@ -6,15 +6,26 @@ The client blocks, so its calls run in threads; each scene has a client of its o
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from sluicegate.demo.scene import Stage
 
+T = TypeVar("T")
 LOGGER = "pulsar"
 _OPERATION_S = 8
 _POLL_MS = 100
+_THREADS = ThreadPoolExecutor(64, "demo")
+"""More than the event loop has by default, as all scenes are played at once."""
+
+
+async def blocking(call: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """Call what blocks, in a thread."""
+    work = partial(call, *arguments, **options)
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, work)
 
 
 def words(error: BaseException) -> str:
@@ -37,7 +48,7 @@ async def client(stage: Stage) -> AsyncIterator[Any]:
     try:
         yield made
     finally:
-        await asyncio.to_thread(made.close)
+        await blocking(made.close)
 
 
 async def attempt(call: Any, *arguments: Any, **options: Any) -> tuple[Any, str]:
@@ -48,7 +59,7 @@ async def attempt(call: Any, *arguments: Any, **options: Any) -> tuple[Any, str]
     from pulsar import PulsarException
 
     try:
-        return await asyncio.to_thread(call, *arguments, **options), ""
+        return await blocking(call, *arguments, **options), ""
     except PulsarException as error:
         return None, words(error)
 
@@ -69,7 +80,7 @@ async def fill(stage: Stage, of: Any, messages: int, size: int) -> None:
     :param of: the client.
     :raises RuntimeError: if one was refused.
     """
-    producer = await asyncio.to_thread(of.create_producer, stage.topic, max_pending_messages=messages)
+    producer = await blocking(of.create_producer, stage.topic, max_pending_messages=messages)
     refused: list[Any] = []
 
     def send() -> None:
@@ -77,8 +88,8 @@ async def fill(stage: Stage, of: Any, messages: int, size: int) -> None:
             producer.send_async(bytes(size), lambda result, _: refused.append(result))
         producer.flush()
 
-    await asyncio.to_thread(send)
-    await asyncio.to_thread(producer.close)
+    await blocking(send)
+    await blocking(producer.close)
     failed = [result for result in refused if str(result) != "Ok" and not str(result).endswith(".Ok")]
     if failed:
         raise RuntimeError(f"cannot fill {stage.topic}: {failed[0]}")
@@ -114,7 +125,7 @@ async def arrivals(consumer: Any, seconds: float, *, acknowledge: bool = True) -
                 consumer.acknowledge(message)
         return times
 
-    return await asyncio.to_thread(look)
+    return await blocking(look)
 
 
 async def ages(consumer: Any, messages: int, within_s: float = 10.0) -> list[tuple[bytes, float]]:
@@ -133,7 +144,7 @@ async def ages(consumer: Any, messages: int, within_s: float = 10.0) -> list[tup
                 consumer.acknowledge(message)
         return found
 
-    return await asyncio.to_thread(look)
+    return await blocking(look)
 
 
 def rates(times: Sequence[float], seconds: float) -> tuple[int, float]:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from sluicegate.demo.scene import Observation, Scene, Stage
-from sluicegate_pulsar.demo.clients import ages, arrivals, attempt, client, fill, publish, rates
+from sluicegate_pulsar.demo.clients import ages, arrivals, attempt, blocking, client, fill, publish, rates
 
 _READ_S = 4.0
 _RATE = 200
@@ -14,6 +14,12 @@ _DELAY_MS = 2_000
 _LATE_MS = 1_000
 _DELAYED = 20
 _UNACKED = 10
+
+
+def _earliest() -> Any:
+    import pulsar
+
+    return pulsar.InitialPosition.Earliest
 
 
 async def _reads(consumer: Any) -> bool:
@@ -48,8 +54,8 @@ async def _consumers(stage: Stage) -> Observation:
 
 async def _dispatch_rate(stage: Stage) -> Observation:
     async with client(stage) as of:
-        consumer = await asyncio.to_thread(of.subscribe, stage.topic, "reader")
         await fill(stage, of, int(_RATE * (_READ_S + 1)) + _RATE, _SIZE)
+        consumer = await blocking(of.subscribe, stage.topic, "reader", initial_position=_earliest())
         first, rate = rates(await arrivals(consumer, _READ_S), _READ_S)
     met = first <= 2.2 * _RATE and 0.8 * _RATE <= rate <= 1.1 * _RATE
     return Observation(
@@ -59,8 +65,11 @@ async def _dispatch_rate(stage: Stage) -> Observation:
 
 async def _subscription_rate(stage: Stage) -> Observation:
     async with client(stage) as of:
-        consumers = [await asyncio.to_thread(of.subscribe, stage.topic, f"readers-{n}") for n in (1, 2)]
         await fill(stage, of, int(_SUBSCRIPTION_RATE * (_READ_S + 1)) + _SUBSCRIPTION_RATE, _SIZE)
+        consumers = [
+            await blocking(of.subscribe, stage.topic, f"readers-{n}", initial_position=_earliest())
+            for n in (1, 2)
+        ]
         times = await asyncio.gather(*(arrivals(consumer, _READ_S) for consumer in consumers))
     found = [rates(at, _READ_S)[1] for at in times]
     met = all(0.8 * _SUBSCRIPTION_RATE <= rate <= 1.1 * _SUBSCRIPTION_RATE for rate in found)
@@ -70,7 +79,7 @@ async def _subscription_rate(stage: Stage) -> Observation:
 
 async def _unacknowledged(stage: Stage) -> Observation:
     async with client(stage) as of:
-        consumer = await asyncio.to_thread(of.subscribe, stage.topic, "lazy")
+        consumer = await blocking(of.subscribe, stage.topic, "lazy")
         await fill(stage, of, 5 * _UNACKED, _SIZE)
         taken: list[Any] = []
 
@@ -83,11 +92,11 @@ async def _unacknowledged(stage: Stage) -> Observation:
             except pulsar.Timeout:
                 return
 
-        await asyncio.to_thread(take)
+        await blocking(take)
         before = len(taken)
         for message in taken:
             consumer.acknowledge(message)
-        await asyncio.to_thread(take)
+        await blocking(take)
     text = f"{before} delivered and no more; {len(taken) - before} more once those were acknowledged"
     return Observation(before == _UNACKED and len(taken) == 2 * _UNACKED, text)
 
@@ -96,10 +105,10 @@ async def _delayed(stage: Stage, kind: str, **options: Any) -> Observation:
     import pulsar
 
     async with client(stage) as of:
-        consumer = await asyncio.to_thread(
+        consumer = await blocking(
             of.subscribe, stage.topic, "reader", consumer_type=getattr(pulsar.ConsumerType, kind)
         )
-        producer = await asyncio.to_thread(of.create_producer, stage.topic)
+        producer = await blocking(of.create_producer, stage.topic)
         reading = asyncio.ensure_future(ages(consumer, _DELAYED))
         for _ in range(_DELAYED):
             await publish(producer, _SIZE, **options)
@@ -128,63 +137,63 @@ async def _overridden(stage: Stage) -> Observation:
 SCENES = (
     Scene(
         "subscriptions",
-        "public/default/subscriptions",
+        "persistent://public/default/subscriptions",
         {"max_subscriptions_per_topic": 2},
         "two subscriptions are made and read, a third is refused",
         _subscriptions,
     ),
     Scene(
         "consumers-topic",
-        "public/default/consumers",
+        "persistent://public/default/consumers",
         {"max_consumers_per_topic": 2},
         "two consumers join and read, a third is refused",
         _consumers,
     ),
     Scene(
         "consumers-subscription",
-        "public/default/workers",
+        "persistent://public/default/workers",
         {"max_consumers_per_subscription": 2},
         "two consumers of the subscription join and read, a third is refused",
         _consumers,
     ),
     Scene(
         "dispatch-rate",
-        "public/default/dispatch",
+        "persistent://public/default/dispatch",
         {"max_dispatch_rate": f"{_RATE}/s"},
         f"a reader of a full topic gets its burst, then {_RATE} messages/s",
         _dispatch_rate,
     ),
     Scene(
         "subscription-dispatch-rate",
-        "public/default/readers",
+        "persistent://public/default/readers",
         {"max_subscription_dispatch_rate": f"{_SUBSCRIPTION_RATE}/s"},
         f"each of two subscriptions gets {_SUBSCRIPTION_RATE} messages/s, apart from the other",
         _subscription_rate,
     ),
     Scene(
         "unacked",
-        "public/default/unacked",
+        "persistent://public/default/unacked",
         {"max_unacked_messages_per_consumer": _UNACKED},
         f"a consumer gets {_UNACKED} messages, and more only when it acknowledges",
         _unacknowledged,
     ),
     Scene(
         "fixed-delay-shared",
-        "public/default/delayed-shared",
+        "persistent://public/default/delayed-shared",
         {"fixed_delivery_delay": f"{_DELAY_MS // 1000}s"},
         f"each message comes {_DELAY_MS} ms after it was published or a little later",
         _shared,
     ),
     Scene(
         "fixed-delay-exclusive",
-        "public/default/delayed-exclusive",
+        "persistent://public/default/delayed-exclusive",
         {"fixed_delivery_delay": f"{_DELAY_MS // 1000}s"},
         "the same on an exclusive subscription, where the broker itself does not delay",
         _exclusive,
     ),
     Scene(
         "fixed-delay-overrides",
-        "public/default/delayed-always",
+        "persistent://public/default/delayed-always",
         {"fixed_delivery_delay": f"{_DELAY_MS // 1000}s"},
         "the same for messages whose client asks for delivery at once",
         _overridden,

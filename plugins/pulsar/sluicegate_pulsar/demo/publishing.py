@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from sluicegate.demo.scene import Observation, Scene, Stage
-from sluicegate_pulsar.demo.clients import attempt, client, publish, rates
+from sluicegate_pulsar.demo.clients import attempt, blocking, client, publish, rates
 
 _KIB = 1024
 _PUBLISH_S = 5.0
@@ -23,7 +23,7 @@ async def _producers(stage: Stage) -> Observation:
         admitted = [producer for producer, error in made if not error]
         sent = [await publish(producer, 10) for producer in admitted]
         if admitted:
-            await asyncio.to_thread(admitted[0].close)
+            await blocking(admitted[0].close)
         freed = time.monotonic()
         _, later = await attempt(of.create_producer, stage.topic)
         while later and time.monotonic() - freed < _FREE_S:
@@ -39,7 +39,7 @@ async def _producers(stage: Stage) -> Observation:
 
 async def _size(stage: Stage) -> Observation:
     async with client(stage) as of:
-        producer = await asyncio.to_thread(of.create_producer, stage.topic)
+        producer = await blocking(of.create_producer, stage.topic)
         below = await publish(producer, 4 * _KIB)
         above = await publish(producer, 4 * _KIB + 1)
         after = await publish(producer, 10)
@@ -67,10 +67,10 @@ def _saturate(producer: Any, seconds: float) -> list[float]:
 
 async def _publish_rate(stage: Stage) -> Observation:
     async with client(stage) as of:
-        producer = await asyncio.to_thread(
+        producer = await blocking(
             of.create_producer, stage.topic, max_pending_messages=40, block_if_queue_full=True
         )
-        first, rate = rates(await asyncio.to_thread(_saturate, producer, _PUBLISH_S), _PUBLISH_S)
+        first, rate = rates(await blocking(_saturate, producer, _PUBLISH_S), _PUBLISH_S)
     met = first <= 2 * _RATE and 0.8 * _RATE <= rate <= 1.05 * _RATE
     return Observation(
         met, f"{rate:.0f} messages/s over {_PUBLISH_S - 1:.0f} s, after {first} in the first second"
@@ -79,7 +79,7 @@ async def _publish_rate(stage: Stage) -> Observation:
 
 async def _rejecting(stage: Stage) -> Observation:
     async with client(stage) as of:
-        producer = await asyncio.to_thread(of.create_producer, stage.topic)
+        producer = await blocking(of.create_producer, stage.topic)
         errors = await publish(producer, *[10] * 40)
         await asyncio.sleep(1.1)
         after = await publish(producer, 10)
@@ -95,7 +95,7 @@ async def _rejecting(stage: Stage) -> Observation:
 
 async def _longest_delay(stage: Stage) -> Observation:
     async with client(stage) as of:
-        producer = await asyncio.to_thread(of.create_producer, stage.topic)
+        producer = await blocking(of.create_producer, stage.topic)
         now_ms = time.time_ns() // 1_000_000
         above = await publish(producer, 10, deliver_at=now_ms + 60_000)
         below = await publish(producer, 10, deliver_at=now_ms + 1_000)
@@ -105,7 +105,7 @@ async def _longest_delay(stage: Stage) -> Observation:
 
 async def _observed(stage: Stage) -> Observation:
     async with client(stage) as of:
-        producer = await asyncio.to_thread(of.create_producer, stage.topic)
+        producer = await blocking(of.create_producer, stage.topic)
         errors = await publish(producer, 5 * _KIB)
     rows = await stage.decisions("would_reject")
     limits = [(row["current"], row["limit"]) for row in rows if row["policy"] == "max_message_size"]
@@ -117,7 +117,7 @@ async def _observed(stage: Stage) -> Observation:
 
 async def _change(stage: Stage) -> Observation:
     async with client(stage) as of:
-        producer = await asyncio.to_thread(of.create_producer, stage.topic)
+        producer = await blocking(of.create_producer, stage.topic)
         before = await publish(producer, 4 * _KIB)
         await stage.change_policy({"max_message_size": "8KiB"})
         changed = time.monotonic()
@@ -136,49 +136,49 @@ async def _change(stage: Stage) -> Observation:
 SCENES = (
     Scene(
         "producers",
-        "public/default/producers",
+        "persistent://public/default/producers",
         {"max_producers_per_topic": 2},
         "two producers publish, a third is refused until a place is free",
         _producers,
     ),
     Scene(
         "message-size",
-        "public/default/size",
+        "persistent://public/default/size",
         {"max_message_size": "4KiB"},
         "4 KiB passes, more is refused, the producer goes on",
         _size,
     ),
     Scene(
         "publish-rate",
-        "public/default/rate",
+        "persistent://public/default/rate",
         {"max_publish_rate": f"{_RATE}/s"},
         f"at most {2 * _RATE} in the first second (rate + burst), then {_RATE} messages/s, none refused",
         _publish_rate,
     ),
     Scene(
         "publish-rate-reject",
-        "public/default/impatient",
+        "persistent://public/default/impatient",
         {"max_publish_rate": "10/s", "on_limit": {"max_publish_rate": "reject"}},
         "a burst of 10 passes, what is over the rate is refused at once",
         _rejecting,
     ),
     Scene(
         "max-delay",
-        "public/default/max-delay",
+        "persistent://public/default/max-delay",
         {"max_delivery_delay": "10s"},
         "a message that asks for a longer delay is refused, others pass",
         _longest_delay,
     ),
     Scene(
         "observe-only",
-        "public/default/observed",
+        "persistent://public/default/observed",
         {"max_message_size": "1KiB", "observe_only": {"max_message_size": True}},
         "5 KiB passes, and the decision log says what would have been done",
         _observed,
     ),
     Scene(
         "live-change",
-        "public/default/change",
+        "persistent://public/default/change",
         {"max_message_size": "1KiB"},
         "4 KiB is refused, and passes within 1 s of the policy file saying 8KiB",
         _change,
