@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from benchmarks.harness import jars
-from benchmarks.harness.processes import Child, run_tool
+from benchmarks.harness.brokers import launch_node, node_properties
+from benchmarks.harness.processes import Child
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from tests.real.certificates import Authority, Identity
@@ -18,10 +18,11 @@ from tests.real.ports import free_ports
 
 _START_S = 90
 _STOP_S = 30
-_CLUSTER_ID = "c2x1aWNlZ2F0ZS10ZXN0cw"
-_LOGGING = Path(__file__).with_name("log4j2.properties")
 # One compiler tier: a node of a test lives for seconds, and two cores are all there is.
-_JAVA = ["-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+_JVM = (
+    *("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +98,9 @@ class KafkaBroker:
         :raises UnavailableError: if there is no Java or no Kafka.
         """
         assert self._child is None, f"node {self.node_id} is running already"
-        base = [jars.java(), *_JAVA, f"-Dlog4j2.configurationFile={_LOGGING}", "-cp", jars.kafka()]
-        settings = self.directory / "server.properties"
-        is_new = not settings.exists()
-        self.directory.mkdir(parents=True, exist_ok=True)
-        lines = self._own_properties() | _security_properties(self.security) | dict(self.properties)
-        settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-        if is_new:
-            formatting = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", os.fspath(settings)]
-            run_tool([*base, *formatting], timeout_s=_START_S)
         self._starts += 1
-        self._child = Child(f"kafka node {self.node_id}", [*base, "kafka.Kafka", settings], self.log)
+        lines = self._own_properties() | _security_properties(self.security) | dict(self.properties)
+        self._child = launch_node(self.directory, lines, self.log, jvm=_JVM)
 
     def wait(self) -> None:
         """Return once the node accepts clients.
@@ -160,34 +153,18 @@ class KafkaBroker:
         self.stop()
 
     def _own_properties(self) -> dict[str, str]:
-        voters = self.voters or {self.node_id: self.ports.controller}
-        copies = str(len(voters))
         listeners = {"PLAIN": self.ports.plain}
         if self.security is not None:
             listeners |= {"TLS": self.ports.tls, "SASL": self.ports.sasl, "SASLTLS": self.ports.sasl_tls}
-        shown = ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items())
-        return {
-            "process.roles": "broker,controller",
-            "node.id": str(self.node_id),
-            "controller.quorum.voters": ",".join(f"{node}@127.0.0.1:{port}" for node, port in voters.items()),
-            "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "PLAIN",
-            "listeners": f"{shown},CONTROLLER://127.0.0.1:{self.ports.controller}",
-            "advertised.listeners": shown,
+        both = {name: (port, port) for name, port in listeners.items()}
+        voters = self.voters or {self.node_id: self.ports.controller}
+        return node_properties(self.directory, both, voters, self.node_id) | {
             "listener.security.protocol.map": (
                 "PLAIN:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT,SASLTLS:SASL_SSL"
             ),
-            "log.dirs": os.fspath(self.directory / "data"),
-            "offsets.topic.replication.factor": copies,
             "offsets.topic.num.partitions": "3",
-            "transaction.state.log.replication.factor": copies,
-            "transaction.state.log.min.isr": "1",
             "transaction.state.log.num.partitions": "3",
-            "share.coordinator.state.topic.replication.factor": copies,
-            "share.coordinator.state.topic.min.isr": "1",
             "share.coordinator.state.topic.num.partitions": "3",
-            "group.initial.rebalance.delay.ms": "0",
-            "auto.create.topics.enable": "false",
             "num.network.threads": "2",
             "num.io.threads": "4",
             "log.cleaner.enable": "false",
