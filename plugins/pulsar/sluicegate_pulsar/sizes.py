@@ -10,7 +10,7 @@ _LEAST = 256 * 1024
 def told_size(policies: PolicySet, brokers_own: int) -> int:
     """The `max_message_size` that CONNECTED is to carry: the lowest that is right for every topic.
 
-    It is for C++ clients only. Java's would also cut the frames down that it can receive, and a consumer could
+    It is for C++ clients only: Java's take it for the bound of what they receive, too, and a consumer could
     no longer get past a larger message that was stored before.
 
     :param policies: in force now; later ones reach clients when they connect anew, messages at once.
