@@ -84,13 +84,19 @@ class Consuming:
 
     # -- which frames are looked at -------------------------------------------------------------------
 
-    def check_policies(self, now_ns: int) -> None:
-        """Go by the policies of now; called before anything of the broker's is looked at."""
-        if self._policies is not self._shared.policies:
-            self._policies = self._shared.policies
-            for consumer in self._consumers.values():
-                consumer.policies_changed(now_ns)
-            self._choose_handlers()
+    def check_policies(self, now_ns: int) -> bool:
+        """Go by the policies of now; called before anything of the broker's is looked at.
+
+        :return: True if they have changed, so that messages may have been sent on.
+        """
+        policies = self._shared.policies
+        if policies is self._policies:
+            return False
+        self._policies = policies
+        for consumer in self._consumers.values():
+            consumer.policies_changed(now_ns)
+        self._choose_handlers()
+        return True
 
     def _choose_handlers(self) -> None:
         """Look at what some consumer needs; the others' then pass at little cost."""

@@ -119,7 +119,8 @@ class PulsarSession:
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
         out: list[Command] = []
-        self.consuming.check_policies(now_ns)
+        if self.consuming.check_policies(now_ns):
+            self._from_broker.flush(out)  # what was withheld goes before what comes now
         self._walk(self._from_broker, data, now_ns, out)
         return self._finish(out, now_ns)
 
