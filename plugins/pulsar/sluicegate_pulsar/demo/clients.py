@@ -1,10 +1,11 @@
 """pulsar-client for the scenes, and measuring what it gets.
 
-The client blocks, so its calls run in threads; each scene has a client of its own.
+The client blocks, so its calls run in threads; each scene has a client of its own. It must not write to a
+Python logger: its own threads do, and now and then that aborts the process when it ends.
 """
 
 import asyncio
-import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,6 @@ from typing import Any, TypeVar
 from sluicegate.demo.scene import Stage
 
 T = TypeVar("T")
-LOGGER = "pulsar"
 _OPERATION_S = 8
 _POLL_MS = 100
 _THREADS = ThreadPoolExecutor(64, "demo")
@@ -43,7 +43,7 @@ async def client(stage: Stage) -> AsyncIterator[Any]:
     made = pulsar.Client(
         f"pulsar://{stage.address}",
         operation_timeout_seconds=_OPERATION_S,
-        logger=logging.getLogger(LOGGER),
+        logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
     )
     try:
         yield made

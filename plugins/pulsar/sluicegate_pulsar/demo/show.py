@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
-from sluicegate_pulsar.demo import clients, consuming, publishing
+from sluicegate_pulsar.demo import consuming, publishing
 
 _MAX_HOLD = "5s"
 _NOTES = (
@@ -20,7 +20,7 @@ class PulsarDemo:
     """The reference broker behind the gate, pulsar-client in front of it."""
 
     label = "in-memory reference broker, not Pulsar"
-    client_loggers = (clients.LOGGER,)
+    client_loggers = ()
     scenes: tuple[Scene, ...] = (*publishing.SCENES, *consuming.SCENES)
 
     @property
