@@ -7,6 +7,8 @@ from sluicegate_pulsar.codec.errors import ChecksumMismatchError
 from sluicegate_pulsar.codec.frames import ABSENT, Parts, check_sum, command_type, parse_command, split
 from sluicegate_pulsar.codec.messages import consumer_of, read_message
 from sluicegate_pulsar.codec.metadata import largest_message, read_metadata, with_deliver_at
+from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
+from sluicegate_pulsar.codec.receipts import producer_of
 from sluicegate_pulsar.codec.sends import read_send
 
 
@@ -65,8 +67,15 @@ def message(frame: bytes, start: int, stop: int) -> None:
     consumer_id = consumer_of(frame, start, stop)
     head = read_message(frame, start, stop)
     assert head.consumer_id == consumer_id
-    assert head.messages >= 1
+    assert 0 <= head.messages <= head.metadata.num_messages_in_batch
     _in_order(head.parts, start, stop)
 
 
-TARGETS: list[Callable[[bytes, int, int], None]] = [command, send, metadata, message]
+def receipt(frame: bytes, start: int, stop: int) -> None:
+    """The producer of a receipt or an error."""
+    read = parse_command(frame, start, stop)
+    holder = read.send_receipt if read.type == BaseCommand.SEND_RECEIPT else read.send_error
+    assert producer_of(frame, start, stop) == holder.producer_id
+
+
+TARGETS: list[Callable[[bytes, int, int], None]] = [command, send, metadata, message, receipt]

@@ -47,7 +47,8 @@ def _check(frame: bytes, expected: Message) -> None:
         message_id.batch_index,
         expected.redelivery_count,
     )
-    assert head.messages == 12
+    left = sum(bin(word % 2**64).count("1") for word in expected.ack_set)
+    assert head.messages == (min(left, 12) if expected.ack_set else 12)
     assert head.metadata.deliver_at == 77
     assert head.parts == split(buffer, 2, stop)
 
@@ -67,12 +68,20 @@ def test_any_order_of_fields(data: st.DataObject) -> None:
     if len(raw) < 128:
         _check(frame_of(b"\x08\x09\x4a" + bytes((len(raw),)) + raw, _REST), message)
     command = BaseCommand(type=BaseCommand.MESSAGE, message=message)
-    _check(frame_of(data.draw(scrambled(command)), _REST), command.message)
+    raw = data.draw(scrambled(command))
+    _check(frame_of(raw, _REST), BaseCommand.FromString(raw).message)
 
 
 def test_defaults() -> None:
     head = read_message(_FRAME, 0, len(_FRAME))
     assert (head.partition, head.batch_index, head.redelivery_count) == (-1, -1, 0)
+
+
+def test_what_is_acknowledged_already_takes_no_permit() -> None:
+    """Bits that are set are messages still to be delivered, never more than the batch holds."""
+    for words, left in (([0b101], 2), ([0], 0), ([-1], 12), ([1, 1], 2)):
+        frame = frame_of(_message(ack_set=words).SerializeToString(), _REST)
+        assert read_message(frame, 0, len(frame)).messages == left
 
 
 def test_with_and_without_broker_entry_metadata_and_checksum() -> None:
