@@ -70,4 +70,8 @@ def client(broker: Running, url: str = "", **options: object) -> Iterator[pulsar
     try:
         yield made
     finally:
-        made.close()
+        # Its close has no time limit of its own, and no signal interrupts it.
+        closing = threading.Thread(target=made.close, daemon=True)
+        closing.start()
+        closing.join(30)
+        assert not closing.is_alive(), "the client does not close"

@@ -76,7 +76,7 @@ def test_schemas_get_versions() -> None:
         (f"{TOPIC}-partition-12", Name(f"{TOPIC}-partition-12", "public/default", TOPIC, 12)),
         (
             f"{TOPIC}-partition-x",
-            Name(*[f"{TOPIC}-partition-x", "public/default"], f"{TOPIC}-partition-x", -1),
+            Name(f"{TOPIC}-partition-x", "public/default", f"{TOPIC}-partition-x", -1),
         ),
         ("non-persistent://a/b/c", Name("non-persistent://a/b/c", "a/b", "non-persistent://a/b/c", -1)),
     ],
