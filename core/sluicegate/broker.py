@@ -7,7 +7,7 @@ timers and back-pressure and carries the commands out in order.
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gates import GateCache
@@ -74,7 +74,17 @@ class Dial:
     """Host and port of each."""
 
 
-Command: TypeAlias = ToUpstream | ToClient | PauseReading | ResumeReading | WakeAt | Ask | Close | Dial
+@dataclass(slots=True)
+class PassOn:
+    """Send what was just received on to the other side, as it came; only in `PASS`."""
+
+
+Command: TypeAlias = (
+    ToUpstream | ToClient | PauseReading | ResumeReading | WakeAt | Ask | Close | Dial | PassOn
+)
+PASS: Final[Sequence[Command]] = (PassOn(),)
+"""What `receive_client` and `receive_upstream` return, this very object, if all that came passes and nothing
+else is to be done. It is the way of nearly every message, and saves it the making of a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +116,10 @@ class Session(Protocol):
         """What tells this client from others in a log line."""
 
     def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Bytes from the client."""
+        """Bytes from the client; `PASS` if all of them go on as they came."""
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Bytes from the broker."""
+        """Bytes from the broker; `PASS` if all of them go on as they came."""
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """The time asked for by WakeAt has come; `client_gone` if the peer has hung up meanwhile."""

@@ -10,6 +10,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, cast
 
 from sluicegate.broker import (
+    PASS,
     Ask,
     Buffer,
     Close,
@@ -74,7 +75,9 @@ class UpstreamSide(asyncio.Protocol):
         client.connections.bytes_from_brokers += len(data)
         try:
             commands = session.receive_upstream(data, now_ns)
-            if commands:
+            if commands is PASS:
+                client.to_client(data)
+            elif commands:
                 client.carry_out(commands)
         except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
             client.failed(error)
@@ -111,7 +114,6 @@ class ClientSide(PausableReading):
         "_listener",
         "_progress_ns",
         "_sides",
-        "_to_client",
         "_to_upstream",
         "_upstream",
         "_wake_ns",
@@ -120,6 +122,7 @@ class ClientSide(PausableReading):
         "last_ns",
         "peer",
         "session",
+        "to_client",
         "unanswered",
     )
 
@@ -137,7 +140,7 @@ class ClientSide(PausableReading):
         self._upstream: asyncio.Transport | None = None
         # What sends to either side: kept bound, as it is looked up for every message.
         self._to_upstream: Callable[[Buffer], None] = _discard
-        self._to_client: Callable[[Buffer], None] = _discard
+        self.to_client: Callable[[Buffer], None] = _discard
         self._progress_ns = self.last_ns
         self._asks = 0
         self._wake_ns = 0
@@ -154,7 +157,7 @@ class ClientSide(PausableReading):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The client is connected, and TLS agreed on if there is any."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
-        self._to_client = self._transport.write
+        self.to_client = self._transport.write
         self._sides += 1
         self._transport.set_write_buffer_limits(_HIGH_WATER, _LOW_WATER)
         self.connections.opened(self)
@@ -173,7 +176,10 @@ class ClientSide(PausableReading):
             if commands:
                 self._progress_ns = now_ns
                 self.unanswered = True
-                self.carry_out(commands)
+                if commands is PASS:
+                    self._to_upstream(data)
+                else:
+                    self.carry_out(commands)
         except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
             self.failed(error)
 
@@ -234,13 +240,13 @@ class ClientSide(PausableReading):
 
     def carry_out(self, commands: Sequence[Command]) -> None:
         """Do what the session said, in its order."""
-        if len(commands) == 1:  # the way of nearly every message
+        if len(commands) == 1:  # the way of many messages
             command = commands[0]
             if type(command) is ToUpstream:
                 self._to_upstream(command.data)
                 return
             if type(command) is ToClient:
-                self._to_client(command.data)
+                self.to_client(command.data)
                 return
         self._carry_out_all(commands)
         self._go_on()
@@ -274,7 +280,7 @@ class ClientSide(PausableReading):
         if counter:
             self.connections.closing(self, counter, detail, now_ns)
         self.closing_ns = now_ns
-        self._to_upstream = self._to_client = _discard
+        self._to_upstream = self.to_client = _discard
         self._cancel_wake()
         if self._upstream is not None:
             self._upstream.close()
@@ -362,8 +368,8 @@ class ClientSide(PausableReading):
         elif up and self._upstream is not None and self._to_upstream is not _discard:
             self._upstream.writelines(up)
         if len(down) == 1:
-            self._to_client(down[0])
-        elif down and self._transport is not None and self._to_client is not _discard:
+            self.to_client(down[0])
+        elif down and self._transport is not None and self.to_client is not _discard:
             self._transport.writelines(down)
         if ending is not None:
             self.close(ending.counter, ending.detail)
@@ -397,7 +403,7 @@ class ClientSide(PausableReading):
         self._go_on()
 
     def _turn(self, call: Callable[..., Sequence[Command]], *arguments: object) -> None:
-        """Call the session and do what it says; the two ways of `data_received` have this inlined."""
+        """Call the session, otherwise than with bytes, and do what it says."""
         self.last_ns = monotonic_ns()
         self.unanswered = True
         try:
@@ -437,9 +443,7 @@ class ClientSide(PausableReading):
     def _go_on(self) -> None:
         """Hand over what was kept back, if the commands just carried out allow it."""
         while self.session is not None and (data := self._take_pending()) is not None:
-            now_ns = self._progress_ns = monotonic_ns()
-            self.connections.bytes_from_clients += len(data)
-            self._turn(self.session.receive_client, data, now_ns)
+            self.data_received(data)
         if self._eof:
             self._pass_eof()
 

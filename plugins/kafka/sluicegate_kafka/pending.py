@@ -24,13 +24,16 @@ class Expected:
 class Glance:
     """A response that nearly always passes as it came; made once for all such responses of a connection.
 
+    :param plain_length: bytes of a response, its own length not counted, in which there is nothing to see; -1
+        if that cannot be told.
     :param passes: `(response without its length)` -> True if it may; asked once it has come whole.
     :param handle: makes what is sent if it may not.
     """
 
-    __slots__ = ("handle", "passes")
+    __slots__ = ("handle", "passes", "plain_length")
 
-    def __init__(self, passes: Callable[[bytes], bool], handle: Handle) -> None:
+    def __init__(self, plain_length: int, passes: Callable[[bytes], bool], handle: Handle) -> None:
+        self.plain_length = plain_length
         self.passes = passes
         self.handle = handle
 

@@ -4,21 +4,19 @@ What the gate allows goes on as the bytes that came. Anything else becomes an `E
 request by topic and puts the response together again.
 """
 
-import sys
-
 from sluicegate.broker import Buffer
-from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate_kafka.attached import Attached
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
+from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
-from sluicegate_kafka.codec.produce import ProduceTopic, scan_produce
-from sluicegate_kafka.codec.produce_responses import has_node_endpoints
+from sluicegate_kafka.codec.produce import ProduceRequest, ProduceTopic, scan_produce
+from sluicegate_kafka.codec.produce_responses import has_node_endpoints, plain_response_length
 from sluicegate_kafka.codec.records import largest_record
 from sluicegate_kafka.connection import Connection, check_topics
 from sluicegate_kafka.exchange import Exchange
 from sluicegate_kafka.pending import Glance
-from sluicegate_kafka.repeated import Form, form_of
+from sluicegate_kafka.repeated import Repeated, is_repeatable
 from sluicegate_kafka.sequences import Sequences
 from sluicegate_kafka.shared import Shared
 from sluicegate_kafka.suspended import Suspended
@@ -29,75 +27,27 @@ _MAX_ATTACHED = 10_000
 """Producers on topics that one connection may have; a client may name as many producer ids as it likes."""
 
 
-class Attached:
-    """One producer on one topic, as this connection knows it."""
-
-    __slots__ = ("delayed", "gate", "last_ns", "operation", "size_limit")
-
-    def __init__(self, operation: Operation, gate: Gate, now_ns: int) -> None:
-        self.operation = operation
-        self.last_ns = now_ns
-        self.use(gate)
-
-    def use(self, gate: Gate) -> None:
-        """Take over what a newly compiled gate says."""
-        self.gate = gate
-        self.size_limit = int(gate.policies.number("max_message_size")) or sys.maxsize
-        self.delayed = gate.delay is not None
-
-
 class Producing:
     """The publishing side of one connection."""
 
-    __slots__ = ("_attached", "_attaching", "_connection", "_form", "_glances", "_shared")
+    __slots__ = ("_attached", "_attaching", "_connection", "_glances", "_last", "_shared", "repeated")
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
         self._connection = connection
         self._attached: dict[tuple[str, int], Attached] = {}
         self._attaching: dict[tuple[str, int], Operation] = {}
-        self._glances: dict[int, Glance] = {}
-        self._form: Form | None = None
-
-    def again(
-        self, data: bytes, start: int, stop: int, correlation_id: int, now_ns: int
-    ) -> bool | Suspended | None:
-        """Decide a Produce request that looks like the one before; None if it is to be read the long way.
-
-        :param data: a buffer that holds the request.
-        :param start: where it starts, after its length.
-        :param stop: where it ends.
-        :param correlation_id: of the request.
-        :param now_ns: monotonic time.
-        """
-        form = self._form
-        measured = form.measure(data, start, stop) if form is not None else None
-        if form is None or measured is None or self._sequences is not None:
-            return None
-        messages, nbytes, largest, producer_id = measured
-        connection = self._connection
-        attached = self._attached.get((form.topic, producer_id))
-        gate = self._shared.gate(form.topic, connection.exempt, now_ns)
-        if attached is None or attached.gate is not gate or attached.delayed or largest > attached.size_limit:
-            return None
-        connection.client_id = form.client_id
-        attached.last_ns = now_ns
-        operation = attached.operation
-        operation.messages = messages
-        operation.bytes = nbytes
-        operation.largest = largest
-        operation.reliable = form.acks != 0
-        decision = gate.publish(operation, now_ns)
-        if decision is None:
-            self._expect(form.acks, form.version, correlation_id)
-            return True
-        head = parse_request_head(data, start, stop)
-        request = scan_produce(data, head)
-        return Exchange(self._shared, connection, self, data, head, request).start([decision], now_ns)
+        self._glances: dict[tuple[int, int], Glance] = {}
+        """By version of the request and length of a response that needs no look."""
+        self._last: Attached | None = None
+        """Whose request was read the long way last."""
+        self.repeated: Repeated | None = None
+        """What passes requests like the last one; None if there was none that others can be compared with."""
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         """Decide a Produce request topic by topic."""
         request = scan_produce(frame, head)
+        repeated, self.repeated = self.repeated, None
         original = frame
         sequences = self._sequences
         if sequences is not None:
@@ -107,10 +57,11 @@ class Producing:
         topics = request.topics
         decisions: list[Decision | None]
         if len(topics) == 1:
-            decision = self.decide(topics[0], request.acks, now_ns)
+            decision = repeated.decision if repeated is not None else None
+            decision = decision or self.decide(topics[0], request.acks, now_ns)
             if decision is None and frame is original:
-                self._form = form_of(frame, head, request)
-                self._expect(request.acks, head.version, head.correlation_id)
+                glance = self._expect(request, head.correlation_id)
+                self._look_out(frame, head, request, glance)
                 return True
             decisions = [decision]
         else:
@@ -119,9 +70,21 @@ class Producing:
                 raise ProtocolError("a topic is named twice in one Produce request")
             decisions = [self.decide(topic, request.acks, now_ns) for topic in topics]
         if frame is original and not any(decisions):
-            self._expect(request.acks, head.version, head.correlation_id)
+            self._expect(request, head.correlation_id)
             return True
         return Exchange(self._shared, self._connection, self, frame, head, request).start(decisions, now_ns)
+
+    def _look_out(
+        self, frame: bytes, head: RequestHead, request: ProduceRequest, glance: Glance | None
+    ) -> None:
+        """Have requests like this one passed the short way from now on, if it is the second of its kind."""
+        topic = request.topics[0]
+        attached = self._attached.get((topic.name, topic.producer_id))
+        if attached is None or attached.delayed or not is_repeatable(frame, request):
+            return
+        if attached is self._last:
+            self.repeated = Repeated(self._shared, self._connection, attached, frame, head, request, glance)
+        self._last = attached
 
     @property
     def _sequences(self) -> Sequences | None:
@@ -129,25 +92,32 @@ class Producing:
         known = self._shared.sequences
         return known.get(self._connection.identity) if known else None
 
-    def _expect(self, acks: int, version: int, correlation_id: int) -> None:
-        """Note the response that the broker now owes; acks=0 has none."""
-        if acks == 0:
-            return
-        if version < _FIRST_WITH_ENDPOINTS:
-            self._connection.outstanding.expect(correlation_id)
-            return
-        glance = self._glances.get(version)
+    def _expect(self, request: ProduceRequest, correlation_id: int) -> Glance | None:
+        """Note the response that the broker now owes; acks=0 has none.
+
+        :return: how the response is looked at; None if it passes unread.
+        """
+        glance = self._glance(request) if request.version >= _FIRST_WITH_ENDPOINTS else None
+        if request.acks != 0:
+            owed = correlation_id if glance is None else (correlation_id, glance)
+            self._connection.outstanding.expect(owed)
+        return glance
+
+    def _glance(self, request: ProduceRequest) -> Glance:
+        """Responses to requests like this one pass unless there are broker addresses in them."""
+        topics = request.topics
+        single = len(topics) == 1 and len(topics[0].partitions) == 1
+        key = request.version, plain_response_length(topics[0].name) if single else -1
+        glance = self._glances.get(key)
         if glance is None:
-            glance = self._glances[version] = self._glance(version)
-        self._connection.outstanding.expect((correlation_id, glance))
+            glance = self._glances[key] = self._new_glance(*key)
+        return glance
 
-    def _glance(self, version: int) -> Glance:
-        """Responses of this version pass unless there are broker addresses in them."""
-
+    def _new_glance(self, version: int, plain_length: int) -> Glance:
         def readdress(frame: bytes, now_ns: int) -> Buffer:
             return with_length([self._shared.readdress_produce(frame, version)])
 
-        return Glance(lambda frame: not has_node_endpoints(frame, version), readdress)
+        return Glance(plain_length, lambda frame: not has_node_endpoints(frame, version), readdress)
 
     def decide(self, topic: ProduceTopic, acks: int, now_ns: int) -> Decision | None:
         """Ask the topic's gate; None if this topic of the request may go on.
@@ -221,5 +191,6 @@ class Producing:
 
     def _detach(self, key: tuple[str, int], now_ns: int) -> None:
         attached = self._attached.pop(key)
+        self.repeated = self._last = None
         attached.gate.abandon(attached.operation, now_ns)
         attached.gate.detach(attached.operation)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from struct import Struct
 
 from sluicegate.broker import (
+    PASS,
     Ask,
     Close,
     Command,
@@ -25,6 +26,7 @@ from sluicegate_kafka.connection import Connection, Handler
 from sluicegate_kafka.fetching import Fetching
 from sluicegate_kafka.grouping import Grouping
 from sluicegate_kafka.handshake import Handshake
+from sluicegate_kafka.partial import NoRoomError, Partial
 from sluicegate_kafka.pending import Owed
 from sluicegate_kafka.producing import Producing
 from sluicegate_kafka.shared import Shared
@@ -35,7 +37,6 @@ _read_head = Struct(">ihhi").unpack_from
 """Length, api key, api version, correlation id: what every request starts with."""
 _read_response = Struct(">ii").unpack_from
 _HEAD = 12
-_PRODUCE = int(ApiKey.PRODUCE)
 _MIN_REQUEST = 8
 _MIN_RESPONSE = 4
 _RESPONSE_HEAD = 8
@@ -50,13 +51,9 @@ class KafkaSession:
     __slots__ = (
         "_backlog",
         "_backlog_bytes",
-        "_chunks",
-        "_chunks_bytes",
-        "_chunks_need",
-        "_expected",
-        "_expected_bytes",
-        "_expected_need",
         "_handlers",
+        "_partial_request",
+        "_partial_response",
         "_paused",
         "_shared",
         "_skip_client",
@@ -90,12 +87,8 @@ class KafkaSession:
             **addressing.handlers,
         }
         self._handlers = {key: (handler, *SUPPORTED[key]) for key, handler in handlers.items()}
-        self._chunks: list[bytes] = []
-        self._chunks_bytes = 0
-        self._chunks_need = 0
-        self._expected: list[bytes] = []
-        self._expected_bytes = 0
-        self._expected_need = 0
+        self._partial_request = Partial(shared.budget)
+        self._partial_response = Partial(shared.budget)
         self._skip_client = 0
         self._skip_upstream = 0
         self._backlog: list[bytes] = []
@@ -108,13 +101,13 @@ class KafkaSession:
     @property
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
-        requests = self._chunks_bytes + self._suspended_bytes + self._backlog_bytes
-        return requests + self._expected_bytes + self.outstanding.held_bytes
+        requests = self._partial_request.size + self._suspended_bytes + self._backlog_bytes
+        return requests + self._partial_response.size + self.outstanding.held_bytes
 
     @property
     def mid_frame(self) -> bool:
         """True while a request has arrived only in part."""
-        return self._suspended is None and (self._chunks_bytes > 0 or self._skip_client > 0)
+        return self._suspended is None and (self._partial_request.size > 0 or self._skip_client > 0)
 
     @property
     def client(self) -> str:
@@ -125,40 +118,51 @@ class KafkaSession:
 
     def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the client: forward what passes, in runs; hold what must wait."""
+        # <hot> These lines are the way of nearly every Produce request.
+        at = 0
+        repeated = self.producing.repeated
+        waiting = self._suspended or self._skip_client or self._partial_request.size
+        if repeated is not None and not waiting:
+            end = len(data)
+            while at < end and (stop := repeated.again(data, at, end, now_ns)):
+                at = stop
+            if at == end:
+                return PASS
+        return self._read(data, at, now_ns)
+
+    def _read(self, data: bytes, passed: int, now_ns: int) -> Sequence[Command]:
+        """Read the long way what came from the client, but for the first bytes, which have passed already."""
         if self._suspended is not None:
             return self._read_ahead(data)
         if self._skip_client:
-            if len(data) <= self._skip_client:
+            skipped = self._skip_client
+            if len(data) <= skipped:
                 self._skip_client -= len(data)
-                return (ToUpstream(data),)
-            out: list[Command] = [ToUpstream(memoryview(data)[: self._skip_client])]
-            data = data[self._skip_client :]
+                return PASS
             self._skip_client = 0
-        else:
-            out = []
-        if self._chunks:
-            self._chunks.append(data)
-            self._chunks_bytes += len(data)
-            if not self._shared.budget.take(len(data)):
-                self._chunks_bytes -= len(data)
-                return [_no_room()]
-            if self._chunks_bytes < self._chunks_need:
-                return out
-            data = b"".join(self._chunks)
-            self._drop_chunks()
+            rest = data[skipped:]
+            commands = _as_commands(ToUpstream, rest, self.receive_client(rest, now_ns))
+            return [ToUpstream(memoryview(data)[:skipped]), *commands]
+        out: list[Command] = []
         try:
-            self._requests(data, now_ns, out)
+            if self._partial_request.size:
+                whole = self._partial_request.add(data)
+                if whole is None:
+                    return out
+                return _as_commands(ToUpstream, whole, self.receive_client(whole, now_ns))
+            self._requests(data, passed, now_ns, out)
         except ProtocolError as error:
             out.append(Close("malformed_request", f"{error} from {self.client}"))
-        except _NoRoomError:
+        except NoRoomError:
             out.append(_no_room())
         return out
 
-    def _requests(self, data: bytes, now_ns: int, out: list[Command]) -> None:  # noqa: C901 - hot: one loop
-        """Walk the whole frames in `data`; `run` is where the bytes not yet forwarded begin."""
+    def _requests(  # noqa: C901 - one loop
+        self, data: bytes, at: int, now_ns: int, out: list[Command]
+    ) -> None:
+        """Walk the whole frames in `data` from `at`; `run` is where the bytes not yet forwarded begin."""
         handlers = self._handlers
-        again = self.producing.again
-        run = at = 0
+        run = 0
         end = len(data)
         while end - at >= _HEAD:
             length, api_key, _, correlation_id = _read_head(data, at)
@@ -172,9 +176,7 @@ class KafkaSession:
             if stop > end:
                 break
             begin, at = at, stop
-            passed = again(data, begin + 4, stop, correlation_id, now_ns) if api_key == _PRODUCE else None
-            if passed is None:
-                passed = self._handle(found, data, begin + 4, stop, now_ns)
+            passed = self._handle(found, data, begin + 4, stop, now_ns)
             if passed is True:
                 continue
             if begin > run:
@@ -214,16 +216,8 @@ class KafkaSession:
 
     def _keep(self, rest: bytes) -> None:
         """Keep the start of a frame until the rest of it has come."""
-        self._chunks_need = 4 + _read_head(rest, 0)[0] if len(rest) >= _HEAD else _HEAD
-        if not self._shared.budget.take(len(rest)):
-            raise _NoRoomError
-        self._chunks.append(rest)
-        self._chunks_bytes = len(rest)
-
-    def _drop_chunks(self) -> None:
-        self._shared.budget.give(self._chunks_bytes)
-        self._chunks.clear()
-        self._chunks_bytes = 0
+        need = 4 + _read_head(rest, 0)[0] if len(rest) >= _HEAD else _HEAD
+        self._partial_request.begin(rest, need)
 
     # -- holding ----------------------------------------------------------------------------------
 
@@ -321,7 +315,7 @@ class KafkaSession:
         self._shared.budget.give(self._backlog_bytes)
         self._backlog_bytes = 0
         if backlog:
-            out.extend(self.receive_client(backlog, now_ns))
+            out.extend(_as_commands(ToUpstream, backlog, self.receive_client(backlog, now_ns)))
         if self._paused and self._suspended is None:
             self._paused = False
             out.append(ResumeReading())
@@ -344,40 +338,65 @@ class KafkaSession:
 
     # -- from the broker --------------------------------------------------------------------------
 
-    def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
+    def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:  # noqa: C901 - hot
         """Bytes from the broker: forward what passes, in runs; collect what is to be seen whole."""
         if self._skip_upstream:
-            if len(data) <= self._skip_upstream:
-                self._skip_upstream -= len(data)
-                if self.outstanding.finished and not self._skip_upstream:
-                    return (ToClient(data), *self._answers(now_ns))
-                return (ToClient(data),)
-            out: list[Command] = [ToClient(memoryview(data)[: self._skip_upstream])]
-            data = data[self._skip_upstream :]
-            self._skip_upstream = 0
-        else:
-            out = []
-        if self._expected:
-            if not self._shared.budget.take(len(data)):
-                return [*out, _no_room()]
-            self._expected.append(data)
-            self._expected_bytes += len(data)
-            if self._expected_bytes < self._expected_need:
-                return out
-            data = b"".join(self._expected)
-            self._drop_expected()
+            return self._stream(data, now_ns)
+        if self._partial_response.size:
+            return self._collect(data, now_ns)
+        # <hot> The way of nearly every response: it is its turn, and it passes unread.
+        queue = self.outstanding.queue
+        at = 0
+        end = len(data)
+        while queue and end - at >= _RESPONSE_HEAD:
+            length, correlation_id = _read_response(data, at)
+            head = queue[0]
+            if type(head) is tuple:
+                if head[0] != correlation_id or head[1].plain_length != length:
+                    break
+            elif head != correlation_id or length < _MIN_RESPONSE:
+                break
+            queue.popleft()
+            at += 4 + length
+        if at > end:
+            self._skip_upstream = at - end
+            at = end
+        if at == end and not self.outstanding.finished:
+            return PASS
+        out: list[Command] = []
         try:
-            self._responses(data, now_ns, out)
+            self._responses(data, at, now_ns, out)
         except ProtocolError as error:
             out.append(Close("malformed_response", str(error)))
-        except _NoRoomError:
+        except NoRoomError:
             out.append(_no_room())
         return out
 
-    def _responses(self, data: bytes, now_ns: int, out: list[Command]) -> None:
-        """Walk the whole responses in `data`; `run` is where the bytes not yet forwarded begin."""
+    def _stream(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Go on with a response that passes unread."""
+        skipped = self._skip_upstream
+        if len(data) < skipped or (len(data) == skipped and not self.outstanding.finished):
+            self._skip_upstream -= len(data)
+            return PASS
+        self._skip_upstream = 0
+        rest = data[skipped:]
+        commands = _as_commands(ToClient, rest, self.receive_upstream(rest, now_ns))
+        return [ToClient(memoryview(data)[:skipped]), *commands]
+
+    def _collect(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Go on with a response that is to be seen whole."""
+        try:
+            whole = self._partial_response.add(data)
+        except NoRoomError:
+            return [_no_room()]
+        if whole is None:
+            return []
+        return _as_commands(ToClient, whole, self.receive_upstream(whole, now_ns))
+
+    def _responses(self, data: bytes, at: int, now_ns: int, out: list[Command]) -> None:
+        """Walk the responses in `data` from `at`; `run` is where the bytes not yet forwarded begin."""
         outstanding = self.outstanding
-        run = at = 0
+        run = 0
         end = len(data)
         queue = outstanding.queue
         while end - at >= _RESPONSE_HEAD:
@@ -410,22 +429,10 @@ class KafkaSession:
 
     def _expect_rest(self, rest: bytes) -> None:
         """Keep the start of a response that is to be seen whole until the rest of it has come."""
-        self._expected_need = (
-            4 + _read_response(rest, 0)[0] if len(rest) >= _RESPONSE_HEAD else _RESPONSE_HEAD
-        )
-        if self._expected_need > self._shared.max_response_bytes:
-            raise ProtocolError(
-                f"response of {self._expected_need!r} bytes from the broker is too large to read"
-            )
-        if not self._shared.budget.take(len(rest)):
-            raise _NoRoomError
-        self._expected.append(rest)
-        self._expected_bytes = len(rest)
-
-    def _drop_expected(self) -> None:
-        self._shared.budget.give(self._expected_bytes)
-        self._expected.clear()
-        self._expected_bytes = 0
+        need = 4 + _read_response(rest, 0)[0] if len(rest) >= _RESPONSE_HEAD else _RESPONSE_HEAD
+        if need > self._shared.max_response_bytes:
+            raise ProtocolError(f"response of {need!r} bytes from the broker is too large to read")
+        self._partial_response.begin(rest, need)
 
     def _finish(self, data: bytes, start: int, stop: int, now_ns: int) -> None:
         """Put a response that came whole in the place of the entry that it belongs to."""
@@ -452,8 +459,8 @@ class KafkaSession:
         held = self._end_suspension()
         if held is not None:
             held.abandon(now_ns)
-        self._drop_chunks()
-        self._drop_expected()
+        self._partial_request.drop()
+        self._partial_response.drop()
         self._shared.budget.give(self._backlog_bytes)
         self._backlog_bytes = 0
         self._backlog.clear()
@@ -463,8 +470,11 @@ class KafkaSession:
         self._shared.forget(self.connection)
 
 
-class _NoRoomError(Exception):
-    """The bytes that all clients may hold together are used up."""
+def _as_commands(
+    send: type[ToUpstream] | type[ToClient], data: bytes, commands: Sequence[Command]
+) -> Sequence[Command]:
+    """What was said about bytes that are not those which have just come."""
+    return (send(data),) if commands is PASS else commands
 
 
 def _no_room() -> Close:

@@ -10,7 +10,7 @@ from typing import Any
 from tests.bench import SECOND, START, Bench
 from tests.kafka.codec.entities import request_frame, response_frame
 
-from sluicegate.broker import Ask, Close, Command, PauseReading, ToClient, ToUpstream, WakeAt
+from sluicegate.broker import PASS, Ask, Close, Command, PauseReading, ToClient, ToUpstream, WakeAt
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.nodes import Nodes
@@ -58,11 +58,13 @@ class Wire:
 
     def client_sends(self, data: bytes) -> None:
         """Bytes from the client."""
-        self._carry_out(self.session.receive_client(data, self.now))
+        commands = self.session.receive_client(data, self.now)
+        self._carry_out([ToUpstream(data)] if commands is PASS else commands)
 
     def broker_sends(self, data: bytes) -> None:
         """Bytes from the broker."""
-        self._carry_out(self.session.receive_upstream(data, self.now))
+        commands = self.session.receive_upstream(data, self.now)
+        self._carry_out([ToClient(data)] if commands is PASS else commands)
 
     def wait(self, seconds: float, client_gone: bool = False) -> None:
         """Let time pass, with the wake-ups that the session asked for."""

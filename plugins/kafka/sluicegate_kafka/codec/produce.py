@@ -11,6 +11,7 @@ from sluicegate_kafka.codec.produce_responses import (
     Refused,
     has_node_endpoints,
     merge_produce_responses,
+    plain_response_length,
     refusal_response,
     scan_produce_response,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "Refused",
     "has_node_endpoints",
     "merge_produce_responses",
+    "plain_response_length",
     "refusal_response",
     "scan_produce",
     "scan_produce_response",
