@@ -15,17 +15,14 @@ from sluicegate.engine.delay import asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ServerError
-from sluicegate_pulsar.codec.frames import split
 from sluicegate_pulsar.codec.metadata import MetadataHead, largest_message, read_metadata, with_deliver_at
-from sluicegate_pulsar.codec.sends import SendHead, read_send
+from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.producer import Producer, Queued
 from sluicegate_pulsar.refusals import send_code, send_error, send_text
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.stream import NoRoomError
 
-_JOINED = 16 * 1024
-"""A payload up to this size is copied behind its new head; two writes would cost more."""
 _LEAST_WAIT_NS = 1_000_000
 _STOPPING = frozenset({Action.REJECT, Action.DROP})
 DELAY_REJECTED = "pulsar_broker_topic_messages_delayed_rejected"
@@ -111,14 +108,16 @@ class Publishing:
         if producer.reads_metadata:
             metadata = read_metadata(data, head.metadata, head.payload)
             wall_ms = self._shared.wall_ms(now_ns)
-            operation.ahead_ms = metadata.publish_time - wall_ms
-            operation.delay_ms = asked_ms(metadata.deliver_at or 0, wall_ms)
+            if gate.delay is not None:
+                operation.ahead_ms = metadata.publish_time - wall_ms
+            else:
+                operation.delay_ms = asked_ms(metadata.deliver_at or 0, wall_ms)
         if head.payload_size > producer.size_limit:
             if head.is_chunk:  # brokers do not limit pieces either: cutting is what makes a message fit
                 operation.largest = producer.size_limit
             else:
                 metadata = metadata or read_metadata(data, head.metadata, head.payload)
-                operation.largest = largest_message(data, split(data, start, stop), metadata)
+                operation.largest = largest_message(data, parts_of(data, start, stop, head), metadata)
         return gate.publish(operation, now_ns), metadata
 
     def conclude(
@@ -160,7 +159,7 @@ class Publishing:
         assert rule is not None  # noqa: S101 - the caller has looked
         due = due_ms(rule, metadata.publish_time, received_ms) + self._shared.added_delay_ms
         try:
-            first, payload = with_deliver_at(data, start, stop, split(data, start, stop), due)
+            rewritten = with_deliver_at(data, start, stop, parts_of(data, start, stop, head), due, metadata)
         except ChecksumMismatchError:
             # With a new checksum the damage would be stored as if it had been sent.
             self._shared.count("publish_checksum_failed")
@@ -169,10 +168,7 @@ class Publishing:
         if metadata.deliver_at is not None:
             gate.state.count(DELAY_OVERRIDDEN, head.messages)
         producer.sent += 1
-        if len(payload) <= _JOINED:
-            self._connection.forward(b"".join((first, payload)))
-        else:
-            self._connection.forward(first, payload)
+        self._connection.forward(*rewritten)
 
     # -- answering ------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from sluicegate_pulsar.codec import sends
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import payload_frame, split
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, Send
-from sluicegate_pulsar.codec.sends import SendHead, read_send
+from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 
 _REST = payload_frame(BaseCommand(), a_metadata().SerializeToString(), b"payload")[8:]
 
@@ -50,6 +50,7 @@ def _check(raw: bytes, rest: bytes = _REST) -> None:
         return
     expected = _expected(frame, command.send)
     assert read_send(frame, 0, len(frame)) == expected
+    assert parts_of(frame, 0, len(frame), expected) == split(frame, 0, len(frame))
     shifted = read_send(b"#####" + frame + frame, 5, 5 + len(frame))
     assert shifted == expected._replace(metadata=expected.metadata + 5, payload=expected.payload + 5)
 

@@ -19,6 +19,8 @@ Buffer: TypeAlias = bytes | memoryview
 _DELIVER_AT: Final = 19
 _DELIVER_AT_TAG = bytes((0x98, 0x01))
 _MASK64 = 2**64 - 1
+_JOINED = 16 * 1024
+"""A payload up to this size is copied behind its new head: two writes would cost more."""
 
 _u32 = struct.Struct(">I").unpack_from
 _pack_u32 = struct.Struct(">I").pack
@@ -129,8 +131,13 @@ def _read(raw: bytes) -> MessageMetadata:
 
 
 def with_deliver_at(
-    data: bytes, start: int, stop: int, parts: Parts, deliver_at_ms: int
-) -> tuple[bytes, Buffer]:
+    data: bytes,
+    start: int,
+    stop: int,
+    parts: Parts,
+    deliver_at_ms: int,
+    head: MetadataHead | None = None,
+) -> tuple[Buffer, ...]:
     """A frame with another delivery time, all other bytes of its metadata and its payload as they were.
 
     The new checksum is only made once the old one has proved right, so that damage stays visible. A frame
@@ -141,24 +148,35 @@ def with_deliver_at(
     :param stop: offset after the frame.
     :param parts: what `split` found in it.
     :param deliver_at_ms: ms since the epoch, as a signed 64-bit integer.
-    :returns: the new frame, its head and its payload.
+    :param head: what `read_metadata` found in it, where that is known already.
+    :returns: the new frame: in one piece where it is small, else its head and its payload.
     :raises ChecksumMismatchError: when the frame's checksum does not hold.
     :raises ProtocolError: when the metadata is malformed.
     """
     raw = data[parts.metadata : parts.payload]
-    # What ends inside a field would swallow what is put behind it.
-    kept = _without_deliver_at(raw) if _read(raw).HasField("deliver_at_time") else raw
-    metadata = kept + _deliver_at_field(deliver_at_ms)
+    # What ends inside a field would swallow what is put behind it, so it must have been read before.
+    asked = (head or MetadataHead(_read(raw))).deliver_at
+    metadata = (raw if asked is None else _without_deliver_at(raw)) + _deliver_at_field(deliver_at_ms)
     size = _pack_u32(len(metadata))
     total = _pack_u32(stop - start - 4 - len(raw) + len(metadata))
     if parts.checksum == ABSENT:
-        head = b"".join((total, data[start + 4 : parts.metadata - 4], size, metadata))
-        return head, memoryview(data)[parts.payload : stop]
+        first = b"".join((total, data[start + 4 : parts.metadata - 4], size, metadata))
+        return first, memoryview(data)[parts.payload : stop]
+    told = _u32(data, parts.checksum)[0]
+    if stop - parts.payload <= _JOINED:
+        if _crc(data[parts.metadata - 4 : stop]) != told:
+            raise _mismatch(told)
+        checked = b"".join((size, metadata, data[parts.payload : stop]))
+        return (b"".join((total, data[start + 4 : parts.checksum], _pack_u32(_crc(checked)), checked)),)
     payload = data[parts.payload : stop]  # google-crc32c takes no views
-    if _extend_crc(_crc(data[parts.metadata - 4 : parts.payload]), payload) != _u32(data, parts.checksum)[0]:
-        raise ChecksumMismatchError(f"a checksum of {_u32(data, parts.checksum)[0]:#010x} that does not hold")
+    if _extend_crc(_crc(data[parts.metadata - 4 : parts.payload]), payload) != told:
+        raise _mismatch(told)
     checksum = _pack_u32(_extend_crc(_crc(size + metadata), payload))
     return b"".join((total, data[start + 4 : parts.checksum], checksum, size, metadata)), payload
+
+
+def _mismatch(told: int) -> ChecksumMismatchError:
+    return ChecksumMismatchError(f"a checksum of {told:#010x} that does not hold")
 
 
 def _deliver_at_field(deliver_at_ms: int) -> bytes:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import MAGIC_CHECKSUM, parse_command, split
+from sluicegate_pulsar.codec.frames import ABSENT, MAGIC_CHECKSUM, Parts, parse_command, split
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
 
 _COMMAND = struct.Struct(">IIIBB").unpack_from
@@ -52,6 +52,7 @@ class SendHead(NamedTuple):
 _Rest: TypeAlias = tuple[int, int, bool, tuple[int, int] | None]
 _USUAL: _Rest = (0, 1, False, None)
 _head_of = partial(tuple.__new__, SendHead)  # half the time of a call with so many arguments
+_parts = partial(tuple.__new__, Parts)
 
 
 def read_send(data: bytes, start: int, stop: int) -> SendHead:
@@ -94,6 +95,20 @@ def read_send(data: bytes, start: int, stop: int) -> SendHead:
     except (IndexError, struct.error):
         return _any_send(data, start, stop)
     return _head_of((producer_id, sequence_id, *rest, stop - payload, metadata, payload))
+
+
+def parts_of(data: bytes, start: int, stop: int, head: SendHead) -> Parts:
+    """What `split` finds in a SEND, with less work as its head was read already.
+
+    :param data: the buffer that holds the frame.
+    :param start: offset of the frame's size.
+    :param stop: offset after the frame.
+    :param head: what `read_send` found in it.
+    """
+    end = start + 8 + _COMMAND(data, start)[1]
+    if end + 10 == head.metadata and _CHECKED(data, end)[0] == MAGIC_CHECKSUM:
+        return _parts((start + 8, end, ABSENT, ABSENT, end + 2, head.metadata, head.payload, stop))
+    return split(data, start, stop)
 
 
 def _long_varint(data: bytes, at: int, first: int) -> tuple[int, int]:
