@@ -1,0 +1,278 @@
+"""Fixed delays where the broker delivers at once: the gate withholds messages until they are due."""
+
+from typing import Any
+
+import pytest
+from tests.pulsar.session.deliveries import (
+    EXCLUSIVE,
+    FAILOVER,
+    KEY_SHARED,
+    SHARED,
+    attach,
+    delivered,
+    flow,
+    message,
+    permits,
+    success,
+)
+from tests.pulsar.session.messages import TOPIC, TYPES, frame
+from tests.pulsar.session.wire import SECOND, Bench, Wire
+
+DELAY_MS = 1500
+MS = SECOND // 1000
+
+
+def delayed(**options: Any) -> Wire:
+    """A connection to a gate with a fixed delay."""
+    policies = {name: value for name, value in options.items() if name != "kind"}
+    wire = Wire(Bench(fixed_delivery_delay=DELAY_MS, **policies))
+    attach(wire, kind=options.get("kind", EXCLUSIVE))
+    return wire
+
+
+def wall_ms(wire: Wire) -> int:
+    """The wall clock at the gate."""
+    return wire.shared.wall_ms(wire.now)
+
+
+@pytest.mark.seed("S2-024", "S2-006")
+@pytest.mark.parametrize("kind", [EXCLUSIVE, FAILOVER])
+def test_messages_are_withheld_until_due_and_never_early(kind: int) -> None:
+    wire = delayed(kind=kind)
+    published = wall_ms(wire) - 500
+    wire.broker_sends(*[message(number, publish_time=published + 100 * number) for number in range(5)])
+    assert delivered(wire) == []
+    lateness = []
+    seen = 0
+    for _ in range(2000):
+        wire.wait(0.001)
+        for number in delivered(wire):
+            assert number == seen
+            lateness.append(wall_ms(wire) - (published + 100 * number + DELAY_MS))
+            seen += 1
+    assert seen == 5
+    assert min(lateness) >= 0
+    assert max(lateness) <= 5
+    assert wire.shared.budget.used == 0
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
+def test_where_the_broker_delays_the_gate_withholds_nothing(kind: int) -> None:
+    wire = delayed(kind=kind)
+    wire.broker_sends(message(1, publish_time=wall_ms(wire)))
+    assert delivered(wire) == [1]
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED, EXCLUSIVE])
+def test_where_the_broker_is_told_not_to_delay_the_gate_withholds(kind: int) -> None:
+    wire = delayed(kind=kind, delayed_delivery_active=False)
+    wire.broker_sends(message(1, publish_time=wall_ms(wire)))
+    wire.wait(1.4)
+    assert delivered(wire) == []
+    wire.wait(0.2)
+    assert delivered(wire) == [1]
+
+
+def test_a_reader_is_delayed_as_well() -> None:
+    wire = Wire(Bench(fixed_delivery_delay=DELAY_MS))
+    attach(wire, kind=EXCLUSIVE, subscription="reader-1", durable=False)
+    wire.broker_sends(message(1, publish_time=wall_ms(wire)))
+    assert delivered(wire) == []
+    wire.wait(1.6)
+    assert delivered(wire) == [1]
+
+
+def test_what_was_published_long_ago_is_due() -> None:
+    wire = delayed()
+    old = message(1, publish_time=wall_ms(wire) - 10_000)
+    wire.broker_sends(old)
+    assert wire.sent_down() == [old]
+
+
+@pytest.mark.seed("S2-003")
+def test_a_delivery_time_that_a_client_asked_for_changes_nothing() -> None:
+    wire = delayed()
+    now_ms = wall_ms(wire)
+    wire.broker_sends(
+        message(1, publish_time=now_ms, deliver_at_time=now_ms + 1),
+        message(2, publish_time=now_ms, deliver_at_time=now_ms + 3_600_000),
+    )
+    wire.wait(1.4)
+    assert delivered(wire) == []
+    wire.wait(0.2)
+    assert delivered(wire) == [1, 2]
+
+
+def test_the_order_is_kept_even_if_a_later_message_is_due_before() -> None:
+    wire = delayed()
+    now_ms = wall_ms(wire)
+    wire.broker_sends(message(1, publish_time=now_ms), message(2, publish_time=now_ms - 5000))
+    assert delivered(wire) == []
+    wire.wait(1.6)
+    assert delivered(wire) == [1, 2]
+
+
+@pytest.mark.seed("S2-009")
+def test_a_publish_time_too_far_ahead_is_not_believed() -> None:
+    wire = delayed()
+    far = message(1, publish_time=wall_ms(wire) + 10 * 3_600_000)
+    wire.broker_sends(far)
+    wire.wait(1)
+    assert delivered(wire) == []
+    # When it comes again, as after the loss of its consumer, the delay does not begin anew.
+    wire.broker_sends(frame("close_consumer", consumer_id=0, request_id=2**64 - 1))
+    wire.answered()
+    attach(wire, request_id=2, kind=EXCLUSIVE)
+    wire.broker_sends(far)
+    wire.wait(0.6)
+    assert delivered(wire) == [1]
+
+
+def test_by_the_time_of_receipt_the_brokers_note_counts() -> None:
+    wire = delayed(delay_clock="receive_time")
+    now_ms = wall_ms(wire)
+    wire.broker_sends(message(1, publish_time=1, broker_ms=now_ms - 1000))
+    wire.wait(0.4)
+    assert delivered(wire) == []
+    wire.wait(0.2)
+    assert delivered(wire) == [1]
+
+
+def test_by_the_time_of_receipt_a_rewritten_delivery_time_counts() -> None:
+    wire = delayed(delay_clock="receive_time")
+    now_ms = wall_ms(wire)
+    wire.broker_sends(message(1, publish_time=1, deliver_at_time=now_ms + 500))
+    wire.wait(0.4)
+    assert delivered(wire) == []
+    wire.wait(0.2)
+    assert delivered(wire) == [1]
+    # One that no gate can have written was asked for by a client before the delay was set.
+    wire.broker_sends(message(2, publish_time=1, deliver_at_time=now_ms + 100_000))
+    wire.wait(1.4)
+    assert delivered(wire) == []
+    wire.wait(0.2)
+    assert delivered(wire) == [2]
+
+
+def test_a_delay_that_is_set_later_holds_and_one_that_is_taken_away_releases() -> None:
+    bench = Bench()
+    wire = Wire(bench)
+    attach(wire, kind=EXCLUSIVE)
+    bench.set_topic(TOPIC, fixed_delivery_delay=60_000)
+    wire.broker_sends(message(1, publish_time=wall_ms(wire)))
+    wire.wait(5)
+    assert delivered(wire) == []
+    bench.set()
+    wire.wait(1)
+    assert delivered(wire) == [1]
+
+
+def test_a_shorter_delay_is_felt_within_a_second() -> None:
+    bench = Bench(fixed_delivery_delay=3_600_000)
+    wire = Wire(bench)
+    attach(wire, kind=EXCLUSIVE)
+    wire.broker_sends(message(1, publish_time=wall_ms(wire)))
+    wire.wait(10)
+    bench.set(fixed_delivery_delay=1000)
+    wire.wait(1)
+    assert delivered(wire) == [1]
+
+
+def test_a_delay_that_is_only_observed_is_not_applied() -> None:
+    wire = Wire(Bench({"observe_only.fixed_delivery_delay": True}, fixed_delivery_delay=DELAY_MS))
+    attach(wire, kind=EXCLUSIVE)
+    wire.broker_sends(message(1, publish_time=wall_ms(wire)))
+    assert delivered(wire) == [1]
+
+
+def test_a_backlog_is_held_at_the_broker_and_not_in_the_gate() -> None:
+    wire = Wire(Bench(fixed_delivery_delay=DELAY_MS), consumer_buffer="1MiB")
+    attach(wire, kind=EXCLUSIVE)
+    wire.client_sends(flow(1000))
+    granted = sent = 0
+    published = wall_ms(wire)
+    got: list[int] = []
+    for _ in range(100):
+        granted += permits(wire)
+        wire.broker_sends(
+            *[message(number, b"x" * 20_000, publish_time=published) for number in range(sent, granted)]
+        )
+        sent = granted
+        assert wire.session.held_bytes <= 1024 * 1024
+        wire.wait(0.1)
+        got += delivered(wire)
+    assert got == list(range(1000))
+    assert granted == 1000
+
+
+@pytest.mark.seed("S2-022")
+def test_a_batch_is_delayed_whole() -> None:
+    wire = delayed()
+    wire.client_sends(flow(10))
+    permits(wire)
+    batch = message(1, publish_time=wall_ms(wire), num_messages_in_batch=10)
+    wire.broker_sends(batch)
+    wire.wait(1.6)
+    assert wire.sent_down() == [batch]
+
+
+def test_a_redelivered_message_is_due_already() -> None:
+    wire = delayed()
+    published = wall_ms(wire)
+    wire.broker_sends(message(1, publish_time=published))
+    wire.wait(1.6)
+    assert delivered(wire) == [1]
+    wire.client_sends(frame("redeliver_unacknowledged_messages", consumer_id=0))
+    wire.broker_sends(message(1, publish_time=published))
+    assert delivered(wire) == [1]
+
+
+def test_a_failover_to_another_consumer_delivers_once() -> None:
+    wire = delayed(kind=FAILOVER)
+    attach(wire, 1, 2, kind=FAILOVER)
+    published = wall_ms(wire)
+    wire.broker_sends(message(1, publish_time=published), message(2, publish_time=published))
+    wire.wait(0.5)
+    wire.broker_sends(
+        frame("active_consumer_change", consumer_id=0, is_active=False),
+        frame("active_consumer_change", consumer_id=1, is_active=True),
+        message(1, consumer_id=1, publish_time=published),
+        message(2, consumer_id=1, publish_time=published),
+    )
+    assert [each.type for each in wire.answered()] == [TYPES.ACTIVE_CONSUMER_CHANGE] * 2
+    wire.wait(1.1)
+    answers = wire.answered()
+    assert [(each.message.consumer_id, each.message.message_id.entry_id) for each in answers] == [
+        (1, 1),
+        (1, 2),
+    ]
+
+
+def test_a_consumer_that_comes_back_gets_what_it_never_saw() -> None:
+    wire = delayed()
+    published = wall_ms(wire)
+    wire.broker_sends(message(1, publish_time=published))
+    wire.client_sends(frame("close_consumer", consumer_id=0, request_id=2))
+    wire.broker_sends(success(2))
+    wire.sent_up()
+    wire.sent_down()
+    attach(wire, 1, 3, kind=EXCLUSIVE)
+    wire.broker_sends(message(1, consumer_id=1, publish_time=published))
+    wire.wait(1.6)
+    assert delivered(wire) == [1]
+
+
+def test_a_rate_and_a_delay_hold_together() -> None:
+    wire = delayed(max_dispatch_rate=2)
+    published = wall_ms(wire)
+    wire.broker_sends(*[message(number, publish_time=published) for number in range(6)])
+    wire.wait(1.6)
+    assert delivered(wire) == [0, 1]
+    wire.wait(2)
+    assert delivered(wire) == [2, 3, 4, 5]
+
+
+def test_frames_of_other_kinds_overtake_what_is_withheld() -> None:
+    wire = delayed()
+    wire.broker_sends(message(1, publish_time=wall_ms(wire)), frame("ping"))
+    assert [each.type for each in wire.answered()] == [TYPES.PING]

@@ -1,0 +1,220 @@
+"""Whatever broker and client do: order, permits, bounds and due times hold, and nothing is lost."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pulsar.session.deliveries import EXCLUSIVE, ack, attach, flow, message
+from tests.pulsar.session.messages import TYPES, frame
+from tests.pulsar.session.wire import Bench, Wire
+
+BUFFER = 64 * 1024
+WINDOW = 40
+"""Messages that the client takes at once."""
+DELAY_MS = 700
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One stored entry."""
+
+    messages: int
+    size: int
+    ahead_ms: int
+    """How far its time stamp is from when it was stored."""
+
+
+ENTRIES = st.lists(
+    st.builds(
+        Entry, st.sampled_from([1, 1, 1, 7, 60]), st.sampled_from([10, 500, 9_000]), st.integers(-900, 300)
+    ),
+    min_size=1,
+    max_size=40,
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("wait"), st.integers(1, 900)),
+        st.tuples(st.just("send"), st.integers(1, 9)),
+        st.tuples(st.just("ack"), st.booleans()),
+        st.tuples(st.just("redeliver"), st.booleans()),
+        st.tuples(st.just("policies"), st.integers(0, 7)),
+    ),
+    max_size=25,
+)
+
+
+def policies(choice: int) -> dict[str, int]:
+    """Some of the policies that withhold."""
+    found = {}
+    if choice & 1:
+        found["max_dispatch_rate"] = 20
+    if choice & 2:
+        found["fixed_delivery_delay"] = DELAY_MS
+    if choice & 4:
+        found["max_unacked_messages_per_consumer"] = 30
+    return found
+
+
+@dataclass
+class Run:
+    """A broker with one exclusive consumer, and its client; both keep to the rules."""
+
+    entries: list[Entry]
+    wire: Wire
+    bench: Bench
+    choice: int
+    stored_ms: int = 0
+    cursor: int = 0
+    """The entry that the broker reads next."""
+    permits: int = 0
+    """What the broker has."""
+    pipe: list[int] = field(default_factory=list)
+    """Entries that the broker has sent and the gate has not got."""
+    granted: int = 0
+    received: int = 0
+    """Messages that the client got, so as to grant permits for them."""
+    got: list[int] = field(default_factory=list)
+    """Entries since the last redelivery."""
+    ever: set[int] = field(default_factory=set)
+    unsettled: list[int] = field(default_factory=list)
+    """Entries that the client got and has to acknowledge, also those that it got twice."""
+    acked: set[int] = field(default_factory=set)
+    first: int = 0
+    """The first entry since the last redelivery."""
+    strict: bool = True
+    """False once the broker sent entries again that were on their way."""
+    delayed: bool = False
+    """Whether the delay was set all the time."""
+
+    def start(self) -> None:
+        """The client subscribes and grants its window."""
+        self.stored_ms = self.wire.shared.wall_ms(self.wire.now)
+        self.delayed = bool(self.choice & 2)
+        attach(self.wire, kind=EXCLUSIVE)
+        self.grant(WINDOW)
+
+    def grant(self, permits: int) -> None:
+        """The client sends FLOW."""
+        self.granted += permits
+        self.wire.client_sends(flow(permits))
+        self.settle()
+
+    def published_ms(self, number: int) -> int:
+        """The time stamp of an entry."""
+        return self.stored_ms + self.entries[number].ahead_ms
+
+    def settle(self) -> None:
+        """What the gate has sent arrives; the broker sends what it may."""
+        for command in self.wire.forwarded():
+            if command.type == TYPES.FLOW:
+                self.permits += command.flow.message_permits
+            elif command.type == TYPES.REDELIVER_UNACKNOWLEDGED_MESSAGES:
+                self.cursor = min(set(range(len(self.entries))) - self.acked, default=len(self.entries))
+        while self.permits > 0 and self.cursor < len(self.entries):
+            if self.cursor not in self.acked:
+                self.pipe.append(self.cursor)
+                self.permits -= self.entries[self.cursor].messages
+            self.cursor += 1
+        now_ms = self.wire.shared.wall_ms(self.wire.now)
+        messages = 0
+        for answer in self.wire.answered():
+            assert answer.type == TYPES.MESSAGE
+            number = answer.message.message_id.entry_id
+            if self.delayed:
+                assert now_ms >= self.published_ms(number) + DELAY_MS
+            self.got.append(number)
+            self.ever.add(number)
+            self.unsettled.append(number)
+            messages += self.entries[number].messages
+        self.received += messages
+        on_the_way = sum(self.entries[number].messages for number in self.pipe)
+        assert max(self.permits, 0) + on_the_way <= self.granted - self.received + 59
+        assert self.wire.session.held_bytes <= BUFFER
+        if self.strict:
+            left = [number for number in range(self.first, len(self.entries)) if number not in self.before]
+            assert self.got == left[: len(self.got)]
+        if messages:
+            self.grant(messages)
+
+    before: set[int] = field(default_factory=set)
+    """Entries that were acknowledged at the last redelivery."""
+
+    def send(self, count: int) -> None:
+        """Some of what the broker sent reaches the gate."""
+        frames = []
+        for number in self.pipe[:count]:
+            entry = self.entries[number]
+            batch = {"num_messages_in_batch": entry.messages} if entry.messages > 1 else {}
+            frames.append(message(number, b"x" * entry.size, publish_time=self.published_ms(number), **batch))
+        del self.pipe[:count]
+        self.wire.broker_sends(*frames)
+        self.settle()
+
+    def acknowledge(self, cumulative: bool) -> None:
+        """The client acknowledges what it has, all at once or one."""
+        pending = self.unsettled
+        if not pending:
+            return
+        if cumulative and self.strict:
+            self.acked.update(pending)
+            self.wire.client_sends(ack(pending[-1], cumulative=True))
+            pending.clear()
+        else:
+            self.acked.add(pending[0])
+            self.wire.client_sends(ack(pending.pop(0)))
+        self.settle()
+
+    def redeliver(self, arrived: bool) -> None:
+        """The client wants again what it has not acknowledged."""
+        if arrived:
+            self.send(len(self.pipe))
+        self.strict = self.strict and not self.pipe
+        self.wire.client_sends(frame("redeliver_unacknowledged_messages", consumer_id=0))
+        self.got.clear()
+        self.unsettled.clear()
+        self.first = min(set(range(len(self.entries))) - self.acked, default=len(self.entries))
+        self.before = set(self.acked)
+        self.settle()
+
+    def change(self, choice: int) -> None:
+        """Other policies."""
+        self.bench.set(**policies(choice))
+        self.delayed = self.delayed and bool(choice & 2)
+
+
+@settings(max_examples=150, deadline=None)
+@given(ENTRIES, st.integers(0, 7), STEPS)
+def test_nothing_is_lost_early_or_out_of_order(
+    entries: list[Entry], choice: int, steps: list[tuple[str, int]]
+) -> None:
+    bench = Bench(**policies(choice))
+    run = Run(entries, Wire(bench, consumer_buffer=f"{BUFFER // 1024}KiB"), bench, choice)
+    run.start()
+    if not choice:
+        run.delayed = False
+    for what, value in steps:
+        if what == "wait":
+            run.wire.wait(value / 1000)
+            run.settle()
+        elif what == "send":
+            run.send(value)
+        elif what == "ack":
+            run.acknowledge(bool(value))
+        elif what == "redeliver":
+            run.redeliver(bool(value))
+        elif run.wire.shared.counts["consumer_overfull"] == 0:
+            run.change(value)
+        if run.wire.shared.counts["consumer_overfull"]:
+            return
+    for _ in range(3 * len(entries) + 60):
+        if len(run.ever) == len(entries) and not run.wire.session.held_bytes:
+            break
+        run.wire.commands = run.wire.commands[-20:]
+        run.send(len(run.pipe))
+        run.wire.wait(1)
+        run.settle()
+        for _ in range(len(entries)):
+            run.acknowledge(cumulative=False)
+    if run.wire.shared.counts["consumer_overfull"] == 0:
+        assert run.ever == set(range(len(entries)))
+        assert (run.wire.session.held_bytes, bench.budget.used) == (0, 0)
