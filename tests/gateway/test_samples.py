@@ -32,12 +32,14 @@ def test_topics_above_the_bound_are_one() -> None:
         topics.publish(f"t{number}", 10)
     topics.gates.states["t4"].violations["max_message_size", "reject", "invalid"] = 3
     topics.gates.states["t4"].producers.attach("p", "c")
-    topics.refresh()
+    topics.gates.states["t4"].count("asked_in_vain", 2)
+    topics.refresh(3)
     assert set(topics.samples.latest) == {"t0", "t1", OTHER}
     assert topics.allowed(OTHER) == 30
     other = topics.samples.latest[OTHER]
     assert other["violations"] == [["max_message_size", "reject", "invalid", 3]]
     assert other["producers"] == 1
+    assert (other["namespace"], other["named"]) == (OTHER, {"asked_in_vain": 2})
     assert other["sizes"][4] == 30
 
 

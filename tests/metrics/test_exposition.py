@@ -64,6 +64,17 @@ def test_violations_by_policy_topic_and_reason(state: TopicState) -> None:
     assert not any("fixed_delivery_delay" in key for key in found)
 
 
+@pytest.mark.seed("S2-015", "S2-016")
+def test_what_broker_rooms_count_has_their_brokers_names(state: TopicState) -> None:
+    state.count("pulsar_broker_topic_messages_delayed_rejected", 2)
+    state.count("pulsar_broker_topic_messages_delayed_rejected", 1)
+    state.count("pulsar_broker_topic_messages_fixed_delay_overridden", 4)
+    found = exposed(snapshot(state))
+    name = "pulsar_broker_topic_messages_%s_total{cluster=b1,namespace=ns,topic=orders}"
+    assert found[name % "delayed_rejected"] == 3
+    assert found[name % "fixed_delay_overridden"] == 4
+
+
 @pytest.mark.seed("S1-111", "S1-074", "S1-117")
 def test_throttles_by_rate_type(state: TopicState) -> None:
     for policy in ("max_publish_rate", "max_publish_rate_bytes", "max_dispatch_rate"):

@@ -66,7 +66,6 @@ class TestWhatPasses:
         wire.client_sends(send(0), send(1), send(2))
         assert len(wire.commands) == 1
 
-    @pytest.mark.seed("S1-006")
     def test_messages_and_bytes_are_counted(self) -> None:
         bench = Bench()
         wire = opened(bench)
