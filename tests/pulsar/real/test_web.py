@@ -1,0 +1,174 @@
+"""The web listener in front of a real Pulsar's admin API."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from benchmarks.harness import jars
+from benchmarks.harness.pulsar import LOGGING, OPENED
+from tests.pulsar.real.conftest import NewNamespace, NewTopic
+from tests.pulsar.real.support.admin import Admin, AdminError
+from tests.pulsar.real.support.broker import PulsarBroker
+from tests.pulsar.real.support.family import Family, collect, eventually, numbered
+from tests.pulsar.real.support.gate import Gate
+from tests.pulsar.real.support.java import why_no_compiler
+from tests.pulsar.real.support.python import PythonFamily
+from tests.real.needs import need
+
+POLICY = "delayedDelivery"
+NATIVE = {"active": True, "tickTime": 200, "maxDeliveryDelayInMillis": 2000}
+FIXED = {"fixedDeliveryDelayInMillis": 3_600_000}
+
+
+@pytest.fixture
+def web(gate: Gate) -> Iterator[Admin]:
+    """The admin API through the gate."""
+    with closing(gate.web()) as found:
+        yield found
+
+
+@pytest.mark.seed("S2-001", "S2-003", "S2-011", "S2-013")
+def test_a_topics_fixed_delay(admin: Admin, web: Admin, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    web.set_policy(topic, POLICY, NATIVE | FIXED)
+
+    assert web.policy(topic, POLICY) == NATIVE | FIXED
+    assert web.policy(topic, POLICY, applied=True) == NATIVE | FIXED
+    without = NATIVE | {"maxDeliveryDelayInMillis": 0}
+    eventually(lambda: admin.policy(topic, POLICY) == without, "the broker has no longest delay")
+
+    web.set_policy(topic, POLICY, NATIVE | {"fixedDeliveryDelayInMillis": 0})
+    eventually(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the longest delay again")
+
+    web.remove_policy(topic, POLICY)
+    eventually(lambda: admin.policy(topic, POLICY) is None, "the broker has no policy left")
+
+
+@pytest.mark.seed("S2-002", "S2-012")
+def test_a_namespaces_fixed_delay_and_a_topics_own_longest_one(
+    admin: Admin, web: Admin, new_namespace: NewNamespace, new_topic: NewTopic
+) -> None:
+    namespace = new_namespace()
+    topic = new_topic(namespace=namespace, partitions=2)
+    web.set_policy(topic, POLICY, NATIVE)
+    eventually(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the topic's policy")
+
+    web.set_policy(namespace, POLICY, FIXED)
+    assert web.policy(topic, POLICY, applied=True) == NATIVE | FIXED
+    without = NATIVE | {"maxDeliveryDelayInMillis": 0}
+    eventually(lambda: admin.policy(topic, POLICY) == without, "the broker has no longest delay")
+
+    web.remove_policy(namespace, POLICY)
+    eventually(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the longest delay again")
+
+
+def test_a_longest_delay_set_at_the_broker_itself_refuses_a_longer_fixed_one_of_its_namespace(
+    admin: Admin, web: Admin, new_namespace: NewNamespace, new_topic: NewTopic
+) -> None:
+    namespace = new_namespace()
+    topic = new_topic(namespace=namespace)
+    admin.set_policy(topic, POLICY, NATIVE)
+
+    with pytest.raises(AdminError, match="it would refuse all") as refused:
+        web.set_policy(namespace, POLICY, FIXED)
+    assert refused.value.status == 409
+    assert topic in str(refused.value)
+    assert admin.policy(namespace, POLICY) is None
+    assert web.policy(topic, POLICY, applied=True) == NATIVE
+
+
+def test_what_is_set_there_overrides_a_broker_wide_longest_delay(
+    pulsar_libs: None, tmp_path: Path, python: PythonFamily
+) -> None:
+    topic = "persistent://public/default/strict"
+    with (
+        PulsarBroker(tmp_path / "node", delayedDeliveryMaxDelayInMillis="1000") as broker,
+        closing(broker.admin),
+        Gate(tmp_path / "gate", broker.address, admin_url=broker.admin_url) as gate,
+        closing(gate.web()) as web,
+    ):
+        broker.admin.create_topic(topic)
+        assert web.policy(topic, POLICY, applied=True)["maxDeliveryDelayInMillis"] == 1000
+        web.set_policy(topic, POLICY, FIXED)
+        found = broker.admin.policy(topic, POLICY, applied=True)
+        assert (found["active"], found["maxDeliveryDelayInMillis"]) == (True, 0)
+        [sent] = python.produce(broker.service_url, topic, ["x"], deliver_after_ms=60_000).close()
+        assert sent.entry is not None
+
+
+def test_everything_else_is_answered_as_by_the_broker(admin: Admin, web: Admin, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    name = topic.rpartition("/")[2]
+    paths = [
+        "/clusters",
+        "/namespaces/public",
+        "/namespaces/public/default/delayedDelivery",
+        f"/persistent/public/default/{name}/subscriptions",
+        f"/persistent/public/default/{name}/internalStats",
+        "/persistent/public/default/no-such-topic/stats",
+        "/persistent/public/default/%2F/delayedDelivery/x",
+        "/no/such/path",
+        "/brokers/health",
+    ]
+    for path in paths:
+        direct, through = admin.ask("GET", path), web.ask("GET", path)
+        assert (through.status_code, through.text) == (direct.status_code, direct.text), path
+        kept = {"content-type", "content-length", "content-encoding"}
+        assert {each: through.headers.get(each) for each in kept} == {
+            each: direct.headers.get(each) for each in kept
+        }
+    bodies: list[object] = [[], {"active": "perhaps"}]
+    for body in bodies:
+        assert web.ask("POST", f"/persistent/public/default/{name}/{POLICY}", body).status_code == 400
+
+
+def test_clients_that_look_up_over_http_come_through_the_gate(
+    gate: Gate, new_topic: NewTopic, family: Family
+) -> None:
+    topic, values = new_topic(partitions=2), numbered(10)
+    accepted = "sluicegate_connections_accepted_total"
+    before = gate.metric(accepted)
+    sending = family.produce(gate.web_url, topic, values)
+    assert sorted(one.value for one in sending.close() if one.entry) == values
+    gate.eventually(lambda: gate.metric(accepted) > before, "the producer came through the gate")
+    before = gate.metric(accepted)
+    consumer = family.consume(gate.web_url, topic, "all")
+    assert sorted(one.value for one in collect(consumer, 10)) == values
+    gate.eventually(lambda: gate.metric(accepted) > before, "the consumer came through the gate")
+    consumer.close()
+
+
+def test_pulsars_own_admin_client(
+    gate: Gate, new_namespace: NewNamespace, pulsar_libs: None, tmp_path: Path
+) -> None:
+    need(why_no_compiler())
+    source = Path(__file__).parent / "java" / "WebAdmin.java"
+    classpath = jars.pulsar()
+    subprocess.run(["javac", "-cp", classpath, "-d", tmp_path, source], check=True, capture_output=True)
+    namespace = new_namespace()
+    done = subprocess.run(
+        [
+            *(jars.java(), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *(f"-Dlog4j2.configurationFile={LOGGING}", "-Dsluicegate.log.level=error"),
+            *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
+            *("-cp", f"{tmp_path}:{classpath}", "WebAdmin", gate.web_url, namespace),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert found == {
+        "lookup": gate.service_url,
+        "missing": "404",
+        "namespace": "9000",
+        "partitions": "2",
+        "removed": "null",
+        "subscriptions": "[mine]",
+        "told": "true,150,9000",
+        "topics": f"[persistent://{namespace}/by java, with blanks + signs]",
+    }
