@@ -78,15 +78,18 @@ def test_every_record_is_delivered_once_in_order_and_never_early(
     values = send_paced(gate.bootstrap, {late: "lz4", uncompressed: "none", prompt: "none"}, 600)
     wait_until(lambda: all(len(member.received) >= 1_200 for member in members.values()), "all records")
     time.sleep(0.5)
+    everything = [record for member in members.values() for record in member.received]
+    slowest = max(waits([record for record in everything if record.topic == prompt]))
     for name, member in members.items():
         others = [record for record in member.received if record.topic == prompt]
         delayed = [record for record in member.received if record.topic != prompt]
         assert [record.value for record in delayed] == values, name
         assert [record.value for record in others] == values, name
         assert min(waits(delayed)) >= DELAY_MS, name
-        assert median(waits(delayed)) < DELAY_MS + 500, name
-        assert max(waits(delayed)) < DELAY_MS + 2_000, name
-        assert median(waits(others)) < 700, name
+        # A busy machine makes all records late: what the delay adds is told by those that have none.
+        assert median(waits(delayed)) < DELAY_MS + 500 + slowest, name
+        assert max(waits(delayed)) < DELAY_MS + 2_000 + slowest, name
+        assert median(waits(others)) < DELAY_MS / 2, name
 
 
 def test_undue_records_are_not_asked_for_in_a_busy_loop(gate: Gate, new_topic: NewTopic) -> None:
