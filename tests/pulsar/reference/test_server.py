@@ -88,17 +88,20 @@ def test_runs_as_a_process_of_its_own() -> None:
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONSAFEPATH": "1"}
     ) as process:
         assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith(f"{LABEL}, in memory, no Pulsar: pulsar://127.0.0.1:")
-        with socket.create_connection(address(line.split()[-2])):
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
+        try:
+            line = process.stdout.readline()
+            assert line.startswith(f"{LABEL}, in memory, no Pulsar: pulsar://127.0.0.1:")
+            with socket.create_connection(address(line.split()[-2])):
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(20) == 0
+        finally:
+            process.kill()
 
 
 def test_says_when_it_cannot_listen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "sluicegate_pulsar.reference", "--port", port, "--admin-port", "0"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=40)
     assert done.returncode == 2
     assert done.stderr.startswith("cannot listen: ")

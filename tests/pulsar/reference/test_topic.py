@@ -85,7 +85,9 @@ def test_names(text: str, expected: Name) -> None:
     assert parse_name(text) == expected
 
 
-@pytest.mark.parametrize("text", ["a/b", "http://a/b/c", "persistent://a/b", "persistent://a//c", "", "/"])
+@pytest.mark.parametrize(
+    "text", ["a/b", "http://a/b/c", "persistent://a/b", "persistent://a//c", "persistent://a/b/c/d", "", "/"]
+)
 def test_what_is_no_name(text: str) -> None:
     with pytest.raises(RefusedError) as refused:
         parse_name(text)

@@ -36,8 +36,6 @@ def make_app(broker: Broker) -> Starlette:
         return JSONResponse([cluster])
 
     async def brokers(request: Request) -> Response:
-        if request.path_params.get("cluster", cluster) != cluster:
-            return _failed(404, "Cluster does not exist")
         return JSONResponse([broker.admin_url.removeprefix("http://")])
 
     async def configuration(request: Request) -> Response:
@@ -55,6 +53,7 @@ def make_app(broker: Broker) -> Starlette:
         Route(f"{admin}/brokers/configuration/runtime", configuration),
         Route(f"{admin}/brokers/{{cluster}}", brokers),
         Route(f"{admin}/namespaces/{_NAMESPACE}/delayedDelivery", delays.of_namespace, methods=each),
+        Route(f"{admin}/{_TOPIC}", topics.made, methods=["PUT"]),
         Route(f"{admin}/{_TOPIC}/delayedDelivery", delays.of_topic, methods=each),
         Route(f"{admin}/{{domain}}/{_NAMESPACE}", topics.listed),
         Route(f"{admin}/{_TOPIC}/partitions", topics.partitions, methods=["GET", "PUT"]),
@@ -79,24 +78,34 @@ class _Topics:
         found = self._broker.topics_of(_namespace_of(request))
         return JSONResponse([topic.name.full for topic in found if topic.name.full.startswith(prefix)])
 
-    async def partitions(self, request: Request) -> Response:
-        """How many partitions a topic has; 0 for one without. PUT makes it partitioned."""
+    async def made(self, request: Request) -> Response:
+        """Make a topic without partitions."""
         name = _name_of(request)
-        if request.method == "GET":
+        if name.full in self._broker.topics:
+            raise RefusedError(pb.NOT_ALLOWED_ERROR, "This topic already exists")
+        self._broker.topic(name.full)
+        return Response(status_code=_DONE)
+
+    async def partitions(self, request: Request) -> Response:
+        """How many partitions a topic has; 0 for one without. PUT makes a partitioned one."""
+        if request.method != "PUT":
+            # Clients that look a topic up over HTTP say that it may be made, and then it need not be there.
+            may_be_made = request.query_params.get("checkAllowAutoCreation") == "true"
+            name = _name_of(request) if may_be_made else _existing(self._broker, request)
             return JSONResponse({"partitions": self._broker.partitions.get(name.full, 0)})
         count = json.loads(await request.body())
         if not isinstance(count, int) or not 0 < count <= _MAX_PARTITIONS:
-            raise ValueError(f"expected a number of partitions from 1 to {_MAX_PARTITIONS}, not {count!r}")
-        self._broker.make_partitions(name, count)
+            return _failed(406, f"Number of partitions should be 1 to {_MAX_PARTITIONS}, not {count!r}")
+        self._broker.make_partitions(_name_of(request), count)
         return Response(status_code=_DONE)
 
     async def subscriptions(self, request: Request) -> Response:
         """Names of a topic's subscriptions."""
-        return JSONResponse(self._broker.subscriptions_of(self._existing(request)))
+        return JSONResponse(self._broker.subscriptions_of(_existing(self._broker, request)))
 
     async def unload(self, request: Request) -> Response:
         """Close all producers and consumers."""
-        self._broker.unload(self._existing(request))
+        self._broker.unload(_existing(self._broker, request))
         return Response(status_code=_DONE)
 
     async def lookup(self, request: Request) -> Response:
@@ -110,12 +119,6 @@ class _Topics:
             "nativeUrl": service,
         }
         return JSONResponse(found)
-
-    def _existing(self, request: Request) -> Name:
-        name = _name_of(request)
-        if name.full not in self._broker.topics and name.full not in self._broker.partitions:
-            raise RefusedError(pb.TOPIC_NOT_FOUND, f"Topic {name.full} not found")
-        return name
 
 
 class _Delays:
@@ -131,7 +134,7 @@ class _Delays:
 
     async def of_topic(self, request: Request) -> Response:
         """Policy of a topic; with `applied=true` what holds for it, from wherever."""
-        name = _name_of(request)
+        name = _existing(self._broker, request)
         policies = self._broker.topic_delays
         applied = request.query_params.get("applied") == "true"
         return await self._answer(
@@ -151,10 +154,11 @@ class _Delays:
         """
         if request.method in ("GET", "HEAD"):
             policy = policies.get(key) or otherwise()
-            return JSONResponse(policy.to_json()) if policy is not None else Response(status_code=_DONE)
-        if request.method == "POST":
-            policies[key] = DelayedDelivery.from_json(json.loads(await request.body()))
-        else:
+            return JSONResponse(policy.to_json()) if policy is not None else Response()
+        body = await request.body() if request.method == "POST" else b""
+        if body:
+            policies[key] = DelayedDelivery.from_json(json.loads(body))
+        else:  # Pulsar takes an empty POST for a removal
             policies.pop(key, None)
         self._broker.delays_changed()
         return Response(status_code=_DONE)
@@ -197,6 +201,14 @@ def _name_of(request: Request) -> Name:
     """:raises RefusedError: if the path names no topic."""
     params = request.path_params
     return parse_name(f"{params['domain']}://{_namespace_of(request)}/{params['topic']}")
+
+
+def _existing(broker: Broker, request: Request) -> Name:
+    """:raises RefusedError: if the path names no topic that is there."""
+    name = _name_of(request)
+    if name.full not in broker.topics and name.full not in broker.partitions:
+        raise RefusedError(pb.TOPIC_NOT_FOUND, f"Topic {name.full} not found")
+    return name
 
 
 def _failed(status: int, reason: str) -> Response:

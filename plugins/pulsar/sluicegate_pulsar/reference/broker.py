@@ -105,7 +105,7 @@ class Broker:
         found = self.topic_delays.get(name.parent) or self.namespace_delays.get(name.namespace)
         if found is None:
             return self.default_delay
-        return found if found.tick_ms else replace(found, tick_ms=self.settings.tick_ms)
+        return found if found.tick_ms > 0 else replace(found, tick_ms=self.settings.tick_ms)
 
     def delays_changed(self) -> None:
         """Make the policies hold for the topics that exist."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.reference.errors import RefusedError
 
-_NAME = re.compile(r"(persistent|non-persistent)://(?P<namespace>[^/]+/[^/]+)/.+", re.DOTALL)
+_NAME = re.compile(r"(persistent|non-persistent)://(?P<namespace>[^/]+/[^/]+)/[^/]+", re.DOTALL)
 _PARTITION = re.compile(r"(?P<parent>.+)-partition-(?P<number>0|[1-9][0-9]*)", re.DOTALL)
 
 

@@ -12,26 +12,25 @@ class DelayedDelivery:
 
     active: bool = True
     tick_ms: int = 0
+    """0 or less: the broker's."""
     max_delay_ms: int = 0
 
     @classmethod
     def from_json(cls, document: object) -> "DelayedDelivery":
-        """Read what a client posted. Fields that Pulsar does not know are ignored silently, as it does.
+        """Read what a client posted, as carelessly as Pulsar does.
 
-        :raises ValueError: if a known field has the wrong type, or is below 0.
+        Fields that it does not know are ignored silently, and numbers below 0 are taken as they are.
+
+        :raises ValueError: if a known field has the wrong type.
         """
         if not isinstance(document, Mapping):
             raise ValueError(f"expected an object, not {document!r}")
-        active = document.get("active", False)
-        if not isinstance(active, bool):
-            raise ValueError(f"expected active to be true or false, not {active!r}")
-        numbers = []
-        for name in ("tickTime", "maxDeliveryDelayInMillis"):
-            value = document.get(name, 0)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise ValueError(f"expected {name} to be a number of ms, 0 or more, not {value!r}")
-            numbers.append(value)
-        return cls(active, *numbers)
+        names = ("active", "tickTime", "maxDeliveryDelayInMillis")
+        active, *numbers = (document.get(name, 0) for name in names)
+        for name, value in zip(names, (active, *numbers), strict=True):
+            if not isinstance(value, int):
+                raise ValueError(f"expected {name} to be a number of ms or a truth value, not {value!r}")
+        return cls(bool(active), *numbers)
 
     def to_json(self) -> dict[str, object]:
         """As a client reads it."""
