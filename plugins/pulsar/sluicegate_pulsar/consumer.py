@@ -5,9 +5,6 @@ the consumer has acknowledged enough. What is dropped was never delivered: the b
 again.
 """
 
-from collections import deque
-from dataclasses import dataclass
-
 from sluicegate.engine.delay import DelayRule
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
@@ -20,6 +17,7 @@ from sluicegate_pulsar.due import Dates, dates_of, due_in_ms
 from sluicegate_pulsar.permits import Permits
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.unacked import Entry, Unacked
+from sluicegate_pulsar.withheld import Withheld, WithheldQueue
 
 _TYPES = pb.BaseCommand.Type
 _ONE_BY_ONE = frozenset({pb.Subscribe.EXCLUSIVE, pb.Subscribe.FAILOVER})
@@ -36,23 +34,6 @@ _DISPATCH = OperationKind.DISPATCH
 _ACKNOWLEDGE = OperationKind.ACKNOWLEDGE
 
 
-class OverfullError(Exception):
-    """There is no room to withhold one more message for a consumer."""
-
-
-@dataclass(slots=True)
-class _Withheld:
-    """One frame that waits."""
-
-    frame: bytes
-    """Empty once the broker has sent the same entry again."""
-    entry: Entry | None
-    """None for a frame that is no message and only keeps its place."""
-    messages: int = 0
-    payload_bytes: int = 0
-    dates: Dates | None = None
-
-
 class Consumer:
     """One consumer of one connection.
 
@@ -65,7 +46,6 @@ class Consumer:
 
     __slots__ = (
         "_at_limit",
-        "_by_entry",
         "_connection",
         "_op",
         "_queue",
@@ -79,7 +59,6 @@ class Consumer:
         "counts",
         "durable",
         "gate",
-        "held_bytes",
         "is_live",
         "one_by_one",
         "permits",
@@ -107,10 +86,7 @@ class Consumer:
         self.one_by_one = subscribe.sub_type in _ONE_BY_ONE
         self.is_live = False
         """True once the broker has let it in."""
-        self.held_bytes = 0
-        """What is withheld."""
-        self._queue: deque[_Withheld] = deque()
-        self._by_entry: dict[Entry, _Withheld] = {}
+        self._queue = WithheldQueue(shared, connection)
         self._timer: Timer | None = None
         self._unacked = Unacked()
         self._at_limit = False
@@ -172,7 +148,7 @@ class Consumer:
     def message(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """A message from the broker; True if it passes as it came.
 
-        :raises OverfullError: if there is no room to withhold it.
+        :raises withheld.OverfullError: if there is no room to withhold it.
         """
         try:
             head = read_message(data, start, stop)
@@ -203,7 +179,7 @@ class Consumer:
             self._wake(wait_ns, now_ns)
         if dates is None:  # a delay may be set while it waits for its rate
             dates = Dates(head.metadata.publish_time, None)
-        self._withhold(_Withheld(data[start:stop], entry, messages, payload_bytes, dates))
+        self._withhold(Withheld(data[start:stop], entry, messages, payload_bytes, dates))
         return False
 
     def _unreadable(self, data: bytes, start: int, stop: int) -> bool:
@@ -216,26 +192,11 @@ class Consumer:
         """A frame that is not to overtake messages; True if it passes as it came."""
         if not self._queue:
             return True
-        self._withhold(_Withheld(data[start:stop], None))
+        self._withhold(Withheld(data[start:stop], None))
         return False
 
-    def _withhold(self, item: _Withheld) -> None:
-        size = len(item.frame)
-        too_much = self._queue and self.held_bytes + size > self._shared.config.consumer_buffer
-        if too_much or not self._shared.budget.take(size):
-            raise OverfullError
-        self.held_bytes += size
-        self._connection.held_bytes += size
-        self._queue.append(item)
-        entry = item.entry
-        if entry is not None:
-            again = self._by_entry.pop(entry, None)
-            if again is not None:
-                # The broker began anew behind what it had sent: only the later one is in order.
-                self._release(len(again.frame))
-                self.permits.grant(again.messages)
-                again.frame, again.entry, again.messages = b"", None, 0
-            self._by_entry[entry] = item
+    def _withhold(self, item: Withheld) -> None:
+        self.permits.grant(self._queue.append(item))
 
     def _wait_ns(
         self, gate: Gate, messages: int, payload_bytes: int, dates: Dates | None, now_ns: int
@@ -275,23 +236,20 @@ class Consumer:
         queue = self._queue
         gate = self._current(now_ns)
         while queue:
-            item = queue[0]
-            entry = item.entry
-            if entry is not None:
+            item = queue.first
+            wait_ns = 0
+            if item.entry is not None:
                 wait_ns = self._wait_ns(gate, item.messages, item.payload_bytes, item.dates, now_ns)
                 if wait_ns > 0:
                     self._wake(wait_ns, now_ns)
                     break
-                del self._by_entry[entry]
-                if wait_ns == _DROP:
-                    self.permits.grant(item.messages)
-                else:
-                    self._passed(gate, entry, item.messages, now_ns)
-                    self._connection.answer(item.frame)
+            queue.take_first()
+            if wait_ns == _DROP:
+                self.permits.grant(item.messages)
             elif item.frame:
                 self._connection.answer(item.frame)
-            queue.popleft()
-            self._release(len(item.frame))
+                if item.entry is not None:
+                    self._passed(gate, item.entry, item.messages, now_ns)
         self.flow()
 
     def _wake(self, wait_ns: int, now_ns: int) -> None:
@@ -307,11 +265,6 @@ class Consumer:
         self._timer = None
         self.pump(now_ns)
 
-    def _release(self, size: int) -> None:
-        self.held_bytes -= size
-        self._connection.held_bytes -= size
-        self._shared.budget.give(size)
-
     def begin_anew(self, now_ns: int) -> None:
         """The broker will send again what is not acknowledged: forget what is withheld, but its permits."""
         self._drop(now_ns)
@@ -320,10 +273,7 @@ class Consumer:
         self.flow()
 
     def _drop(self, now_ns: int) -> None:
-        self.permits.grant(sum(item.messages for item in self._queue))
-        self._queue.clear()
-        self._by_entry.clear()
-        self._release(self.held_bytes)
+        self.permits.grant(self._queue.clear())
         self.gate.abandon(self._op, now_ns)
         self._at_limit = False
 
@@ -352,7 +302,7 @@ class Consumer:
         self.permits.grant(permits)
         if self._at_limit:
             return False
-        now = self.permits.take(self.held_bytes)
+        now = self.permits.take(self._queue.held_bytes)
         if now == permits:
             return True
         self._send_flow(now)
@@ -361,7 +311,7 @@ class Consumer:
     def flow(self) -> None:
         """Pass on the permits that there is room for."""
         if not self._at_limit:
-            self._send_flow(self.permits.take(self.held_bytes))
+            self._send_flow(self.permits.take(self._queue.held_bytes))
 
     def _send_flow(self, permits: int) -> None:
         while permits > 0:

@@ -12,18 +12,19 @@ from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
 from sluicegate_pulsar.codec.messages import consumer_of
 from sluicegate_pulsar.connection import Connection, Handler
-from sluicegate_pulsar.consumer import Consumer, OverfullError
+from sluicegate_pulsar.consumer import Consumer
 from sluicegate_pulsar.lookup import Lookup
 from sluicegate_pulsar.refusals import error
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.subscribing import Request, Subscribing
+from sluicegate_pulsar.withheld import OverfullError
 
 _TYPES = pb.BaseCommand.Type
 _MAX_CONSUMERS = 10_000
 """Of one connection; clients have one for each topic partition that they consume."""
 _MAX_PERMITS = 2**31 - 1
 """Brokers count them in 32 bits, signed."""
-_OWN_REQUESTS = 2**63
+_OWN_REQUESTS = 2**62
 """Ids of the gate's own requests; clients count theirs from 0."""
 _NO_REQUEST = 2**64 - 1
 """What a broker says that closes a consumer on its own."""

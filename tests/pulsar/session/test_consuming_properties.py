@@ -144,8 +144,14 @@ class Run:
         frames = []
         for number in self.pipe[:count]:
             entry = self.entries[number]
-            batch = {"num_messages_in_batch": entry.messages} if entry.messages > 1 else {}
-            frames.append(message(number, b"x" * entry.size, publish_time=self.published_ms(number), **batch))
+            frames.append(
+                message(
+                    number,
+                    b"x" * entry.size,
+                    publish_time=self.published_ms(number),
+                    num_messages_in_batch=entry.messages,
+                )
+            )
         del self.pipe[:count]
         self.wire.broker_sends(*frames)
         self.settle()
@@ -181,6 +187,37 @@ class Run:
         self.bench.set(**policies(choice))
         self.delayed = self.delayed and bool(choice & 2)
 
+    @property
+    def is_overfull(self) -> bool:
+        """Whether the gate had the consumer begin anew."""
+        return self.wire.shared.counts["consumer_overfull"] > 0
+
+    def step(self, what: str, value: int) -> None:
+        """One step of a plan."""
+        if what == "wait":
+            self.wire.wait(value / 1000)
+            self.settle()
+        elif what == "send":
+            self.send(value)
+        elif what == "ack":
+            self.acknowledge(bool(value))
+        elif what == "redeliver":
+            self.redeliver(bool(value))
+        else:
+            self.change(value)
+
+    def finish(self) -> None:
+        """Everything arrives, time passes, and the client acknowledges what it gets."""
+        for _ in range(3 * len(self.entries) + 60):
+            if len(self.ever) == len(self.entries) and not self.wire.session.held_bytes:
+                return
+            self.wire.commands = self.wire.commands[-20:]
+            self.send(len(self.pipe))
+            self.wire.wait(1)
+            self.settle()
+            for _ in range(len(self.entries)):
+                self.acknowledge(cumulative=False)
+
 
 @settings(max_examples=150, deadline=None)
 @given(ENTRIES, st.integers(0, 7), STEPS)
@@ -190,31 +227,11 @@ def test_nothing_is_lost_early_or_out_of_order(
     bench = Bench(**policies(choice))
     run = Run(entries, Wire(bench, consumer_buffer=f"{BUFFER // 1024}KiB"), bench, choice)
     run.start()
-    if not choice:
-        run.delayed = False
     for what, value in steps:
-        if what == "wait":
-            run.wire.wait(value / 1000)
-            run.settle()
-        elif what == "send":
-            run.send(value)
-        elif what == "ack":
-            run.acknowledge(bool(value))
-        elif what == "redeliver":
-            run.redeliver(bool(value))
-        elif run.wire.shared.counts["consumer_overfull"] == 0:
-            run.change(value)
-        if run.wire.shared.counts["consumer_overfull"]:
+        run.step(what, value)
+        if run.is_overfull:
             return
-    for _ in range(3 * len(entries) + 60):
-        if len(run.ever) == len(entries) and not run.wire.session.held_bytes:
-            break
-        run.wire.commands = run.wire.commands[-20:]
-        run.send(len(run.pipe))
-        run.wire.wait(1)
-        run.settle()
-        for _ in range(len(entries)):
-            run.acknowledge(cumulative=False)
-    if run.wire.shared.counts["consumer_overfull"] == 0:
+    run.finish()
+    if not run.is_overfull:
         assert run.ever == set(range(len(entries)))
         assert (run.wire.session.held_bytes, bench.budget.used) == (0, 0)

@@ -73,8 +73,7 @@ def test_bytes_and_batches_count_as_they_are() -> None:
     assert delivered(wire) == [0, 1]
     wire = Wire(Bench(max_dispatch_rate=10))
     attach(wire)
-    batch = {"num_messages_in_batch": 5}
-    wire.broker_sends(*[message(number, **batch) for number in range(4)])
+    wire.broker_sends(*[message(number, num_messages_in_batch=5) for number in range(4)])
     assert delivered(wire) == [0, 1]
     wire.wait(0.4)
     assert delivered(wire) == []
