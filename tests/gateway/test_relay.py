@@ -116,7 +116,7 @@ async def test_dial_gives_up_after_its_time_and_bytes_read_meanwhile_are_bounded
             assert it.connections.buffered_bytes < 2_000_000
             began = monotonic()
             assert await end(reader) == b""
-            assert monotonic() - began < 2
+            assert monotonic() - began < 10  # the kernel alone would take minutes
             assert it.counts["upstream_unreachable"] == 1
             writer.close()
         for filler in fillers:
@@ -238,7 +238,7 @@ async def test_wakes_on_time_and_never_early() -> None:
             began = monotonic()
             writer.write(b"hold %d\n" % wait_ms)
             assert await reader.readline() == b"hold %d\n" % wait_ms
-            assert wait_ms / 1000 <= monotonic() - began < wait_ms / 1000 + 0.5
+            assert wait_ms / 1000 <= monotonic() - began < wait_ms / 1000 + 2
         writer.close()
 
 
@@ -491,6 +491,6 @@ async def test_drain_ends_at_its_deadline() -> None:
         await it.until(lambda: it.connections.bytes_from_clients > 0)
         began = monotonic()
         await it.connections.drain(0.2)
-        assert 0.2 <= monotonic() - began < 2
+        assert 0.2 <= monotonic() - began < 10
         assert await end(reader) == b""
         writer.close()

@@ -37,7 +37,7 @@ policies:
 ROOT = Path(__file__).parents[2]
 
 
-def until(condition: Callable[[], object], seconds: float = 8) -> None:
+def until(condition: Callable[[], object], seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come true in time"
