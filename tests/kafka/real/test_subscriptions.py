@@ -94,8 +94,8 @@ def test_while_groups_cannot_be_listed_on_unknown_decides(
     assert settled(joins("last", "one")) == ""
     assert settled(joins("last", "two")).startswith(full(family, protocol))
 
-    (row,) = unknowing.decided(topic=topics["last"], action="reject")
-    assert (row["reason"], row["current"], row["limit"]) == ("limit_reached", 1, 1)
+    rows = unknowing.decided(topic=topics["last"], action="reject")  # librdkafka goes on trying
+    assert {(row["reason"], row["current"], row["limit"]) for row in rows} == {("limit_reached", 1, 1)}
     assert unknowing.decisions(topic=topics["open"], action="reject") == []
     # They have tried for a while, and were told nothing that would make them give up.
     time.sleep(max(0.0, began + 2 - time.monotonic()))
