@@ -1,5 +1,6 @@
 """The demo of Kafka as users run it: a process of its own, real clients, and an exit code that means it."""
 
+import os
 import subprocess
 import sys
 import time
@@ -41,7 +42,14 @@ main()
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=100)
+    """Run Python with Kafka as the only kind of broker."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "SLUICEGATE_LOAD_PLUGINS": "kafka"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
 
 
 @pytest.mark.timeout(110)
