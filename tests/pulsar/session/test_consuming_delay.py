@@ -16,10 +16,9 @@ from tests.pulsar.session.deliveries import (
     success,
 )
 from tests.pulsar.session.messages import TOPIC, TYPES, frame
-from tests.pulsar.session.wire import SECOND, Bench, Wire
+from tests.pulsar.session.wire import Bench, Wire
 
 DELAY_MS = 1500
-MS = SECOND // 1000
 
 
 def delayed(**options: Any) -> Wire:
@@ -276,3 +275,11 @@ def test_frames_of_other_kinds_overtake_what_is_withheld() -> None:
     wire = delayed()
     wire.broker_sends(message(1, publish_time=wall_ms(wire)), frame("ping"))
     assert [each.type for each in wire.answered()] == [TYPES.PING]
+
+
+def test_a_millisecond_before_its_time_a_message_waits() -> None:
+    wire = delayed()
+    wire.broker_sends(message(1, publish_time=wall_ms(wire) - DELAY_MS + 1))
+    assert delivered(wire) == []
+    wire.wait(0.002)
+    assert delivered(wire) == [1]
