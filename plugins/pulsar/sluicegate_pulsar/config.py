@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sluicegate.config.models import BrokerConfig, Listen, Strict
-from sluicegate.config.units import Count, Size
+from sluicegate.config.units import Count, Size, refuse
 
 
 class Admin(Strict):
@@ -74,6 +74,12 @@ class PulsarConfig(BrokerConfig):
         description="Bytes of messages that may be withheld for one consumer, until they are due or within "
         "its rate.",
     )
+
+    @model_validator(mode="after")
+    def _nothing_behind_the_web_listener(self) -> "PulsarConfig":
+        if self.web is not None and self.admin is None:
+            raise refuse("'web' needs the admin API behind it", "add 'admin: {url: http://host:8080}'")
+        return self
 
     @property
     def first_node_port(self) -> int:

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.harness import jars
 from benchmarks.harness.pulsar import LOGGING, OPENED
 from tests.pulsar.real.conftest import NewNamespace, NewTopic
-from tests.pulsar.real.support.admin import Admin, AdminError
+from tests.pulsar.real.support.admin import Admin, AdminError, policy_path
 from tests.pulsar.real.support.broker import PulsarBroker
 from tests.pulsar.real.support.family import Family, collect, eventually, numbered
 from tests.pulsar.real.support.gate import Gate
@@ -44,6 +44,20 @@ def test_a_topics_fixed_delay(admin: Admin, web: Admin, new_topic: NewTopic) -> 
 
     web.remove_policy(topic, POLICY)
     eventually(lambda: admin.policy(topic, POLICY) is None, "the broker has no policy left")
+
+
+@pytest.mark.seed("S2-003", "S2-006", "S2-011")
+def test_a_fixed_delay_holds_from_the_answer_on(
+    gate: Gate, web: Admin, new_topic: NewTopic, family: Family
+) -> None:
+    topic, values = new_topic(), numbered(5)
+    consumer = family.consume(gate.service_url, topic, "late")
+    web.post(policy_path(topic, POLICY), {"fixedDeliveryDelayInMillis": 1500})
+    family.produce(gate.service_url, topic, values, deliver_after_ms=60_000).close()
+    received = collect(consumer, len(values))
+    consumer.close()
+    assert sorted(one.value for one in received) == values
+    assert min(one.at_ms - one.published_ms for one in received) >= 1500
 
 
 @pytest.mark.seed("S2-002", "S2-012")

@@ -12,6 +12,7 @@ from sluicegate.broker import PolicyUnavailableError
 from sluicegate.builtin import DEFAULTS
 from sluicegate.builtin.delay import DelayPolicies
 from sluicegate.config.fields import PolicyFields
+from sluicegate.config.models import ClientTls
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.gateway.changing import change_store
 from sluicegate.gateway.http import HttpServer
@@ -97,13 +98,13 @@ class Lab:
 
 
 @asynccontextmanager
-async def serving(app: Any) -> AsyncIterator[str]:
+async def serving(app: Any, tls: ClientTls | None = None) -> AsyncIterator[str]:
     """Serve an application on a port of its own; gives its URL."""
-    server = HttpServer(app, "127.0.0.1", 0, "test")
+    server = HttpServer(app, "127.0.0.1", 0, "test", tls)
     server.start()
     try:
         host, port = server.address
-        yield f"http://{host}:{port}"
+        yield f"{'http' if tls is None else 'https'}://{host}:{port}"
     finally:
         await server.stop()
 

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from tests.pulsar.web.fake_admin import FakeAdmin
 from tests.pulsar.web.lab import FakeServices, config, lab_of
 
@@ -168,5 +169,7 @@ def test_web_addresses_are_those_of_known_brokers(url: str, known: bool) -> None
 
 
 def test_a_web_listener_needs_an_admin_api() -> None:
+    with pytest.raises(ValidationError, match="'web' needs the admin API behind it"):
+        config("http://a:1", admin=None)
     with pytest.raises(ValueError, match="expected `admin`"):
-        WebAddresses(config("http://a:1", admin=None), FakeServices().recall)
+        WebAddresses(config("http://a:1", admin=None, web=None), FakeServices().recall)
