@@ -1,57 +1,96 @@
-"""Producers that come and go: whether they may, and how they are counted."""
+"""PRODUCER: who may publish to a topic.
 
-from collections import Counter
+A request waits in the gate until the rate of new attachments lets it through or, where it makes a
+subscription, while the list of those that exist is fetched.
+"""
+
 from collections.abc import Callable
 from typing import TypeGuard
 
+from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
 from sluicegate_pulsar.connection import Connection, Timer
 from sluicegate_pulsar.producer import Producer
-from sluicegate_pulsar.refusals import error, producer_refusal
+from sluicegate_pulsar.producers import Producers
+from sluicegate_pulsar.refusals import consumer_refusal, error, producer_refusal
 from sluicegate_pulsar.shared import Shared
-from sluicegate_pulsar.stream import NoRoomError
+from sluicegate_pulsar.subscriptions import ListSubscriptions
 
 _TYPES = pb.BaseCommand.Type
+_ATTACH = OperationKind.ATTACH_PRODUCER
+_CREATE = OperationKind.CREATE_SUBSCRIPTION
 _MAX_PRODUCERS = 10_000
 """Producers of one connection, those that wait to attach included."""
 
 
-class _Waiting:
-    """A PRODUCER that is held."""
+class _Request:
+    """One PRODUCER on its way through the gate."""
 
-    __slots__ = ("deadline_ns", "frame", "operation", "request_id", "timer")
+    __slots__ = (
+        "asked",
+        "attach",
+        "create",
+        "created",
+        "deadline_ns",
+        "existed",
+        "frame",
+        "is_held",
+        "producer_id",
+        "request_id",
+        "timer",
+    )
 
-    def __init__(self, frame: bytes, request_id: int, operation: Operation, deadline_ns: int) -> None:
+    def __init__(
+        self,
+        request: "pb.Producer",
+        frame: bytes,
+        attach: Operation,
+        create: Operation | None,
+        deadline_ns: int,
+    ) -> None:
+        self.producer_id = request.producer_id
+        self.request_id = request.request_id
         self.frame = frame
-        self.request_id = request_id
-        self.operation = operation
+        self.attach = attach
+        self.create = create
+        """Creates the subscription that the client wants to be there from the start, if it wants any."""
         self.deadline_ns = deadline_ns
+        self.asked = False
+        """True once the list of subscriptions was asked for."""
+        self.created = False
+        """True once the subscription was let in."""
+        self.existed = False
+        """True if the subscription existed before."""
+        self.is_held = False
+        """True while its frame is kept."""
         self.timer: Timer | None = None
 
 
 class Attaching:
-    """The producers of one connection.
+    """The PRODUCER requests of one connection.
 
-    A producer counts under its name, which it keeps when it connects anew, so that it is not counted twice
-    while its old connection has yet to end. Before it has a name it is this connection's.
-
+    :param shared: the front's state.
+    :param connection: where they come from.
+    :param producers: where those go that are let in.
     :param on_refused: called with a producer that the broker refused, once it is not counted, and the time.
     """
 
-    __slots__ = ("_connection", "_on_refused", "_refs", "_shared", "_waiting", "live")
+    __slots__ = ("_connection", "_on_refused", "_producers", "_shared", "_waiting")
 
     def __init__(
-        self, shared: Shared, connection: Connection, on_refused: Callable[[Producer, int], None]
+        self,
+        shared: Shared,
+        connection: Connection,
+        producers: Producers,
+        on_refused: Callable[[Producer, int], None],
     ) -> None:
         self._shared = shared
         self._connection = connection
+        self._producers = producers
         self._on_refused = on_refused
-        self.live: dict[int, Producer] = {}
-        """Those that the broker knows, or is about to."""
-        self._waiting: dict[int, _Waiting] = {}
-        self._refs: Counter[tuple[str, str]] = Counter()
+        self._waiting: dict[int, _Request] = {}
 
     def attach(self, request: "pb.Producer", frame: bytes, now_ns: int) -> bool:
         """Decide a PRODUCER.
@@ -61,13 +100,13 @@ class Attaching:
         :return: True if it passes as it came.
         """
         request_id = request.request_id
-        if request.producer_id in self.live:
+        if request.producer_id in self._producers.live:
             # The broker answers as it sees fit, and whatever it answers: the one that is open stays.
             return True
         if request.producer_id in self._waiting:
             self._refuse(request_id, ServerError.SERVICE_NOT_READY, "Producer is already waiting to attach")
             return False
-        if len(self.live) + len(self._waiting) >= _MAX_PRODUCERS:
+        if len(self._producers.live) + len(self._waiting) >= _MAX_PRODUCERS:
             text = f"Over {_MAX_PRODUCERS} producers on one connection"
             self._refuse(request_id, ServerError.NOT_ALLOWED_ERROR, text)
             return False
@@ -77,140 +116,143 @@ class Attaching:
             text = f"Invalid topic name: {problem.reason}"
             self._refuse(request_id, ServerError.INVALID_TOPIC_NAME, text)
             return False
-        operation = self._operation(request, topic)
-        decision = self._shared.gate(topic, self._connection.exempt, now_ns).decide(operation, now_ns)
+        return self._decide(self._request(request, topic, frame, now_ns), now_ns)
+
+    def _request(self, request: "pb.Producer", topic: str, frame: bytes, now_ns: int) -> _Request:
+        connection = self._connection
+        name, subscription = request.producer_name, request.initial_subscription_name
+        own = f"id {request.producer_id} of {connection.client}"
+        names = (topic, connection.principal, connection.client)
+        attach = Operation(_ATTACH, *names, producer=f"name {name}" if name else own)
+        create = None
+        if subscription and topic.startswith("persistent:"):  # the others have no subscriptions to keep
+            create = Operation(_CREATE, *names, subscription=subscription)
+        return _Request(request, frame, attach, create, now_ns + self._shared.max_hold_ns)
+
+    def _decide(self, request: _Request, now_ns: int) -> bool:
+        """Decide a request, for the first time or anew; True if its frame is to go on."""
+        gate = self._shared.gate(request.attach.topic, self._connection.exempt, now_ns)
+        if self._must_ask(request, gate, now_ns):
+            if self._hold(request, gate, now_ns):
+                request.asked = True
+                question = ListSubscriptions(request.attach.topic)
+                self._connection.ask(question, lambda _, now_ns: self._again(request, now_ns))
+            return False
+        decision = self._ask(request, gate, now_ns)
         if not _stops(decision):
-            self._attached(request.producer_id, request_id, operation, now_ns)
+            self._let_go(request)
+            self._attached(request, now_ns)
             return True
-        if decision.action is Action.DELAY:
-            self._hold(request.producer_id, request_id, frame, operation, decision, now_ns)
-        else:
-            self._refuse(request_id, *producer_refusal(decision, topic))
+        if decision.action is Action.DELAY and now_ns < request.deadline_ns:
+            if self._hold(request, gate, now_ns):
+                at_ns = max(min(now_ns + decision.delay_ns, request.deadline_ns), now_ns + 1)
+                request.timer = self._connection.at(at_ns, lambda now_ns: self._again(request, now_ns))
+            return False
+        self._take_back(request, gate, now_ns)
+        is_subscription = request.create is not None and not request.created
+        told = consumer_refusal if is_subscription else producer_refusal
+        self._refuse(request.request_id, *told(decision, request.attach.topic))
         return False
 
-    def _operation(self, request: "pb.Producer", topic: str) -> Operation:
-        connection = self._connection
-        name = request.producer_name
-        return Operation(
-            OperationKind.ATTACH_PRODUCER,
-            topic,
-            principal=connection.principal,
-            client=connection.client,
-            producer=f"name {name}" if name else f"id {request.producer_id} of {connection.client}",
-        )
+    def _must_ask(self, request: _Request, gate: Gate, now_ns: int) -> bool:
+        """Whether it must be known which subscriptions exist before a new one can be refused."""
+        create = request.create
+        if create is None or request.asked or request.created or not gate.asks(_CREATE):
+            return False
+        known = gate.state.subscriptions.get(create.subscription)
+        if known is not None and known.exists:
+            return False
+        return not self._shared.subscriptions.fresh(create.topic, now_ns)
 
-    def _attached(self, producer_id: int, request_id: int, operation: Operation, now_ns: int) -> None:
-        operation.kind = OperationKind.PUBLISH
-        gate = self._shared.gate(operation.topic, self._connection.exempt, now_ns)
-        producer = self.live[producer_id] = Producer(producer_id, operation.topic, operation, gate)
-        self._refs[operation.topic, operation.producer] += 1
+    def _ask(self, request: _Request, gate: Gate, now_ns: int) -> Decision | None:
+        create = request.create
+        if create is not None and not request.created:
+            known = gate.state.subscriptions.get(create.subscription)
+            request.existed = known is not None and known.exists
+            decision = gate.decide(create, now_ns)
+            if _stops(decision):
+                return decision
+            request.created = True
+        return gate.decide(request.attach, now_ns)
+
+    def _take_back(self, request: _Request, gate: Gate, now_ns: int) -> None:
+        """A request will not reach the broker."""
+        self._let_go(request)
+        gate.abandon(request.attach, now_ns)
+        if request.create is not None:
+            gate.abandon(request.create, now_ns)
+            self._uncreate(request, gate)
+
+    @staticmethod
+    def _uncreate(request: _Request, gate: Gate) -> None:
+        """The subscription that a refused request asked for does not exist by it."""
+        if request.create is not None and request.created and not request.existed:
+            gate.detach(request.create)
+
+    def _attached(self, request: _Request, now_ns: int) -> None:
+        """A request goes on to the broker, whose answer may undo it."""
+        producer = self._producers.attach(request.producer_id, request.attach, now_ns)
 
         def on_response(response: pb.BaseCommand, now_ns: int) -> bool:
-            if self.live.get(producer_id) is producer:
-                if response.type == _TYPES.PRODUCER_SUCCESS:
-                    self._named(producer, response.producer_success.producer_name, now_ns)
+            is_success = response.type == _TYPES.PRODUCER_SUCCESS
+            if self._producers.live.get(producer.id) is producer:
+                if is_success:
+                    self._producers.named(producer, response.producer_success.producer_name, now_ns)
                 else:
-                    self.detach(producer, now_ns)
+                    self._producers.detach(producer, now_ns)
                     self._on_refused(producer, now_ns)
+            if not is_success:
+                self._uncreate(request, self._shared.gate(producer.topic, self._connection.exempt, now_ns))
             return True
 
-        self._connection.expect(request_id, on_response)
-
-    def _named(self, producer: Producer, name: str, now_ns: int) -> None:
-        """The broker has told a producer's name."""
-        operation = producer.operation
-        old, new = operation.producer, f"name {name}"
-        if old == new:
-            return
-        state = self._shared.gate(producer.topic, self._connection.exempt, now_ns).state
-        with state.lock:
-            state.producers.rename(old, new)
-        self._drop_ref(producer)
-        self._refs[producer.topic, new] += 1
-        operation.producer = new
-
-    def detach(self, producer: Producer, now_ns: int) -> None:
-        """A producer is gone; one that another of this connection shares its name with still counts."""
-        del self.live[producer.id]
-        if self._drop_ref(producer):
-            gate = self._shared.gate(producer.topic, self._connection.exempt, now_ns)
-            gate.detach(producer.operation)
-
-    def _drop_ref(self, producer: Producer) -> bool:
-        """Forget one use of a producer's name on this connection; True if it was the last."""
-        key = (producer.topic, producer.operation.producer)
-        self._refs[key] -= 1
-        if self._refs[key] > 0:
-            return False
-        del self._refs[key]
-        return True
+        self._connection.expect(request.request_id, on_response)
 
     def _refuse(self, request_id: int, code: ServerError, text: str) -> None:
         self._connection.answer(error(request_id, code, text))
 
     # -- held ones ------------------------------------------------------------------------------------
 
-    def _hold(
-        self,
-        producer_id: int,
-        request_id: int,
-        frame: bytes,
-        operation: Operation,
-        decision: Decision,
-        now_ns: int,
-    ) -> None:
-        if not self._shared.budget.take(len(frame)):
-            raise NoRoomError
-        self._connection.held_bytes += len(frame)
-        waiting = _Waiting(frame, request_id, operation, now_ns + self._shared.max_hold_ns)
-        self._waiting[producer_id] = waiting
-        self._ask_again(producer_id, waiting, decision, now_ns)
+    def _hold(self, request: _Request, gate: Gate, now_ns: int) -> bool:
+        """Keep a request; False if there is no room, and it was refused."""
+        if request.is_held:
+            return True
+        if not self._shared.budget.take(len(request.frame)):
+            self._take_back(request, gate, now_ns)
+            text = "Too many bytes are held by the gateway"
+            self._refuse(request.request_id, ServerError.SERVICE_NOT_READY, text)
+            return False
+        self._connection.held_bytes += len(request.frame)
+        request.is_held = True
+        self._waiting[request.producer_id] = request
+        return True
 
-    def _ask_again(self, producer_id: int, waiting: _Waiting, decision: Decision, now_ns: int) -> None:
-        at_ns = min(now_ns + decision.delay_ns, waiting.deadline_ns)
-        waiting.timer = self._connection.at(
-            max(at_ns, now_ns + 1), lambda now_ns: self._again(producer_id, waiting, now_ns)
-        )
+    def _let_go(self, request: _Request) -> None:
+        if request.is_held:
+            request.is_held = False
+            self._shared.budget.give(len(request.frame))
+            self._connection.held_bytes -= len(request.frame)
+            del self._waiting[request.producer_id]
 
-    def _again(self, producer_id: int, waiting: _Waiting, now_ns: int) -> None:
-        operation = waiting.operation
-        gate = self._shared.gate(operation.topic, self._connection.exempt, now_ns)
-        decision = gate.decide(operation, now_ns)
-        if not _stops(decision):
-            self._release(producer_id)
-            self._attached(producer_id, waiting.request_id, operation, now_ns)
-            self._connection.forward(waiting.frame)
-        elif decision.action is Action.DELAY and now_ns < waiting.deadline_ns:
-            self._ask_again(producer_id, waiting, decision, now_ns)
-        else:
-            gate.abandon(operation, now_ns)
-            self._release(producer_id)
-            self._refuse(waiting.request_id, *producer_refusal(decision, operation.topic))
-
-    def _release(self, producer_id: int) -> _Waiting:
-        waiting = self._waiting.pop(producer_id)
-        self._shared.budget.give(len(waiting.frame))
-        self._connection.held_bytes -= len(waiting.frame)
-        return waiting
+    def _again(self, request: _Request, now_ns: int) -> None:
+        """What a held request waited for has come."""
+        if request.is_held and self._decide(request, now_ns):
+            self._connection.forward(request.frame)
 
     def give_up(self, producer_id: int, now_ns: int) -> bool:
         """The client no longer wants a producer; True if it was held: the broker never hears of it."""
-        if producer_id not in self._waiting:
+        request = self._waiting.get(producer_id)
+        if request is None:
             return False
-        waiting = self._release(producer_id)
-        if waiting.timer is not None:
-            waiting.timer.cancel()
-        operation = waiting.operation
-        gate = self._shared.gate(operation.topic, self._connection.exempt, now_ns)
-        gate.abandon(operation, now_ns)
+        if request.timer is not None:
+            request.timer.cancel()
+        gate = self._shared.gate(request.attach.topic, self._connection.exempt, now_ns)
+        self._take_back(request, gate, now_ns)
         return True
 
     def closed(self, now_ns: int) -> None:
-        """The connection is gone, and all its producers with it."""
+        """The connection is gone."""
         for producer_id in list(self._waiting):
             self.give_up(producer_id, now_ns)
-        for producer in list(self.live.values()):
-            self.detach(producer, now_ns)
 
 
 def _stops(decision: Decision | None) -> TypeGuard[Decision]:

@@ -1,6 +1,6 @@
 """Publishing: who publishes to which topic, and whether a message may go on.
 
-What the gate allows goes on as the bytes that came. All else is `publishing`'s; who may be a producer is
+What the gate allows goes on as the bytes that came. All else is `publishing`'s; who may become a producer is
 `attaching`'s.
 """
 
@@ -12,6 +12,7 @@ from sluicegate_pulsar.codec.sends import read_send
 from sluicegate_pulsar.connection import Connection, Handler
 from sluicegate_pulsar.lookup import Lookup
 from sluicegate_pulsar.producer import Producer
+from sluicegate_pulsar.producers import Producers
 from sluicegate_pulsar.publishing import Publishing
 from sluicegate_pulsar.shared import Shared
 
@@ -28,6 +29,7 @@ class Producing:
         "_attaching",
         "_connection",
         "_leaving",
+        "_live",
         "_lookup",
         "_producers",
         "_publishing",
@@ -39,8 +41,9 @@ class Producing:
         self._shared = shared
         self._connection = connection
         self._lookup = lookup
-        self._attaching = Attaching(shared, connection, self._end)
-        self._producers = self._attaching.live
+        self._producers = Producers(shared, connection)
+        self._live = self._producers.live
+        self._attaching = Attaching(shared, connection, self._producers, self._end)
         self._publishing = Publishing(shared, connection, self._close)
         self._leaving: dict[int, Producer] = {}
         self._recent: dict[int, None] = {}
@@ -70,7 +73,7 @@ class Producing:
     def _send(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         # <hot> Runs for every message.
         head = read_send(data, start, stop)
-        producer = self._producers.get(head.producer_id)
+        producer = self._live.get(head.producer_id)
         if producer is None or producer.is_closing:
             return self._stray(head.producer_id)
         size = head.payload_size
@@ -99,7 +102,7 @@ class Producing:
         """The broker has stored a message, or has not; refusals behind it may be due now."""
         # <hot> Runs for every message.
         producer_id = producer_of(data, start, stop)
-        producer = self._producers.get(producer_id) or self._leaving.get(producer_id)
+        producer = self._live.get(producer_id) or self._leaving.get(producer_id)
         if producer is None:
             return True
         producer.answered += 1
@@ -109,10 +112,7 @@ class Producing:
         return False
 
     def _end_txn(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        if not self._publishing.holds_txns:
-            return True
-        end = parse_command(data, start, stop).end_txn
-        return self._publishing.end_txn((end.txnid_most_bits, end.txnid_least_bits), data[start:stop])
+        return self._publishing.end_txn(data, start, stop)
 
     def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """While the connection is not read its PONG may come too late: the broker must not hang up."""
@@ -136,7 +136,7 @@ class Producing:
             success = pb.Success(request_id=request.request_id)
             self._connection.answer(command_frame(pb.BaseCommand(type=_TYPES.SUCCESS, success=success)))
             return False
-        producer = self._producers.get(request.producer_id)
+        producer = self._live.get(request.producer_id)
         if producer is None:
             return True
         if not producer.queue:
@@ -148,9 +148,9 @@ class Producing:
     def _close(self, producer: Producer, frame: bytes, now_ns: int) -> None:
         """Pass on that the client closes a producer of which nothing waits."""
         self._connection.forward(frame)
-        if self._producers.get(producer.id) is not producer:
+        if self._live.get(producer.id) is not producer:
             return  # closed a second time
-        self._attaching.detach(producer, now_ns)
+        self._producers.detach(producer, now_ns)
         if not producer.refusals:
             return
         self._leaving[producer.id] = producer
@@ -169,9 +169,9 @@ class Producing:
         """The client opens the producer anew, here or elsewhere, and sends again what has no receipt."""
         command = parse_command(data, start, stop)
         producer_id = command.close_producer.producer_id
-        producer = self._producers.get(producer_id)
+        producer = self._live.get(producer_id)
         if producer is not None:
-            self._attaching.detach(producer, now_ns)
+            self._producers.detach(producer, now_ns)
             self._end(producer, now_ns)
             self._recent[producer_id] = None
             if len(self._recent) > _MAX_RECENT:
@@ -189,7 +189,9 @@ class Producing:
 
     def closed(self, now_ns: int) -> None:
         """Detach all producers of this connection."""
-        for producer in [*self._producers.values(), *self._leaving.values()]:
+        for producer in [*self._live.values(), *self._leaving.values()]:
             self._end(producer, now_ns)
         self._leaving.clear()
+        for producer in list(self._live.values()):
+            self._producers.detach(producer, now_ns)
         self._attaching.closed(now_ns)

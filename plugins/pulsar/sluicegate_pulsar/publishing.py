@@ -7,14 +7,13 @@ everything again whose receipt was on its way, of all its producers, and message
 not been forwarded when the connection ends never is.
 """
 
-from collections import Counter
 from collections.abc import Callable
 
-from sluicegate.broker import Buffer
 from sluicegate.engine.delay import asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ServerError
+from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.metadata import MetadataHead, largest_message, read_metadata, with_deliver_at
 from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.connection import Connection
@@ -22,13 +21,12 @@ from sluicegate_pulsar.producer import Producer, Queued
 from sluicegate_pulsar.refusals import send_code, send_error, send_text
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.stream import NoRoomError
+from sluicegate_pulsar.transactions import Transactions, Txn
 
 _LEAST_WAIT_NS = 1_000_000
 _STOPPING = frozenset({Action.REJECT, Action.DROP})
 DELAY_REJECTED = "pulsar_broker_topic_messages_delayed_rejected"
 DELAY_OVERRIDDEN = "pulsar_broker_topic_messages_fixed_delay_overridden"
-
-Txn = tuple[int, int]
 
 
 class Publishing:
@@ -40,7 +38,7 @@ class Publishing:
         producer waits any more.
     """
 
-    __slots__ = ("_connection", "_ends", "_max_bytes", "_max_messages", "_on_close", "_shared", "_txns")
+    __slots__ = ("_connection", "_max_bytes", "_max_messages", "_on_close", "_shared", "_txns")
 
     def __init__(
         self,
@@ -53,8 +51,7 @@ class Publishing:
         self._on_close = on_close
         self._max_messages = shared.config.publish_queue.messages
         self._max_bytes = shared.config.publish_queue.bytes
-        self._txns: Counter[Txn] = Counter()
-        self._ends: list[tuple[Txn, bytes]] = []
+        self._txns = Transactions()
 
     def send(
         self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead, now_ns: int
@@ -231,7 +228,7 @@ class Publishing:
         producer.queue.append(queued)
         producer.queued_bytes += size
         if txn is not None:
-            self._txns[txn] += 1
+            self._txns.waits(txn)
         producer.settle()
         self._balance(producer)
 
@@ -306,30 +303,22 @@ class Publishing:
 
     # -- transactions -----------------------------------------------------------------------------------
 
-    def end_txn(self, txn: Txn, frame: Buffer) -> bool:
+    def end_txn(self, data: bytes, start: int, stop: int) -> bool:
         """Keep the end of a transaction until the messages of it that wait were forwarded.
 
-        Clients await their receipts before they end it; one that does not must not lose messages by that.
-
-        :return: True if none waits.
+        :return: True if none waits, and it passes.
         """
+        if not self._txns:
+            return True
+        end = parse_command(data, start, stop).end_txn
+        txn = (end.txnid_most_bits, end.txnid_least_bits)
         if txn not in self._txns:
             return True
-        self._take(len(frame))
-        self._ends.append((txn, bytes(frame)))
+        self._take(stop - start)
+        self._txns.hold(txn, data[start:stop])
         return False
 
-    @property
-    def holds_txns(self) -> bool:
-        """Whether any message of any transaction waits."""
-        return bool(self._txns)
-
     def _left(self, txn: Txn) -> None:
-        self._txns[txn] -= 1
-        if self._txns[txn] > 0:
-            return
-        del self._txns[txn]
-        for end in [end for end in self._ends if end[0] == txn]:
-            self._ends.remove(end)
-            self._give(len(end[1]))
-            self._connection.forward(end[1])
+        for frame in self._txns.left(txn):
+            self._give(len(frame))
+            self._connection.forward(frame)

@@ -85,25 +85,27 @@ class Stream:
         handlers, default, send = self.handlers, self.default, self._send
         run = at = 0
         end = len(data)
-        while end - at >= _HEAD:
-            size = _read_size(data, at)[0]
-            if not _MIN_SIZE <= size <= self._max_frame_bytes:
-                raise _bad_size(data, at, size)
-            stop = at + 4 + size
-            if stop > end:
-                break
-            handler = handlers.get(command_type(data, at), default)
-            if handler is None or handler(data, at, stop, now_ns):
-                at = stop
-                continue
+        try:
+            while end - at >= _HEAD:
+                size = _read_size(data, at)[0]
+                if not _MIN_SIZE <= size <= self._max_frame_bytes:
+                    raise _bad_size(data, at, size)
+                stop = at + 4 + size
+                if stop > end:
+                    break
+                handler = handlers.get(command_type(data, at), default)
+                if handler is None or handler(data, at, stop, now_ns):
+                    at = stop
+                    continue
+                if at > run:
+                    out.append(send(memoryview(data)[run:at]))
+                run = at = stop
+                self.flush(out)
+                if self.is_stopped:
+                    break
+        finally:  # what passed before a frame that is none has been decided and counted
             if at > run:
-                out.append(send(memoryview(data)[run:at]))
-            run = at = stop
-            self.flush(out)
-            if self.is_stopped:
-                break
-        if at > run:
-            out.append(send(data if run == 0 and at == end else memoryview(data)[run:at]))
+                out.append(send(data if run == 0 and at == end else memoryview(data)[run:at]))
         return at
 
     def flush(self, out: list[Command]) -> None:

@@ -269,3 +269,57 @@ def test_a_rewritten_close_names_no_broker() -> None:
     (told,) = wire.sent_down()
     assert b"elsewhere" not in told
     assert parse(told).close_producer.producer_id == 0
+
+
+@pytest.mark.seed("S1-002")
+class TestInitialSubscription:
+    """A producer may make a subscription, too, which then counts as any other."""
+
+    @staticmethod
+    def asked(bench: Bench, known: set[str] | None) -> Wire:
+        """A producer that wants one; the admin API has told which there are, if it could."""
+        wire = Wire(bench)
+        wire.client_sends(producer(request_id=4, initial_subscription_name="dead"))
+        (question,) = wire.asked
+        assert wire.sent_up() == []
+        state = bench.gates.states[TOPIC]
+        wire.shared.subscriptions.learned(state, known, wire.now, wire.now)
+        wire.front_answers(question)
+        return wire
+
+    def test_it_is_made_within_the_limit(self) -> None:
+        bench = Bench(max_subscriptions_per_topic=2)
+        wire = self.asked(bench, {"other"})
+        assert [command.producer.initial_subscription_name for command in wire.forwarded()] == ["dead"]
+        assert bench.gates.states[TOPIC].subscription_count == 2
+        assert (producers(bench), bench.budget.used) == (1, 0)
+
+    def test_it_is_refused_above_the_limit(self) -> None:
+        bench = Bench(max_subscriptions_per_topic=1)
+        wire = self.asked(bench, {"other"})
+        (answer,) = wire.answered()
+        assert (answer.error.request_id, answer.error.error) == (4, pb.NOT_ALLOWED_ERROR)
+        assert answer.error.message.startswith("Exceed the maximum number of subscriptions of the topic: ")
+        assert wire.sent_up() == []
+        assert (producers(bench), bench.budget.used) == (0, 0)
+
+    def test_one_that_exists_is_no_new_one(self) -> None:
+        bench = Bench(max_subscriptions_per_topic=1)
+        assert len(self.asked(bench, {"dead"}).sent_up()) == 1
+
+    def test_it_does_not_exist_if_the_broker_refuses_the_producer(self) -> None:
+        bench = Bench(max_subscriptions_per_topic=1)
+        wire = self.asked(bench, set())
+        wire.broker_sends(frame("error", request_id=4, error=pb.AUTHORIZATION_ERROR, message="no"))
+        assert bench.gates.states[TOPIC].subscription_count == 0
+
+    def test_it_does_not_exist_if_the_gate_refuses_the_producer(self) -> None:
+        bench = Bench(max_subscriptions_per_topic=2, max_producers_per_topic=1)
+        opened(bench, "a")
+        other = Wire(bench, peer="10.0.0.2:1")
+        bench.gates.states[TOPIC].learn_subscriptions({"other"})
+        other.client_sends(producer(initial_subscription_name="dead"))
+        for question in other.asked:
+            other.front_answers(question)
+        assert [answer.error.error for answer in other.answered()] == [pb.PRODUCER_BUSY]
+        assert bench.gates.states[TOPIC].subscription_count == 1

@@ -2,7 +2,7 @@
 
 import google_crc32c
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pulsar.session.messages import JAVA, parse, producer, producer_success, receipt, send
 from tests.pulsar.session.wire import START, Bench, Wire
@@ -242,6 +242,7 @@ def test_without_either_the_producer_decides(policies: dict[str, PolicyValue]) -
     assert wire.sent_up() == [frame]
 
 
+@settings(deadline=None)
 @given(
     publish_time=st.integers(0, 2**64 - 1),
     deliver_at=st.none() | st.integers(-(2**63), 2**63 - 1),

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pulsar.session.messages import frame, producer, producer_success, receipt, send
 from tests.pulsar.session.wire import Bench, Wire
@@ -94,7 +94,7 @@ class _Ends:
             is_error = command.type == pb.BaseCommand.SEND_ERROR
             told = command.send_error if is_error else command.send_receipt
             self.told[told.producer_id].append((told.sequence_id, is_error))
-        producers = self.wire.session.producing._producers.values()
+        producers = self.wire.session.producing._live.values()
         assert all(len(each.queue) <= _QUEUE and len(each.refusals) <= _QUEUE for each in producers)
 
 
@@ -114,6 +114,7 @@ def _run(ends: _Ends, steps: list[tuple[str, object]]) -> None:
                 ends.answer(number)
 
 
+@settings(deadline=None)
 @given(_steps)
 def test_where_messages_wait(steps: list[tuple[str, object]]) -> None:
     ends = _Ends(reject=False)
@@ -127,6 +128,7 @@ def test_where_messages_wait(steps: list[tuple[str, object]]) -> None:
     assert ends.wire.closed is None
 
 
+@settings(deadline=None)
 @given(_steps)
 def test_where_messages_are_refused(steps: list[tuple[str, object]]) -> None:
     ends = _Ends(reject=True)
@@ -140,6 +142,7 @@ def test_where_messages_are_refused(steps: list[tuple[str, object]]) -> None:
     assert ends.bench.budget.used == 0
 
 
+@settings(deadline=None)
 @given(_steps, st.booleans())
 def test_nothing_is_left_of_a_connection_that_ends(steps: list[tuple[str, object]], reject: bool) -> None:
     ends = _Ends(reject=reject)

@@ -1,0 +1,44 @@
+"""Ends of transactions, which must not overtake messages that wait in the gate.
+
+Clients await their receipts before they end a transaction; one that does not must not lose messages by that.
+"""
+
+from collections import Counter
+from typing import TypeAlias
+
+Txn: TypeAlias = tuple[int, int]
+"""Most and least significant bits of a transaction's id."""
+
+
+class Transactions:
+    """Transactions of one connection of which messages wait."""
+
+    __slots__ = ("_ends", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: Counter[Txn] = Counter()
+        self._ends: list[tuple[Txn, bytes]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def __contains__(self, txn: Txn) -> bool:
+        return txn in self._waiting
+
+    def waits(self, txn: Txn) -> None:
+        """One more message of a transaction waits."""
+        self._waiting[txn] += 1
+
+    def hold(self, txn: Txn, frame: bytes) -> None:
+        """Keep the end of a transaction of which messages wait."""
+        self._ends.append((txn, frame))
+
+    def left(self, txn: Txn) -> list[bytes]:
+        """One message of a transaction waits no longer; the ends that may go on by that."""
+        self._waiting[txn] -= 1
+        if self._waiting[txn] > 0:
+            return []
+        del self._waiting[txn]
+        released = [frame for other, frame in self._ends if other == txn]
+        self._ends = [end for end in self._ends if end[0] != txn]
+        return released
