@@ -17,7 +17,7 @@ _START_S = 120
 _STOP_S = 30
 _PROXY_START_S = 60
 LOGGING = Path(__file__).with_name("pulsar-log4j2.properties")
-_CLUSTER = "standalone"
+CLUSTER = "standalone"
 _DRIVERS = "org.apache.pulsar.metadata.bookkeeper.PulsarMetadata"
 # What bin/pulsar opens too: BookKeeper and Netty look into these.
 OPENED = [
@@ -35,8 +35,9 @@ SMALL_JVM = (
 """For nodes that live for seconds and share two cores: ready in a third of the time."""
 STEADY_JVM = ("-Xms256m", "-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-Dsluicegate.log.level=warn")
 """For nodes whose speed is measured."""
-# The last thing that a standalone makes, after `public/default` and what its health says.
-_MADE_LAST = "/admin/v2/persistent/pulsar/system/transaction_coordinator_assign/partitions"
+# The last things that a standalone makes, each after it says that it is healthy.
+_NAMESPACES = "/admin/v2/namespaces/pulsar"
+_COORDINATOR = "/admin/v2/persistent/pulsar/system/transaction_coordinator_assign/partitions"
 
 
 @dataclass(slots=True)
@@ -45,7 +46,7 @@ class PulsarNode:
 
     directory: Path
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Further lines of standalone.conf; they win over those that stand here."""
+    """Further lines of broker.conf; they win over those that stand here."""
     listeners: Mapping[str, int] = field(default_factory=dict)
     """Further listener names that clients may ask for, and the port that look-ups then tell: a proxy's."""
     jvm: Sequence[str] = STEADY_JVM
@@ -91,31 +92,26 @@ class PulsarNode:
         :raises UnavailableError: if there is no Java or no Pulsar.
         """
         assert self._child is None, "the node is running already"
-        classpath, data = jars.pulsar(), self.directory / "data"
-        data.mkdir(parents=True, exist_ok=True)
-        settings = self.directory / "standalone.conf"
+        classpath, settings = jars.pulsar(), self.directory / "broker.conf"
+        self.directory.mkdir(parents=True, exist_ok=True)
         lines = self._own_settings() | dict(self.settings)
         settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         self._starts += 1
         command: list[str | Path] = [
             *(jars.java(), *self.jvm, f"-Dlog4j2.configurationFile={LOGGING}"),
-            *(
-                f"-Dbookkeeper.metadata.{side}.drivers={_DRIVERS}{side.title()}Driver"
-                for side in ("bookie", "client")
-            ),
+            f"-Dbookkeeper.metadata.bookie.drivers={_DRIVERS}BookieDriver",
+            f"-Dbookkeeper.metadata.client.drivers={_DRIVERS}ClientDriver",
             *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
-            *("-cp", classpath, "org.apache.pulsar.PulsarStandaloneStarter", "--config", settings),
-            *("--no-stream-storage", "--no-functions-worker", "--advertised-address", "127.0.0.1"),
-            *(
-                "--num-bookies",
-                "1",
-                "--metadata-dir",
-                data / "metadata",
-                "--bookkeeper-dir",
-                data / "bookkeeper",
-            ),
+            *("-cp", classpath, *self.program(settings)),
         ]
         self._child = Child("pulsar", command, self.log)
+
+    def program(self, settings: Path) -> list[str | Path]:
+        """The main class and its arguments."""
+        data = self.directory / "data"
+        command: list[str | Path] = ["org.apache.pulsar.PulsarStandaloneStarter", "--config", settings]
+        command += ["--no-stream-storage", "--no-functions-worker", "--num-bookies", "1"]
+        return [*command, "--metadata-dir", data / "metadata", "--bookkeeper-dir", data / "bookkeeper"]
 
     def wait(self) -> None:
         """Return once the node is healthy and has made its namespaces.
@@ -154,12 +150,15 @@ class PulsarNode:
         self.stop()
 
     def _ready(self) -> bool:
-        healthy = _body(self.admin_url + "/admin/v2/brokers/health") == "ok"
-        return healthy and '"partitions":1' in _body(self.admin_url + _MADE_LAST)
+        if _body(self.admin_url + "/admin/v2/brokers/health") != "ok":
+            return False
+        if self.settings.get("transactionCoordinatorEnabled") == "false":
+            return '"pulsar/system"' in _body(self.admin_url + _NAMESPACES)
+        return '"partitions":1' in _body(self.admin_url + _COORDINATOR)
 
     def _own_settings(self) -> dict[str, str]:
         lines = {
-            "clusterName": _CLUSTER,
+            "clusterName": CLUSTER,
             "bindAddress": "127.0.0.1",
             "brokerServicePort": str(self.port),
             "webServicePort": str(self.web_port),
@@ -201,7 +200,7 @@ def start_proxy(stack: ExitStack, directory: Path, node: PulsarNode, *, port: in
     directory.mkdir(parents=True)
     settings = directory / "proxy.conf"
     lines = {
-        "clusterName": _CLUSTER,
+        "clusterName": CLUSTER,
         "bindAddress": "127.0.0.1",
         "advertisedAddress": "127.0.0.1",
         "servicePort": port,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.pulsar.real.support.admin import DEFAULT_NAMESPACE, Admin
 from tests.pulsar.real.support.broker import PulsarBroker, Tls, why_unavailable
+from tests.pulsar.real.support.cluster import PulsarCluster
 from tests.pulsar.real.support.family import Family, Keys
 from tests.pulsar.real.support.gate import Gate, Policies
 from tests.pulsar.real.support.java import JavaFamily, why_no_compiler
@@ -69,6 +70,15 @@ def own_pulsar(pulsar_libs: None, tmp_path: Path) -> Iterator[PulsarBroker]:
     """One node for one test, which may stop, kill and restart it."""
     with _shown(PulsarBroker(tmp_path / "node")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def pulsar_cluster(pulsar_libs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarCluster]:
+    """Two brokers of one cluster for the whole session."""
+    cluster = PulsarCluster(tmp_path_factory.mktemp("cluster"))
+    _brokers.extend(cluster.brokers)
+    with cluster:
+        yield cluster
 
 
 @pytest.fixture

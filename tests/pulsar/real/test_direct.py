@@ -6,7 +6,16 @@ import pytest
 from tests.pulsar.real.conftest import NewTopic
 from tests.pulsar.real.support.admin import Admin
 from tests.pulsar.real.support.broker import PulsarBroker, Tls
-from tests.pulsar.real.support.family import EVERY_FORM, Family, Form, Subscription, collect, numbered
+from tests.pulsar.real.support.cluster import PulsarCluster
+from tests.pulsar.real.support.family import (
+    EVERY_FORM,
+    Family,
+    Form,
+    Subscription,
+    collect,
+    eventually,
+    numbered,
+)
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, read_topic
 
@@ -77,3 +86,19 @@ def test_kill_and_restart_keep_what_was_confirmed(
     own_pulsar.start()
     assert own_pulsar.child.pid != pid
     assert [one.value for one in read_topic(own_pulsar.service_url, topic)] == values
+
+
+def test_a_topic_moves_to_the_other_broker(pulsar_cluster: PulsarCluster, family: Family) -> None:
+    topic, values = f"persistent://public/{family.name}/moving", numbered(20)
+    pulsar_cluster.admin.create_namespace(f"public/{family.name}")
+    pulsar_cluster.admin.create_topic(topic)
+    first = pulsar_cluster.owner(topic)
+    consumer = family.consume(pulsar_cluster.brokers[0].service_url, topic, "one", Subscription.EXCLUSIVE)
+    producer = family.produce(pulsar_cluster.brokers[1].service_url, topic, values, interval_ms=100)
+    collect(consumer, 1)
+    pulsar_cluster.move(topic)
+    assert pulsar_cluster.owner(topic) is not first
+    published = producer.close()
+    assert {one.value for one in published if one.entry} == set(values)
+    eventually(lambda: {one.value for one in consumer.received} == set(values), "all received")
+    consumer.close()

@@ -38,7 +38,8 @@ class Admin:
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
         self.url = url
-        self._http = httpx.Client(base_url=f"{url}/admin/v2", headers=headers, timeout=60)
+        # A broker sends on who asks for a topic that another one serves.
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=60, follow_redirects=True)
 
     def close(self) -> None:
         """Close the connections."""
@@ -48,7 +49,7 @@ class Admin:
         """One request as it is answered; `path` is what follows `/admin/v2`."""
         content = None if body is None else json.dumps(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
-        return self._http.request(method, path, content=content, headers=headers, params=query)
+        return self._http.request(method, f"/admin/v2{path}", content=content, headers=headers, params=query)
 
     def get(self, path: str, **query: str) -> Any:
         """The JSON of an answer; None if it has no body.
@@ -102,6 +103,27 @@ class Admin:
         if response.is_error:
             raise AdminError(response.status_code, response.text)
         return response.headers
+
+    def lookup(self, topic: str) -> dict[str, str]:
+        """Which broker serves a topic: `brokerUrl`, `httpUrl`; it becomes one's if it was nobody's."""
+        found: dict[str, str] = self._looked_up(topic).json()
+        return found
+
+    def unload(self, topic: str, destination: str | None = None) -> None:
+        """Have a topic's bundle served anew; its clients reconnect.
+
+        :param destination: `host:port` of the web service of the broker that is to serve it.
+        """
+        namespace = "/".join(topic_path(topic).split("/")[2:4])
+        bundle = self._looked_up(topic, "/bundle").text
+        query = {} if destination is None else {"destinationBroker": destination}
+        self.put(f"/namespaces/{namespace}/{bundle}/unload", **query)
+
+    def _looked_up(self, topic: str, what: str = "") -> httpx.Response:
+        response = self._http.get(f"/lookup/v2/topic{topic_path(topic)}{what}")
+        if response.is_error:
+            raise AdminError(response.status_code, response.text)
+        return response
 
     # -- policies ---------------------------------------------------------------------------------
 

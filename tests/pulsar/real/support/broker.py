@@ -32,7 +32,7 @@ class Tls:
         return f"https://127.0.0.1:{self.web_port}"
 
     def settings(self) -> dict[str, str]:
-        """Lines of standalone.conf."""
+        """Lines of broker.conf."""
         return {
             "brokerServicePortTls": str(self.port),
             "webServicePortTls": str(self.web_port),
@@ -47,7 +47,7 @@ class PulsarBroker(PulsarNode):
 
     :param directory: for its settings, data and output.
     :param tls: for TLS ports besides the plain ones.
-    :param settings: further lines of standalone.conf; they win.
+    :param settings: further lines of broker.conf; they win.
     """
 
     def __init__(self, directory: Path, *, tls: Tls | None = None, **settings: str) -> None:
