@@ -63,7 +63,7 @@ async def test_a_broker_that_is_not_known_is_not_told(admin: FakeAdmin) -> None:
     async with lab_of(admin, FakeServices()) as lab:
         answer = await lab.get(PATHS[0])
         assert answer.status_code == 503
-        assert "pulsar://elsewhere:6650, which is no known broker" in answer.json()["reason"]
+        assert "pulsar://elsewhere:6650, for which the gateway has no port" in answer.json()["reason"]
 
 
 @pytest.mark.parametrize(

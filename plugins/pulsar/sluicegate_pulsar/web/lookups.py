@@ -36,8 +36,7 @@ def rewritten(content: bytes, translate: Translate, web: Callable[[str], str | N
     if place is None:
         raise WebError(
             503,
-            f"the topic is served by {brokers[0]}, which is no known broker: name it in `known_brokers`, or "
-            "try again if it is new",
+            f"the topic is served by {brokers[0]}, for which the gateway has no port: name it in `bootstrap`",
         )
     return json.dumps(_answer(found, place, web)).encode()
 
