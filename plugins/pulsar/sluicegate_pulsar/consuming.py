@@ -1,65 +1,33 @@
-"""Consuming: consumers of one connection, and which of their frames have to be looked at.
-
-Where no policy asks about delivery, messages, permits and acknowledgements pass unread: their handlers are
-taken out of both streams, and put back when policies change or a consumer comes that needs them.
-"""
-
-from itertools import count
+"""Consuming: the consumers of one connection come and go."""
 
 from sluicegate.engine.gate import Gate
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
-from sluicegate_pulsar.codec.messages import consumer_of
 from sluicegate_pulsar.connection import Connection, Handler
 from sluicegate_pulsar.consumer import Consumer
+from sluicegate_pulsar.delivering import Delivering
 from sluicegate_pulsar.lookup import Lookup
 from sluicegate_pulsar.refusals import error
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.subscribing import Request, Subscribing
-from sluicegate_pulsar.withheld import OverfullError
 
 _TYPES = pb.BaseCommand.Type
 _MAX_CONSUMERS = 10_000
 """Of one connection; clients have one for each topic partition that they consume."""
-_MAX_PERMITS = 2**31 - 1
-"""Brokers count them in 32 bits, signed."""
-_OWN_REQUESTS = 2**62
-"""Ids of the gate's own requests; clients count theirs from 0."""
-_NO_REQUEST = 2**64 - 1
-"""What a broker says that closes a consumer on its own."""
-_MAX_SIZES = 1_000
 
 
 class Consuming:
     """The consuming side of one connection."""
 
-    __slots__ = (
-        "_closing",
-        "_connection",
-        "_consumers",
-        "_entry_bytes",
-        "_live_handlers",
-        "_lookup",
-        "_own_ids",
-        "_policies",
-        "_shared",
-        "_subscribing",
-    )
+    __slots__ = ("_connection", "_delivering", "_lookup", "_shared", "_subscribing")
 
     def __init__(self, shared: Shared, connection: Connection, lookup: Lookup) -> None:
         self._shared = shared
         self._connection = connection
         self._lookup = lookup
+        self._delivering = Delivering(shared, connection)
         self._subscribing = Subscribing(shared, connection, self._admit)
-        self._consumers: dict[int, Consumer] = {}
-        self._closing: dict[int, int] = {}
-        """Consumer ids that the broker was asked to close, and how often: what it sends for them is late."""
-        self._entry_bytes: dict[str, int] = {}
-        """Sizes of entries in topics for which more came at once than there was room for."""
-        self._live_handlers: tuple[dict[int, Handler], dict[int, Handler]] = ({}, {})
-        self._own_ids = count(_OWN_REQUESTS)
-        self._policies = shared.policies
 
     @property
     def client_handlers(self) -> dict[int, Handler]:
@@ -76,53 +44,15 @@ class Consuming:
         return {_TYPES.CLOSE_CONSUMER: self._closed_by_broker}
 
     def begin(self, client: dict[int, Handler], broker: dict[int, Handler]) -> None:
-        """The connection is open.
-
-        :param client: handlers of the client's stream; those needed at times are put in and taken out.
-        :param broker: handlers of the broker's stream.
-        """
-        self._live_handlers = (client, broker)
-
-    # -- which frames are looked at -------------------------------------------------------------------
+        """The connection is open; to these handlers of its streams others are added at times."""
+        self._delivering.begin(client, broker)
 
     def check_policies(self, now_ns: int) -> bool:
         """Go by the policies of now; called before anything of the broker's is looked at.
 
         :return: True if they have changed, so that messages may have been sent on.
         """
-        policies = self._shared.policies
-        if policies is self._policies:
-            return False
-        self._policies = policies
-        for consumer in self._consumers.values():
-            consumer.policies_changed(now_ns)
-        self._choose_handlers()
-        return True
-
-    def _choose_handlers(self) -> None:
-        """Look at what some consumer needs; the others' then pass at little cost."""
-        client, broker = self._live_handlers
-        consumers = self._consumers.values()
-        watched = any(consumer.watched for consumer in consumers)
-        _choose(
-            client,
-            watched,
-            {
-                _TYPES.FLOW: self._flow,
-                _TYPES.REDELIVER_UNACKNOWLEDGED_MESSAGES: self._redeliver,
-                _TYPES.SEEK: self._seek,
-            },
-        )
-        _choose(client, any(consumer.counts for consumer in consumers), {_TYPES.ACK: self._ack})
-        _choose(
-            broker,
-            watched,
-            {
-                _TYPES.ACTIVE_CONSUMER_CHANGE: self._active_changed,
-                _TYPES.REACHED_END_OF_TOPIC: self._reached_end,
-            },
-        )
-        _choose(broker, watched or bool(self._closing), {_TYPES.MESSAGE: self._message})
+        return self._delivering.check_policies(now_ns)
 
     # -- consumers come and go --------------------------------------------------------------------------
 
@@ -136,13 +66,13 @@ class Consuming:
             text = "unknown subscription type, expected Exclusive, Shared, Failover or Key_Shared"
             return self._refuse(subscribe, ServerError.NOT_ALLOWED_ERROR, text)
         consumer_id = subscribe.consumer_id
-        present = self._consumers.get(consumer_id)
+        present = self._delivering.consumers.get(consumer_id)
         if present is not None or consumer_id in self._subscribing.waiting:
             if present is not None and present.is_for(topic, subscribe.subscription):
                 return True  # the broker has words of its own for that, and changes nothing
             text = f"consumer id {consumer_id} is in use on this connection"
             return self._refuse(subscribe, ServerError.NOT_ALLOWED_ERROR, text)
-        if len(self._consumers) + len(self._subscribing.waiting) >= _MAX_CONSUMERS:
+        if len(self._delivering.consumers) + len(self._subscribing.waiting) >= _MAX_CONSUMERS:
             text = f"more than {_MAX_CONSUMERS} consumers on one connection"
             return self._refuse(subscribe, ServerError.TOO_MANY_REQUESTS, text)
         return self._subscribing.request(subscribe, topic, data[start:stop], now_ns)
@@ -160,40 +90,30 @@ class Consuming:
             gate,
             request.attach,
             subscribe,
-            self._entry_bytes.get(request.attach.topic, 0),
+            self._delivering.entry_bytes(request.attach.topic),
         )
 
         def answered(response: pb.BaseCommand, now_ns: int) -> bool:
             if response.type == _TYPES.SUCCESS:
                 consumer.is_live = True
                 return True
-            self._remove(consumer, now_ns)
+            self._delivering.remove(consumer, now_ns)
             if not request.existed:
                 gate.detach(request.create)
             return True
 
         self._subscribing.admitted(request)
-        self._consumers[subscribe.consumer_id] = consumer
+        self._delivering.add(consumer)
         self._connection.expect(subscribe.request_id, answered)
-        if consumer.watched or consumer.counts:
-            self._choose_handlers()
-
-    def _remove(self, consumer: Consumer, now_ns: int) -> None:
-        """A consumer is no more; doing it again does nothing."""
-        if self._consumers.get(consumer.consumer_id) is consumer:
-            del self._consumers[consumer.consumer_id]
-            consumer.gone(now_ns)
-            if consumer.watched or consumer.counts:
-                self._choose_handlers()
 
     def _unsubscribe(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         unsubscribe = parse_command(data, start, stop).unsubscribe
-        consumer = self._consumers.get(unsubscribe.consumer_id)
+        consumer = self._delivering.consumers.get(unsubscribe.consumer_id)
         if consumer is not None:
 
             def answered(response: pb.BaseCommand, now_ns: int) -> bool:
                 if response.type == _TYPES.SUCCESS:
-                    self._remove(consumer, now_ns)
+                    self._delivering.remove(consumer, now_ns)
                     consumer.subscription_gone()
                 return True
 
@@ -203,141 +123,24 @@ class Consuming:
     def _close(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         close = parse_command(data, start, stop).close_consumer
         self._subscribing.cancel(close.consumer_id, now_ns)
-        consumer = self._consumers.get(close.consumer_id)
+        consumer = self._delivering.consumers.get(close.consumer_id)
         if consumer is not None:
             if consumer.watched:
-                self._expect_closed(close.consumer_id, close.request_id, passes=True)
-            self._remove(consumer, now_ns)
+                self._delivering.expect_closed(close.consumer_id, close.request_id, passes=True)
+            self._delivering.remove(consumer, now_ns)
         return True
-
-    def _expect_closed(self, consumer_id: int, request_id: int, *, passes: bool) -> None:
-        """Until the broker says that a consumer is closed, what it sends for it is for nobody."""
-
-        def answered(response: pb.BaseCommand, now_ns: int) -> bool:
-            left = self._closing.pop(consumer_id, 1) - 1
-            if left:
-                self._closing[consumer_id] = left
-            self._choose_handlers()
-            return passes
-
-        self._connection.expect(request_id, answered)
-        self._closing[consumer_id] = self._closing.get(consumer_id, 0) + 1
 
     def _closed_by_broker(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         command = parse_command(data, start, stop)
-        consumer = self._consumers.get(command.close_consumer.consumer_id)
+        consumer = self._delivering.consumers.get(command.close_consumer.consumer_id)
         if consumer is not None:
-            self._remove(consumer, now_ns)
+            self._delivering.remove(consumer, now_ns)
         if not self._lookup.reassign(command.close_consumer):
             return True
         self._connection.answer(command_frame(command))
         return False
 
-    def _overfull(self, consumer: Consumer, now_ns: int) -> None:
-        """More came for a consumer than may be withheld: it has to begin anew, with fewer permits."""
-        self._shared.count("consumer_overfull")
-        if len(self._entry_bytes) >= _MAX_SIZES:
-            self._entry_bytes.pop(next(iter(self._entry_bytes)))
-        self._entry_bytes[consumer.attach.topic] = consumer.permits.entry_bytes
-        request_id = next(self._own_ids)
-        self._expect_closed(consumer.consumer_id, request_id, passes=False)
-        self._remove(consumer, now_ns)
-        self._connection.forward(_close_frame(consumer.consumer_id, request_id))
-        self._connection.answer(_close_frame(consumer.consumer_id, _NO_REQUEST))
-
-    # -- what the broker sends ------------------------------------------------------------------------
-
-    def _message(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        consumer_id = consumer_of(data, start, stop)
-        if consumer_id in self._closing:
-            return False
-        consumer = self._consumers.get(consumer_id)
-        if consumer is None or not consumer.watched:
-            return True
-        try:
-            return consumer.message(data, start, stop, now_ns)
-        except OverfullError:
-            self._overfull(consumer, now_ns)
-            return False
-
-    def _active_changed(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """Another consumer takes over: it gets all that is not acknowledged."""
-        change = parse_command(data, start, stop).active_consumer_change
-        consumer = self._consumers.get(change.consumer_id)
-        if consumer is not None and consumer.watched and not change.is_active:
-            consumer.begin_anew(now_ns)
-        return True
-
-    def _reached_end(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        consumer = self._consumers.get(parse_command(data, start, stop).reached_end_of_topic.consumer_id)
-        if consumer is None:
-            return True
-        try:
-            return consumer.in_turn(data, start, stop)
-        except OverfullError:
-            self._overfull(consumer, now_ns)
-            return False
-
-    # -- what the client sends --------------------------------------------------------------------------
-
-    def _flow(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        flow = parse_command(data, start, stop).flow
-        permits = flow.message_permits
-        if not 0 < permits <= _MAX_PERMITS:
-            raise ProtocolError(f"FLOW of {permits} permits, expected 1 to {_MAX_PERMITS}")
-        consumer = self._consumers.get(flow.consumer_id)
-        return consumer is None or not consumer.watched or consumer.granted(permits)
-
-    def _ack(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        ack = parse_command(data, start, stop).ack
-        consumer = self._consumers.get(ack.consumer_id)
-        if consumer is not None and consumer.counts:
-            consumer.acknowledged(ack, now_ns)
-        return True
-
-    def _redeliver(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        command = parse_command(data, start, stop).redeliver_unacknowledged_messages
-        consumer = self._consumers.get(command.consumer_id)
-        if consumer is None or not consumer.watched:
-            return True
-        if command.message_ids and not consumer.one_by_one:
-            entries = [(each.ledger_id, each.entry_id) for each in command.message_ids]
-            consumer.redelivers(entries, now_ns)
-        else:
-            consumer.begin_anew(now_ns)
-        return True
-
-    def _seek(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """Where a seek succeeds, clients drop what they have; most brokers close the consumer as well."""
-        seek = parse_command(data, start, stop).seek
-        consumer = self._consumers.get(seek.consumer_id)
-        if consumer is not None and consumer.watched:
-
-            def answered(response: pb.BaseCommand, now_ns: int) -> bool:
-                if response.type == _TYPES.SUCCESS and self._consumers.get(seek.consumer_id) is consumer:
-                    consumer.begin_anew(now_ns)
-                return True
-
-            self._connection.expect(seek.request_id, answered)
-        return True
-
     def closed(self, now_ns: int) -> None:
         """Detach all consumers of this connection."""
         self._subscribing.closed(now_ns)
-        for consumer in self._consumers.values():
-            consumer.gone(now_ns)
-        self._consumers.clear()
-
-
-def _choose(handlers: dict[int, Handler], wanted: bool, some: dict[int, Handler]) -> None:
-    """Put handlers in or take them out."""
-    for kind, handler in some.items():
-        if wanted:
-            handlers[kind] = handler
-        else:
-            handlers.pop(kind, None)
-
-
-def _close_frame(consumer_id: int, request_id: int) -> bytes:
-    close = pb.CloseConsumer(consumer_id=consumer_id, request_id=request_id)
-    return command_frame(pb.BaseCommand(type=_TYPES.CLOSE_CONSUMER, close_consumer=close))
+        self._delivering.closed(now_ns)
