@@ -1,5 +1,6 @@
 """Files: full disks, kills, rotation, compaction, retention."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -14,26 +15,29 @@ import pytest
 from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.decisions.test_log import wait_until
 
-from sluicegate.decisions import DecisionLog, DecisionLogError, Keeping, read_decisions
-from sluicegate.decisions import spool as spool_module
-from sluicegate.decisions.rows import BatchBuilder
-from sluicegate.decisions.schema import SCHEMA, VERSION, VERSION_KEY, version_of
-from sluicegate.decisions.spool import Spool, compact, parquet_files, partition, prune, spools
+from sluicegate.decisions import DecisionLog, DecisionLogError, Keeping, compaction, read_decisions
+from sluicegate.decisions.columns import VERSION
+from sluicegate.decisions.compaction import compact, prune, tidy
+from sluicegate.decisions.rows import of_rows
+from sluicegate.decisions.schema import SCHEMA, VERSION_KEY, version_of
+from sluicegate.decisions.spool import Spool, encode, ended, parquet_files, partition, spools
 from sluicegate.model import OperationKind
 
 OpenLog = Callable[..., DecisionLog]
 
 
-def batch_of(count: int) -> pa.RecordBatch:
-    builder = BatchBuilder({"run": "r", "system": "kafka", "door": "proxy", "gateway": "main"})
+CONSTANTS = {"run": "r", "system": "kafka", "door": "proxy", "gateway": "main"}
+
+
+def line_of(count: int) -> bytes:
     rows = [(n, FakeGate(), OperationKind.PUBLISH, "p", "c", "", 1, n, None) for n in range(count)]
-    return builder.of_rows(rows, 0, {})
+    return encode(of_rows(rows, 0, {}))
 
 
 def spool_of(directory: Path, *counts: int, name: str = "x", close: bool = True) -> Spool:
-    spool = Spool(partition(directory, "r", "kafka"), name)
+    spool = Spool(partition(directory, "r", "kafka"), name, CONSTANTS)
     for count in counts:
-        spool.write(batch_of(count))
+        spool.write(line_of(count))
     if close:
         spool.close()
     return spool
@@ -108,7 +112,7 @@ def test_after_kill_9_all_flushed_rows_are_readable_and_the_next_start_compacts_
     assert sorted(pq.ParquetFile(file).read().column("bytes").to_pylist()) == list(range(100))
 
 
-@pytest.mark.parametrize("cut", [1, 40, 400])
+@pytest.mark.parametrize("cut", [1, 40, 240])
 def test_a_spool_cut_short_keeps_its_whole_batches(tmp_path: Path, cut: int) -> None:
     spool = spool_of(tmp_path, 10, 20, 30, close=False)
     end_of_third = spool.bytes
@@ -125,7 +129,7 @@ def test_a_spool_cut_short_keeps_its_whole_batches(tmp_path: Path, cut: int) -> 
 def test_a_spool_that_is_garbage_reads_as_empty_and_is_removed(tmp_path: Path, content: bytes) -> None:
     folder = partition(tmp_path, "r", "kafka")
     folder.mkdir(parents=True)
-    garbage = folder / ".part-x.spool"
+    garbage = folder / ".part-x.jsonl"
     garbage.write_bytes(content)
 
     assert read_decisions(tmp_path).num_rows == 0
@@ -164,7 +168,7 @@ def test_a_failed_compaction_leaves_the_spool_and_no_half_file(
 def test_large_spools_are_compacted_in_large_row_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spool_module, "_ROW_GROUP_ROWS", 100)
+    monkeypatch.setattr(compaction, "_ROW_GROUP_ROWS", 100)
     target = compact(spool_of(tmp_path, 60, 60, 60, 60, 5).path)
 
     assert target is not None
@@ -281,14 +285,80 @@ def test_a_file_of_another_kind_or_a_later_version_is_refused_by_name(tmp_path: 
 
 
 def test_columns_that_an_older_file_lacks_are_null(tmp_path: Path) -> None:
-    folder = partition(tmp_path, "r", "kafka")
-    folder.mkdir(parents=True)
-    older = pa.Table.from_batches([batch_of(2)]).drop_columns(["other_reasons"])
-    pq.write_table(older, folder / "part-older.parquet")
+    target = compact(spool_of(tmp_path, 2).path)
+    assert target is not None
+    pq.write_table(pq.ParquetFile(target).read().drop_columns(["other_reasons"]), target)
 
     table = read_decisions(tmp_path)
     assert table.num_rows == 2
     assert table.column("other_reasons").null_count == 2
+
+
+def test_a_spool_of_a_later_version_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:
+    path = spool_of(tmp_path, 2).path
+    path.write_bytes(path.read_bytes().replace(b'"version":1', b'"version":99', 1))
+
+    with pytest.raises(DecisionLogError, match=r"x\.jsonl' has decision schema version 99"):
+        read_decisions(tmp_path)
+    [fault] = tidy(tmp_path, 0, 0, 0)
+    assert "stays for now" in fault
+    assert spools(tmp_path) == [path]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b'"factor":1.0', b'"factor":null'), (b'"messages":1', b'"messages":"many"'), (b'"time"', b'"t"')],
+)
+def test_a_damaged_line_does_not_take_others_with_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, old: bytes, new: bytes
+) -> None:
+    path = spool_of(tmp_path, 2, 3, 4).path
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert old in lines[2]
+    lines[2] = lines[2].replace(old, new)
+    path.write_bytes(b"".join(lines))
+
+    assert read_decisions(tmp_path).num_rows == 6
+    assert "does not fit the schema" in caplog.text
+    target = compact(path)
+    assert pq.ParquetFile(target).metadata.num_rows == 6
+
+
+def test_a_spool_taken_for_a_leftover_while_it_is_begun_is_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+    taken = []
+
+    def too_late(file: int, operation: int) -> None:
+        monkeypatch.undo()
+        [path] = spools(tmp_path)
+        taken.append(compact(path))
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", too_late)
+    spool_of(tmp_path, 2)
+
+    assert taken == [None]
+    assert read_decisions(tmp_path).num_rows == 2
+
+
+def test_a_process_that_does_not_compact_leaves_that_to_another(
+    tmp_path: Path, gate: FakeGate, open_log: OpenLog
+) -> None:
+    log = open_log(tmp_path, compacting=False)
+    log.decided(gate, publish(), rejection(), 0)
+    wait_until(lambda: log.stats().emitted == 1)
+    assert ended(tmp_path) == []  # it is being written
+    log.close()
+
+    assert ended(tmp_path) == spools(tmp_path) != []
+    assert parquet_files(tmp_path) == []
+    command = [sys.executable, "-m", "sluicegate.decisions.compaction", str(tmp_path), "0", "0"]
+    subprocess.run(command, check=True)
+    assert spools(tmp_path) == []
+    assert len(parquet_files(tmp_path)) == 1
+    assert read_decisions(tmp_path).num_rows == 1
 
 
 def test_reading_copes_with_a_spool_that_becomes_parquet_meanwhile(
@@ -297,7 +367,7 @@ def test_reading_copes_with_a_spool_that_becomes_parquet_meanwhile(
     spool = spool_of(tmp_path, 10)
 
     def listing_then_compaction(directory: Path) -> list[Path]:
-        found = spool_module.parquet_files(directory)
+        found = parquet_files(directory)
         compact(spool.path)
         return found
 
@@ -308,13 +378,13 @@ def test_reading_copes_with_a_spool_that_becomes_parquet_meanwhile(
 def test_two_processes_compact_a_leftover_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = spool_of(tmp_path, 10)
     inside: list[Any] = []
-    write = spool_module._write_parquet
+    write = compaction._write_parquet
 
     def compact_again(path: Path, target: Path) -> int:
         inside.append(compact(path))
         return write(path, target)
 
-    monkeypatch.setattr(spool_module, "_write_parquet", compact_again)
+    monkeypatch.setattr(compaction, "_write_parquet", compact_again)
     assert compact(spool.path) is not None
     assert inside == [None]
     assert compact(spool.path) is None

@@ -44,6 +44,13 @@ def until(condition: Callable[[], object], seconds: float = 20) -> None:
         time.sleep(0.01)
 
 
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return "sluicegate.gateway.worker_main" in process.cmdline()
+    except psutil.Error:  # it has just ended
+        return False
+
+
 class Gateway:
     """The command, running in a directory."""
 
@@ -81,7 +88,8 @@ class Gateway:
                 return error.code, error.read().decode()
 
     def worker(self) -> psutil.Process | None:
-        return next(iter(psutil.Process(self.process.pid).children()), None)
+        children = psutil.Process(self.process.pid).children()
+        return next((child for child in children if _is_worker(child)), None)
 
     def refused(self, size: int) -> bool:
         """Whether a message of this size is refused."""

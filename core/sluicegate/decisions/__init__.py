@@ -1,5 +1,12 @@
-"""The decision log: what was decided, by whom, where and why, in files that Spark and others read."""
+"""The decision log: what was decided, by whom, where and why, in files that Spark and others read.
 
+What needs Arrow is loaded when it is first asked for: the process that decides is not to carry it.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.decisions.columns import VERSION
 from sluicegate.decisions.files import Keeping
 from sluicegate.decisions.ids import DecisionIds, id_in, with_id
 from sluicegate.decisions.journal import (
@@ -10,8 +17,20 @@ from sluicegate.decisions.journal import (
     explain_refusal,
 )
 from sluicegate.decisions.log import DecisionLog, LogStats
-from sluicegate.decisions.reading import DecisionLogError, read_decisions
-from sluicegate.decisions.schema import SCHEMA, VERSION
+from sluicegate.decisions.spool import DecisionLogError
+
+if TYPE_CHECKING:
+    from sluicegate.decisions.reading import read_decisions
+    from sluicegate.decisions.schema import SCHEMA
+
+_LATER = {"read_decisions": "sluicegate.decisions.reading", "SCHEMA": "sluicegate.decisions.schema"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATER[name]), name)
+
 
 __all__ = [
     "DecisionLog",

@@ -1,14 +1,13 @@
-"""The files of one decision log in the course of time: spools begun, rotated, compacted, old ones removed."""
+"""The spools of one decision log in the course of time: begun, rotated, ended."""
 
 import itertools
 import logging
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
-from sluicegate.decisions.spool import Spool, compact, partition, prune, spools
+from sluicegate.decisions.spool import Spool, partition
 
 _log = logging.getLogger(__name__)
 _SECOND_NS = 1_000_000_000
@@ -20,8 +19,8 @@ _LAST_RETRY_NS = 30 * _SECOND_NS
 class Keeping:
     """When files are rotated and how long they are kept; 0 is no bound."""
 
-    rotate_bytes: int = 64 << 20
-    """Bytes of spool after which it becomes a Parquet file (about half as many)."""
+    rotate_bytes: int = 128 << 20
+    """Bytes of spool after which it becomes a Parquet file (about a tenth as many)."""
     rotate_s: float = 300.0
     """Seconds after which it does."""
     max_bytes: int = 4 << 30
@@ -37,29 +36,34 @@ class LogFiles:
     a new one is tried after a second, then less and less often, up to every 30 seconds.
 
     :param directory: the log's directory, which several processes may share.
-    :param run: partition.
-    :param system: partition.
+    :param constants: the columns that are the same for all rows; `run` and `system` are partitions too.
     :param name: makes file names unique among processes.
     :param keeping: rotation and retention.
+    :param compacting: whether a thread of this process makes Parquet of ended spools and removes old files;
+        else another process does (`compaction`).
     """
 
-    def __init__(self, directory: Path, run: str, system: str, name: str, keeping: Keeping) -> None:
+    def __init__(
+        self, directory: Path, constants: Mapping[str, str], name: str, keeping: Keeping, *, compacting: bool
+    ) -> None:
         self.errors = 0
         """Times that writing, compacting or removing failed."""
         self._directory = directory
-        self._folder = partition(directory, run, system)
+        self._constants = constants
+        self._folder = partition(directory, constants["run"], constants["system"])
         self._names = (f"part-{name}-{number:05d}" for number in itertools.count(1))
         self._keeping = keeping
         self._spool: Spool | None = None
         self._opened_ns = 0
         self._retry_at_ns = 0
         self._retry_ns = _FIRST_RETRY_NS
-        self._compactor = ThreadPoolExecutor(1, thread_name_prefix="sluicegate-compaction")
+        self._compactor = ThreadPoolExecutor(1, "sluicegate-compaction") if compacting else None
         self._tidying: Future[None] | None = None
 
-    def write(self, batch: pa.RecordBatch, now_ns: int) -> bool:
+    def write(self, line: bytes, now_ns: int) -> bool:
         """Append a batch.
 
+        :param line: the batch as `spool.encode` writes it.
         :param now_ns: monotonic time.
         :return: False if it is lost.
         """
@@ -67,10 +71,10 @@ class LogFiles:
             return False
         try:
             if self._spool is None:
-                self._spool = Spool(self._folder, next(self._names))
+                self._spool = Spool(self._folder, next(self._names), self._constants)
                 self._opened_ns = now_ns
-            self._spool.write(batch)
-        except (OSError, pa.ArrowException) as error:
+            self._spool.write(line)
+        except OSError as error:
             self._failed(error, now_ns)
             return False
         if self._retry_at_ns:
@@ -79,7 +83,7 @@ class LogFiles:
         return True
 
     def rotate(self, now_ns: int, wall_s: float) -> None:
-        """End the spool if it is large or old enough, and have it made into Parquet by another thread.
+        """End the spool if it is large or old enough.
 
         :param now_ns: monotonic time.
         :param wall_s: seconds since 1970.
@@ -93,21 +97,22 @@ class LogFiles:
             self.tidy(wall_s)
 
     def tidy(self, wall_s: float) -> None:
-        """Have left-over spools made into Parquet and old files removed by another thread.
+        """Have ended spools made into Parquet and old files removed, unless another process does.
 
         :param wall_s: seconds since 1970.
         """
-        if self._tidying is None or self._tidying.done():
+        if self._compactor is not None and (self._tidying is None or self._tidying.done()):
             self._tidying = self._compactor.submit(self._tidy, wall_s)
 
     def close(self, wall_s: float) -> None:
-        """End the spool and wait until it has become Parquet.
+        """End the spool, and wait until it has become Parquet unless that is for another process.
 
         :param wall_s: seconds since 1970.
         """
         self._end_spool()
-        self._compactor.submit(self._tidy, wall_s)
-        self._compactor.shutdown(wait=True)
+        if self._compactor is not None:
+            self._compactor.submit(self._tidy, wall_s)
+            self._compactor.shutdown(wait=True)
 
     def _failed(self, error: Exception, now_ns: int) -> None:
         self.errors += 1
@@ -128,19 +133,13 @@ class LogFiles:
             return
         try:
             spool.close()
-        except (OSError, pa.ArrowException) as error:
+        except OSError as error:
             self.errors += 1
             _log.warning("decision spool %s has no proper end: %s; its rows can be read", spool.path, error)
 
     def _tidy(self, wall_s: float) -> None:
-        for spool in spools(self._directory):
-            try:
-                compact(spool)
-            except (OSError, pa.ArrowException) as error:
-                self.errors += 1
-                _log.warning("decision spool %s stays for now, no Parquet written: %s", spool, error)
-        try:
-            prune(self._directory, self._keeping.max_bytes, self._keeping.max_age_s, wall_s)
-        except OSError as error:
+        from sluicegate.decisions.compaction import tidy  # Arrow, which takes 40 MB
+
+        for fault in tidy(self._directory, self._keeping.max_bytes, self._keeping.max_age_s, wall_s):
             self.errors += 1
-            _log.warning("old decision files under %s cannot be removed: %s", self._directory, error)
+            _log.warning("%s", fault)

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sluicegate.decisions.columns import OPERATION_NAMES
 from sluicegate.decisions.ids import id_in
 from sluicegate.decisions.rows import Row, action_of
-from sluicegate.decisions.schema import OPERATION_NAMES
 from sluicegate.model import Action, Outcome, Reason
 
 _log = logging.getLogger(__name__)

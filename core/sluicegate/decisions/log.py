@@ -2,8 +2,9 @@
 
 Theory of operation: the event loop appends plain tuples to a bounded queue, or counts allows in windows;
 nothing there waits, builds text or touches a file. A thread empties the queue five times a second,
-records refusals in the journal, builds Arrow batches and spools them. What does not fit is dropped and
-counted, so that at every instant decided = emitted + dropped + queued.
+records refusals in the journal, and spools batches of columns as lines of JSON, from which Parquet files are
+made later and elsewhere. What does not fit is dropped and counted, so that at every instant
+decided = emitted + dropped + queued.
 """
 
 import logging
@@ -15,14 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import pyarrow as pa
-
 from sluicegate.decisions.cost import DecidedGate
 from sluicegate.decisions.files import Keeping, LogFiles
 from sluicegate.decisions.ids import DecisionIds
 from sluicegate.decisions.journal import RefusalJournal
 from sluicegate.decisions.queue import Allowed, RowQueue
-from sluicegate.decisions.rows import MAX_BATCH_ROWS, BatchBuilder, Row, mappings
+from sluicegate.decisions.rows import MAX_BATCH_ROWS, Batch, Row, mappings, of_rows, of_windows
+from sluicegate.decisions.spool import encode
 from sluicegate.decisions.windows import AllowWindows, Window
 from sluicegate.model import Decision, Operation
 
@@ -81,6 +81,7 @@ class DecisionLog:
     :param door: where the decisions are taken.
     :param run: name of the run; made of start time and id prefix if it is left out.
     :param keeping: rotation and retention of files.
+    :param compacting: whether this process makes the Parquet files, in a thread; else another one does.
     :param period_s: seconds between two rounds of the writer.
     """
 
@@ -102,6 +103,7 @@ class DecisionLog:
         door: str = "proxy",
         run: str | None = None,
         keeping: Keeping | None = None,
+        compacting: bool = True,
         period_s: float = _PERIOD_S,
     ) -> None:
         self.ids = DecisionIds()
@@ -110,11 +112,13 @@ class DecisionLog:
         self._queue = RowQueue(max_rows_queued)
         self._counts = _Counts()
         self._windows = AllowWindows()
-        self._builder = BatchBuilder({"run": self.run, "system": system, "door": door, "gateway": gateway})
+        self._constants = {"run": self.run, "system": system, "door": door, "gateway": gateway}
         self._files: LogFiles | None = None
         if directory is not None:
             name = f"{gateway}-{self.ids.prefix}"
-            self._files = LogFiles(Path(directory), self.run, system, name, keeping or Keeping())
+            self._files = LogFiles(
+                Path(directory), self._constants, name, keeping or Keeping(), compacting=compacting
+            )
         self._journal = journal
         self._on_batch = on_batch
         self._wall_clock = wall_clock
@@ -228,8 +232,9 @@ class DecisionLog:
         if not rows:
             return
         try:
-            batch = self._builder.of_rows(rows, offset_ns, costs)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError):
+            batch = of_rows(rows, offset_ns, costs)
+            line = encode(batch)
+        except (TypeError, ValueError, OverflowError, AttributeError):
             if len(rows) == 1:
                 self._counts.lost += 1
                 _log.exception("decision log: a decision does not fit the schema: %r", rows[0][-1])
@@ -239,27 +244,28 @@ class DecisionLog:
             self._write_rows(rows[:half], offset_ns, {})
             self._write_rows(rows[half:], offset_ns, {})
             return
-        self._store(batch, len(rows))
+        self._store(batch, line, len(rows))
 
     def _write_windows(self, windows: Sequence[Window], offset_ns: int) -> None:
         decisions = sum(window.operations for window in windows)
         try:
-            batch = self._builder.of_windows(windows, offset_ns)
-        except (pa.ArrowException, OverflowError):
+            batch = of_windows(windows, offset_ns)
+            line = encode(batch)
+        except TypeError:
             self._counts.lost += decisions
             _log.exception("decision log: windows do not fit the schema")
             return
-        self._store(batch, decisions)
+        self._store(batch, line, decisions)
 
-    def _store(self, batch: pa.RecordBatch, decisions: int) -> None:
-        if self._files is None or self._files.write(batch, self._monotonic()):
+    def _store(self, batch: Batch, line: bytes, decisions: int) -> None:
+        if self._files is None or self._files.write(line, self._monotonic()):
             self._counts.emitted += decisions
         else:
             self._counts.lost += decisions
         if self._on_batch is None:
             return
         try:
-            rows = list(mappings(batch))
+            rows = list(mappings(batch, self._constants))
             if rows:
                 self._on_batch(rows)
             self._hook_failing = False

@@ -1,16 +1,19 @@
 """Reading a decision log back: finished files and those still being written."""
 
+import logging
+from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluicegate.decisions.schema import SCHEMA, VERSION, VERSION_KEY, version_of
-from sluicegate.decisions.spool import batches, parquet_files, parquet_path, spools
+from sluicegate.decisions.columns import VERSION
+from sluicegate.decisions.rows import Batch
+from sluicegate.decisions.schema import SCHEMA, VERSION_KEY, version_of
+from sluicegate.decisions.spool import DecisionLogError, batches, parquet_files, parquet_path, spools
 
-
-class DecisionLogError(Exception):
-    """A decision log cannot be read; the message says which file and why."""
+_log = logging.getLogger(__name__)
 
 
 def read_decisions(path: Path | str) -> pa.Table:
@@ -32,10 +35,39 @@ def read_decisions(path: Path | str) -> pa.Table:
     return pa.concat_tables([SCHEMA.empty_table(), *tables]).sort_by("time")
 
 
+def record_batches(spool: Path) -> Iterator[pa.RecordBatch]:
+    """Read the whole batches of a spool, be it cut short or still being written.
+
+    :raises FileNotFoundError: if it is gone, which means that its Parquet file is there.
+    :raises DecisionLogError: if a later release wrote it.
+    """
+    for batch in batches(spool):
+        try:
+            yield _record_batch(batch)
+        except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:
+            # What is written was looked at before; one damaged line must not keep all others unreadable.
+            _log.warning(
+                "decision spool %s: a line does not fit the schema and is left out: %s", spool, error
+            )
+
+
+def _record_batch(batch: Batch) -> pa.RecordBatch:
+    count = len(batch["time"])
+    columns = []
+    for field in SCHEMA:
+        values = batch.get(field.name)
+        if not isinstance(values, list):
+            values = repeat(values, count)
+        column = pa.array(values, field.type, size=count)
+        if column.null_count and not field.nullable:
+            raise ValueError(f"column {field.name!r} has nulls")
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
 def _read_spool(spool: Path, target: Path) -> pa.Table:
     try:
-        found = list(batches(spool))
-        return _conform(pa.Table.from_batches(found), spool) if found else SCHEMA.empty_table()
+        return pa.Table.from_batches(record_batches(spool), SCHEMA)
     except FileNotFoundError:
         # It became Parquet after the listing, or held nothing.
         return _read_parquet(target) if target.exists() else SCHEMA.empty_table()

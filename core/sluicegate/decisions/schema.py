@@ -1,24 +1,11 @@
-"""The decision log's schema: the one place that says what a row is.
-
-Add columns at the end and raise `VERSION`; never rename one, never change a unit. Files carry the version
-in their schema metadata, and readers fill the columns that an older file lacks with nulls.
-"""
-
-from dataclasses import dataclass
+"""The decision log's columns as an Arrow schema, which spools are read as and Parquet files written in."""
 
 import pyarrow as pa
 
-from sluicegate.model import OperationKind
+from sluicegate.decisions.columns import COLUMNS, VERSION, Column
 
-VERSION = 1
 VERSION_KEY = b"sluicegate.decisions.version"
 """Key of the version in the metadata of an Arrow or Parquet schema."""
-
-WINDOW_MS = 100
-"""Length in ms of the windows that allows are summed up in (`detail: summary`)."""
-
-OPERATION_NAMES = tuple(kind.name.lower() for kind in OperationKind)
-"""The column `operation`, by the number of the kind."""
 
 REASON_TYPE = pa.struct(
     [
@@ -29,76 +16,26 @@ REASON_TYPE = pa.struct(
         ("limit", pa.float64()),
     ]
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: what it holds, in which unit."""
-
-    name: str
-    type: pa.DataType
-    meaning: str
-    unit: str = ""
-    nullable: bool = True
-
-
-_TEXT = pa.string()
-COLUMNS = (
-    Column("time", pa.timestamp("us", tz="UTC"), "when it was decided; of a window, its start", "UTC", False),
-    Column("run", _TEXT, "the run of the gateway, or of the comparison, that it belongs to", "", False),
-    Column("system", _TEXT, "kind of broker: kafka, pulsar, danube", "", False),
-    Column("door", _TEXT, "where it was decided: proxy, interceptor, client, native", "", False),
-    Column("gateway", _TEXT, "name of the gateway's broker entry that decided", "", False),
-    Column("principal", _TEXT, "authenticated name; null in a window, which holds everybody's allows"),
-    Column("client", _TEXT, "client id and peer address; null in a window"),
-    Column("namespace", _TEXT, "namespace of the topic", "", False),
-    Column("topic", _TEXT, "full name of the topic", "", False),
-    Column("subscription", _TEXT, "subscription or consumer group, where the operation has one"),
-    Column(
-        "operation",
-        _TEXT,
-        "connect, attach_producer, create_subscription, attach_consumer, publish, dispatch, acknowledge, "
-        "detach",
-        "",
-        False,
-    ),
-    Column("policy", _TEXT, "policy that decided, as in the file; null for an allow"),
-    Column("level", _TEXT, "level that supplied the limit: broker, namespace, topic; null if built in"),
-    Column(
-        "action",
-        _TEXT,
-        "allow, reject, delay, rewrite, drop; with would_ in front if it was only observed",
-        "",
-        False,
-    ),
-    Column("reason", _TEXT, "limit_reached, invalid or precondition; null for an allow"),
-    Column("current", pa.float64(), "what was counted or measured against the limit", "the policy's"),
-    Column("limit", pa.float64(), "the limit itself", "the policy's"),
-    Column("factor", pa.float64(), "quota factor in force", "0.0 to 1.0", False),
-    Column("delay", pa.int64(), "how long to hold before asking again", "ns", False),
-    Column("bytes", pa.int64(), "payload as it is on the wire", "bytes", False),
-    Column("messages", pa.int64(), "messages carried", "messages", False),
-    Column(
-        "decision_cost",
+_TYPES = {
+    str(each): each
+    for each in (
+        pa.timestamp("us", tz="UTC"),
+        pa.string(),
+        pa.float64(),
         pa.int64(),
-        "time that one of the decisions took, log included; null where none was timed",
-        "ns",
-    ),
-    Column("policy_version", pa.int64(), "version of the policies that decided", "", False),
-    Column("decision_id", _TEXT, "id that the client was told; null for an allow"),
-    Column("decisions", pa.int64(), "decisions that the row stands for: 1, or those of a window", "", False),
-    Column("window", pa.int32(), "length of the window; 0 for a row of a single decision", "ms", False),
-    Column("other_reasons", pa.list_(REASON_TYPE), "further reasons of the same decision, null if none"),
-)
+        pa.int32(),
+        pa.list_(REASON_TYPE),
+    )
+}
 
 
 def _field(column: Column) -> pa.Field:
     metadata = {"meaning": column.meaning, **({"unit": column.unit} if column.unit else {})}
-    return pa.field(column.name, column.type, nullable=column.nullable, metadata=metadata)
+    return pa.field(column.name, _TYPES[column.type], nullable=column.nullable, metadata=metadata)
 
 
 SCHEMA = pa.schema([_field(column) for column in COLUMNS], metadata={VERSION_KEY: str(VERSION).encode()})
-"""The schema of spool files and Parquet files, with meaning and unit in each field's metadata."""
+"""The schema of what is read and of Parquet files, with meaning and unit in each field's metadata."""
 
 
 def version_of(schema: pa.Schema) -> int:

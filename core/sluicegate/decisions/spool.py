@@ -1,29 +1,33 @@
-"""Files of the decision log: an Arrow stream while it is written, a zstd Parquet file once it is whole.
+"""What is being written of a decision log: lines of JSON, each of them a batch of rows.
 
-A stream can be read up to its last batch whatever happens to the process; a Parquet file without its end is
-lost. A spool's name begins with a dot, so that Spark and others who read the directory pass it over until it
-has become Parquet. The lock on a spool tells a live writer's from one that a killed process left behind.
+The first line tells the version and the columns that are the same for all rows; each further line is a
+batch, by columns. A file can be read up to its last whole line whatever happens to the process, and takes
+nothing but the standard library and a JSON encoder to write. Its name begins with a dot, so that Spark and
+others who read the directory pass it over until it has become Parquet. The lock on it tells a live
+writer's from one that was ended, or that a killed process left behind.
 """
 
 import fcntl
 import logging
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import orjson
 
-from sluicegate.decisions.schema import SCHEMA
+from sluicegate.decisions.columns import VERSION
+from sluicegate.decisions.rows import Batch
 
 _log = logging.getLogger(__name__)
 
-SPOOL_SUFFIX = ".spool"
+SPOOL_SUFFIX = ".jsonl"
 PARQUET_SUFFIX = ".parquet"
-IN_PROGRESS_SUFFIX = ".inprogress"
-_ROW_GROUP_ROWS = 131_072
+
+
+class DecisionLogError(Exception):
+    """A decision log cannot be read; the message says which file and why."""
 
 
 def partition(directory: Path, run: str, system: str) -> Path:
@@ -32,91 +36,88 @@ def partition(directory: Path, run: str, system: str) -> Path:
 
 
 def parquet_path(spool: Path) -> Path:
-    """The Parquet file that a spool becomes: `.part-x.spool` -> `part-x.parquet`."""
+    """The Parquet file that a spool becomes: `.part-x.jsonl` -> `part-x.parquet`."""
     return spool.with_name(spool.name.removeprefix(".").removesuffix(SPOOL_SUFFIX) + PARQUET_SUFFIX)
 
 
+def encode(batch: Batch) -> bytes:
+    """A batch as a line.
+
+    :raises TypeError: if it holds what JSON cannot.
+    """
+    return orjson.dumps(batch, option=orjson.OPT_APPEND_NEWLINE)
+
+
 class Spool:
-    """An Arrow stream file being written; each `write` has reached the operating system when it returns.
+    """A spool being written; each `write` has reached the operating system when it returns.
 
     :param folder: made if it does not exist.
     :param name: stem of the file, unique in the folder.
+    :param constants: the columns that are the same for all rows.
     :raises OSError: if the file cannot be made.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, constants: Mapping[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f".{name}{SPOOL_SUFFIX}"
-        self.rows = 0
-        self._lock = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640)
+        self.bytes = 0
+        """Bytes written so far."""
+        self._file = _create_locked(self.path)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-            self._file = pa.OSFile(str(self.path), "wb")
-            options = pa.ipc.IpcWriteOptions(compression="zstd")
-            self._writer = pa.ipc.new_stream(self._file, SCHEMA, options=options)
+            self.write(orjson.dumps({"version": VERSION, **constants}, option=orjson.OPT_APPEND_NEWLINE))
         except BaseException:
-            os.close(self._lock)
+            self.close()
             raise
 
-    @property
-    def bytes(self) -> int:
-        """Bytes written so far."""
-        return int(self._file.tell())
+    def write(self, line: bytes) -> None:
+        """Append a line.
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append a batch.
-
-        :raises OSError: if it could not be written whole; readers then end before it.
+        :raises OSError: if it could not be written whole: readers then end before it, so it must be the last.
         """
-        self._writer.write_batch(batch)
-        self.rows += batch.num_rows
+        written = 0
+        while written < len(line):
+            written += os.write(self._file, line[written:] if written else line)
+        self.bytes += written
 
     def close(self) -> None:
-        """End the stream and give up the lock.
+        """Close the file and give up the lock.
 
-        :raises OSError: if the end could not be written; every batch before it can be read all the same.
+        :raises OSError: if the system tells only now that something was not written.
         """
-        try:
-            self._writer.close()
-        finally:
-            self._file.close()
-            os.close(self._lock)
+        os.close(self._file)
 
 
-def batches(spool: Path) -> Iterator[pa.RecordBatch]:
-    """Read the whole batches of a spool, be it unfinished, cut short or still being written.
+def batches(spool: Path) -> Iterator[Batch]:
+    """Read the whole lines of a spool, be it cut short or still being written; all columns are in them.
 
     :raises FileNotFoundError: if it is gone, which means that its Parquet file is there.
+    :raises DecisionLogError: if a later release wrote it.
     """
-    with pa.OSFile(str(spool), "rb") as file:
-        try:
-            reader = pa.ipc.open_stream(file)
-            while True:
-                yield reader.read_next_batch()
-        except StopIteration:
-            return
-        except (pa.ArrowInvalid, OSError) as error:
-            # Expected after a kill, and while the writer is in the middle of a batch.
-            _log.debug("decision spool %s ends in the middle of a batch: %s", spool, error)
+    with spool.open("rb") as file:
+        constants: dict[str, Any] | None = None
+        for line in file:
+            try:
+                content = orjson.loads(line) if line.endswith(b"\n") else None
+            except orjson.JSONDecodeError:
+                content = None
+            if not isinstance(content, dict):
+                # Expected after a kill, on a full disk, and while the writer is in the middle of a line.
+                _log.debug("decision spool %s ends in the middle of a line", spool)
+                return
+            if constants is None:
+                constants = _constants(content, spool)
+            else:
+                yield {**constants, **content}
 
 
-def compact(spool: Path) -> Path | None:
-    """Turn a spool that nobody writes any more into a Parquet file, and remove it.
-
-    :return: the Parquet file; None if the spool is in use, gone, or holds no whole batch.
-    :raises OSError: if the Parquet file could not be written; the spool stays as it is.
-    """
-    with _locked(spool) as mine:
-        if not mine:
-            return None
-        target = parquet_path(spool)
-        if not target.exists():  # else the process died between renaming and removing
-            rows = _write_parquet(spool, target)
-            if not rows:
-                spool.unlink()
-                return None
-        spool.unlink()
-        return target
+def _constants(head: dict[str, Any], spool: Path) -> dict[str, Any]:
+    version = head.pop("version", 0)
+    if version > VERSION:
+        raise DecisionLogError(
+            f"{str(spool)!r} has decision schema version {version}, this release reads up to {VERSION}: "
+            "read it with the release that wrote it, or a later one"
+        )
+    return head
 
 
 def spools(directory: Path) -> list[Path]:
@@ -124,88 +125,23 @@ def spools(directory: Path) -> list[Path]:
     return sorted(directory.glob(f"run=*/system=*/.*{SPOOL_SUFFIX}"))
 
 
+def ended(directory: Path) -> list[Path]:
+    """The spools under a log's directory that nobody writes any more."""
+    found = []
+    for spool in spools(directory):
+        with locked(spool) as free:
+            if free:
+                found.append(spool)
+    return found
+
+
 def parquet_files(directory: Path) -> list[Path]:
     """All finished files under a log's directory."""
     return sorted(directory.glob(f"run=*/system=*/[!._]*{PARQUET_SUFFIX}"))
 
 
-def prune(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> int:
-    """Remove the oldest Parquet files until what remains is within both bounds.
-
-    :param directory: the log's directory.
-    :param max_bytes: of all Parquet files together; 0 for no bound.
-    :param max_age_s: since a file was completed; 0 for no bound.
-    :param now_s: seconds since 1970.
-    :return: number of files removed.
-    """
-    files = sorted(_ages_and_sizes(parquet_files(directory)))
-    total = sum(size for _, size, _ in files)
-    removed = 0
-    for modified, size, path in files:
-        too_old = max_age_s and now_s - modified > max_age_s
-        if not too_old and not (max_bytes and total > max_bytes):
-            break
-        path.unlink(missing_ok=True)
-        total -= size
-        removed += 1
-        _remove_if_empty(path.parent, path.parent.parent)
-    return removed
-
-
-def _write_parquet(spool: Path, target: Path) -> int:
-    """Write a spool's whole batches to a Parquet file that is there whole or not at all; gives its rows."""
-    unfinished = target.with_name(f".{target.name}{IN_PROGRESS_SUFFIX}")
-    try:
-        with unfinished.open("wb") as file:
-            rows = _copy(spool, file)
-            file.flush()
-            os.fsync(file.fileno())
-        if rows:
-            unfinished.rename(target)
-            _sync_folder(target.parent)
-        return rows
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _copy(spool: Path, file: BinaryIO) -> int:
-    """Copy a spool's whole batches in large row groups, in the schema version that it was written with."""
-    rows = 0
-    waiting: list[pa.RecordBatch] = []
-    with ExitStack() as stack:
-        writer = None
-        for batch in batches(spool):
-            if writer is None:
-                writer = stack.enter_context(pq.ParquetWriter(file, batch.schema, compression="zstd"))
-            waiting.append(batch)
-            rows += batch.num_rows
-            if sum(each.num_rows for each in waiting) >= _ROW_GROUP_ROWS:
-                writer.write_table(pa.Table.from_batches(waiting))
-                waiting = []
-        if writer is not None and waiting:
-            writer.write_table(pa.Table.from_batches(waiting))
-    return rows
-
-
-def _ages_and_sizes(files: Iterable[Path]) -> Iterator[tuple[float, int, Path]]:
-    for path in files:
-        try:
-            status = path.stat()
-        except FileNotFoundError:  # another worker removed it
-            continue
-        yield status.st_mtime, status.st_size, path
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 @contextmanager
-def _locked(spool: Path) -> Iterator[bool]:
+def locked(spool: Path) -> Iterator[bool]:
     """Hold the lock of a spool; gives False if a live process has it, or if the spool is gone."""
     try:
         handle = os.open(spool, os.O_RDONLY)
@@ -221,9 +157,14 @@ def _locked(spool: Path) -> Iterator[bool]:
         os.close(handle)
 
 
-def _remove_if_empty(*folders: Path) -> None:
-    for folder in folders:
+def _create_locked(path: Path) -> int:
+    while True:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o640)
         try:
-            folder.rmdir()
-        except OSError:
-            return
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.fstat(handle).st_nlink:
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # between the two calls somebody took it for one that was left behind

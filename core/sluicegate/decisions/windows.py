@@ -8,8 +8,8 @@ that is read a moment too early is told with the next window, and no allow is ev
 from collections import deque
 from typing import NamedTuple
 
+from sluicegate.decisions.columns import WINDOW_MS
 from sluicegate.decisions.cost import CostSampler, DecidedGate
-from sluicegate.decisions.schema import WINDOW_MS
 from sluicegate.model import Operation, OperationKind
 
 WINDOW_NS = WINDOW_MS * 1_000_000

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, cast
 
 from sluicegate.config.models import BrokerConfig, GatewayConfig
 from sluicegate.decisions import DecisionLog, Keeping, RefusalJournal
 from sluicegate.engine.sink import DecisionSink
+from sluicegate.gateway.compacting import log_directory
 from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.recording import Recording
 
@@ -19,11 +19,13 @@ class LogSink:
     :param config: says where and how much is written.
     :param broker: the broker whose decisions they are.
     :param plugins: who sees the decisions (`sluicegate_decisions`).
+    :param compacting: whether this process makes the Parquet files; else another one does.
     """
 
-    def __init__(self, config: GatewayConfig, broker: BrokerConfig, plugins: Plugins) -> None:
+    def __init__(
+        self, config: GatewayConfig, broker: BrokerConfig, plugins: Plugins, *, compacting: bool = True
+    ) -> None:
         settings = config.decisions
-        directory = settings.directory or str(Path(config.state_dir) / "decisions")
         watchers = plugins.implementations("sluicegate_decisions")
 
         def show(batch: Sequence[Mapping[str, Any]]) -> None:
@@ -37,7 +39,7 @@ class LogSink:
                 raise ExceptionGroup("sluicegate_decisions", faults)
 
         self.log = DecisionLog(
-            directory if settings.enabled else None,
+            log_directory(config) if settings.enabled else None,
             broker.system,
             broker.name,
             settings.detail,
@@ -45,6 +47,7 @@ class LogSink:
             show if watchers else None,
             journal=RefusalJournal(config.state_dir, broker.system, broker.name),
             keeping=Keeping(max_bytes=settings.retention_size, max_age_s=settings.retention_age / 1000),
+            compacting=compacting,
         )
         # The log asks less of a gate than the engine's protocol promises; mypy cannot tell for attributes.
         sink = cast("DecisionSink", self.log)

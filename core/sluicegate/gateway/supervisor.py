@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.gateway import messages
 from sluicegate.gateway.child import WorkerFailedError, WorkerProcess
+from sluicegate.gateway.compacting import Compactor
 from sluicegate.gateway.watching import PolicyWatch
 from sluicegate.gateway.web import SupervisedServices, WebListener, open_listener
 from sluicegate.model import Level
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 _POLL_S = 0.25
 """How often file and store are looked at."""
 _MARGIN_S = 2.0
+_COMPACTION_S = 10.0
+"""Longest time at the end for the last Parquet files of the decision log."""
 
 Result = TypeVar("Result")
 
@@ -37,6 +40,7 @@ class Supervisor:
         self._drain_s = longest_hold_s + _MARGIN_S if drain_s is None else drain_s
         # File and store may be slow (a locked database, a network file system): never on the event loop.
         self._thread = ThreadPoolExecutor(1, "sluicegate-watch")
+        self._compactor = Compactor(watch.loaded.config)
         self._policies: dict[str, dict[str, object]] = {}
         self._resolvers: dict[str, Resolver] = {}
         self._sites: list[WebListener] = []
@@ -75,6 +79,7 @@ class Supervisor:
                 raise WorkerFailedError(f"broker {worker.broker!r}: {error}") from None
         await self._open_sites()
         self._spawn(self._watch_changes())
+        self._spawn(self._compactor.watch())
 
     def reload(self) -> None:
         """Read the file again, now."""
@@ -100,6 +105,8 @@ class Supervisor:
         for worker in self.workers:
             if worker.began.done() and not worker.began.cancelled():
                 worker.began.exception()  # was told to whoever started us
+        if self._workers:
+            await self._compactor.finish(_COMPACTION_S)
         await self._in_thread(self._watch.close)
         self._thread.shutdown()
 

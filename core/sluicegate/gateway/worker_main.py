@@ -50,7 +50,7 @@ class WorkerMain:
         rest = {name: value for name, value in start["config"].items() if name != "brokers"}
         config = GatewayConfig(brokers=tuple(brokers.values()), **rest)
         logs.set_up(config.log.level, config.log.format, broker=broker.name)
-        self._log_sink = LogSink(config, broker, plugins)
+        self._log_sink = LogSink(config, broker, plugins, compacting=False)
         self._worker = Worker(
             broker,
             plugins,

@@ -1,0 +1,86 @@
+"""Parquet files of the decision log are made by a process that lives for that only.
+
+Workers end their spools and go on; killed ones leave theirs behind. Nobody says so: the locks on the files
+tell which are free.
+"""
+
+import asyncio
+import logging
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from sluicegate.config.models import GatewayConfig
+from sluicegate.decisions.spool import ended, parquet_files
+
+log = logging.getLogger(__name__)
+
+_PERIOD_S = 5.0
+_LONGEST_PERIOD_S = 300.0
+"""After failures, such as a full disk, it is tried less and less often."""
+
+
+def log_directory(config: GatewayConfig) -> Path:
+    """Where the decision log of a gateway is."""
+    return Path(config.decisions.directory or Path(config.state_dir) / "decisions")
+
+
+class Compactor:
+    """Looks for ended spools now and then, and has them made into Parquet.
+
+    :param config: says where the decision log is and how long it is kept.
+    """
+
+    def __init__(self, config: GatewayConfig) -> None:
+        self._enabled = config.decisions.enabled
+        self._directory = log_directory(config)
+        keep = config.decisions
+        self._arguments = (str(self._directory), str(keep.retention_size), str(keep.retention_age / 1000))
+
+    async def watch(self) -> None:
+        """Make Parquet of what is ended, until cancelled; at first remove files that are too old as well."""
+        if not self._enabled:
+            return
+        found = await asyncio.to_thread(parquet_files, self._directory)
+        period_s = _PERIOD_S
+        while True:
+            found = found or await asyncio.to_thread(ended, self._directory)
+            if found:
+                period_s = _PERIOD_S if await self._run() else min(2 * period_s, _LONGEST_PERIOD_S)
+            found = []
+            await asyncio.sleep(period_s)
+
+    async def finish(self, deadline_s: float) -> None:
+        """Make Parquet of what is ended, once; what is not ready in time is left for the next start.
+
+        :param deadline_s: longest time for it.
+        """
+        if self._enabled and await asyncio.to_thread(ended, self._directory):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(deadline_s):
+                    await self._run()
+
+    async def _run(self) -> bool:
+        """Run the process to its end; a process that is not waited for any more is killed.
+
+        :return: whether all went well.
+        """
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "sluicegate.decisions.compaction", *self._arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            log.warning("decision spools stay for now, no process can be started: %s", error.strerror)
+            return False
+        try:
+            _, errors = await process.communicate()
+        except BaseException:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            raise
+        for line in errors.decode(errors="replace").splitlines():
+            log.warning("%s", line)
+        return process.returncode == 0
