@@ -39,6 +39,32 @@ def check(call: CheckCall, policy: str = "mine", stage: Stage = Stage.CUSTOM, *k
     return Check(policy, kinds or ALL_KINDS, call, stage)
 
 
+@pytest.mark.parametrize("others", [0, 1, 2, 3, 4])
+def test_a_size_that_the_first_check_allows_saves_its_call_and_no_other(
+    make_gate: MakeGate, sink: KeepingSink, others: int
+) -> None:
+    asked: list[str] = []
+
+    def noting(name: str, answer: Decision | None = None) -> CheckCall:
+        def call(op: Operation, now_ns: int) -> Decision | None:
+            asked.append(name)
+            return answer
+
+        return call
+
+    size = Check("size", (Kind.PUBLISH,), noting("size", decision()), Stage.SIZE, largest=100)
+    gate = make_gate([size, *(check(noting(f"other {number}")) for number in range(others))])
+
+    assert gate.publish(operation(largest=100), 0) is None
+    assert asked == [f"other {number}" for number in range(others)]
+    assert sink.allows == ["PUBLISH"]
+    asked.clear()
+    refused = gate.publish(operation(largest=101), 0)
+    assert refused is not None
+    assert refused.action is Action.REJECT
+    assert asked == ["size"]
+
+
 @pytest.mark.parametrize("kind", [Kind.PUBLISH, Kind.DISPATCH, Kind.ACKNOWLEDGE, Kind.CONNECT])
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4])
 def test_checks_run_by_stage_until_one_refuses(

@@ -36,3 +36,7 @@ class Check:
     """What happens when `call` raises: True allows the operation, False rejects it."""
     plugin: str = ""
     """Name of the plugin it came from, filled in by the gateway; faults are counted under it."""
+    largest: int | None = None
+    """A publish whose largest message has at most so many bytes needs no call: this check allows it.
+
+    Used for the first check of a gate, where a comparison then takes the place of a call."""

@@ -1,5 +1,6 @@
 """The compiled policies of one topic: a few plain callables, run in order, and what follows from them."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -43,8 +44,10 @@ class Gate:
         "_faults",
         "_first",
         "_has_more",
+        "_largest",
         "_second",
         "_sink",
+        "_start",
         "_third",
         "delay",
         "exempt",
@@ -101,26 +104,28 @@ class Gate:
 
     def publish(self, op: Operation, now_ns: int) -> Decision | None:
         """Decide a publish operation; parameters and result as for `decide`."""
-        # <hot> Runs for every publish. The first three checks, more than most topics have, are called one by
-        # one as a loop costs as much as a check; what `_count` does stands here inline. A plain method, as
-        # CPython calls the one method of many gates faster than a closure for each.
-        place = 0
+        # <hot> Runs for every publish. The size is compared, and three checks, more than most topics have,
+        # are called one by one, as a loop costs as much as a check; what `_count` does stands here inline. A
+        # plain method, as CPython calls the one method of many gates faster than a closure for each.
+        if op.largest > self._largest:
+            return self.judge(op, now_ns)
+        place = self._start
         decision = None
         try:
             if (call := self._first) is not None:
                 decision = call(op, now_ns)
                 if decision is None and (call := self._second) is not None:
-                    place = 1
+                    place += 1
                     decision = call(op, now_ns)
                     if decision is None and (call := self._third) is not None:
-                        place = 2
+                        place += 1
                         decision = call(op, now_ns)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
             return self._faulted(op, error, place, now_ns)
         if decision is not None:
             return self._settle(op, decision, place, now_ns)
         if self._has_more:
-            return self.judge(op, now_ns, 3)
+            return self.judge(op, now_ns, self._start + 3)
         if op.ticket is not None:
             self.abandon(op, now_ns)
         state = self.state
@@ -270,8 +275,11 @@ class Gate:
             [partial(self._ask, entry) if entry.suspect else entry.call for entry in self._checks[kind]]
             for kind in (OperationKind.PUBLISH, OperationKind.DISPATCH)
         )
-        self._first, self._second, self._third = (*publish, None, None, None)[:3]
-        self._has_more = len(publish) > 3
+        by_size = self._checks[OperationKind.PUBLISH][0].check.largest if publish else None
+        self._start = 0 if by_size is None else 1
+        self._largest = sys.maxsize if by_size is None else by_size
+        self._first, self._second, self._third = (*publish[self._start :], None, None, None)[:3]
+        self._has_more = len(publish) > self._start + 3
         self._dispatch_calls = tuple(dispatch)
 
     def _ask(self, entry: GuardedCheck, op: Operation, now_ns: int) -> Decision | None:
