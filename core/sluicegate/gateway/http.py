@@ -17,6 +17,20 @@ _KEEP_ALIVE_S = 30
 class _Server(uvicorn.Server):
     """uvicorn without its own signal handlers: the supervisor's drain comes first."""
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        """Wait for the end. uvicorn's own looks ten times a second, to date answers, which these are not."""
+        await self.on_tick(0)
+        await self._ending.wait()
+
+    def end(self) -> None:
+        """Let `serve` return."""
+        self.should_exit = True
+        self._ending.set()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals alone."""
@@ -85,7 +99,7 @@ class HttpServer:
 
     async def stop(self) -> None:
         """Stop serving."""
-        self._server.should_exit = True
+        self._server.end()
         if self._serving is not None:
             await self._serving
         self._socket.close()
