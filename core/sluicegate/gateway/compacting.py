@@ -44,18 +44,20 @@ class Compactor:
         found = await asyncio.to_thread(parquet_files, self._directory)
         period_s = _PERIOD_S
         while True:
-            found = found or await asyncio.to_thread(ended, self._directory)
             if found:
                 period_s = _PERIOD_S if await self._run() else min(2 * period_s, _LONGEST_PERIOD_S)
-            found = []
             await asyncio.sleep(period_s)
+            found = await asyncio.to_thread(ended, self._directory)
 
     async def finish(self, deadline_s: float) -> None:
         """Make Parquet of what is ended, once; what is not ready in time is left for the next start.
 
         :param deadline_s: longest time for it.
         """
-        if self._enabled and await asyncio.to_thread(ended, self._directory):
+        if not self._enabled:
+            return
+        found = await asyncio.to_thread(ended, self._directory)
+        if found:
             with suppress(TimeoutError):
                 async with asyncio.timeout(deadline_s):
                     await self._run()

@@ -1,19 +1,36 @@
 """The gate's own questions to a cluster's admin API: its brokers, a topic's subscriptions, how it delays.
 
-Only this file and the web listener need an HTTP client (extra `pulsar`); without an answer policies that need
-it act by their `on_unknown`.
+A few small answers, now and then: a whole HTTP client would take more memory than the gate's own work, so
+each question has a connection of its own. Without an answer policies that need it act by their `on_unknown`.
 """
 
+import asyncio
+import io
 import ssl
-from typing import Any
-from urllib.parse import quote
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
+from typing import Any, cast
+from urllib.parse import quote, urljoin, urlsplit
 
-import httpx
+import orjson
 
 from sluicegate_pulsar.brokers import address_of
 from sluicegate_pulsar.config import Admin
 
 _TIMEOUT_S = 5.0
+_REDIRECTS = 3
+"""A broker sends questions on topics that it does not serve to the broker that does."""
+
+
+class AdminApiError(Exception):
+    """A question has no answer; the message says why.
+
+    :param status: the answer's status; 0 if there was none.
+    """
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class AdminApi:
@@ -24,19 +41,20 @@ class AdminApi:
     """
 
     def __init__(self, config: Admin, tls: ssl.SSLContext | None) -> None:
-        headers = {"Authorization": f"Bearer {config.token}"} if config.token else {}
-        self._client = httpx.AsyncClient(
-            base_url=config.url, headers=headers, timeout=_TIMEOUT_S, verify=tls if tls is not None else True
-        )
+        self._url = config.url.rstrip("/")
+        self._headers = "Accept: application/json\r\nConnection: close\r\n"
+        if config.token:
+            self._headers += f"Authorization: Bearer {config.token}\r\n"
+        self._tls = tls
 
     async def broker_hosts(self) -> set[str]:
         """Hosts of the brokers that are up, in all clusters that the API knows.
 
-        :raises httpx.HTTPError: if it cannot be asked.
+        :raises AdminApiError: if it cannot be asked.
         """
         hosts: set[str] = set()
         for cluster in await self._get("/admin/v2/clusters"):
-            for broker in await self._get(f"/admin/v2/brokers/{quote(cluster, safe='')}"):
+            for broker in await self._get("/admin/v2/brokers", cluster):
                 hosts.add(address_of(broker)[0])
         return hosts
 
@@ -44,31 +62,61 @@ class AdminApi:
         """Names of a topic's subscriptions; none if the topic does not exist yet.
 
         :param topic: full name, `persistent://tenant/namespace/topic`.
-        :raises httpx.HTTPError: if it cannot be asked.
+        :raises AdminApiError: if it cannot be asked.
         """
         domain, _, path = topic.partition("://")
-        tenant, namespace, local = path.split("/", 2)
-        place = f"/admin/v2/{domain}/{tenant}/{namespace}/{quote(local, safe='')}/subscriptions"
         try:
-            return set(await self._get(place))
-        except httpx.HTTPStatusError as error:
-            if error.response.status_code == httpx.codes.NOT_FOUND:
+            return set(await self._get("/admin/v2", domain, *path.split("/", 2), "subscriptions"))
+        except AdminApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
                 return set()
             raise
 
     async def configuration(self) -> dict[str, str]:
         """A broker's configuration as it runs.
 
-        :raises httpx.HTTPError: if it cannot be asked, such as for want of superuser rights.
+        :raises AdminApiError: if it cannot be asked, such as for want of superuser rights.
         """
         found = await self._get("/admin/v2/brokers/configuration/runtime")
         return {str(name): str(value) for name, value in found.items()}
 
-    async def _get(self, path: str) -> Any:
-        response = await self._client.get(path)
-        response.raise_for_status()
-        return response.json()
+    async def _get(self, path: str, *names: str) -> Any:
+        """The JSON at a path, to which names are added."""
+        url = "/".join((f"{self._url}{path}", *(quote(name, safe="") for name in names)))
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                for _ in range(1 + _REDIRECTS):
+                    response, content = await self._ask(url)
+                    if response.status not in (HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.FOUND):
+                        break
+                    url = urljoin(url, response.headers.get("location", ""))
+            if response.status != HTTPStatus.OK:
+                raise AdminApiError(f"{url} answers {response.status} {response.reason}", response.status)
+            return orjson.loads(content)
+        except TimeoutError:
+            raise AdminApiError(f"{url} does not answer within {_TIMEOUT_S:g} s") from None
+        except (OSError, HTTPException, ValueError) as error:
+            raise AdminApiError(f"{url}: {error}") from error
 
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._client.aclose()
+    async def _ask(self, url: str) -> tuple[HTTPResponse, bytes]:
+        parts = urlsplit(url)
+        tls = (self._tls or ssl.create_default_context()) if parts.scheme == "https" else None
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        reader, writer = await asyncio.open_connection(*address_of(url), ssl=tls)
+        try:
+            writer.write(f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\n{self._headers}\r\n".encode())
+            response = HTTPResponse(cast("Any", _Received(await reader.read())))
+        finally:
+            writer.close()
+        response.begin()
+        return response, response.read()
+
+
+class _Received:
+    """As much of a socket as an `HTTPResponse` reads: what has come."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, mode: str) -> io.BytesIO:
+        return io.BytesIO(self._data)

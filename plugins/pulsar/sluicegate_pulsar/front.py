@@ -149,8 +149,6 @@ class PulsarFront:
         return self._shared.counters() if self._shared is not None else {}
 
     async def stop(self) -> None:
-        """Close the gate's own connections."""
+        """End the gate's own questions."""
         for task in [*self._tasks, *self._asking.values()]:
             task.cancel()
-        if self._admin is not None:
-            await self._admin.close()
