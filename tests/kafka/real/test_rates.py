@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -27,36 +28,53 @@ def rate_after_burst(stored: list[Stored], per_record: int = 1) -> float:
     return sum(per_record for at_ms in times if begin < at_ms <= end) * 1_000 / (end - begin)
 
 
+def assert_kept(measured: Callable[[], float], limit: float) -> None:
+    """The rate is never above the limit, and in one of three runs not below it either.
+
+    On a busy machine it may be the client that does not keep up; a gate that gives too little does so always.
+    """
+    rates: list[float] = []
+    while not rates or (rates[-1] < 0.95 * limit and len(rates) < 3):
+        rates.append(measured())
+        assert rates[-1] < 1.05 * limit
+    assert rates[-1] > 0.95 * limit, f"in three runs {rates}, expected {limit}"
+
+
 @pytest.mark.seed("S1-060", "S1-065", "S1-066", "S1-129")
 def test_messages_per_second_are_exact_under_saturation(
     kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family
 ) -> None:
-    topic = new_topic(message_timestamp_type="LogAppendTime")
-    gate.apply({"topics": [{"name": topic, "max_publish_rate": 1_000, "burst_seconds": BURST_S}]})
-    log = family.publish(gate.bootstrap, topic, [60] * 4_000, settings=SMALL[family.name])
-    assert log.errored == {}
-    stored = read_topic(kafka.bootstrap, topic)
-    judge(log, stored).assert_clean()
-    assert rate_after_burst(stored) == pytest.approx(1_000, rel=0.05)
+    def measured() -> float:
+        topic = new_topic(message_timestamp_type="LogAppendTime")
+        gate.apply({"topics": [{"name": topic, "max_publish_rate": 1_000, "burst_seconds": BURST_S}]})
+        log = family.publish(gate.bootstrap, topic, [60] * 4_000, settings=SMALL[family.name])
+        assert log.errored == {}
+        stored = read_topic(kafka.bootstrap, topic)
+        judge(log, stored).assert_clean()
+        return rate_after_burst(stored)
+
+    assert_kept(measured, 1_000)
 
 
 @pytest.mark.seed("S1-060", "S1-065", "S1-067")
 def test_bytes_per_second_are_exact_though_each_batch_is_larger_than_the_burst(
     kafka: KafkaBroker, gate: Gate, new_topic: NewTopic
 ) -> None:
-    topic = new_topic(message_timestamp_type="LogAppendTime")
-    limit = {"max_publish_rate_bytes": "100KiB/s", "burst_seconds": BURST_S}
-    gate.apply({"topics": [{"name": topic, **limit}]})
     record_bytes = 40_000
-    log = RdkafkaFamily().publish(
-        gate.bootstrap, topic, [record_bytes] * 11, settings={"batch.num.messages": 1, "linger.ms": 0}
-    )
-    assert log.errored == {}
-    stored = read_topic(kafka.bootstrap, topic)
-    judge(log, stored).assert_clean()
-    times = sorted(record.timestamp_ms for record in stored)
-    rate = (len(times) - 1) * (record_bytes + 90) * 1_000 / (times[-1] - times[0])
-    assert rate == pytest.approx(100 * 1024, rel=0.05)
+    settings = {"batch.num.messages": 1, "linger.ms": 0}
+
+    def measured() -> float:
+        topic = new_topic(message_timestamp_type="LogAppendTime")
+        limit = {"max_publish_rate_bytes": "100KiB/s", "burst_seconds": BURST_S}
+        gate.apply({"topics": [{"name": topic, **limit}]})
+        log = RdkafkaFamily().publish(gate.bootstrap, topic, [record_bytes] * 11, settings=settings)
+        assert log.errored == {}
+        stored = read_topic(kafka.bootstrap, topic)
+        judge(log, stored).assert_clean()
+        times = sorted(record.timestamp_ms for record in stored)
+        return (len(times) - 1) * (record_bytes + 90) * 1_000 / (times[-1] - times[0])
+
+    assert_kept(measured, 100 * 1024)
 
 
 @pytest.mark.seed("S1-129")
