@@ -200,6 +200,8 @@ def test_killed_worker_is_started_again_with_the_policies_in_force(running: Gate
 
 def test_sigterm_lets_a_held_request_finish(fresh: Gateway) -> None:
     with socket.create_connection(("127.0.0.1", fresh.port), timeout=5) as client:
+        client.sendall(b"here\n")
+        assert client.recv(100) == b"here\n", "it is connected through to the upstream"
         client.sendall(b"hold 700\n")
         time.sleep(0.2)
         fresh.process.terminate()
