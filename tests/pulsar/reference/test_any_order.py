@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.pulsar.reference.lab import NOW, Log, consumer, subscription
 
@@ -86,6 +86,7 @@ class Play:
 
 
 @pytest.mark.parametrize("kind", range(4), ids=["exclusive", "shared", "failover", "key_shared"])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a loaded machine is no mistake
 @given(steps=STEPS)
 def test_nothing_is_lost_early_or_twice(kind: int, steps: list[tuple[str, int]]) -> None:
     play = Play(kind)

@@ -1,6 +1,6 @@
 """Acknowledgements, against a plain set of numbers."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate_pulsar.reference.cursor import Cursor
@@ -11,6 +11,7 @@ steps = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(st.integers(0, SIZE), steps)
 def test_knows_what_is_acknowledged(first: int, done: list[tuple[str, int]]) -> None:
     cursor = Cursor(first)

@@ -1,6 +1,6 @@
 """Entries wait for their time, and are looked for once a tick."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pulsar.reference.lab import NOW, Log
 
@@ -63,6 +63,7 @@ def test_inactive_delivers_at_once() -> None:
     assert delayed.take_due(NOW + 1_000) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(min_value=-1_000, max_value=1_000), max_size=30), st.integers(0, 300))
 def test_never_early_and_late_by_less_than_a_tick_and_a_look(ahead: list[int], tick: int) -> None:
     log = Log()
