@@ -7,10 +7,10 @@ from sluicegate import hookimpl
 from sluicegate.broker import BrokerDriver
 from sluicegate.model import TopicName
 from sluicegate_kafka.config import KafkaConfig
-from sluicegate_kafka.front import KafkaFront
 
 if TYPE_CHECKING:
     from sluicegate.demo.scene import BrokerDemo
+    from sluicegate_kafka.front import KafkaFront
 
 
 class KafkaDriver:
@@ -44,8 +44,10 @@ class KafkaDriver:
         head, separator, _ = topic.partition(config.namespace_separator)
         return TopicName(topic, head if separator and head else "default")
 
-    def front(self, config: KafkaConfig) -> KafkaFront:
-        """A front for one configured cluster."""
+    def front(self, config: KafkaConfig) -> "KafkaFront":
+        """A front for one configured cluster; gates of other brokers do not load it."""
+        from sluicegate_kafka.front import KafkaFront
+
         return KafkaFront(config)
 
     def demo(self) -> "BrokerDemo":
