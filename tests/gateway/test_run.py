@@ -17,6 +17,8 @@ import psutil
 import pytest
 from tests.gateway.lab import closed_port
 
+from sluicegate.decisions import read_decisions
+from sluicegate.decisions.spool import parquet_files, spools
 from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Level
 from sluicegate.store import SqliteStore
@@ -144,6 +146,18 @@ def fresh(upstream: int, tmp_path: Path) -> Iterator[Gateway]:
     gateway.start()
     yield gateway
     gateway.stop()
+
+
+def test_what_was_decided_is_parquet_once_the_gateway_has_ended(fresh: Gateway) -> None:
+    assert fresh.refused(101)
+    decisions = fresh.directory / "decisions"
+    until(lambda: spools(decisions))
+    assert parquet_files(decisions) == []
+    fresh.process.send_signal(signal.SIGTERM)
+    assert fresh.process.wait(20) == 0
+    assert spools(decisions) == []
+    assert read_decisions(decisions).column("action").to_pylist().count("reject") == 1
+    assert len(parquet_files(decisions)) == 1
 
 
 def test_one_line_says_that_clients_are_accepted(running: Gateway) -> None:

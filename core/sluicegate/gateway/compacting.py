@@ -42,6 +42,7 @@ class Compactor:
         if not self._enabled:
             return
         found = await asyncio.to_thread(parquet_files, self._directory)
+        found += await asyncio.to_thread(ended, self._directory)
         period_s = _PERIOD_S
         while True:
             if found:
