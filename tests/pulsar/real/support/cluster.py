@@ -3,7 +3,7 @@
 Not a standalone with a broker beside it: a standalone has its clients come through itself, as a proxy does.
 """
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,7 +11,7 @@ from typing import Self
 from benchmarks.harness import jars
 from benchmarks.harness.processes import Child, free_port, run_tool
 from benchmarks.harness.pulsar import CLUSTER, LOGGING, SMALL_JVM, PulsarNode
-from tests.pulsar.real.support.admin import Admin
+from tests.pulsar.real.support.admin import Admin, AdminError
 from tests.pulsar.real.support.broker import PulsarBroker
 from tests.pulsar.real.support.family import eventually
 
@@ -119,8 +119,16 @@ class PulsarCluster:
         """Have the other broker serve a topic and all others of its bundle; its clients are sent there."""
         before = self.owner(topic)
         other = next(broker for broker in self.brokers if broker is not before)
-        self.admin.unload(topic, f"127.0.0.1:{other.web_port}")
-        eventually(lambda: self.owner(topic) is other, f"{topic!r} moved")
+
+        def moved() -> bool:
+            # Clients look it up meanwhile: that may fail for a moment, or give it back to the old broker.
+            with suppress(AdminError):
+                if self.owner(topic) is other:
+                    return True
+                self.admin.unload(topic, f"127.0.0.1:{other.web_port}")
+            return False
+
+        eventually(moved, f"{topic!r} moved")
 
     def __enter__(self) -> Self:
         try:
