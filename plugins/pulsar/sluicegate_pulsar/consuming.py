@@ -48,7 +48,7 @@ class Consuming:
         self._delivering.begin(client, broker)
 
     def check_policies(self, now_ns: int) -> bool:
-        """Go by the policies of now; called before anything of the broker's is looked at.
+        """Go by the policies of now; called before anything else is looked at.
 
         :return: True if they have changed, so that messages may have been sent on.
         """

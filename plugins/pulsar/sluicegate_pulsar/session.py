@@ -113,6 +113,7 @@ class PulsarSession:
     def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the client."""
         out: list[Command] = []
+        self.consuming.check_policies(now_ns)
         self._walk(self._from_client, data, now_ns, out)
         return self._finish(out, now_ns)
 
@@ -138,6 +139,7 @@ class PulsarSession:
         self._wake_ns = 0
         if client_gone:
             return [Close("client_gone")]
+        self.consuming.check_policies(now_ns)
         try:
             self.connection.run_due(now_ns)
         except ProtocolError as error:
@@ -148,6 +150,7 @@ class PulsarSession:
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """What a room asked for is known (or cannot be known: then an exception)."""
+        self.consuming.check_policies(now_ns)
         try:
             self.connection.answered(question, answer, now_ns)
         except ProtocolError as error:

@@ -158,3 +158,15 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unacked(wire) == 10
     wire.client_sends(ack(3, 99))
     assert unacked(wire) == 9
+
+
+def test_what_is_acknowledged_while_there_is_no_limit_does_not_count_later() -> None:
+    bench = Bench(max_unacked_messages_per_consumer=LIMIT)
+    wire = Wire(bench)
+    attach(wire)
+    wire.broker_sends(message(1))
+    bench.set()
+    wire.client_sends(ack(1))
+    bench.set(max_unacked_messages_per_consumer=LIMIT)
+    wire.broker_sends(message(2, num_messages_in_batch=50))
+    assert delivered(wire) == [1, 2]
