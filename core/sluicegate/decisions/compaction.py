@@ -21,7 +21,7 @@ from sluicegate.decisions.schema import SCHEMA
 from sluicegate.decisions.spool import DecisionLogError, locked, parquet_files, parquet_path, spools
 
 IN_PROGRESS_SUFFIX = ".inprogress"
-_ROW_GROUP_ROWS = 131_072
+_ROW_GROUP_ROWS = 65_536
 _NICE = 10
 """Traffic goes first."""
 
@@ -165,4 +165,5 @@ def _remove_if_empty(*folders: Path) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; whoever started this one waits for it
     os.nice(_NICE)
+    pa.set_memory_pool(pa.system_memory_pool())  # half of what Arrow's own pools keep for later
     sys.exit(main(sys.argv[1:]))
