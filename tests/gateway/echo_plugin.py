@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from sluicegate import hookimpl
 from sluicegate.broker import (
+    PASS,
     Ask,
     Close,
     Command,
@@ -39,10 +40,10 @@ class RawSession:
         self.client = f"raw@{peer}"
 
     def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        return (ToUpstream(data),)
+        return PASS
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        return (ToClient(data),)
+        return PASS
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         return ()

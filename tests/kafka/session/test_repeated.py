@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from tests.kafka.session.messages import batch, produce, produced, publish
 from tests.kafka.session.wire import Bench, Wire
 
+from sluicegate_kafka.codec.primitives import with_length
+from sluicegate_kafka.codec.produce import refusal_response
 from sluicegate_kafka.producing import Producing
 
 POLICIES: dict[str, int] = {"max_publish_rate": 50, "max_message_size": 40, "max_producers_per_topic": 2}
@@ -112,3 +114,26 @@ def test_requests_for_several_topics_have_no_form() -> None:
         wire.client_sends(frame)
         wire.broker_sends(produced("a", "b"))
     assert wire.session.producing.repeated is None
+
+
+@pytest.mark.parametrize("version", [10, 12])
+def test_a_response_passes_by_its_length_unless_broker_addresses_make_it_longer(version: int) -> None:
+    wire = Wire(Bench())
+    sent = bytearray(produce({"t": batch(b"x")}))
+    sent[6:8] = version.to_bytes(2, "big")  # 9 to 12 are written alike
+    plain = refusal_response(version, 1, [("t", [0], 0, "")], 0)
+    quiet = with_length([plain[4:].replace(b"\1\1\0\0", b"\1\0\0\0")])  # no text instead of an empty one
+    for _ in range(3):
+        wire.client_sends(bytes(sent))
+        for at in range(0, len(quiet), 9):
+            wire.broker_sends(quiet[at : at + 9])
+        assert wire.downstream == quiet
+        wire.downstream = b""
+    endpoint = b"\0\0\0\7\2h\0\0\x23\x84\0\0"  # node 7 at h:9092, no rack, no tags
+    tagged = with_length([quiet[4:-1], b"\1\0", bytes([len(endpoint) + 1]), b"\2", endpoint])
+    wire.client_sends(bytes(sent))
+    wire.broker_sends(tagged)
+    assert wire.closed is None
+    assert len(wire.downstream) > len(quiet)
+    assert wire.downstream != tagged
+    assert b"gate" in wire.downstream
