@@ -50,6 +50,8 @@ class PulsarNode:
     listeners: Mapping[str, int] = field(default_factory=dict)
     """Further listener names that clients may ask for, and the port that look-ups then tell: a proxy's."""
     jvm: Sequence[str] = STEADY_JVM
+    admin_headers: Mapping[str, str] = field(default_factory=dict)
+    """What the admin API asks for, such as `Authorization`."""
     port: int = field(default_factory=free_port)
     web_port: int = field(default_factory=free_port)
     _child: Child | None = None
@@ -150,11 +152,21 @@ class PulsarNode:
         self.stop()
 
     def _ready(self) -> bool:
-        if _body(self.admin_url + "/admin/v2/brokers/health") != "ok":
+        if self._admin_page("/admin/v2/brokers/health") != "ok":
             return False
         if self.settings.get("transactionCoordinatorEnabled") == "false":
-            return '"pulsar/system"' in _body(self.admin_url + _NAMESPACES)
-        return '"partitions":1' in _body(self.admin_url + _COORDINATOR)
+            return '"pulsar/system"' in self._admin_page(_NAMESPACES)
+        return '"partitions":1' in self._admin_page(_COORDINATOR)
+
+    def _admin_page(self, path: str) -> str:
+        """The body of a page with status 200, else nothing."""
+        request = urllib.request.Request(self.admin_url + path, headers=dict(self.admin_headers))
+        try:
+            with urllib.request.urlopen(request, timeout=10) as page:
+                text: str = page.read().decode()
+                return text
+        except OSError:
+            return ""
 
     def _own_settings(self) -> dict[str, str]:
         lines = {
@@ -221,13 +233,3 @@ def start_proxy(stack: ExitStack, directory: Path, node: PulsarNode, *, port: in
     # It listens here last, and before that it may still give up.
     child.wait_for_port(web_port, _PROXY_START_S)
     return child
-
-
-def _body(url: str) -> str:
-    """The body of a page with status 200, else nothing."""
-    try:
-        with urllib.request.urlopen(url, timeout=10) as page:
-            text: str = page.read().decode()
-            return text
-    except OSError:
-        return ""

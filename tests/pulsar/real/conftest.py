@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.pulsar.real.support import tokens
 from tests.pulsar.real.support.admin import DEFAULT_NAMESPACE, Admin
 from tests.pulsar.real.support.broker import PulsarBroker, Tls, why_unavailable
 from tests.pulsar.real.support.cluster import PulsarCluster
@@ -69,6 +70,14 @@ def pulsar(pulsar_libs: None, tls: Tls, tmp_path_factory: pytest.TempPathFactory
 def own_pulsar(pulsar_libs: None, tmp_path: Path) -> Iterator[PulsarBroker]:
     """One node for one test, which may stop, kill and restart it."""
     with _shown(PulsarBroker(tmp_path / "node")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def guarded_pulsar(pulsar_libs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarBroker]:
+    """One node for the session that asks for tokens and lets roles do only what they were granted."""
+    directory, headers = tmp_path_factory.mktemp("guarded") / "node", tokens.bearer(tokens.SUPERUSER)
+    with _shown(PulsarBroker(directory, admin_headers=headers, **tokens.settings())) as broker:
         yield broker
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 from tests.pulsar.real.conftest import NewTopic
+from tests.pulsar.real.support import tokens
 from tests.pulsar.real.support.admin import Admin
 from tests.pulsar.real.support.broker import PulsarBroker, Tls
 from tests.pulsar.real.support.cluster import PulsarCluster
@@ -18,6 +19,9 @@ from tests.pulsar.real.support.family import (
 )
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, read_topic
+from tests.pulsar.real.support.raw import RawClient
+
+from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 
 
 @pytest.mark.parametrize(("family", "form"), EVERY_FORM, indirect=["family"])
@@ -102,3 +106,14 @@ def test_a_topic_moves_to_the_other_broker(pulsar_cluster: PulsarCluster, family
     assert {one.value for one in published if one.entry} == set(values)
     eventually(lambda: {one.value for one in consumer.received} == set(values), "all received")
     consumer.close()
+
+
+def test_a_broker_that_asks_for_tokens(guarded_pulsar: PulsarBroker) -> None:
+    topic = "persistent://public/default/guarded"
+    guarded_pulsar.admin.create_topic(topic)
+    guarded_pulsar.admin.post("/namespaces/public/default/permissions/alice", ["produce"])
+    with RawClient(guarded_pulsar.address) as nobody:
+        assert nobody.connected.error.error == ServerError.AUTHENTICATION_ERROR
+    with RawClient(guarded_pulsar.address, **tokens.login("alice")) as alice:
+        assert alice.producer(topic).HasField("producer_success")
+        assert alice.subscribe(topic, "one").error.error == ServerError.AUTHORIZATION_ERROR

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,12 +48,21 @@ class PulsarBroker(PulsarNode):
 
     :param directory: for its settings, data and output.
     :param tls: for TLS ports besides the plain ones.
+    :param admin_headers: what the admin API asks for, if the settings say that it does.
     :param settings: further lines of broker.conf; they win.
     """
 
-    def __init__(self, directory: Path, *, tls: Tls | None = None, **settings: str) -> None:
-        super().__init__(directory, (tls.settings() if tls else {}) | settings, jvm=SMALL_JVM)
-        self.admin = Admin(self.admin_url)
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        tls: Tls | None = None,
+        admin_headers: Mapping[str, str] | None = None,
+        **settings: str,
+    ) -> None:
+        own = (tls.settings() if tls else {}) | settings
+        super().__init__(directory, own, jvm=SMALL_JVM, admin_headers=admin_headers or {})
+        self.admin = Admin(self.admin_url, self.admin_headers)
 
     def freeze(self) -> None:
         """Let the node stall (SIGSTOP) with its connections open, until `thaw`."""

@@ -64,8 +64,8 @@ class PulsarCluster:
         }
         self._bookie = _Bookie(directory / "bookie", own, jvm=SMALL_JVM)
         self.brokers: tuple[PulsarBroker, PulsarBroker] = (
-            _Broker(directory / "first", tls=None, **own),
-            _Broker(directory / "second", tls=None, **own),
+            _Broker(directory / "first", tls=None, admin_headers=None, **own),
+            _Broker(directory / "second", tls=None, admin_headers=None, **own),
         )
 
     def start(self) -> None:
