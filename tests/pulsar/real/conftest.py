@@ -77,7 +77,7 @@ def own_pulsar(pulsar_libs: None, tmp_path: Path) -> Iterator[PulsarBroker]:
 def guarded_pulsar(pulsar_libs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarBroker]:
     """One node for the session that asks for tokens and lets roles do only what they were granted."""
     directory, headers = tmp_path_factory.mktemp("guarded") / "node", tokens.bearer(tokens.SUPERUSER)
-    with _shown(PulsarBroker(directory, admin_headers=headers, **tokens.settings())) as broker:
+    with _shown(PulsarBroker(directory, tls=None, admin_headers=headers, **tokens.settings())) as broker:
         yield broker
 
 
