@@ -14,13 +14,22 @@ from benchmarks.harness import isolation, jars, report
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.samples import Results
 from benchmarks.harness.scenario import Scenario, run
-from benchmarks.scenarios import engine, idle, latency, rate, throughput
+from benchmarks.scenarios import (
+    engine,
+    idle,
+    latency,
+    pulsar_delay,
+    pulsar_latency,
+    pulsar_rate,
+    pulsar_throughput,
+    rate,
+    throughput,
+)
 
-SCENARIOS = {
-    scenario.name: scenario
-    for module in (engine, throughput, latency, rate, idle)
-    for scenario in module.SCENARIOS
-}
+_KAFKA = (throughput, latency, rate, idle)
+_PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate)
+_MODULES = (engine, *_KAFKA, *_PULSAR)
+SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}
 RESULTS = jars.ROOT / "benchmarks/results"
 
 
@@ -32,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     if options.list:
         for scenario in SCENARIOS.values():
-            print(f"{scenario.name:18}{scenario.summary} [{', '.join(scenario.arms)}]")
+            print(f"{scenario.name:20}{scenario.summary} [{', '.join(scenario.arms)}]")
         return 0
     if not isolation.isolated():
         for problem in jars.prepare():

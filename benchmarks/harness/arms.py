@@ -1,8 +1,6 @@
 """The ways from a client to the broker that are compared."""
 
 import json
-import shutil
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -11,15 +9,11 @@ from pathlib import Path
 from benchmarks.harness import isolation, jars
 from benchmarks.harness.brokers import RunningBroker, start_broker
 from benchmarks.harness.clients import create_topic, produce
+from benchmarks.harness.names import DIRECT, HAPROXY, KROXYLICIOUS, SLUICEGATE, STRIMZI
 from benchmarks.harness.processes import Child, UnavailableError, free_port, free_ports
+from benchmarks.harness.proxies import start_gate, start_haproxy
+from benchmarks.harness.pulsar_arms import PulsarArms
 
-DIRECT = "direct"
-HAPROXY = "haproxy"
-KROXYLICIOUS = "kroxylicious"
-SLUICEGATE = "sluicegate"
-STRIMZI = "strimzi"
-ENGINE = "engine"
-"""No way to a broker: the scenario measures the engine in this process."""
 PROXIES = (DIRECT, HAPROXY, KROXYLICIOUS, SLUICEGATE)
 
 LIMITED_TOPICS = "limited-*"
@@ -40,14 +34,19 @@ class Arm:
 
 @dataclass(slots=True)
 class Bench:
-    """The arms, started when a scenario first asks for them and ended with `stack`."""
+    """Kafka's arms, started when a scenario first asks for them and ended with `stack`."""
 
     stack: ExitStack
     directory: Path
+    pulsar: PulsarArms = field(init=False)
+    """The same for Pulsar."""
     _haproxy_ports: tuple[int, int] = field(default_factory=lambda: (free_port(), free_port()))
     _broker: RunningBroker | UnavailableError | None = None
     _arms: dict[str, Arm | UnavailableError] = field(default_factory=dict)
     _filled: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.pulsar = PulsarArms(self.stack, self.directory / "pulsar")
 
     @property
     def broker(self) -> RunningBroker:
@@ -99,18 +98,8 @@ class Bench:
         return Arm(DIRECT, self.broker.bootstrap, self.broker)
 
     def _haproxy(self) -> Arm:
-        program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
-        if program is None:
-            raise UnavailableError("haproxy is not installed (Debian package haproxy)")
         broker, (upstream, port) = self.broker, self._haproxy_ports
-        settings = self.directory / "haproxy.cfg"
-        settings.write_text(
-            "global\n  maxconn 8000\n"
-            "defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 10m\n  timeout server 10m\n"
-            f"listen kafka\n  bind 127.0.0.1:{port}\n  server node 127.0.0.1:{upstream}\n"
-        )
-        child = self._child(HAPROXY, [program, "-db", "-f", settings])
-        child.wait_for_port(port, _READY_S)
+        child = start_haproxy(self.stack, self.directory, port=port, upstream=upstream)
         return Arm(HAPROXY, f"127.0.0.1:{port}", broker, child)
 
     def _kroxylicious(self) -> Arm:
@@ -135,39 +124,23 @@ class Bench:
         return Arm(KROXYLICIOUS, f"127.0.0.1:{port}", broker, child)
 
     def _sluicegate(self) -> Arm:
-        program = Path(sys.executable).with_name("sluicegate")
-        if not program.exists():
-            raise UnavailableError(
-                f"{program} is missing: install this project into the Python that runs this"
-            )
         broker, port = self.broker, free_ports(8)
-        settings = self.directory / "gateway.yaml"
-        settings.write_text(json.dumps(self._gateway(broker, port), indent=2))  # JSON is YAML
-        child = self._child(SLUICEGATE, [program, "run", "-c", settings])
-        child.wait_for("sluicegate ready:", _READY_S)
-        return Arm(SLUICEGATE, f"127.0.0.1:{port}", broker, child)
-
-    def _gateway(self, broker: RunningBroker, port: int) -> dict[str, object]:
-        return {
-            "brokers": [
-                {
-                    "name": "benchmark",
-                    "system": "kafka",
-                    "bootstrap": [broker.bootstrap],
-                    "listen": {"port": port},
-                }
-            ],
-            "policies": {
-                "broker": {
-                    "max_message_size": "4MiB",
-                    "max_publish_rate_bytes": "2GiB/s",
-                    "max_producers_per_topic": 100,
-                },
-                "topics": [{"name": LIMITED_TOPICS, "max_publish_rate_bytes": LIMIT_BYTES_PER_S}],
-            },
-            "admin": {"port": free_port()},
-            "state_dir": str(self.directory / "gateway"),
+        entry = {
+            "name": "benchmark",
+            "system": "kafka",
+            "bootstrap": [broker.bootstrap],
+            "listen": {"port": port},
         }
+        policies = {
+            "broker": {
+                "max_message_size": "4MiB",
+                "max_publish_rate_bytes": "2GiB/s",
+                "max_producers_per_topic": 100,
+            },
+            "topics": [{"name": LIMITED_TOPICS, "max_publish_rate_bytes": LIMIT_BYTES_PER_S}],
+        }
+        child = start_gate(self.stack, self.directory / "gateway", entry, policies)
+        return Arm(SLUICEGATE, f"127.0.0.1:{port}", broker, child)
 
     def _strimzi(self) -> Arm:
         port = free_port()

@@ -5,13 +5,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.harness.arms import DIRECT, ENGINE, HAPROXY, KROXYLICIOUS, SLUICEGATE, STRIMZI
+from benchmarks.harness.names import (
+    DIRECT,
+    ENGINE,
+    HAPROXY,
+    KROXYLICIOUS,
+    PULSAR_PROXY,
+    SLUICEGATE,
+    SLUICEGATE_DELAY,
+    SLUICEGATE_DISPATCH,
+    STRIMZI,
+)
 from benchmarks.harness.samples import Results, mid
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A bound on the median of one value, alone or set against another arm of the same round."""
+    """A bound on one value, as a rule on its median, alone or set against another arm of the same round."""
 
     text: str
     scenario: str
@@ -26,9 +36,11 @@ class Figure:
     """True if the bound is the least allowed value, not the largest."""
     magnitude: bool = False
     """True if the sign of the value does not matter."""
+    worst: bool = False
+    """True if every round has to keep the bound, not only the median."""
 
     def measured(self, results: Results) -> float | None:
-        """Median over the rounds; None if a needed arm was not measured."""
+        """Median over the rounds, or the worst; None if a needed arm was not measured."""
         mine = results.of(self.scenario, self.arm, self.value)
         if self.how == "alone":
             values = list(mine.values())
@@ -38,7 +50,11 @@ class Figure:
             values = [combine(mine[at], other[at]) for at in sorted(mine.keys() & other.keys()) if other[at]]
         if not values:
             return None
-        return mid(abs(value) for value in values) if self.magnitude else mid(values)
+        if self.magnitude:
+            values = [abs(value) for value in values]
+        if self.worst:
+            return min(values) if self.at_least else max(values)
+        return mid(values)
 
     def met(self, measured: float) -> bool:
         """True if this median keeps the bound."""
@@ -51,6 +67,78 @@ class Figure:
 
 
 _COMBINE: dict[str, Callable[[float, float], float]] = {"ratio": operator.truediv, "difference": operator.sub}
+
+_CPU, _MEMORY = "cpu_s_per_100k", "rss_mb"
+_PULSAR = (
+    Figure("Pulsar, 100 B not batched: CPU per 100k", "pulsar-produce-100", _CPU, 0.45, "s"),
+    Figure(
+        "Pulsar, 100 B not batched: CPU of Pulsar Proxy",
+        "pulsar-produce-100",
+        _CPU,
+        1.0,
+        "x",
+        against=PULSAR_PROXY,
+        how="ratio",
+    ),
+    Figure(
+        "Pulsar, the same rewritten: CPU per 100k", "pulsar-produce-100", _CPU, 1.0, "s", arm=SLUICEGATE_DELAY
+    ),
+    Figure("Pulsar, 1 KiB batched: CPU per 100k", "pulsar-produce-1k", _CPU, 0.2, "s"),
+    Figure("Pulsar, 100 B: memory of the worker", "pulsar-produce-100", _MEMORY, 60, "MB"),
+    Figure(
+        "Pulsar, the same rewritten: memory", "pulsar-produce-100", _MEMORY, 60, "MB", arm=SLUICEGATE_DELAY
+    ),
+    Figure("Pulsar, 1 KiB batched: memory of the worker", "pulsar-produce-1k", _MEMORY, 60, "MB"),
+    Figure("Pulsar, consuming: memory of the worker", "pulsar-consume", _MEMORY, 60, "MB"),
+    Figure(
+        "Pulsar, consuming with dispatch rates: memory",
+        "pulsar-consume",
+        _MEMORY,
+        60,
+        "MB",
+        arm=SLUICEGATE_DISPATCH,
+    ),
+    *(
+        figure
+        for kind, late_ms in (("shared", 250), ("exclusive", 60))
+        for figure in (
+            Figure(
+                f"Pulsar, fixed delay, {kind}: messages too early",
+                "pulsar-delay",
+                f"{kind}_early",
+                0,
+                "",
+                arm=SLUICEGATE_DELAY,
+                worst=True,
+            ),
+            Figure(
+                f"Pulsar, fixed delay, {kind}: p99 late",
+                "pulsar-delay",
+                f"{kind}_p99_late_ms",
+                late_ms,
+                "ms",
+                arm=SLUICEGATE_DELAY,
+            ),
+        )
+    ),
+    Figure(
+        "Pulsar, rate: worst shifted window",
+        "pulsar-rate",
+        "worst_window_error_percent",
+        0.5,
+        "%",
+        magnitude=True,
+    ),
+    Figure("Pulsar, rate: first second of rate + burst", "pulsar-rate", "first_second_of_allowed", 1.0, "x"),
+    Figure(
+        "Pulsar: a producer beside a limited one, of alone",
+        "pulsar-neighbour",
+        "of_alone",
+        0.95,
+        "x",
+        at_least=True,
+    ),
+)
 
 FIGURES = (
     Figure("1 KiB produce: proxy CPU per GB", "produce-1k", "cpu_s_per_gb", 1.5, "s"),
@@ -103,4 +191,5 @@ FIGURES = (
     ),
     Figure("engine: memory of an idle topic", "engine", "idle_topic_kib", 4.0, "KiB", arm=ENGINE),
     Figure("idle connection: memory", "idle-connections", "kib_per_connection", 10.0, "KiB"),
+    *_PULSAR,
 )

@@ -1,5 +1,6 @@
 """CPU time and memory of a process and all its descendants, from /proc (Linux)."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ _PARENT = 1
 _OWN_AND_WAITED_FOR_TIMES = slice(11, 15)
 _RESIDENT_PAGES = 21
 _ZOMBIE = "Z"
+_FORGET_PEAK = "5"
+_PEAK = "VmHWM:"
 
 
 def _stats() -> Iterator[tuple[int, list[str]]]:
@@ -42,10 +45,37 @@ def tree(root: int) -> dict[int, list[str]]:
 
 def cpu_seconds(root: int) -> float:
     """User and system seconds used so far by the tree, with those of children it has waited for."""
-    ticks = sum(int(value) for stat in tree(root).values() for value in stat[_OWN_AND_WAITED_FOR_TIMES])
-    return ticks / _TICKS_PER_S
+    return sum(cpu_seconds_each(root).values())
+
+
+def cpu_seconds_each(root: int) -> dict[int, float]:
+    """The same by process."""
+    return {
+        pid: sum(int(value) for value in stat[_OWN_AND_WAITED_FOR_TIMES]) / _TICKS_PER_S
+        for pid, stat in tree(root).items()
+    }
 
 
 def resident_bytes(root: int) -> int:
     """Resident memory of the tree; pages that its processes share are counted for each of them."""
     return sum(int(stat[_RESIDENT_PAGES]) for stat in tree(root).values()) * _PAGE_BYTES
+
+
+def forget_peaks(root: int) -> None:
+    """Let `peak_bytes_each` tell of what comes from now on; where the kernel cannot, of all time."""
+    for pid in tree(root):
+        with contextlib.suppress(OSError):
+            (_PROC / str(pid) / "clear_refs").write_text(_FORGET_PEAK)
+
+
+def peak_bytes_each(root: int) -> dict[int, int]:
+    """The most resident memory of each process of the tree since `forget_peaks`, or since it began."""
+    return {pid: peak for pid in tree(root) if (peak := _peak_bytes(pid))}
+
+
+def _peak_bytes(pid: int) -> int:
+    with contextlib.suppress(OSError):  # it ended while we were looking
+        for line in (_PROC / str(pid) / "status").read_text().splitlines():
+            if line.startswith(_PEAK):
+                return int(line.split()[1]) * 1024
+    return 0

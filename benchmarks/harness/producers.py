@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from benchmarks.harness.saturation import Saturation
+
 _WARNINGS = 4
 _SETTINGS: dict[str, str | int | bool] = {
     "log_level": _WARNINGS,
@@ -18,18 +20,6 @@ _SETTINGS: dict[str, str | int | bool] = {
     "message.timeout.ms": 120_000,
     "request.timeout.ms": 60_000,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Saturation:
-    """What saturating producers saw."""
-
-    start: float
-    """Seconds (monotonic) just before the first of them sent; no record was let through before that."""
-    times: list[list[float]]
-    """Seconds (monotonic) of each acknowledgement, by producer."""
-    failed: int
-    """Records that ended in an error."""
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
@@ -36,6 +37,9 @@ def environment(command: str) -> dict[str, str]:
         "haproxy": _output("/usr/sbin/haproxy", "-v").partition("\n")[0],
         "kroxylicious": "0.12.0",
         "strimzi quota plug-in": "0.3.1",
+        "pulsar": "4.2.4",
+        "pulsar proxy": "4.0.8",
+        "pulsar-client": version("pulsar-client"),
     }
 
 

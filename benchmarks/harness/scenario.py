@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import pulsar
 from confluent_kafka import KafkaException
 
 from benchmarks.harness.arms import Bench
@@ -43,7 +44,7 @@ def run(scenario: Scenario, bench: Bench, results: Results, rounds: int, *, quic
                 results.skipped[f"{scenario.name}/{name}"] = str(reason)
                 print(f"{scenario.name}: arm {name} skipped: {reason}", flush=True)
                 continue
-            except (RuntimeError, OSError, KafkaException) as error:
+            except (RuntimeError, OSError, KafkaException, pulsar.PulsarException) as error:
                 # What the others show is not lost for it; the exit code tells.
                 results.failed.append(f"{scenario.name}/{name} {label}: {error}")
                 print(f"{scenario.name} {label} {name} FAILED: {error}", flush=True)

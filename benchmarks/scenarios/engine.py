@@ -8,8 +8,9 @@ import tracemalloc
 from collections.abc import Sequence
 from typing import Literal
 
-from benchmarks.harness.arms import ENGINE, Bench
+from benchmarks.harness.arms import Bench
 from benchmarks.harness.gates import gate_cache
+from benchmarks.harness.names import ENGINE
 from benchmarks.harness.scenario import Scenario
 from sluicegate.decisions.log import DecisionLog
 from sluicegate.engine.gates import GateCache

@@ -5,7 +5,8 @@ import struct
 import time
 from contextlib import ExitStack
 
-from benchmarks.harness.arms import HAPROXY, KROXYLICIOUS, SLUICEGATE, Bench
+from benchmarks.harness.arms import Bench
+from benchmarks.harness.names import HAPROXY, KROXYLICIOUS, SLUICEGATE
 from benchmarks.harness.scenario import Scenario
 
 _API_VERSIONS_V0 = struct.pack(">hhih", 18, 0, 1, -1)

@@ -1,0 +1,17 @@
+"""Names of the arms; those that Kafka and Pulsar both have are the same kind of thing in front of each."""
+
+DIRECT = "direct"
+HAPROXY = "haproxy"
+SLUICEGATE = "sluicegate"
+"""With three active policies: message size, publish rate far above the load, producers per topic."""
+
+KROXYLICIOUS = "kroxylicious"
+STRIMZI = "strimzi"
+ENGINE = "engine"
+"""No way to a broker: the scenario measures the engine in this process."""
+
+PULSAR_PROXY = "pulsar-proxy"
+SLUICEGATE_DELAY = "sluicegate-delay"
+"""With a fixed delivery delay besides, for which every message is rewritten."""
+SLUICEGATE_DISPATCH = "sluicegate-dispatch"
+"""With dispatch rates besides, far above the load."""
