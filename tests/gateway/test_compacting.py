@@ -146,6 +146,20 @@ async def test_at_the_end_it_is_not_waited_for_longer_than_told(
     assert len(spools(directory)) == 1
 
 
+async def test_who_is_in_a_hurry_waits_for_no_process(
+    directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_spool(directory, "left").close()
+    put_instead(monkeypatch, f"open({str(directory / 'runs')!r}, 'w'); import time; time.sleep(60)")
+    finishing = asyncio.ensure_future(compactor.finish(60))
+    await until((directory / "runs").exists)
+    compactor.kill()
+    async with asyncio.timeout(20):
+        await finishing
+        await compactor.finish(60)
+    assert len(spools(directory)) == 1
+
+
 async def test_no_process_to_be_had_is_told(
     directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,6 +35,7 @@ class Compactor:
         self._enabled = config.decisions.enabled
         self._directory = log_directory(config)
         keep = config.decisions
+        self._process: asyncio.subprocess.Process | None = None
         self._arguments = (str(self._directory), str(keep.retention_size), str(keep.retention_age / 1000))
 
     async def watch(self) -> None:
@@ -63,13 +64,20 @@ class Compactor:
                 async with asyncio.timeout(deadline_s):
                     await self._run()
 
+    def kill(self) -> None:
+        """End it at once; spools are left for the next start."""
+        self._enabled = False
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
     async def _run(self) -> bool:
         """Run the process to its end; a process that is not waited for any more is killed.
 
         :return: whether all went well.
         """
         try:
-            process = await asyncio.create_subprocess_exec(
+            process = self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "sluicegate.decisions.compaction", *self._arguments),
                 stdin=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,

@@ -111,7 +111,8 @@ class Supervisor:
         self._thread.shutdown()
 
     def kill(self) -> None:
-        """Kill all workers."""
+        """Kill all workers, and wait for nothing else."""
+        self._compactor.kill()
         for worker in self.workers:
             worker.kill()
 
