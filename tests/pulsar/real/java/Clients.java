@@ -21,6 +21,8 @@ import org.apache.pulsar.client.api.MessageIdAdv;
 import org.apache.pulsar.client.api.Producer;
 import org.apache.pulsar.client.api.ProducerBuilder;
 import org.apache.pulsar.client.api.PulsarClient;
+import org.apache.pulsar.client.api.Reader;
+import org.apache.pulsar.client.api.ReaderBuilder;
 import org.apache.pulsar.client.api.TypedMessageBuilder;
 import org.apache.pulsar.client.api.transaction.Transaction;
 
@@ -66,6 +68,8 @@ public final class Clients {
             client = PulsarClient.builder().loadConf(settings("client")).build();
             if (does("produce")) {
                 produce(client);
+            } else if (does("read")) {
+                read(client);
             } else {
                 consume(client);
             }
@@ -168,6 +172,22 @@ public final class Clients {
                     consumer.negativeAcknowledge(message);
                 } else if (acknowledges) {
                     consumer.acknowledge(message);
+                }
+            }
+        }
+    }
+
+    /** Reads from the topic's first message on until it is told to stop. */
+    private void read(PulsarClient client) throws Exception {
+        ReaderBuilder<byte[]> builder =
+                client.newReader().loadConf(settings("reader")).startMessageId(MessageId.earliest);
+        builder.defaultCryptoKeyReader(command.get("private_key").asText());
+        try (Reader<byte[]> reader = builder.create()) {
+            say("ready", true);
+            while (!stopping.get()) {
+                Message<byte[]> message = reader.readNext(100, TimeUnit.MILLISECONDS);
+                if (message != null) {
+                    tell(message);
                 }
             }
         }

@@ -97,6 +97,10 @@ class Admin:
         """Make a subscription that starts at the topic's first message."""
         self.put(f"{topic_path(topic)}/subscription/{name}", {"ledgerId": -1, "entryId": -1})
 
+    def delete_subscription(self, topic: str, name: str) -> None:
+        """Remove a subscription that nobody uses."""
+        self.delete(f"{topic_path(topic)}/subscription/{name}")
+
     def entry_headers(self, topic: str, ledger: int, entry: int) -> httpx.Headers:
         """What the broker tells of a stored entry: `x-pulsar-deliver-at-time`, `x-pulsar-publish-time`, …"""
         response = self.ask("GET", f"{topic_path(topic)}/ledger/{ledger}/entry/{entry}")

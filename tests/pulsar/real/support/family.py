@@ -180,6 +180,9 @@ class Family(Protocol):
         :raises RefusedError: if it cannot attach.
         """
 
+    def read(self, url: str, topic: str) -> Receiving:
+        """Attach a reader that starts at the topic's first message."""
+
     def close(self) -> None:
         """End what is left."""
 

@@ -148,6 +148,18 @@ class JavaFamily:
         one.attached()
         return one
 
+    def read(self, url: str, topic: str) -> "JavaClient":
+        """As `Family.read`."""
+        one = JavaClient(
+            self,
+            "read",
+            client=_client(url, None),
+            reader={"topicNames": [topic]},
+            private_key=self._keys.private.as_uri(),
+        )
+        one.attached()
+        return one
+
     def ask(self, what: str, number: int = 0, **fields: object) -> tuple[int, list[Event]]:
         """Have something done.
 

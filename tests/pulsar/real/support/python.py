@@ -101,6 +101,10 @@ class PythonFamily:
             acknowledge=acknowledge,
         )
 
+    def read(self, url: str, topic: str) -> "PythonReader":
+        """As `Family.read`."""
+        return PythonReader(connect(url), topic, self._reader)
+
     def close(self) -> None:
         """Nothing is left."""
 
@@ -199,6 +203,34 @@ class PythonConsumer:
                 # The connection may go in this moment; the message then comes again.
                 with suppress(pulsar.PulsarException):
                     self._consumer.acknowledge(message)
+
+
+class PythonReader:
+    """One reader with a client of its own, and a thread that receives."""
+
+    def __init__(self, client: Any, topic: str, keys: Any) -> None:
+        self._client = client
+        self._received: list[Received] = []
+        self._stopping = threading.Event()
+        self._reader = client.create_reader(topic, pulsar.MessageId.earliest, crypto_key_reader=keys)
+        self._thread = threading.Thread(target=self._receive, name="python reader", daemon=True)
+        self._thread.start()
+
+    @property
+    def received(self) -> list[Received]:
+        """As `Receiving.received`."""
+        return list(self._received)
+
+    def close(self) -> None:
+        """As `Receiving.close`."""
+        self._stopping.set()
+        self._thread.join(ANSWER_S)
+        self._client.close()
+
+    def _receive(self) -> None:
+        while not self._stopping.is_set():
+            with suppress(pulsar.Timeout):
+                self._received.append(_told(self._reader.read_next(timeout_millis=100)))
 
 
 def connect(url: str, **settings: Any) -> Any:
