@@ -141,7 +141,8 @@ class Consumer:
 
     def _is_delayed(self, rule: DelayRule | None) -> bool:
         """Whether messages are to be late, and the broker does not see to it."""
-        return rule is not None and (self.one_by_one or not rule.active)
+        # What is not persistent brokers deliver at once too.
+        return rule is not None and (self.one_by_one or not rule.active or not self._reliable)
 
     # -- messages -----------------------------------------------------------------------------------
 

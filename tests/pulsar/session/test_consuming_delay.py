@@ -72,6 +72,16 @@ def test_where_the_broker_is_told_not_to_delay_the_gate_withholds(kind: int) -> 
     assert delivered(wire) == [1]
 
 
+def test_what_is_not_persistent_is_withheld_on_every_subscription() -> None:
+    wire = Wire(Bench(fixed_delivery_delay=DELAY_MS))
+    attach(wire, kind=SHARED, topic="non-persistent://public/default/news")
+    wire.broker_sends(message(1, publish_time=wall_ms(wire)))
+    wire.wait(1.4)
+    assert delivered(wire) == []
+    wire.wait(0.2)
+    assert delivered(wire) == [1]
+
+
 def test_a_reader_is_delayed_as_well() -> None:
     wire = Wire(Bench(fixed_delivery_delay=DELAY_MS))
     attach(wire, kind=EXCLUSIVE, subscription="reader-1", durable=False)
