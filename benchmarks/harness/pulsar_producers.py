@@ -65,6 +65,8 @@ def sending(*senders: Saturating) -> Iterator[None]:
             sender.stop.set()
         for thread in threads:
             thread.join()
+        for sender in senders:
+            sender.producer.flush()  # a receipt for a producer that is gone would be an error
 
 
 def saturate(route: Route, topic: str, *, producers: int, pending: int, seconds: float) -> Saturation:

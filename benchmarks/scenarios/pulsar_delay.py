@@ -2,8 +2,8 @@
 
 import struct
 import threading
-import time
 from dataclasses import dataclass, field
+from time import monotonic, sleep, time_ns
 from typing import Any
 
 import pulsar
@@ -23,7 +23,7 @@ _TYPES = {"shared": pulsar.ConsumerType.Shared, "exclusive": pulsar.ConsumerType
 
 
 @dataclass(slots=True)
-class _Arrivals:
+class Arrivals:
     """Takes the messages of one subscription and writes down how late they were, in ms."""
 
     expected: int
@@ -34,7 +34,7 @@ class _Arrivals:
 
     def __call__(self, consumer: Any, message: Any) -> None:
         """Take one message; calls come one after another, from the client's own thread."""
-        now_ms = time.time_ns() / 1e6
+        now_ms = time_ns() / 1e6
         due_ms = _DUE.unpack(message.data())[0] if self.asked else message.publish_timestamp() + LATE_MS
         self.late_ms.append(now_ms - due_ms)
         consumer.acknowledge(message)
@@ -61,7 +61,7 @@ def _delay(bench: Bench, name: str, quick: bool) -> dict[str, float]:
     arm, asked = bench.pulsar.arm(name), name == DIRECT
     count = _PER_S * (2 if quick else 8)
     types = ("shared",) if asked else tuple(_TYPES)
-    arrivals = {each: _Arrivals(count, asked) for each in types}
+    arrivals = {each: Arrivals(count, asked) for each in types}
     with bench.pulsar.fresh_topic(FREE if asked else LATE) as topic, connected(arm.route) as client:
         for each, arrived in arrivals.items():
             client.subscribe(topic, each, _TYPES[each], message_listener=arrived)
@@ -73,11 +73,11 @@ def _delay(bench: Bench, name: str, quick: bool) -> dict[str, float]:
 def _send(client: Any, topic: str, count: int, *, asked: bool) -> None:
     receipts = Receipts(count)
     producer = client.create_producer(topic, block_if_queue_full=True)
-    start = time.monotonic()
+    start = monotonic()
     for number in range(count):
-        while (wait := start + number / _PER_S - time.monotonic()) > 0:
-            time.sleep(wait)
-        due_ms = time.time_ns() // 1_000_000 + LATE_MS
+        while (wait := start + number / _PER_S - monotonic()) > 0:
+            sleep(wait)
+        due_ms = time_ns() // 1_000_000 + LATE_MS
         producer.send_async(_DUE.pack(due_ms), receipts, deliver_at=due_ms if asked else None)
     receipts.wait(_ANSWER_S)
 

@@ -12,7 +12,7 @@ _PER_S = 1000
 
 def _latency(bench: Bench, name: str, quick: bool) -> dict[str, float]:
     arm = bench.pulsar.arm(name)
-    seconds, warmup_s = (3, 1) if quick else (8, 2)
+    seconds, warmup_s = (3, 1) if quick else (6, 1)
     with bench.pulsar.fresh_topic() as topic:
         meter = Meter(arm.proxy)
         seen = paced_latencies(

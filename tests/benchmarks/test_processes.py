@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.harness import procfs
+from benchmarks.harness.meter import Meter
 from benchmarks.harness.processes import Child, UnavailableError, run_tool
 
 _BUSY_CHILD = "import time\nwhile time.process_time() < 0.3: pass\nprint('burnt', flush=True)\ntime.sleep(60)"
@@ -41,3 +42,33 @@ def test_a_tool_that_takes_too_long_is_killed() -> None:
 def test_a_tool_that_fails_shows_its_output() -> None:
     with pytest.raises(RuntimeError, match=r"ended with code 3: half done"):
         run_tool([sys.executable, "-c", "print('half done'); raise SystemExit(3)"], 20)
+
+
+_MB = 1_000_000
+_GROWN_AND_SHRUNK = (
+    "import time\nheld = b'x' * 80_000_000\ndel held\nprint('small again', flush=True)\ntime.sleep(60)"
+)
+
+
+def test_the_peak_is_that_since_it_was_forgotten(tmp_path: Path) -> None:
+    with Child("peaks", [sys.executable, "-c", _GROWN_AND_SHRUNK], tmp_path / "log") as child:
+        child.wait_for("small again", 20)
+        assert procfs.peak_bytes_each(child.pid)[child.pid] > 80 * _MB
+        procfs.forget_peaks(child.pid)
+        assert procfs.peak_bytes_each(child.pid)[child.pid] < 80 * _MB
+
+
+def test_a_meter_tells_the_process_that_works_from_the_one_above_it(tmp_path: Path) -> None:
+    worker = f"held = b'x' * 80_000_000\n{_BUSY_CHILD}"
+    parent = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {worker!r}])"
+    with Child("gate", [sys.executable, "-c", parent], tmp_path / "log") as child:
+        meter = Meter(child)
+        child.wait_for("burnt", 20)
+        values = meter.per_100k(50_000)
+    assert values["cpu_s_per_100k"] >= 2 * 0.3
+    assert values["rss_mb"] > 80 > values["supervisor_rss_mb"]
+    assert values["sum_rss_mb"] == pytest.approx(values["rss_mb"] + values["supervisor_rss_mb"])
+
+
+def test_without_a_proxy_there_is_nothing_to_measure() -> None:
+    assert Meter(None).per_100k(1000) == {}

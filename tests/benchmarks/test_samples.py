@@ -1,8 +1,10 @@
 """The statistics that turn samples into figures."""
 
 import pytest
-from benchmarks.harness.figures import Figure
+from benchmarks.cli import SCENARIOS
+from benchmarks.harness.figures import FIGURES, Figure
 from benchmarks.harness.samples import Results, Sample, jain, longest_gap, percentile, window_errors
+from benchmarks.harness.saturation import Saturation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,3 +86,34 @@ def test_a_lower_bound() -> None:
     assert figure.met(0.995)
     assert not figure.met(0.98)
     assert figure.bound_text == ">= 0.99"
+
+
+def test_where_every_round_counts_the_worst_is_taken() -> None:
+    results = _results(("a", 1, 0.0), ("a", 2, 3.0), ("a", 3, 0.0))
+    never = Figure("", "produce", "cpu_s", 0, "", arm="a", worst=True)
+    assert never.measured(results) == 3
+    assert Figure("", "produce", "cpu_s", 0, "", arm="a", worst=True, at_least=True).measured(results) == 0
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.text)
+def test_each_figure_is_about_arms_that_its_scenario_has(figure: Figure) -> None:
+    arms = SCENARIOS[figure.scenario].arms
+    assert figure.arm in arms
+    assert not figure.against or figure.against in arms
+
+
+def test_an_exact_rate_after_a_burst() -> None:
+    # 100/s for two producers in turn, after a burst of 100 at the start.
+    burst = [10.0 + number / 1000 for number in range(100)]
+    steady = [10.0 + number / 100 for number in range(1, 801)]
+    seen = Saturation(10.0, [burst[::2] + steady[::2], burst[1::2] + steady[1::2]], 0)
+    figures = seen.figures(1, 100, seconds=8, window_s=4)
+    assert figures["worst_window_error_percent"] == pytest.approx(0, abs=0.3)
+    assert figures["first_second_of_allowed"] == pytest.approx(1, abs=0.01)
+    assert figures["longest_gap_of_a_producer_s"] == pytest.approx(0.02)
+    assert figures["jain"] == pytest.approx(1)
+
+
+def test_a_run_without_a_receipt_is_no_result() -> None:
+    with pytest.raises(RuntimeError, match="no record was acknowledged; 7 failed"):
+        Saturation(0.0, [[], []], 7).figures(1, 100, seconds=8, window_s=4)
