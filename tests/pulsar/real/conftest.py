@@ -1,7 +1,7 @@
 """Real Pulsar for the tests below this folder; without Java or Pulsar's jars they skip and say why."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -62,14 +62,16 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
 @pytest.fixture(scope="session")
 def pulsar(pulsar_libs: None, tls: Tls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarBroker]:
     """One node for the whole session, with plain and TLS ports. Do not stop it: see `own_pulsar`."""
-    with _shown(PulsarBroker(tmp_path_factory.mktemp("pulsar") / "node", tls=tls)) as broker:
+    node = PulsarBroker(tmp_path_factory.mktemp("pulsar") / "node", tls=tls)
+    with closing(node.admin), _shown(node) as broker:
         yield broker
 
 
 @pytest.fixture
 def own_pulsar(pulsar_libs: None, tmp_path: Path) -> Iterator[PulsarBroker]:
     """One node for one test, which may stop, kill and restart it."""
-    with _shown(PulsarBroker(tmp_path / "node")) as broker:
+    node = PulsarBroker(tmp_path / "node")
+    with closing(node.admin), _shown(node) as broker:
         yield broker
 
 
