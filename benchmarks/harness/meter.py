@@ -24,6 +24,8 @@ class Meter:
 
         The process that worked most is the one that relays; `supervisor_rss_mb` and `sum_rss_mb` are there
         only where it has others beside it. Their peaks need not have come at the same time.
+
+        :raises RuntimeError: if the proxy has ended.
         """
         if self._proxy is None:
             return {}
@@ -32,6 +34,8 @@ class Meter:
             for pid, seconds in procfs.cpu_seconds_each(self._proxy.pid).items()
         }
         peaks = procfs.peak_bytes_each(self._proxy.pid)
+        if not peaks:
+            raise RuntimeError(f"{self._proxy.name} has ended; its output is in {self._proxy.log}")
         relays = max(peaks, key=lambda pid: used.get(pid, 0.0))
         values = {"cpu_s_per_100k": sum(used.values()) * 100_000 / messages, "rss_mb": peaks[relays] / _MB}
         if len(peaks) > 1:

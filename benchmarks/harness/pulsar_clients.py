@@ -94,6 +94,15 @@ def consume(route: Route, topic: str, messages: int) -> float:
         return speed
 
 
+def paced(count: int, per_s: float) -> Iterator[int]:
+    """Numbers from 0, so many in a second; after a stall those come at once that were due."""
+    start = time.monotonic()
+    for number in range(count):
+        while (wait := start + number / per_s - time.monotonic()) > 0:
+            time.sleep(wait)
+        yield number
+
+
 def paced_latencies(
     route: Route, topic: str, *, per_s: int, message_bytes: int, warmup_s: float, seconds: float
 ) -> list[float]:
@@ -112,10 +121,7 @@ def paced_latencies(
 
     with connected(route) as client:
         producer = client.create_producer(topic, block_if_queue_full=True)
-        start = time.monotonic()
-        for number in range(count):
-            while (wait := start + number / per_s - time.monotonic()) > 0:
-                time.sleep(wait)
+        for _ in paced(count, per_s):
             producer.send_async(value, partial(received, time.perf_counter()))
         receipts.wait(_ANSWER_S)
     return latencies[int(warmup_s * per_s) :]

@@ -3,7 +3,7 @@
 import struct
 import threading
 from dataclasses import dataclass, field
-from time import monotonic, sleep, time_ns
+from time import time_ns
 from typing import Any
 
 import pulsar
@@ -11,7 +11,7 @@ import pulsar
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.names import DIRECT, SLUICEGATE_DELAY
 from benchmarks.harness.pulsar_arms import FREE, LATE, LATE_MS
-from benchmarks.harness.pulsar_clients import Receipts, connected
+from benchmarks.harness.pulsar_clients import Receipts, connected, paced
 from benchmarks.harness.samples import percentile
 from benchmarks.harness.scenario import Scenario
 
@@ -73,10 +73,7 @@ def _delay(bench: Bench, name: str, quick: bool) -> dict[str, float]:
 def _send(client: Any, topic: str, count: int, *, asked: bool) -> None:
     receipts = Receipts(count)
     producer = client.create_producer(topic, block_if_queue_full=True)
-    start = monotonic()
-    for number in range(count):
-        while (wait := start + number / _PER_S - monotonic()) > 0:
-            sleep(wait)
+    for _ in paced(count, _PER_S):
         due_ms = time_ns() // 1_000_000 + LATE_MS
         producer.send_async(_DUE.pack(due_ms), receipts, deliver_at=due_ms if asked else None)
     receipts.wait(_ANSWER_S)

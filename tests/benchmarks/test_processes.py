@@ -72,3 +72,11 @@ def test_a_meter_tells_the_process_that_works_from_the_one_above_it(tmp_path: Pa
 
 def test_without_a_proxy_there_is_nothing_to_measure() -> None:
     assert Meter(None).per_100k(1000) == {}
+
+
+def test_a_proxy_that_has_ended_is_no_result(tmp_path: Path) -> None:
+    with Child("gate", [sys.executable, "-c", _BUSY_CHILD], tmp_path / "log") as child:
+        meter = Meter(child)
+        child.stop()
+        with pytest.raises(RuntimeError, match="gate has ended"):
+            meter.per_100k(1)
