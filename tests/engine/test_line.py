@@ -271,3 +271,36 @@ def test_whatever_comes_and_goes_order_is_kept(actions: list[tuple[str, int, int
         present = [other for other in expected if getattr(ops[other].ticket, "line", None) is line]
         assert line.waiting == len(present)
         expected = present
+
+
+@pytest.mark.parametrize("holders", [1, 2, 4, 8])
+def test_the_rate_does_not_depend_on_how_often_holders_are_woken(holders: int) -> None:
+    rate, lag_ns, end_ns = 10_000, MS, 5 * SECOND_NS
+    line = drained(rate)
+    operations = [publish(producer=str(number)) for number in range(holders)]
+    passed = Counter[str]()
+    wakes = [(0, number) for number in range(holders)]
+    while wakes[0][0] < end_ns:
+        now_ns, number = heapq.heappop(wakes)
+        operation = operations[number]
+        # A holder that is woken sends on what it may, one message after the other.
+        while (wait := line.admit(operation, now_ns)) == 0:
+            passed[operation.producer] += 1
+        heapq.heappush(wakes, (now_ns + max(wait, MS) + lag_ns, number))
+
+    assert sum(passed.values()) == pytest.approx(rate * end_ns / SECOND_NS, rel=0.002)
+    assert sum(passed.values()) <= rate * end_ns / SECOND_NS
+    assert max(passed.values()) - min(passed.values()) <= 0.02 * rate
+
+
+def test_who_had_his_turn_lines_up_again_behind_those_who_wait() -> None:
+    line = drained(10)
+    first, second = publish(producer="a"), publish(producer="b")
+    line.admit(first, 0)
+    line.admit(second, 0)
+
+    assert line.admit(first, 100 * MS) == 0
+    assert line.admit(first, 100 * MS) > 0  # nothing is saved up
+    assert line.admit(second, 200 * MS) == 0
+    assert line.admit(first, 300 * MS) == 0
+    assert line.admit(first, 300 * MS + 1) > 0  # the turn is over, whatever has been saved up

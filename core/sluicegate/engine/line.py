@@ -68,6 +68,8 @@ class Line:
         "_last",
         "_lock",
         "_messages_joined",
+        "_served",
+        "_served_ns",
         "bucket",
         "first",
         "waiting",
@@ -82,6 +84,9 @@ class Line:
         """How many operations wait."""
         self._messages_joined = 0
         self._bytes_joined = 0
+        self._served: Operation | None = None
+        """Whose turn it was last, and when: until he comes later, what has been saved up is his."""
+        self._served_ns = 0
         self._lock = Lock()
 
     def admit(self, op: "Operation", now_ns: int) -> int:
@@ -98,6 +103,11 @@ class Line:
     def wait_turn(self, op: "Operation", now_ns: int) -> int:
         """The part of `admit` for those who have to wait, or who waited already."""
         with self._lock:
+            # One message for each turn would bind the rate to how often clients are woken, as the bucket
+            # fills by several meanwhile; all that want a turn get one before he has the next.
+            has_turn = op is self._served and now_ns == self._served_ns and op.ticket is None
+            if has_turn and self.bucket.take(op.messages, op.bytes, now_ns) == 0:
+                return 0
             ticket = self._place_of(op)
             ticket.asked_ns = now_ns
             first = self._first_present(now_ns) or ticket
@@ -116,6 +126,7 @@ class Line:
             if wait == 0:
                 self._remove(ticket)
                 op.ticket = None
+                self._served, self._served_ns = op, now_ns
             return min(wait, LONGEST_WAIT_NS)
 
     def leave(self, op: "Operation") -> None:
