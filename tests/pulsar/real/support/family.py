@@ -127,7 +127,7 @@ class Receiving(Protocol):
     def received(self) -> list[Received]:
         """All deliveries so far, in the order of their arrival."""
 
-    def close(self) -> None:
+    def close(self) -> object:
         """Close the consumer; its subscription stays."""
 
 

@@ -1,0 +1,189 @@
+"""What is left of a fixed delay's promises when a process dies in the middle of it all."""
+
+import time
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+
+import pytest
+from tests.pulsar.real.conftest import NewGate, NewTopic
+from tests.pulsar.real.support.admin import Admin
+from tests.pulsar.real.support.broker import PulsarBroker
+from tests.pulsar.real.support.family import (
+    ANSWER_S,
+    Family,
+    Published,
+    Received,
+    Receiving,
+    Sending,
+    Subscription,
+    collect,
+    eventually,
+    numbered,
+)
+from tests.pulsar.real.support.gate import Gate
+from tests.pulsar.real.support.history import judge
+from tests.pulsar.real.support.java import JavaFamily
+from tests.pulsar.real.support.python import PythonFamily, read_topic
+
+DELAY_MS, INTERVAL_MS, COUNT = 1_000, 15, 300
+KINDS = (Subscription.SHARED, Subscription.EXCLUSIVE)
+# A restart must not be an error to producers: what timed out may be stored or not.
+PATIENCE = {"python": {"send_timeout_millis": 120_000}, "java": {"sendTimeoutMs": 120_000}}
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class Run:
+    """One topic while a producer fills it and a consumer of each kind empties it.
+
+    :param url: of the broker or the gate.
+    :param deliver_after_ms: what the producer asks for, where there is no gate to do so.
+    """
+
+    family: Family
+    url: str
+    topic: str
+    deliver_after_ms: int | None
+    consumers: dict[str, Receiving] = field(default_factory=dict)
+    published: list[Published] = field(default_factory=list)
+    _sending: Future[Sending] | None = None
+
+    def begin(self, pool: ThreadPoolExecutor, admin: Admin) -> None:
+        """Attach all and begin to send, for 5 s."""
+        # Without it the broker would drop ledgers that all others have acknowledged.
+        admin.create_subscription(self.topic, "keeps")
+        self.consumers = {kind: self.family.consume(self.url, self.topic, kind, kind) for kind in KINDS}
+        self._sending = pool.submit(
+            self.family.produce,
+            self.url,
+            self.topic,
+            numbered(COUNT, self.family.name),
+            deliver_after_ms=self.deliver_after_ms,
+            interval_ms=INTERVAL_MS,
+            settings=PATIENCE[self.family.name],
+        )
+
+    def delivered(self) -> None:
+        """Return once all consumers have got something; then much is still to be sent."""
+        for consumer in self.consumers.values():
+            collect(consumer, 10)
+
+    def end(self, admin: Admin) -> None:
+        """Return once all is sent, received and acknowledged."""
+        assert self._sending is not None
+        self.published = self._sending.result(2 * ANSWER_S).close()
+        confirmed = {one.value for one in self.published if one.entry}
+        assert len(confirmed) == COUNT
+        for consumer in self.consumers.values():
+            eventually(
+                lambda consumer=consumer: confirmed <= {one.value for one in consumer.received},  # type: ignore[misc]
+                "all that is confirmed is received",
+                2 * ANSWER_S,
+            )
+        eventually(lambda: backlog(admin, self.topic) == 0, "all is acknowledged")
+        for consumer in self.consumers.values():
+            consumer.close()
+
+    def check(self, stored: list[Received], killed_ms: int, back_ms: int) -> None:
+        """Nothing lost, nothing early, and twice only what was under way.
+
+        :param stored: a read-back.
+        :param killed_ms: when the process ended.
+        :param back_ms: when it was there again.
+        """
+        judge(self.published, stored).assert_clean(but="duplicated")
+        copies = Counter(one.value for one in stored)
+        before = {one.value for one in self.published if one.at_ms < killed_ms}
+        assert not [value for value in before if copies[value] > 1], "confirmed, and sent again nevertheless"
+        assert before
+        assert len(before) < COUNT
+        for kind, consumer in self.consumers.items():
+            self._check_deliveries(kind, consumer.received, back_ms)
+
+    def _check_deliveries(self, kind: str, received: list[Received], back_ms: int) -> None:
+        # Pulsar itself delays on shared subscriptions alone.
+        if self.deliver_after_ms is None or kind == Subscription.SHARED:
+            assert min(one.at_ms - one.published_ms for one in received) >= DELAY_MS
+        first_ms: dict[tuple[int, int], int] = {}
+        for one in received:
+            # An acknowledgement may have been lost with the process; nothing may be twice after that.
+            again = one.entry in first_ms and first_ms[one.entry] > back_ms
+            assert not again, f"{kind}: {one.value} came at {first_ms[one.entry]} and again at {one.at_ms}"
+            first_ms.setdefault(one.entry, one.at_ms)
+
+
+def backlog(admin: Admin, topic: str) -> int:
+    told = admin.stats(topic)["subscriptions"]
+    return sum(told[kind]["msgBacklog"] for kind in KINDS)
+
+
+@pytest.mark.seed("S2-018", "S2-019", "S2-027")
+def test_the_broker_is_killed_while_clients_work(
+    own_pulsar: PulsarBroker, python: PythonFamily, java: JavaFamily, tmp_path: Path
+) -> None:
+    """One kill for the same work done directly and through the gate."""
+    families: list[Family] = [python, java]
+    topics = {
+        (way, family.name): f"persistent://public/default/{way}-{family.name}"
+        for way, family in product(("direct", "gate"), families)
+    }
+    fixed = [
+        {"name": topic, "fixed_delivery_delay": f"{DELAY_MS}ms"}
+        for (way, _), topic in topics.items()
+        if way == "gate"
+    ]
+    for topic in topics.values():
+        own_pulsar.admin.create_topic(topic)
+    with (
+        Gate(
+            tmp_path / "gate", own_pulsar.address, {"topics": fixed}, admin_url=own_pulsar.admin_url
+        ) as gate,
+        ThreadPoolExecutor() as pool,
+    ):
+        runs = []
+        for family in families:
+            runs.append(Run(family, own_pulsar.service_url, topics["direct", family.name], DELAY_MS))
+            runs.append(Run(family, gate.service_url, topics["gate", family.name], None))
+        for run in runs:
+            run.begin(pool, own_pulsar.admin)
+        for run in runs:
+            run.delivered()
+        killed_ms = now_ms()
+        own_pulsar.kill()
+        own_pulsar.start()
+        back_ms = now_ms()
+        for run in runs:
+            run.end(own_pulsar.admin)
+        for run in runs:
+            run.check(read_topic(own_pulsar.service_url, run.topic), killed_ms, back_ms)
+
+
+@pytest.mark.seed("S2-019", "S2-027")
+def test_the_gate_is_killed_while_clients_work(
+    pulsar: PulsarBroker, new_gate: NewGate, new_topic: NewTopic, python: PythonFamily, java: JavaFamily
+) -> None:
+    families: list[Family] = [python, java]
+    topics = [new_topic() for _ in families]
+    gate = new_gate({"topics": [{"name": one, "fixed_delivery_delay": f"{DELAY_MS}ms"} for one in topics]})
+    with ThreadPoolExecutor() as pool:
+        runs = [
+            Run(family, gate.service_url, topic, None) for family, topic in zip(families, topics, strict=True)
+        ]
+        for run in runs:
+            run.begin(pool, pulsar.admin)
+        for run in runs:
+            run.delivered()
+        killed_ms = now_ms()
+        gate.kill9()
+        gate.start()
+        back_ms = now_ms()
+        for run in runs:
+            run.end(pulsar.admin)
+    for run in runs:
+        run.check(read_topic(pulsar.service_url, run.topic), killed_ms, back_ms)
