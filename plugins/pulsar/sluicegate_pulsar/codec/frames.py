@@ -99,16 +99,21 @@ def command_type(data: bytes, at: int) -> int:
 
 
 def _any_command_type(data: bytes, at: int) -> int:
-    """The type wherever it stands.
+    """The type wherever it stands; only its lower 32 bits count, as in protobuf.
 
-    The last one wins, and only its lower 32 bits count, as in protobuf: a frame must not be one thing here
-    and another at the broker.
+    A frame must not be one thing here and another at the broker, so no field may stand there twice: of two
+    types brokers pass over one that they do not know, and of two commands they read the last, where protobuf
+    puts both together. No client writes such frames.
     """
     if len(data) - at < 8:
         raise ProtocolError(f"a frame of {len(data) - at} bytes, expected 8 or more")
     stop = at + 4 + int(_u32(data, at)[0])
     kind = -1
+    seen = set()
     for field in fields(data, at + 8, at + 8 + command_size(data, at, stop)):
+        if field.number in seen:
+            raise ProtocolError(f"a command with field {field.number} twice")
+        seen.add(field.number)
         if field.number == _TYPE and field.wire_type == VARINT:
             kind = field.value & _MASK32
     if kind < 0:
