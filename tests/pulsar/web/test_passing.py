@@ -44,6 +44,13 @@ async def test_method_path_query_headers_and_body_arrive_as_they_were_sent(lab: 
     assert [value for name, value in seen.headers if name == "x-one"] == ["1", "2"]
 
 
+async def test_a_whole_url_in_the_place_of_a_path_does_not_get_round_what_is_not_served(lab: Lab) -> None:
+    target = f"{lab.admin_url}/topics/persistent/public/default/orders"
+    answer = await raw(lab, f"GET {target} HTTP/1.1\r\nHost: gate\r\nConnection: close\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert lab.admin.seen == []
+
+
 async def test_the_answer_comes_back_as_the_broker_gave_it(lab: Lab) -> None:
     packed = gzip.compress(b"x" * 1000)
     headers = {"content-encoding": "gzip", "content-type": "text/plain", "etag": '"7"', "set-cookie": "a=1"}

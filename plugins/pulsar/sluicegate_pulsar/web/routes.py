@@ -56,9 +56,12 @@ def route(path: str) -> Route:
     """
     if ";" in path:
         raise WebError(400, "path parameters (';') are not served")
+    if not path.startswith("/") or "#" in path:
+        # Brokers also take whole URLs (`GET http://host/path`), and end paths at a fragment.
+        raise WebError(400, "expected a path that begins with '/', without '#'")
     raw = [segment for segment in path.split("/") if segment]
     steps = [unquote(segment) for segment in raw]
-    if any(step in (".", "..") or _CONTROL.search(step) for step in steps):
+    if any(step in (".", "..") or _CONTROL.search(step) for step in steps) or "/" in "".join(steps[:2]):
         raise WebError(400, "ambiguous path")
     if steps and steps[0] in _ROUND_THE_GATE:
         raise WebError(403, _ROUND_THE_GATE[steps[0]])
