@@ -97,7 +97,7 @@ class Consuming:
             if response.type == _TYPES.SUCCESS:
                 consumer.is_live = True
                 return True
-            self._delivering.remove(consumer, now_ns)
+            self._delivering.shut(consumer, now_ns)
             if not request.existed:
                 gate.detach(request.create)
             return True
@@ -113,7 +113,7 @@ class Consuming:
 
             def answered(response: pb.BaseCommand, now_ns: int) -> bool:
                 if response.type == _TYPES.SUCCESS:
-                    self._delivering.remove(consumer, now_ns)
+                    self._delivering.shut(consumer, now_ns)
                     consumer.subscription_gone()
                 return True
 

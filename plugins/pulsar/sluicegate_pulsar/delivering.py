@@ -144,11 +144,22 @@ class Delivering:
         if len(self._entry_bytes) >= _MAX_SIZES:
             self._entry_bytes.pop(next(iter(self._entry_bytes)))
         self._entry_bytes[consumer.attach.topic] = consumer.permits.entry_bytes
+        self.shut(consumer, now_ns)
+        self._connection.answer(_close_frame(consumer.consumer_id, _NO_REQUEST))
+
+    def shut(self, consumer: Consumer, now_ns: int) -> None:
+        """Forget a consumer and have the broker forget it too; does nothing if it is forgotten already.
+
+        Responses are told by ids that clients choose: by using one twice they can make the broker's answer to
+        one request look like that to another. A consumer that the broker has after all would pass no policy.
+        """
+        if self.consumers.get(consumer.consumer_id) is not consumer:
+            return
         request_id = next(self._own_ids)
         self.expect_closed(consumer.consumer_id, request_id, passes=False)
         self.remove(consumer, now_ns)
+        self._choose_handlers()
         self._connection.forward(_close_frame(consumer.consumer_id, request_id))
-        self._connection.answer(_close_frame(consumer.consumer_id, _NO_REQUEST))
 
     # -- what the broker sends ------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from tests.pulsar.session.deliveries import (
     subscribe,
     success,
 )
-from tests.pulsar.session.messages import frame
+from tests.pulsar.session.messages import TYPES, frame
 from tests.pulsar.session.wire import Bench, Wire
 
 PLACE = {"ledger_id": 7, "entry_id": 1}
@@ -112,3 +112,28 @@ def test_times_of_any_size_are_taken() -> None:
     assert wire.sent_down() == []
     wire.wait(1.1)
     assert len(wire.sent_down()) == 2
+
+
+@pytest.mark.parametrize("asked", ["subscribe", "unsubscribe"])
+def test_a_request_id_used_twice_does_not_hide_a_consumer(asked: str) -> None:
+    """The answer to another request makes the gate believe that a consumer is gone which the broker has."""
+    wire = Wire(Bench(fixed_delivery_delay=30_000))
+    unseen = frame("get_last_message_id", consumer_id=9, request_id=2)
+    if asked == "subscribe":
+        wire.client_sends(unseen, subscribe(0, 2, kind=EXCLUSIVE))
+        wire.broker_sends(failure(2), success(2))
+    else:
+        attach(wire, 0, 1, kind=EXCLUSIVE)
+        wire.client_sends(unseen, frame("unsubscribe", consumer_id=0, request_id=2))
+        wire.broker_sends(success(2), failure(2))
+    close = wire.forwarded()[-1]
+    assert (close.type, close.close_consumer.consumer_id) == (TYPES.CLOSE_CONSUMER, 0)
+    wire.answered()
+
+    wire.client_sends(flow(10))
+    wire.sent_up()
+    wire.broker_sends(message(1))
+    assert wire.answered() == []  # the broker had yet to close it
+    wire.broker_sends(success(close.close_consumer.request_id))
+    assert wire.answered() == []
+    attach(wire, 0, 3, kind=EXCLUSIVE)
