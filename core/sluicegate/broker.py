@@ -138,6 +138,17 @@ class DiallingSession(Session, Protocol):
         """The broker that `Dial` asked for is connected."""
 
 
+class StreamingSession(Session, Protocol):
+    """A session that can let bytes of the broker pass without being shown them."""
+
+    @property
+    def unread_bytes(self) -> int:
+        """How many of the broker's next bytes pass unread; it sends nothing to the client until they have."""
+
+    def passed(self, count: int, now_ns: int) -> Sequence[Command]:
+        """So many of them have gone to the client."""
+
+
 class Services(Protocol):
     """What the gateway gives to a broker front."""
 

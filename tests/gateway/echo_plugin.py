@@ -55,6 +55,29 @@ class RawSession:
         pass
 
 
+class BulkSession(RawSession):
+    """Passes everything on; what the broker sends in bulk it need not see."""
+
+    def __init__(self, peer: str) -> None:
+        super().__init__(peer)
+        self.unread_bytes = 0
+        self.seen = 0
+        """Bytes of the broker that it was shown."""
+        self.moved = 0
+
+    def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        if self.unread_bytes == 0:  # eight bytes tell how many follow
+            self.unread_bytes = int.from_bytes(data[:8], "big") + 8
+        self.seen += len(data)
+        self.unread_bytes -= len(data)
+        return PASS if self.unread_bytes else [ToClient(data), ToClient(b"<end>")]
+
+    def passed(self, count: int, now_ns: int) -> Sequence[Command]:
+        self.moved += count
+        self.unread_bytes -= count
+        return [ToClient(b"<end>")] if self.unread_bytes == 0 else ()
+
+
 class LineSession:
     """`hold MS`, `pause MS`, `ask WHAT`, `answer`, `bye`, `raise`, `publish TOPIC SIZE`; else: forwarded.
 
@@ -172,6 +195,7 @@ class EchoFront:
         self.closed: list[str] = []
         self.wakes: list[tuple[int, bool]] = []
         self.ticks = 0
+        self.bulk: list[BulkSession] = []
 
     async def start(self, services: Services) -> None:
         self.services = services
@@ -183,6 +207,9 @@ class EchoFront:
         services.remember("starts", str(starts))
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> LineSession | RawSession:
+        if listener.name == "bulk":
+            self.bulk.append(BulkSession(peer))
+            return self.bulk[-1]
         return RawSession(peer) if listener.name == "raw" else LineSession(self, peer)
 
     async def answer(self, question: object) -> object:

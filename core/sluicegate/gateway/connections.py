@@ -17,6 +17,7 @@ from sluicegate.config import BrokerConfig
 from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.reading import ENDING
 from sluicegate.gateway.relay import ClientSide, UpstreamSide
+from sluicegate.gateway.splicing import Pipes
 from sluicegate.gateway.tls import TlsContexts
 
 log = logging.getLogger(__name__)
@@ -96,6 +97,8 @@ class Connections:
         self.buffered_bytes = 0
         """Bytes that all connections kept in memory at the last sweep."""
         self._tls = tls
+        self.is_tls = bool(tls.client or tls.broker)
+        self.pipes = Pipes()
         self._live: set[ClientSide] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._arriving = 0
@@ -324,5 +327,6 @@ class Connections:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.pipes.close()
         for _ in range(3):  # lets transports report that they are closed
             await asyncio.sleep(0)

@@ -33,13 +33,16 @@ from sluicegate.gateway.reading import (
     SESSION,
     PausableReading,
 )
+from sluicegate.gateway.splicing import WORTHWHILE, Splice, begin
 
 if TYPE_CHECKING:
-    from sluicegate.broker import DiallingSession
+    from sluicegate.broker import DiallingSession, StreamingSession
     from sluicegate.gateway.connections import Connections
 
 _HIGH_WATER = 256 * 1024
 _LOW_WATER = 64 * 1024
+_LARGE_READ = 16 * 1024
+"""A read of fewer bytes tells that the rest comes slowly: it is read as it comes."""
 _HALF_CLOSED_NS = 30_000_000_000
 """How long a client that has said all may wait for a broker that says nothing."""
 
@@ -77,6 +80,8 @@ class UpstreamSide(asyncio.Protocol):
             commands = session.receive_upstream(data, now_ns)
             if commands is PASS:
                 client.to_client(data)
+                if len(data) >= _LARGE_READ:
+                    client.look_ahead(session)
             elif commands:
                 client.carry_out(commands)
         except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
@@ -114,6 +119,7 @@ class ClientSide(PausableReading):
         "_listener",
         "_progress_ns",
         "_sides",
+        "_splice",
         "_to_upstream",
         "_upstream",
         "_wake_ns",
@@ -146,6 +152,8 @@ class ClientSide(PausableReading):
         self._wake_ns = 0
         self._wake_timer: asyncio.TimerHandle | None = None
         self._sides = 0
+        self._splice: Splice | None = None
+        """Moves bytes to the client meanwhile; nothing else is sent to it."""
 
     @property
     def name(self) -> str:
@@ -190,7 +198,7 @@ class ClientSide(PausableReading):
 
     def resume_writing(self) -> None:
         """The client takes bytes again."""
-        if self._upstream is not None and not self.closing_ns:
+        if self._upstream is not None and not self.closing_ns and self._splice is None:
             self._upstream.resume_reading()
 
     def eof_received(self) -> bool:
@@ -251,6 +259,28 @@ class ClientSide(PausableReading):
         self._carry_out_all(commands)
         self._go_on()
 
+    def look_ahead(self, session: Session) -> None:
+        """Have the kernel move what of a long answer comes next, if the session need not see it."""
+        count = getattr(session, "unread_bytes", 0)
+        connections, upstream, transport = self.connections, self._upstream, self._transport
+        if count < WORTHWHILE or connections.is_tls or self._splice or not upstream or not transport:
+            return
+        self._splice = begin(connections.loop, connections.pipes, upstream, transport, count, self._spliced)
+
+    def _spliced(self, splice: Splice) -> None:
+        """The kernel has moved what it could."""
+        self._splice = None
+        self.connections.pipes.give(splice.pipe, is_empty=splice.is_empty)
+        self.connections.bytes_from_brokers += splice.moved
+        if self.closing_ns or self._upstream is None:
+            return
+        if not splice.is_empty:
+            self.close("client_gone")  # what is in the pipe cannot be sent any more
+            return
+        self._upstream.resume_reading()
+        self._turn(cast("StreamingSession", self.session).passed, splice.moved, monotonic_ns())
+        self._go_on()
+
     def upstream_ended(self) -> None:
         """The broker closed: nothing more can come for this client."""
         if not self.closing_ns:
@@ -281,6 +311,8 @@ class ClientSide(PausableReading):
             self.connections.closing(self, counter, detail, now_ns)
         self.closing_ns = now_ns
         self._to_upstream = self.to_client = _discard
+        if self._splice is not None:
+            self._splice.end()
         self._cancel_wake()
         if self._upstream is not None:
             self._upstream.close()
@@ -327,7 +359,8 @@ class ClientSide(PausableReading):
                 self._wake(client_gone=True)
         else:
             longest_ns = _HALF_CLOSED_NS if self._eof else idle_ns
-            if longest_ns and now_ns - self.last_ns > longest_ns:
+            last_ns = self.last_ns if self._splice is None else self._splice.last_ns
+            if longest_ns and now_ns - last_ns > longest_ns:
                 self.close("idle_timed_out", "no bytes from either side")
         return self._queued() + self._pending_bytes + session.held_bytes
 
@@ -336,7 +369,11 @@ class ClientSide(PausableReading):
         """True if nothing is held, queued or asked for this client."""
         session = self.session
         return session is None or not (
-            self._asks or self._wake_timer is not None or session.held_bytes or self._queued()
+            self._asks
+            or self._splice is not None
+            or self._wake_timer is not None
+            or session.held_bytes
+            or self._queued()
         )
 
     def _queued(self) -> int:

@@ -21,7 +21,7 @@ from sluicegate.broker import (
 from sluicegate_kafka.addressing import Addressing
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.frames import parse_request_head
+from sluicegate_kafka.codec.frames import bad_length, parse_request_head
 from sluicegate_kafka.connection import Connection, Handler
 from sluicegate_kafka.fetching import Fetching
 from sluicegate_kafka.grouping import Grouping
@@ -40,7 +40,6 @@ _HEAD = 12
 _MIN_REQUEST = 8
 _MIN_RESPONSE = 4
 _RESPONSE_HEAD = 8
-_TLS_HANDSHAKE = b"\x16\x03"
 _BACKLOG_LIMIT = 256 * 1024
 """Bytes that are read ahead behind a held request, so that a client that hangs up is noticed."""
 
@@ -167,7 +166,7 @@ class KafkaSession:
         while end - at >= _HEAD:
             length, api_key, _, correlation_id = _read_head(data, at)
             if length < _MIN_REQUEST or length > self._shared.max_frame_bytes:
-                raise _bad_length(data, at, length)
+                raise bad_length(data, at, length)
             stop = at + 4 + length
             found = handlers.get(api_key)
             if found is None:
@@ -372,6 +371,16 @@ class KafkaSession:
             out.append(_no_room())
         return out
 
+    @property
+    def unread_bytes(self) -> int:
+        """How many of the broker's next bytes pass unread."""
+        return self._skip_upstream
+
+    def passed(self, count: int, now_ns: int) -> Sequence[Command]:
+        """So many of them have gone to the client."""
+        self._skip_upstream -= count
+        return self._answers(now_ns)
+
     def _stream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Go on with a response that passes unread."""
         skipped = self._skip_upstream
@@ -479,12 +488,6 @@ def _as_commands(
 
 def _no_room() -> Close:
     return Close("buffer_budget_used_up", "all clients together hold too many bytes")
-
-
-def _bad_length(data: bytes, at: int, length: int) -> ProtocolError:
-    if data[at : at + 2] == _TLS_HANDSHAKE:
-        return ProtocolError("a TLS hello on a plain listener")
-    return ProtocolError(f"request of length {length!r}")
 
 
 def _correlation_id(entry: Owed) -> int:
