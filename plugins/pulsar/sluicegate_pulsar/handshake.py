@@ -5,7 +5,6 @@ broker has accepted it.
 """
 
 import base64
-import binascii
 import json
 from collections.abc import Callable
 
@@ -160,6 +159,6 @@ def _principal(connect: pb.Connect) -> str:
             return str(subject) if subject else ANONYMOUS
         if connect.auth_method_name == "basic":
             return data.decode().split(":", 1)[0] or ANONYMOUS
-    except (ValueError, IndexError, KeyError, TypeError, binascii.Error):
+    except (ValueError, IndexError, KeyError, TypeError, RecursionError):
         return ANONYMOUS  # the broker will say what it thinks of these credentials
     return ANONYMOUS

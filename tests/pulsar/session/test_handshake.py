@@ -63,6 +63,7 @@ def test_a_broker_that_is_not_known_is_never_dialled(url: str) -> None:
         ("token", b"no token", "ANONYMOUS"),
         ("token", b"a.\xff.c", "ANONYMOUS"),
         ("token", b"a.W10.c", "ANONYMOUS"),
+        ("token", b"a." + base64.b64encode(b"[" * 30_000) + b".c", "ANONYMOUS"),
         ("basic", b"bob:password", "bob"),
         ("basic", b"\xff", "ANONYMOUS"),
         ("tls", b"", "ANONYMOUS"),
