@@ -40,6 +40,8 @@ class PulsarFront:
         self._services = services
         brokers = Brokers(self._config, services.recall("broker."))
         self._shared = Shared(self._config, services, brokers)
+        # Until it is known how the brokers delay: better late than early.
+        self._shared.added_delay_ms = 0 if self._config.strict == "yes" else self._config.tick
         if self._config.admin is not None:
             self._admin = AdminApi(self._config.admin, services.broker_tls)
         listen = self._config.listen

@@ -14,6 +14,7 @@ from sluicegate_pulsar.lookup import Lookup
 from sluicegate_pulsar.producer import Producer
 from sluicegate_pulsar.producers import Producers
 from sluicegate_pulsar.publishing import Publishing
+from sluicegate_pulsar.refusals import success
 from sluicegate_pulsar.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -124,17 +125,15 @@ class Producing:
 
     def _producer(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         request = parse_command(data, start, stop).producer
-        if not self._attaching.attach(request, data[start:stop], now_ns):
-            return False
+        # Even if it has to wait: nothing of an earlier producer with this id comes behind it.
         self._recent.pop(request.producer_id, None)
         self._end(self._leaving.pop(request.producer_id, None), now_ns)
-        return True
+        return self._attaching.attach(request, data[start:stop], now_ns)
 
     def _closed_by_client(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         request = parse_command(data, start, stop).close_producer
         if self._attaching.give_up(request.producer_id, now_ns):
-            success = pb.Success(request_id=request.request_id)
-            self._connection.answer(command_frame(pb.BaseCommand(type=_TYPES.SUCCESS, success=success)))
+            self._connection.answer(success(request.request_id))
             return False
         producer = self._live.get(request.producer_id)
         if producer is None:

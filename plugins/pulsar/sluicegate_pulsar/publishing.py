@@ -9,7 +9,7 @@ not been forwarded when the connection ends never is.
 
 from collections.abc import Callable
 
-from sluicegate.engine.delay import asked_ms, due_ms
+from sluicegate.engine.delay import DelayRule, asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ServerError
@@ -18,7 +18,7 @@ from sluicegate_pulsar.codec.metadata import MetadataHead, largest_message, read
 from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.producer import Producer, Queued
-from sluicegate_pulsar.refusals import send_code, send_error, send_text
+from sluicegate_pulsar.refusals import send_code, send_error, send_text, success
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.stream import NoRoomError
 from sluicegate_pulsar.transactions import Transactions, Txn
@@ -154,7 +154,7 @@ class Publishing:
         gate = producer.gate
         rule = gate.delay
         assert rule is not None  # noqa: S101 - the caller has looked
-        due = due_ms(rule, metadata.publish_time, received_ms) + self._shared.added_delay_ms
+        due = due_ms(rule, metadata.publish_time, received_ms) + self._added_ms(rule)
         try:
             rewritten = with_deliver_at(data, start, stop, parts_of(data, start, stop, head), due, metadata)
         except ChecksumMismatchError:
@@ -166,6 +166,11 @@ class Publishing:
             gate.state.count(DELAY_OVERRIDDEN, head.messages)
         producer.sent += 1
         self._connection.forward(*rewritten)
+
+    def _added_ms(self, rule: DelayRule) -> int:
+        """What a delay grows by where brokers are up to a tick early; a topic can have a tick of its own."""
+        added_ms = self._shared.added_delay_ms
+        return max(added_ms, rule.tick_ms) if added_ms else 0
 
     # -- answering ------------------------------------------------------------------------------------
 
@@ -276,9 +281,11 @@ class Publishing:
             producer.timer = None
         if producer.operation.ticket is not None:
             self._gate(producer, now_ns).abandon(producer.operation, now_ns)
-        for queued in list(producer.queue):
-            txn = None if queued.is_close else read_send(queued.frame, 0, len(queued.frame)).txn
-            self._out(producer, txn)
+        for frame, _, is_close in list(producer.queue):
+            self._out(producer, None if is_close else read_send(frame, 0, len(frame)).txn)
+            if is_close:  # it has come true, and its client waits for an answer
+                request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
+                self._connection.answer(success(request_id))
 
     def _balance(self, producer: Producer) -> None:
         """Read the connection or not, by how much of a producer waits."""

@@ -96,3 +96,9 @@ def send_error(producer_id: int, sequence_id: int, code: ServerError, text: str)
     """
     told = pb.SendError(producer_id=producer_id, sequence_id=sequence_id, error=code, message=text)
     return command_frame(pb.BaseCommand(type=_TYPES.SEND_ERROR, send_error=told))
+
+
+def success(request_id: int) -> bytes:
+    """A SUCCESS in place of the broker's response to a request that the broker is not to hear of."""
+    told = pb.Success(request_id=request_id)
+    return command_frame(pb.BaseCommand(type=_TYPES.SUCCESS, success=told))

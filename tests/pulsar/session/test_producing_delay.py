@@ -113,6 +113,13 @@ class TestFixedDelay:
         wire.client_sends(_send(0, publish_time=NOW))
         assert due(wire) == [NOW + 2_500]
 
+    @pytest.mark.parametrize(("added_ms", "late_ms"), [(1_000, 5_000), (6_000, 6_000), (0, 0)])
+    def test_a_topic_can_have_a_longer_tick(self, added_ms: int, late_ms: int) -> None:
+        wire = opened(Bench(fixed_delivery_delay=1_500, delayed_delivery_tick_time=5_000))
+        wire.shared.added_delay_ms = added_ms
+        wire.client_sends(_send(0, publish_time=NOW))
+        assert due(wire) == [NOW + 1_500 + late_ms]
+
     @pytest.mark.seed("S2-007")
     def test_0_is_unset(self) -> None:
         wire = opened(Bench(fixed_delivery_delay=0))

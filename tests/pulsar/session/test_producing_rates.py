@@ -155,6 +155,19 @@ def test_a_close_does_not_overtake_messages() -> None:
     assert bench.budget.used == 0
 
 
+def test_a_close_that_waits_is_answered_when_the_broker_closes_the_producer() -> None:
+    bench = slow_and_fast()
+    wire = opened(bench)
+    wire.client_sends(send(0), send(1), CLOSE)
+    wire.sent_up()
+    wire.broker_sends(frame("close_producer", producer_id=0, request_id=0))
+    assert {each.type for each in wire.answered()} == {TYPES.SUCCESS, TYPES.CLOSE_PRODUCER}
+    wire.wait(5)
+    assert wire.sent_up() == []
+    wire.close()
+    assert bench.budget.used == 0
+
+
 def test_nothing_is_sent_behind_a_close() -> None:
     wire = opened(slow_and_fast())
     wire.client_sends(send(0), send(1), CLOSE, send(2))
