@@ -89,3 +89,20 @@ def test_each_of_several_brokers_has_its_port_for_good() -> None:
     assert later.advertised(("b3", 6650)) == ("gate", 16651)
     assert later.advertised(ONE) == ("gate", 16653)
     assert later.advertised(TWO) == ("gate", 16652)
+
+
+def test_hosts_may_be_written_in_capitals() -> None:
+    known = brokers(bootstrap=["B1.Example:6650"])
+    assert known.target("pulsar://B1.Example:6650") == ("b1.example", 6650)
+    assert known.translate("pulsar://b1.example:6650", tls=False) == "pulsar://gate:16650"
+
+
+def test_ipv6_addresses_are_written_in_brackets() -> None:
+    entry: dict[str, Any] = {"bootstrap": ["[::1]:6650", "b2:6650"], "known_brokers": ["[fd00::*]:6650"]}
+    several = brokers(**entry)
+    facts = {key: value for key, value, _ in several.start()}
+    assert facts == {"broker.0": "[::1]:6650", "broker.1": "b2:6650"}
+    assert brokers(facts, **entry).advertised(("::1", 6650)) == ("gate", 16651)
+    assert several.target("pulsar://[fd00::7]:6650") == ("fd00::7", 6650)
+    at_six = brokers(advertised_host="fd00::1")
+    assert at_six.translate("pulsar://b1:6650", tls=False) == "pulsar://[fd00::1]:16650"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import urlsplit
 
 from sluicegate.broker import Listener
+from sluicegate.config import units
 from sluicegate_pulsar.config import PulsarConfig
 
 Address = tuple[str, int]
@@ -57,7 +58,7 @@ class Brokers:
         return (
             address in self._config.addresses
             or (host in self._hosts and port in self._ports)
-            or any(pattern.fullmatch(f"{host}:{port}") for pattern in self._patterns)
+            or any(pattern.fullmatch(shown((host, port))) for pattern in self._patterns)
         )
 
     def target(self, url: str) -> Address | None:
@@ -90,8 +91,7 @@ class Brokers:
         address = self.target(url)
         if address is None or (address not in self._places and len(self._places) >= _MAX_BROKERS):
             return None
-        host, port = self.advertised(address)
-        return f"{'pulsar+ssl' if tls else 'pulsar'}://{host}:{port}"
+        return f"{'pulsar+ssl' if tls else 'pulsar'}://{shown(self.advertised(address))}"
 
     def _place(self, address: Address) -> int:
         place = self._places.get(address)
@@ -101,10 +101,15 @@ class Brokers:
         return place
 
     def _new(self, address: Address) -> tuple[str, str, Listener]:
-        place, name = self._places[address], f"{address[0]}:{address[1]}"
+        place, name = self._places[address], shown(address)
         port = self._config.first_node_port + place
         # The name carries the broker: a session of this listener is for that one unless it says otherwise.
         return f"{_FACT}{place}", name, Listener(f"broker-{name}", self._config.listen.host, port, ())
+
+
+def shown(address: Address) -> str:
+    """An address as it stands in URLs: IPv6 hosts in brackets."""
+    return str(units.Address(*address))
 
 
 def address_of(url: str) -> Address:

@@ -88,5 +88,5 @@ class PulsarConfig(BrokerConfig):
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The configured brokers, host and port."""
-        return tuple((address.host, address.port) for address in self.bootstrap)
+        """The configured brokers, host and port; in lower case, as URLs are read."""
+        return tuple((address.host.lower(), address.port) for address in self.bootstrap)

@@ -5,7 +5,7 @@ and names the broker in CONNECT. Commands that send a client elsewhere later nam
 broker, or nothing if it is not known: the client then looks the topic up again.
 """
 
-from sluicegate_pulsar.brokers import address_of
+from sluicegate_pulsar.brokers import shown
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ServerError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
@@ -42,16 +42,17 @@ class Lookup:
             return True
         plain, tls = response.broker_service_url, response.broker_service_url_tls
         url = tls if self._shared.broker_tls or not plain else plain
-        if self._shared.brokers.target(url) is None:
+        address = self._shared.brokers.target(url)
+        if address is None:
             self._fail(command, url)
         elif response.response == _RESULTS.REDIRECT:
             self._translate(response, url)
         else:
             # The broker's own name comes back in `proxy_to_broker_url`; which of the two URLs a client takes
             # depends on how it speaks with the gate, not on how the gate speaks with the broker.
-            host, port = address_of(url)
-            response.broker_service_url = f"pulsar://{host}:{port}"
-            response.broker_service_url_tls = f"pulsar+ssl://{host}:{port}"
+            name = shown(address)
+            response.broker_service_url = f"pulsar://{name}"
+            response.broker_service_url_tls = f"pulsar+ssl://{name}"
             response.proxy_through_service_url = True
         self._connection.answer(command_frame(command))
         return False
@@ -92,8 +93,8 @@ class Lookup:
         address = self._shared.brokers.target(url)
         if address is not None and self._connection.is_proxied:
             # Such a client names this broker in its next CONNECT.
-            named.assigned_broker_service_url = f"pulsar://{address[0]}:{address[1]}"
-            named.assigned_broker_service_url_tls = f"pulsar+ssl://{address[0]}:{address[1]}"
+            named.assigned_broker_service_url = f"pulsar://{shown(address)}"
+            named.assigned_broker_service_url_tls = f"pulsar+ssl://{shown(address)}"
         else:
             self._translate(named, url)
         return True

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from sluicegate_pulsar.brokers import Address, Brokers, address_of
+from sluicegate_pulsar.brokers import Address, Brokers, address_of, shown
 from sluicegate_pulsar.config import PulsarConfig
 
 Translate = Callable[[str], str | None]
@@ -24,12 +24,11 @@ def translation(config: PulsarConfig, recall: Callable[[str], Mapping[str, str]]
             address = address_of(url)
         except ValueError:
             return None
-        if address not in config.addresses and f"{address[0]}:{address[1]}" not in facts.values():
+        if address not in config.addresses and shown(address) not in facts.values():
             return None
         brokers = Brokers(config, facts)
         brokers.start()
-        host, port = brokers.advertised(address)
-        return f"{scheme}://{host}:{port}"
+        return f"{scheme}://{shown(brokers.advertised(address))}"
 
     return translate
 
