@@ -44,6 +44,22 @@ async def test_a_broker_tells_its_brokers_subscriptions_and_configuration() -> N
         assert "delayedDeliveryTickTimeMillis" in await api.configuration()
 
 
+async def test_a_cluster_out_of_reach_does_not_hide_the_brokers_of_the_others() -> None:
+    def answer(request: str) -> bytes:
+        path = request.split()[1]
+        if path == "/admin/v2/clusters":
+            return json(b'["east", "west"]')
+        if path.endswith("/west"):
+            return json(b'["b1:8080", "b2:8080"]')
+        return json(b"", "307 Temporary Redirect", "Location: http://127.0.0.1:1/elsewhere\r\n")
+
+    async with answering(answer) as (api, _):
+        assert await api.broker_hosts() == {"b1", "b2"}
+    async with answering(lambda request: answer(request).replace(b"west", b"east")) as (api, _):
+        with pytest.raises(AdminApiError, match="elsewhere"):
+            await api.broker_hosts()
+
+
 async def test_names_of_clients_cannot_say_more_than_a_name() -> None:
     async with answering(lambda _: json(b'["s"]')) as (api, requests):
         assert await api.subscriptions("persistent://a/b c/d HTTP/1.1\r\nX: y/ä?") == {"s"}

@@ -48,14 +48,21 @@ class AdminApi:
         self._tls = tls
 
     async def broker_hosts(self) -> set[str]:
-        """Hosts of the brokers that are up, in all clusters that the API knows.
+        """Hosts of the brokers that are up, in all clusters that the API knows and that can be asked.
 
-        :raises AdminApiError: if it cannot be asked.
+        :raises AdminApiError: if none can be asked.
         """
         hosts: set[str] = set()
+        failed: AdminApiError | None = None
         for cluster in await self._get("/admin/v2/clusters"):
-            for broker in await self._get("/admin/v2/brokers", cluster):
-                hosts.add(address_of(broker)[0])
+            try:
+                brokers = await self._get("/admin/v2/brokers", cluster)
+            except AdminApiError as error:  # one to which messages are replicated may be out of reach
+                failed = error
+            else:
+                hosts.update(address_of(broker)[0] for broker in brokers)
+        if failed is not None and not hosts:
+            raise failed
         return hosts
 
     async def subscriptions(self, topic: str) -> set[str]:
