@@ -11,6 +11,7 @@ from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
+from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.connection import Connection, Timer
 from sluicegate_pulsar.producer import Producer
 from sluicegate_pulsar.producers import Producers
@@ -201,11 +202,26 @@ class Attaching:
                 else:
                     self._producers.detach(producer, now_ns)
                     self._on_refused(producer, now_ns)
+                    self._make_sure(producer.id)
             if not is_success:
                 self._uncreate(request, self._shared.gate(producer.topic, self._connection.exempt, now_ns))
             return True
 
         self._connection.expect(request.request_id, on_response)
+
+    def _make_sure(self, producer_id: int) -> None:
+        """Have the broker forget a producer that it has refused by what it says.
+
+        Responses are told by ids that clients choose: by using one twice they can make the answer to another
+        request look like this one. The producer that the broker has after all would be taken, when its id is
+        opened again, for one of another topic, and publish by that one's policies.
+        """
+        request_id = next(self._connection.own_ids)
+        self._connection.expect(request_id, lambda response, now_ns: False)
+        close = pb.CloseProducer(producer_id=producer_id, request_id=request_id)
+        self._connection.forward(
+            command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
+        )
 
     def _refuse(self, request_id: int, code: ServerError, text: str) -> None:
         self._connection.answer(error(request_id, code, text))

@@ -22,6 +22,8 @@ OnResponse: TypeAlias = Callable[[pb.BaseCommand, int], bool]
 OnAnswer: TypeAlias = Callable[[object, int], None]
 """`(answer of the front or an exception, now_ns)`."""
 
+_OWN_REQUESTS = 2**62
+"""Ids of the gate's own requests; clients count theirs from 0."""
 _MAX_REQUESTS = 10_000
 """Requests of one connection that the gate waits for at once."""
 
@@ -61,6 +63,7 @@ class Connection:
         "is_ready",
         "new_questions",
         "on_pause",
+        "own_ids",
         "peer",
         "principal",
         "up",
@@ -91,6 +94,8 @@ class Connection:
         """Why the connection is to end: counter and detail."""
         self.on_pause: Callable[[], None] = lambda: None
         """Called when nothing more of the client is to be looked at, whatever was read already."""
+        self.own_ids = count(_OWN_REQUESTS)
+        """Ids for requests of the gate's own to the broker."""
         self._questions: dict[object, list[OnAnswer]] = {}
         self._requests: dict[int, OnResponse] = {}
         self._timers: list[tuple[int, int, Timer]] = []

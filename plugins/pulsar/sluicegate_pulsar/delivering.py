@@ -4,8 +4,6 @@ Where no policy asks about delivery, messages, permits and acknowledgements pass
 taken out of both streams, and put back when policies change or a consumer comes that needs them.
 """
 
-from itertools import count
-
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
@@ -18,8 +16,6 @@ from sluicegate_pulsar.withheld import OverfullError
 _TYPES = pb.BaseCommand.Type
 _MAX_PERMITS = 2**31 - 1
 """Brokers count them in 32 bits, signed."""
-_OWN_REQUESTS = 2**62
-"""Ids of the gate's own requests; clients count theirs from 0."""
 _NO_REQUEST = 2**64 - 1
 """What a broker says that closes a consumer on its own."""
 _MAX_SIZES = 1_000
@@ -33,7 +29,6 @@ class Delivering:
         "_connection",
         "_entry_bytes",
         "_live_handlers",
-        "_own_ids",
         "_policies",
         "_shared",
         "consumers",
@@ -49,7 +44,6 @@ class Delivering:
         self._entry_bytes: dict[str, int] = {}
         """Sizes of entries in topics for which more came at once than there was room for."""
         self._live_handlers: tuple[dict[int, Handler], dict[int, Handler]] = ({}, {})
-        self._own_ids = count(_OWN_REQUESTS)
         self._policies = shared.policies
 
     def begin(self, client: dict[int, Handler], broker: dict[int, Handler]) -> None:
@@ -155,7 +149,7 @@ class Delivering:
         """
         if self.consumers.get(consumer.consumer_id) is not consumer:
             return
-        request_id = next(self._own_ids)
+        request_id = next(self._connection.own_ids)
         self.expect_closed(consumer.consumer_id, request_id, passes=False)
         self.remove(consumer, now_ns)
         self._choose_handlers()

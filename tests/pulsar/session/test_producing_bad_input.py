@@ -5,7 +5,7 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pulsar.session.messages import frame, producer, producer_success, send
+from tests.pulsar.session.messages import TYPES, frame, producer, producer_success, send
 from tests.pulsar.session.wire import Bench, Wire
 
 GOOD = send(0, b"payload")
@@ -98,3 +98,22 @@ def test_damage_anywhere_raises_nothing_and_leaves_nothing(data: st.DataObject) 
     wire.close()
     assert bench.budget.used == 0
     assert all(len(state.producers) == 0 for state in bench.gates.states.values())
+
+
+def test_a_request_id_used_twice_does_not_hide_a_producer() -> None:
+    """The answer to another request makes the gate believe that a producer is gone which the broker has."""
+    wire = Wire(Bench(max_publish_rate=1_000))
+    wire.client_sends(frame("get_last_message_id", consumer_id=9, request_id=5), producer(0, 5))
+    wire.sent_up()
+    wire.broker_sends(frame("error", request_id=5, error=13, message="no such consumer"), producer_success(5))
+    assert len(wire.answered()) == 2
+    [close] = wire.forwarded()
+    assert (close.type, close.close_producer.producer_id) == (TYPES.CLOSE_PRODUCER, 0)
+
+    # Without that the broker would answer to this that it has the producer, which is the first one.
+    wire.client_sends(producer(0, 6, topic="other"))
+    assert [each.type for each in wire.forwarded()] == [TYPES.PRODUCER]
+    wire.broker_sends(frame("success", request_id=close.close_producer.request_id), producer_success(6))
+    assert [each.type for each in wire.answered()] == [TYPES.PRODUCER_SUCCESS]
+    wire.client_sends(send(0))
+    assert wire.sent_up() == [send(0)]
