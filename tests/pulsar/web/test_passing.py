@@ -10,6 +10,8 @@ import pytest
 from tests.pulsar.web.fake_admin import FakeAdmin
 from tests.pulsar.web.lab import TOPIC, FakeServices, Lab, lab_of, serving
 
+from sluicegate_pulsar.web import passing
+
 CLUSTERS = "/admin/v2/clusters"
 
 
@@ -241,3 +243,20 @@ async def test_nobody_can_name_a_broker_of_their_own(lab: Lab, mark: str) -> Non
     answer = await lab.get(CLUSTERS, params={"sluicegate_broker": mark})
     assert answer.status_code == 400
     assert lab.admin.seen == []
+
+
+async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake, size, given_up = FakeAdmin(), 16 * 1024 * 1024, asyncio.Event()
+    monkeypatch.setattr(passing.log, "warning", lambda *_: given_up.set())
+    fake.fixed["/metrics"] = (200, {}, b"x" * size)
+    async with lab_of(fake, FakeServices(), timeout_s=0.2) as lab:
+        host, port = lab.client.base_url.host, lab.client.base_url.port
+        reader, writer = await asyncio.open_connection(host, port, limit=1024)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n")
+        async with asyncio.timeout(20):
+            await given_up.wait()
+            received = 0
+            while part := await reader.read(65_536):
+                received += len(part)
+        assert received < size
+        writer.close()

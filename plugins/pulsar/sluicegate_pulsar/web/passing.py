@@ -88,7 +88,7 @@ def asked(scope: Scope, listening: str, first: str) -> tuple[Asked, str | None]:
 async def pass_on(request: Asked, upstream: Upstream, idle_s: float, receive: Receive, send: Send) -> None:
     """Carry a request to its broker and the answer back.
 
-    :param idle_s: longest time to wait for the client's next part.
+    :param idle_s: longest time to wait for the client's next part, and for it to take one.
     :raises WebError: if the broker cannot be reached.
     :raises ClientGone: if the client hangs up.
     """
@@ -99,7 +99,7 @@ async def pass_on(request: Asked, upstream: Upstream, idle_s: float, receive: Re
         moved = upstream.redirected(response, request.origin + request.target, request.gate)
         if moved is not None:
             headers = [(name, moved if name == b"location" else value) for name, value in headers]
-        await _unless_gone(_relay(response, headers, send), receive)
+        await _unless_gone(_relay(response, headers, idle_s, send), receive)
     finally:
         await response.aclose()
 
@@ -134,11 +134,16 @@ async def read_body(receive: Receive, most: int, idle_s: float) -> bytes:
     return bytes(body)
 
 
-async def _relay(response: httpx.Response, headers: Headers, send: Send) -> None:
+async def _relay(response: httpx.Response, headers: Headers, idle_s: float, send: Send) -> None:
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     try:
         async for part in response.aiter_raw():
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+            async with asyncio.timeout(idle_s):
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+    except TimeoutError:
+        # Connections to the broker are few: clients that do not read must not keep them from others.
+        log.warning("an answer was given up: its client took nothing for %g s", idle_s)
+        return
     except httpx.HTTPError as error:
         # The answer stays incomplete, and the server closes the connection: the client can tell.
         log.warning("an answer of the admin API broke off: %s", error or type(error).__name__)

@@ -27,7 +27,7 @@ class PulsarSite:
     :param config: the cluster's entry, with `web` and `admin`.
     :param services: policies and facts of the gateway.
     :param translate: the gateway's URL in place of a broker's; from the facts of the cluster's front if None.
-    :param timeout_s: longest time to wait for the next part of an answer or of a body.
+    :param timeout_s: longest time to wait for the next part of an answer or of a body, or for it to be taken.
     :param settling_s: how long a broker may take until a policy that it accepted shows.
     :raises ValueError: if `web` or `admin` is missing.
     """
