@@ -56,3 +56,7 @@ def test_throttle_lets_one_a_second_through_and_counts_the_others() -> None:
 
 def test_text_of_clients_cannot_break_lines() -> None:
     assert logs.printable("a\nb\x1b[0m ü") == "a\\nb\\x1b[0m ü"
+    stream = io.StringIO()
+    logs.set_up("info", "text", stream)
+    logging.getLogger("sluicegate").warning("cannot list %s", "orders\n2026-01-01 INFO all is well")
+    assert len(stream.getvalue().splitlines()) == 1

@@ -77,7 +77,7 @@ class TextLines(logging.Formatter):
         """Make the line, without its end."""
         fields = {**self._always, **_fields(record)}
         tail = "".join(f" {name}={value!r}" for name, value in fields.items())
-        line = f"{_time(record)} {record.levelname:<7} {record.getMessage()}{tail}"
+        line = f"{_time(record)} {record.levelname:<7} {printable(record.getMessage())}{tail}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
