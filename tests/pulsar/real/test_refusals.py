@@ -92,7 +92,7 @@ def test_a_limit_for_all_topics_is_told_to_clients_that_can_take_it(
         assert client.connected.connected.max_message_size == limit
     published = python.produce(gate.service_url, topic, values).close()
     assert {one.value[:3]: one.error for one in published} == {"m:0": "", "m:1": TOO_BIG_PYTHON, "m:2": ""}
-    assert not gate.decisions(topic=topic)
+    assert not gate.decisions(topic=topic, action="reject")
     published = java.produce(gate.service_url, topic, values).close()
     errors = {one.value[:3]: one.error for one in published}
     assert errors == {"m:0": "", "m:1": ERRORS["java"], "m:2": ""}
