@@ -5,6 +5,8 @@ the consumer has acknowledged enough. What is dropped was never delivered: the b
 again.
 """
 
+from itertools import count
+
 from sluicegate.engine.delay import DelayRule
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
@@ -17,7 +19,7 @@ from sluicegate_pulsar.due import Dates, dates_of, due_in_ms
 from sluicegate_pulsar.permits import Permits
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.unacked import Entry, Unacked
-from sluicegate_pulsar.withheld import Withheld, WithheldQueue
+from sluicegate_pulsar.withheld import OverfullError, Withheld, WithheldQueue
 
 _TYPES = pb.BaseCommand.Type
 _ONE_BY_ONE = frozenset({pb.Subscribe.EXCLUSIVE, pb.Subscribe.FAILOVER})
@@ -47,6 +49,7 @@ class Consumer:
     __slots__ = (
         "_at_limit",
         "_connection",
+        "_numbers",
         "_op",
         "_queue",
         "_reliable",
@@ -89,6 +92,7 @@ class Consumer:
         self._queue = WithheldQueue(shared, connection)
         self._timer: Timer | None = None
         self._unacked = Unacked()
+        self._numbers = count()
         self._at_limit = False
         """True while it has to acknowledge first."""
         self._op = self._operation(_DISPATCH)
@@ -118,7 +122,7 @@ class Consumer:
         """Find out what is to be looked at under the policies of now."""
         self.watched = gate.asks(_DISPATCH) or self._is_delayed(gate.delay)
         """True if its messages have to be read."""
-        counts = gate.asks(_ACKNOWLEDGE)
+        counts = self._reliable and gate.asks(_ACKNOWLEDGE)
         if self.counts and not counts:
             # What it acknowledges from here on goes by unseen.
             self._unacked.clear()
@@ -158,7 +162,8 @@ class Consumer:
         messages = head.messages
         self.permits.used(messages, stop - start)
         gate = self._current(now_ns)
-        entry = (head.ledger_id, head.entry_id)
+        # All messages that brokers do not keep have the same id, 0:0, and none ever comes again.
+        entry = (head.ledger_id, head.entry_id) if self._reliable else (0, next(self._numbers))
         if self.counts:
             self._acknowledge(gate, self._unacked.forget(entry), now_ns)
         rule = gate.delay
@@ -197,7 +202,14 @@ class Consumer:
         return False
 
     def _withhold(self, item: Withheld) -> None:
-        self.permits.grant(self._queue.append(item))
+        try:
+            self.permits.grant(self._queue.append(item))
+        except OverfullError:
+            if self._reliable:
+                raise
+            # The broker would have dropped it too, for want of permits, and it has nothing to send again.
+            self._shared.count("dispatch_dropped")
+            self.permits.grant(item.messages)
 
     def _wait_ns(
         self, gate: Gate, messages: int, payload_bytes: int, dates: Dates | None, now_ns: int
@@ -268,6 +280,8 @@ class Consumer:
 
     def begin_anew(self, now_ns: int) -> None:
         """The broker will send again what is not acknowledged: forget what is withheld, but its permits."""
+        if not self._reliable:
+            return  # what the broker does not keep it cannot send again
         self._drop(now_ns)
         if self.counts:
             self._acknowledge(self._current(now_ns), self._unacked.clear(), now_ns)

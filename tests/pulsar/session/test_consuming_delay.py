@@ -72,9 +72,39 @@ def test_where_the_broker_is_told_not_to_delay_the_gate_withholds(kind: int) -> 
     assert delivered(wire) == [1]
 
 
+NOT_KEPT = "non-persistent://public/default/news"
+
+
+@pytest.mark.parametrize("clock", ["publish_time", "receive_time"])
+def test_messages_that_are_not_kept_all_have_the_same_id_and_none_is_lost_or_early(clock: str) -> None:
+    wire = Wire(Bench(fixed_delivery_delay=DELAY_MS, delay_clock=clock))
+    attach(wire, topic=NOT_KEPT)
+    sent = []
+    for number in range(3):
+        sent.append(message(0, b"%d" % number, publish_time=wall_ms(wire)))
+        wire.broker_sends(sent[-1])
+        wire.wait(1)
+        assert wire.sent_down() == sent[max(0, number - 1) : number]
+    wire.client_sends(frame("redeliver_unacknowledged_messages", consumer_id=0))
+    wire.wait(0.6)
+    assert wire.sent_down() == sent[2:]  # the broker would not send it again
+    assert wire.shared.budget.used == 0
+
+
+def test_what_is_not_kept_and_has_no_room_is_dropped_alone() -> None:
+    wire = Wire(Bench(fixed_delivery_delay=DELAY_MS), consumer_buffer=3_000)
+    attach(wire, kind=SHARED, topic=NOT_KEPT)
+    now = wall_ms(wire)
+    wire.broker_sends(*[message(0, b"%d" % number * 1_000, publish_time=now) for number in range(4)])
+    wire.wait(2)
+    assert len(wire.sent_down()) == 2
+    assert wire.shared.counts["dispatch_dropped"] == 2
+    assert wire.shared.budget.used == 0
+
+
 def test_what_is_not_persistent_is_withheld_on_every_subscription() -> None:
     wire = Wire(Bench(fixed_delivery_delay=DELAY_MS))
-    attach(wire, kind=SHARED, topic="non-persistent://public/default/news")
+    attach(wire, kind=SHARED, topic=NOT_KEPT)
     wire.broker_sends(message(1, publish_time=wall_ms(wire)))
     wire.wait(1.4)
     assert delivered(wire) == []
