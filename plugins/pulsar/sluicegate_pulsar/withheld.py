@@ -8,6 +8,9 @@ from sluicegate_pulsar.due import Dates
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.unacked import Entry
 
+_MOST_REPLACED = 1_000
+"""Frames that were replaced and still stand in line, beside as many as there are others."""
+
 
 class OverfullError(Exception):
     """There is no room to withhold one more frame for a consumer."""
@@ -30,13 +33,14 @@ class Withheld:
 class WithheldQueue:
     """What waits for one consumer; its bytes count for its connection and for all clients together."""
 
-    __slots__ = ("_by_entry", "_connection", "_items", "_shared", "held_bytes")
+    __slots__ = ("_by_entry", "_connection", "_items", "_replaced", "_shared", "held_bytes")
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
         self._connection = connection
         self._items: deque[Withheld] = deque()
         self._by_entry: dict[Entry, Withheld] = {}
+        self._replaced = 0
         self.held_bytes = 0
 
     def __len__(self) -> int:
@@ -70,6 +74,10 @@ class WithheldQueue:
         messages = again.messages
         self._release(len(again.frame))
         again.frame, again.entry, again.messages = b"", None, 0
+        self._replaced += 1
+        if self._replaced > len(self._by_entry) + _MOST_REPLACED:
+            self._items = deque(item for item in self._items if item.frame)
+            self._replaced = 0
         return messages
 
     def take_first(self) -> None:
@@ -77,6 +85,8 @@ class WithheldQueue:
         item = self._items.popleft()
         if item.entry is not None:
             del self._by_entry[item.entry]
+        else:
+            self._replaced -= not item.frame
         self._release(len(item.frame))
 
     def clear(self) -> int:
@@ -84,6 +94,7 @@ class WithheldQueue:
         messages = sum(item.messages for item in self._items)
         self._items.clear()
         self._by_entry.clear()
+        self._replaced = 0
         self._release(self.held_bytes)
         return messages
 

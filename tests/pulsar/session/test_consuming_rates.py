@@ -290,6 +290,18 @@ def test_what_the_broker_sends_again_unasked_is_delivered_once_and_in_its_order(
     assert wire.shared.budget.used == 0
 
 
+def test_what_is_sent_again_and_again_takes_the_memory_of_once() -> None:
+    wire = Wire(Bench(max_dispatch_rate=1))
+    attach(wire)
+    wire.broker_sends(message(0), *[message(number % 3 + 1) for number in range(5_000)])
+    queue = wire.session.consuming._delivering.consumers[0]._queue
+    assert len(queue) <= 1_100
+    assert wire.shared.budget.used == len(message(1)) * 3
+    wire.wait(5)
+    assert delivered(wire) == [0, 3, 1, 2]
+    assert wire.shared.budget.used == 0
+
+
 def test_who_is_no_longer_active_gets_nothing_more() -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     attach(wire)
