@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from sluicegate_pulsar.codec.addresses import rewrite_addresses
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError
 from sluicegate_pulsar.codec.frames import ABSENT, Parts, check_sum, command_type, parse_command, split
 from sluicegate_pulsar.codec.messages import consumer_of, read_message
@@ -20,11 +19,10 @@ def _in_order(parts: Parts, start: int, stop: int) -> None:
 
 
 def command(frame: bytes, start: int, stop: int) -> None:
-    """The type, the command and its addresses: the two readers of a type must agree."""
+    """The type and the command: the two readers of a type must agree."""
     kind = command_type(frame, start)
     read = parse_command(frame, start, stop)
     assert read.type & 0xFFFFFFFF == kind
-    rewrite_addresses(read, lambda url: "pulsar://gate.example:6650")
     read.SerializeToString()
 
 

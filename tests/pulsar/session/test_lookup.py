@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from tests.pulsar.codec.addressed import ADDRESS_FIELDS, addressed
 from tests.pulsar.session.messages import connect, connected, frame
 from tests.pulsar.session.wire import Bench, Wire
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.frames import command_frame
 
 CONNECT, REDIRECT, FAILED = (
     pb.LookupResponse.CONNECT,
@@ -100,3 +102,18 @@ def test_what_is_moved_to_another_broker_goes_on_through_the_gate(
     wire.broker_sends(frame(kind, request_id=2**64 - 1, assigned_broker_service_url=url, **number))
     [answer] = wire.answered()
     assert getattr(answer, kind).assigned_broker_service_url == told
+
+
+@pytest.mark.parametrize("kind", sorted(set(ADDRESS_FIELDS) - {pb.BaseCommand.CONNECT}))
+@pytest.mark.parametrize("proxied", [False, True])
+def test_no_field_leads_a_client_to_a_broker_that_is_not_known(kind: int, proxied: bool) -> None:
+    wire = Wire(Bench(), is_open=False)
+    wire.client_sends(connect(**({"proxy_to_broker_url": "b:6650"} if proxied else {})))
+    wire.broker_sends(connected())
+    wire.sent_down()
+    command = addressed(kind)
+    assert "://b1" in str(command)
+    wire.broker_sends(command_frame(command))
+    for answer in wire.answered():
+        answer.lookup_response.ClearField("message")  # says which broker it is
+        assert "b1" not in str(answer)
