@@ -20,6 +20,7 @@ from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.subscriptions import ListSubscriptions
 
 _TYPES = pb.BaseCommand.Type
+_LEAST_RETRY_NS = 1_000_000
 _ATTACH = OperationKind.ATTACH_PRODUCER
 _CREATE = OperationKind.CREATE_SUBSCRIPTION
 _MAX_PRODUCERS = 10_000
@@ -146,7 +147,7 @@ class Attaching:
             return True
         if decision.action is Action.DELAY and now_ns < request.deadline_ns:
             if self._hold(request, gate, now_ns):
-                at_ns = max(min(now_ns + decision.delay_ns, request.deadline_ns), now_ns + 1)
+                at_ns = max(min(now_ns + decision.delay_ns, request.deadline_ns), now_ns + _LEAST_RETRY_NS)
                 request.timer = self._connection.at(at_ns, lambda now_ns: self._again(request, now_ns))
             return False
         self._take_back(request, gate, now_ns)
