@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sluicegate.decisions import SCHEMA, VERSION, DecisionLog
+from sluicegate.decisions.columns import COLUMNS
 from sluicegate.decisions.journal import Refusal, render
-from sluicegate.decisions.schema import COLUMNS
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 from sluicegate.testing import build_gate
 
