@@ -185,6 +185,13 @@ class Connection:
             heapq.heappop(timers)
         return timers[0][0] if timers else None
 
+    @property
+    def has_work(self) -> bool:
+        """Whether a room has left anything for the session to see to, or may have."""
+        return bool(
+            self.up or self.down or self.closing or self.new_questions or self._timers or self._pauses
+        )
+
     # -- back-pressure ------------------------------------------------------------------------------
 
     def pause(self) -> None:

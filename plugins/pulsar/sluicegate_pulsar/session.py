@@ -6,6 +6,7 @@ Rules of this file: no IO, no clock, no policy; what a frame means is told by th
 from collections.abc import Sequence
 
 from sluicegate.broker import (
+    PASS,
     Ask,
     Close,
     Command,
@@ -115,7 +116,7 @@ class PulsarSession:
         out: list[Command] = []
         self.consuming.check_policies(now_ns)
         self._walk(self._from_client, data, now_ns, out)
-        return self._finish(out, now_ns)
+        return PASS if self._all_passed(data, out) else self._finish(out, now_ns)
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
@@ -123,7 +124,7 @@ class PulsarSession:
         if self.consuming.check_policies(now_ns):
             self._from_broker.flush(out)  # what was withheld goes before what comes now
         self._walk(self._from_broker, data, now_ns, out)
-        return self._finish(out, now_ns)
+        return PASS if self._all_passed(data, out) else self._finish(out, now_ns)
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
         """The client's broker is connected: it gets the client's first frame, and what came behind it."""
@@ -195,6 +196,14 @@ class PulsarSession:
 
     def _malformed(self, error: ProtocolError) -> None:
         self.connection.close("malformed_frame", f"{error} from or for {self.client}")
+
+    def _all_passed(self, data: bytes, out: list[Command]) -> bool:
+        """Whether these bytes go on as they came and nothing else is to be done: so it nearly always is."""
+        # <hot> Runs for every read.
+        if len(out) != 1 or self._is_paused or self._from_client.is_stopped or self.connection.has_work:
+            return False
+        only = out[0]
+        return (type(only) is ToUpstream or type(only) is ToClient) and only.data is data
 
     def _finish(self, out: list[Command], now_ns: int) -> Sequence[Command]:
         """Add what rooms have left: bytes for either side, questions, wake-ups, pauses, the end."""

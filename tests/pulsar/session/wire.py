@@ -10,6 +10,7 @@ from tests.bench import Bench as AnyBench
 from tests.pulsar.session import messages
 
 from sluicegate.broker import (
+    PASS,
     Ask,
     Close,
     Command,
@@ -98,11 +99,15 @@ class Wire:
 
     def client_sends(self, *frames: bytes) -> None:
         """Bytes from the client, in one piece."""
-        self._carry_out(self.session.receive_client(b"".join(frames), self.now))
+        data = b"".join(frames)
+        commands = self.session.receive_client(data, self.now)
+        self._carry_out([ToUpstream(data)] if commands is PASS else commands)
 
     def broker_sends(self, *frames: bytes) -> None:
         """Bytes from the broker, in one piece."""
-        self._carry_out(self.session.receive_upstream(b"".join(frames), self.now))
+        data = b"".join(frames)
+        commands = self.session.receive_upstream(data, self.now)
+        self._carry_out([ToClient(data)] if commands is PASS else commands)
 
     def front_answers(self, question: object, answer: object = None) -> None:
         """The front knows what it was asked for."""
