@@ -135,10 +135,13 @@ class Consumer:
     def policies_changed(self, now_ns: int) -> None:
         """Go by other policies from here on."""
         self.watch(self._current(now_ns))
+        if self._queue:
+            self.pump(now_ns)
+        # What the broker is to delay from here on does not make due what it has sent already.
+        self.watched = self.watched or bool(self._queue)
         if not self.watched:
             self.permits.exact = False
-        if self._queue or self.permits.waiting:
-            self.pump(now_ns)
+        self.flow()
 
     def _current(self, now_ns: int) -> Gate:
         return self._shared.gate(self._topic, self._connection.exempt, now_ns)
@@ -216,7 +219,7 @@ class Consumer:
     ) -> int:
         """How long a message has to wait; 0 if it goes now, and is charged for; _DROP if it never goes."""
         rule = gate.delay
-        if rule is not None and dates is not None and self._is_delayed(rule):
+        if rule is not None and dates is not None:
             wait_ms = due_in_ms(rule, dates, self._shared, now_ns)
             if wait_ms > 0:
                 return wait_ms * _NS_PER_MS

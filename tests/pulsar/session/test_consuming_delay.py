@@ -72,6 +72,24 @@ def test_where_the_broker_is_told_not_to_delay_the_gate_withholds(kind: int) -> 
     assert delivered(wire) == [1]
 
 
+def test_what_is_withheld_stays_so_when_the_broker_takes_over_delaying() -> None:
+    bench = Bench(fixed_delivery_delay=DELAY_MS, delayed_delivery_active=False)
+    wire = Wire(bench)
+    attach(wire, kind=SHARED)
+    wire.client_sends(flow(3))
+    wire.broker_sends(message(1, publish_time=wall_ms(wire)))
+    permits(wire)
+    bench.set(fixed_delivery_delay=DELAY_MS, delayed_delivery_active=True)
+    wire.wait(1.4)
+    assert delivered(wire) == []
+    again = frame("redeliver_unacknowledged_messages", consumer_id=0)
+    wire.client_sends(again)
+    assert wire.sent_up()[0] == again
+    wire.wait(1)
+    assert delivered(wire) == []  # the broker has it, and sends it when it is due
+    assert wire.shared.budget.used == 0
+
+
 NOT_KEPT = "non-persistent://public/default/news"
 
 
