@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.gateway.lab import Lab, lab, on_uvloop, upstream
 
-from sluicegate.gateway.splicing import Pipes
+from sluicegate.gateway.splicing import MAX_PIPES, Pipes
 
 MIB = 1024 * 1024
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -116,7 +116,7 @@ def test_pipes_are_bounded_and_used_again() -> None:
     taken = []
     while (pipe := pipes.take()) is not None:
         taken.append(pipe)
-    assert len(taken) == 64
+    assert len(taken) == MAX_PIPES
     for pipe in taken:
         pipes.give(pipe, is_empty=pipe is not taken[0])
     again = pipes.take()

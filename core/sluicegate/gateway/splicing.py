@@ -17,8 +17,8 @@ WORTHWHILE = 256 * 1024
 _PIPE_BYTES = 1024 * 1024
 _SET_PIPE_SIZE = 1031
 """F_SETPIPE_SZ, which Python's fcntl has no name for before 3.10.5."""
-_MAX_PIPES = 64
-"""Splices at once; each needs four descriptors. Further ones are read and written as usual."""
+MAX_PIPES = 24
+"""Splices at once; each needs four descriptors of those kept back. Others are read and written as usual."""
 _FLAGS = getattr(os, "SPLICE_F_MOVE", 0) | getattr(os, "SPLICE_F_NONBLOCK", 0)
 
 _Pipe = tuple[int, int]
@@ -33,7 +33,7 @@ class Pipes:
 
     def take(self) -> _Pipe | None:
         """An empty pipe; None if there are too many in use, or no descriptors."""
-        if self._used >= _MAX_PIPES:
+        if self._used >= MAX_PIPES:
             return None
         if self._idle:
             pipe = self._idle.pop()
