@@ -3,20 +3,8 @@
 from collections.abc import Callable
 
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.state import TopicState
+from sluicegate.engine.state import COUNTERS, TopicState
 from sluicegate.model import TopicName
-
-_COUNTERS = (
-    "allowed_ops",
-    "allowed_messages",
-    "allowed_bytes",
-    "dispatched_messages",
-    "dispatched_bytes",
-    "rejected",
-    "delayed",
-    "dropped",
-    "observed",
-)
 
 
 class GateCache:
@@ -39,7 +27,7 @@ class GateCache:
         self.exempt: dict[str, Gate] = {}
         """Gates for exempt principals, by topic."""
         self.states: dict[str, TopicState] = {}
-        self.retired = dict.fromkeys(_COUNTERS, 0)
+        self.retired = dict.fromkeys(COUNTERS, 0)
         """Sums of the counters of states that were let go, so that totals never fall."""
 
     def get(self, topic: str, exempt: bool, now_ns: int) -> Gate:
@@ -113,7 +101,7 @@ class GateCache:
     def _forget(self, topic: str) -> None:
         state = self.states.pop(topic, None)
         if state is not None:
-            for counter in _COUNTERS:
+            for counter in COUNTERS:
                 self.retired[counter] += getattr(state, counter)
 
 

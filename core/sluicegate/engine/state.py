@@ -9,6 +9,18 @@ from sluicegate.engine.line import Line
 from sluicegate.model import Operation, OperationKind, TopicName
 
 SUBSCRIPTIONS_BEFORE_PRUNING = 256
+COUNTERS = (
+    "allowed_ops",
+    "allowed_messages",
+    "allowed_bytes",
+    "dispatched_messages",
+    "dispatched_bytes",
+    "rejected",
+    "delayed",
+    "dropped",
+    "observed",
+)
+"""What a topic's state counts, by attribute; sums of them never fall."""
 SIZE_SLOTS = 34
 """One for each bit length of a message's size; no protocol here carries 8 GiB in one message."""
 

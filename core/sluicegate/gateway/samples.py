@@ -12,7 +12,7 @@ from operator import add, sub
 from typing import Any
 
 from sluicegate.engine.gates import GateCache
-from sluicegate.engine.state import SIZE_SLOTS, TopicState
+from sluicegate.engine.state import COUNTERS, SIZE_SLOTS, TopicState
 
 OTHER = "other"
 """Name of all topics, and all subscriptions, that have none of their own."""
@@ -20,17 +20,6 @@ TOPICS = 200
 SUBSCRIPTIONS = 50
 """Subscriptions of each topic that have a name of their own."""
 
-COUNTERS = (
-    "allowed_ops",
-    "allowed_messages",
-    "allowed_bytes",
-    "dispatched_messages",
-    "dispatched_bytes",
-    "rejected",
-    "delayed",
-    "dropped",
-    "observed",
-)
 _SLICE = 256
 _REVIEW = 60
 """Samples between two looks at which topics are the busiest."""

@@ -11,7 +11,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from sluicegate.gateway.samples import COUNTERS, RATE_TYPES
+from sluicegate.engine.state import COUNTERS
+from sluicegate.gateway.samples import RATE_TYPES
 
 Snapshot = Mapping[str, Any]
 """Of a worker, as `Worker.snapshot` makes it."""
