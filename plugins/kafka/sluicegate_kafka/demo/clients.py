@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -135,14 +135,3 @@ async def arrivals(client: Any, seconds: float) -> list[float]:
             first = now if first is None else first
             times += [now - first] * len(records)
     return times
-
-
-def rates(times: Sequence[float], seconds: float) -> tuple[int, float]:
-    """How many came in the first second, and the rate after it.
-
-    :param times: seconds since the start, one for each message.
-    :param seconds: how long was looked.
-    :return: messages, and messages per second.
-    """
-    first = sum(at < 1.0 for at in times)
-    return first, sum(1.0 <= at < seconds for at in times) / (seconds - 1.0)

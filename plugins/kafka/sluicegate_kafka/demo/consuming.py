@@ -4,8 +4,9 @@ import asyncio
 import time
 from typing import Any
 
+from sluicegate.demo.measuring import rates
 from sluicegate.demo.scene import Observation, Scene, Stage
-from sluicegate_kafka.demo.clients import Member, arrivals, fill, producer, rates, reader, send
+from sluicegate_kafka.demo.clients import Member, arrivals, fill, producer, reader, send
 
 _READ_S = 4.0
 _RATE = 200

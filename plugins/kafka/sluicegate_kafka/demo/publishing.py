@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
+from sluicegate.demo.measuring import rates
 from sluicegate.demo.scene import Observation, Scene, Stage
-from sluicegate_kafka.demo.clients import producer, rates, send
+from sluicegate_kafka.demo.clients import producer, send
 
 _KIB = 1024
 _PUBLISH_S = 5.0

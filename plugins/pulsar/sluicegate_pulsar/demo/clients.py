@@ -7,7 +7,7 @@ Python logger: its own threads do, and now and then that aborts the process when
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -145,14 +145,3 @@ async def ages(consumer: Any, messages: int, within_s: float = 10.0) -> list[tup
         return found
 
     return await blocking(look)
-
-
-def rates(times: Sequence[float], seconds: float) -> tuple[int, float]:
-    """How many came in the first second, and the rate after it.
-
-    :param times: seconds since the start, one for each message.
-    :param seconds: how long was looked.
-    :return: messages, and messages per second.
-    """
-    first = sum(at < 1.0 for at in times)
-    return first, sum(1.0 <= at < seconds for at in times) / (seconds - 1.0)

@@ -3,8 +3,9 @@
 import asyncio
 from typing import Any
 
+from sluicegate.demo.measuring import rates
 from sluicegate.demo.scene import Observation, Scene, Stage
-from sluicegate_pulsar.demo.clients import ages, arrivals, attempt, blocking, client, fill, publish, rates
+from sluicegate_pulsar.demo.clients import ages, arrivals, attempt, blocking, client, fill, publish
 
 _READ_S = 4.0
 _RATE = 200

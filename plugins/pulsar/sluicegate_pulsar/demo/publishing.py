@@ -4,8 +4,9 @@ import asyncio
 import time
 from typing import Any
 
+from sluicegate.demo.measuring import rates
 from sluicegate.demo.scene import Observation, Scene, Stage
-from sluicegate_pulsar.demo.clients import attempt, blocking, client, publish, rates
+from sluicegate_pulsar.demo.clients import attempt, blocking, client, publish
 
 _KIB = 1024
 _PUBLISH_S = 5.0
