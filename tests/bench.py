@@ -12,6 +12,7 @@ from sluicegate.engine.gate import Gate, GateFaults, compile_gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.hierarchy import resolve
 from sluicegate.engine.sink import NullSink
+from sluicegate.gateway.wall_clock import WallClock
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
 
 SECOND = 1_000_000_000
@@ -29,6 +30,7 @@ class Bench:
         self._faults = GateFaults()
         self.sink = NullSink()
         self.broker_tls = None
+        self.wall_clock = WallClock()
         self.budget = Budget(64 * 1024 * 1024)
         self.gates = GateCache(self._compile)
         self.exempt: frozenset[str] = frozenset()
@@ -58,6 +60,10 @@ class Bench:
         checks = [check for several in found for check in several]
         delay = self._manager.hook.sluicegate_delay_rule(topic=name, policies=policies)
         return compile_gate(name, policies, state, checks, delay, self.sink, self._faults, exempt)
+
+    def wall_ms(self, now_ns: int) -> int:
+        """The machine's time, as the gateway tells it."""
+        return self.wall_clock.ms(now_ns)
 
     async def listen(self, listener: Listener) -> None:
         """No sockets here."""

@@ -168,6 +168,9 @@ class Services(Protocol):
     def broker_tls(self) -> ssl.SSLContext | None:
         """What a front's own connections to the broker speak; None is plain text."""
 
+    def wall_ms(self, now_ns: int) -> int:
+        """Wall-clock milliseconds since 1970 at a monotonic time; never ahead of the machine's clock."""
+
     async def listen(self, listener: Listener) -> None:
         """Open a listener; returns once it accepts. Opening the same one again does nothing."""
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+_MAX_FIRST_SEEN = 100_000
+
 
 @dataclass(frozen=True, slots=True)
 class DelayRule:
@@ -35,6 +37,26 @@ def due_ms(rule: DelayRule, timestamp_ms: int, first_seen_ms: int) -> int:
     believed = 0 <= timestamp_ms <= first_seen_ms + rule.max_ahead_ms
     start = timestamp_ms if believed and rule.clock == "publish_time" else first_seen_ms
     return start + rule.fixed_ms
+
+
+class FirstSeen:
+    """When the gate first saw messages that have no usable time of their own; the oldest are forgotten."""
+
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int, int], int] = {}
+
+    def ms(self, message: tuple[str, int, int], now_ms: int) -> int:
+        """When a message was first seen.
+
+        :param message: what tells it when it comes again: topic, and two numbers of the broker's.
+        :param now_ms: the wall clock, in ms.
+        """
+        seen = self._seen.setdefault(message, now_ms)
+        if len(self._seen) > _MAX_FIRST_SEEN:
+            self._seen.pop(next(iter(self._seen)))
+        return seen
 
 
 def asked_ms(deliver_at_ms: int, now_ms: int) -> int:

@@ -21,6 +21,7 @@ from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.samples import TopicSamples
 from sluicegate.gateway.tls import TlsContexts, tls_contexts
+from sluicegate.gateway.wall_clock import WallClock
 from sluicegate.model import PolicySet
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class Worker:
         self._ticking: asyncio.Task[None] | None = None
         self._throttle = Throttle()
         self._samples = TopicSamples()
+        self._wall_clock = WallClock()
         self._lag_ns = 0
         self._ticks = 0
         self._policy_changes = 0
@@ -100,6 +102,10 @@ class Worker:
     def broker_tls(self) -> ssl.SSLContext | None:
         """What a front's own connections to the broker speak."""
         return self._tls.broker
+
+    def wall_ms(self, now_ns: int) -> int:
+        """Wall-clock milliseconds since 1970 at a monotonic time."""
+        return self._wall_clock.ms(now_ns)
 
     async def listen(self, listener: Listener) -> None:
         """Open a listener; one of the same name is told its new upstream, or moved to its new address.
@@ -210,13 +216,15 @@ class Worker:
             await self.tick(now_ns)
 
     async def tick(self, now_ns: int) -> None:
-        """What is done once a second: idle things released, time-outs applied.
+        """What is done once a second: the wall clock followed, idle things released, time-outs applied.
 
         :param now_ns: monotonic time.
         """
 
         async def front() -> None:
             self._front.tick(now_ns)
+
+        self._wall_clock.follow()
 
         await self._guarded("tick", front)
         self._ticks += 1

@@ -216,7 +216,7 @@ class Fetching:
         first_seen_ms = wall_ms
         if rule.clock == "receive_time" or not 0 <= batch.max_timestamp <= wall_ms + rule.max_ahead_ms:
             key = (topic, partition, _base_offset(frame, batch.offset)[0])
-            first_seen_ms = self._shared.first_seen_ms(key, wall_ms)
+            first_seen_ms = self._shared.first_seen.ms(key, wall_ms)
         return due_ms(rule, batch.max_timestamp, first_seen_ms) - wall_ms
 
     def closed(self, now_ns: int) -> None:

@@ -107,10 +107,9 @@ class KafkaFront:
         self._started.listing.learned(groups, asked_ns, time.monotonic_ns())
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: follow the wall clock; now and then let go of idle producers."""
+        """Once a second: now and then let go of idle producers."""
         if self._shared is None:
             return
-        self._shared.follow_wall_clock()
         self._ticks += 1
         if self._ticks % _IDLE_SWEEP_TICKS == 0:
             for release in self._shared.releases.values():

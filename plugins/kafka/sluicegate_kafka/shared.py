@@ -1,11 +1,11 @@
 """What all connections of one Kafka front share: gates, limits, who is who."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
 from sluicegate.broker import Services
 from sluicegate.engine.budget import Budget
+from sluicegate.engine.delay import FirstSeen
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate_kafka.codec.addresses import rewrite_node_endpoints
@@ -19,7 +19,6 @@ from sluicegate_kafka.members import Members
 from sluicegate_kafka.nodes import Nodes
 from sluicegate_kafka.sequences import Sequences
 
-_MAX_FIRST_SEEN = 100_000
 _MAX_CLIENTS_WITH_GAPS = 10_000
 _LONGEST_RESPONSE = 100 * 1024 * 1024
 """Bytes of a response that is read whole, if clients may not send larger requests anyway."""
@@ -48,11 +47,11 @@ class Shared:
         self.max_hold_ns = config.max_hold * 1_000_000
         self.producer_idle_ns = config.producer_idle * 1_000_000
         self.counts: Counter[str] = Counter()
-        self._wall_offset_ns = 0
-        self.follow_wall_clock()
+        self.wall_ms = services.wall_ms
+        """Wall-clock milliseconds since 1970 at a monotonic time."""
         self._asked = (-1, False, False)
         """Version of the policies, and whether they ask about delivery and limit consumers."""
-        self._first_seen: dict[tuple[str, int, int], int] = {}
+        self.first_seen = FirstSeen()
 
     def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
         """The compiled gate of a topic.
@@ -69,16 +68,6 @@ class Shared:
     def is_exempt(self, principal: str) -> bool:
         """Whether an authenticated principal skips counts, rates and factors."""
         return principal in self._services.policies.exempt_principals
-
-    def wall_ms(self, now_ns: int) -> int:
-        """Wall-clock milliseconds since 1970 at a monotonic time."""
-        return (now_ns + self._wall_offset_ns) // 1_000_000
-
-    def follow_wall_clock(self) -> None:
-        """Take over a step of the machine's wall clock; called once a second."""
-        # Read first: what passes between the two readings must not make a delayed message come early.
-        wall_ns = time.time_ns()
-        self._wall_offset_ns = wall_ns - time.monotonic_ns()
 
     @property
     def reads_fetches(self) -> bool:
@@ -101,13 +90,6 @@ class Shared:
                 any(name.startswith("max_consumers_") for name in fields),
             )
         return self._asked
-
-    def first_seen_ms(self, batch: tuple[str, int, int], wall_ms: int) -> int:
-        """When a stored batch without a usable date was first seen: (topic, partition, offset) -> ms."""
-        seen = self._first_seen.setdefault(batch, wall_ms)
-        if len(self._first_seen) > _MAX_FIRST_SEEN:
-            self._first_seen.pop(next(iter(self._first_seen)))
-        return seen
 
     def sequences_of(self, identity: Identity) -> Sequences:
         """The gaps of a client, which is about to have one."""

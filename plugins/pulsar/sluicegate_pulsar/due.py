@@ -50,7 +50,7 @@ def _received_ms(
         received_ms = deliver_at_ms - rule.fixed_ms
         if 0 <= received_ms <= wall_ms:  # a later one was asked for by a client, before the delay was set
             return received_ms
-    return shared.first_seen_ms(key, wall_ms)
+    return shared.first_seen.ms(key, wall_ms)
 
 
 def _broker_ms(data: bytes, parts: Parts) -> int | None:

@@ -138,10 +138,9 @@ class PulsarFront:
         shared.subscriptions.learned(state, found, asked_ns, now_ns)
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: follow the wall clock; now and then look which brokers there are."""
+        """Once a second: now and then look which brokers there are."""
         if self._shared is None:
             return
-        self._shared.follow_wall_clock()
         self._ticks += 1
         if self._ticks % _BROKERS_TICKS == 0:
             self._spawn(self._ask_for_brokers())

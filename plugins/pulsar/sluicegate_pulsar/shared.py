@@ -1,11 +1,11 @@
 """What all connections of one Pulsar front share: gates, limits, brokers, counters."""
 
-import time
 from collections import Counter
 from collections.abc import Mapping
 
 from sluicegate.broker import Services
 from sluicegate.engine.budget import Budget
+from sluicegate.engine.delay import FirstSeen
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.model import PolicySet
@@ -14,8 +14,6 @@ from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.sizes import told_size
 from sluicegate_pulsar.subscriptions import Subscriptions
-
-_MAX_FIRST_SEEN = 100_000
 
 
 class Shared:
@@ -39,9 +37,9 @@ class Shared:
         self.counts: Counter[str] = Counter()
         self.sessions = 0
         """Connections open now."""
-        self._wall_offset_ns = 0
-        self.follow_wall_clock()
-        self._first_seen: dict[tuple[str, int, int], int] = {}
+        self.wall_ms = services.wall_ms
+        """Wall-clock milliseconds since 1970 at a monotonic time."""
+        self.first_seen = FirstSeen()
 
     def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
         """The compiled gate of a topic.
@@ -67,27 +65,10 @@ class Shared:
         """Largest message that clients are told of, in bytes (see `sizes`)."""
         return told_size(self._services.policies, brokers_own)
 
-    def wall_ms(self, now_ns: int) -> int:
-        """Wall-clock milliseconds since 1970 at a monotonic time."""
-        return (now_ns + self._wall_offset_ns) // 1_000_000
-
-    def follow_wall_clock(self) -> None:
-        """Take over a step of the machine's wall clock; called once a second."""
-        # Read first: what passes between the two readings must not make a delayed message come early.
-        wall_ns = time.time_ns()
-        self._wall_offset_ns = wall_ns - time.monotonic_ns()
-
     @property
     def policies(self) -> PolicySet:
         """The policies now in force; a new object after each change."""
         return self._services.policies
-
-    def first_seen_ms(self, message: tuple[str, int, int], wall_ms: int) -> int:
-        """When a stored message without a usable date was first seen: (topic, ledger id, entry id) -> ms."""
-        seen = self._first_seen.setdefault(message, wall_ms)
-        if len(self._first_seen) > _MAX_FIRST_SEEN:
-            self._first_seen.pop(next(iter(self._first_seen)))
-        return seen
 
     def count(self, event: str) -> None:
         """Count an event under its name."""

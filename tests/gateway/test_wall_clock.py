@@ -5,19 +5,20 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kafka.session.wire import Bench, Wire
+
+from sluicegate.gateway.wall_clock import WallClock
 
 _S = 1_000_000_000
 
 
 @given(st.integers(0, 10 * _S), st.integers(0, 10 * _S), st.integers(0, 10 * _S))
 def test_it_is_never_ahead(wall_ns: int, monotonic_ns: int, later_ns: int) -> None:
-    shared = Wire(Bench()).shared
+    it = WallClock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "time_ns", lambda: wall_ns)
         patch.setattr(time, "monotonic_ns", lambda: monotonic_ns)
-        shared.follow_wall_clock()
-    assert shared.wall_ms(monotonic_ns + later_ns) == (wall_ns + later_ns) // 1_000_000
+        it.follow()
+    assert it.ms(monotonic_ns + later_ns) == (wall_ns + later_ns) // 1_000_000
 
 
 def test_time_that_passes_while_it_is_read_makes_nothing_early(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,8 +28,8 @@ def test_time_that_passes_while_it_is_read_makes_nothing_early(monkeypatch: pyte
         clock[0] += _S  # as on a machine that runs something else in between
         return clock[0]
 
-    shared = Wire(Bench()).shared
+    it = WallClock()
     monkeypatch.setattr(time, "time_ns", slow_reading)
     monkeypatch.setattr(time, "monotonic_ns", slow_reading)
-    shared.follow_wall_clock()
-    assert shared.wall_ms(clock[0]) <= clock[0] // 1_000_000
+    it.follow()
+    assert it.ms(clock[0]) <= clock[0] // 1_000_000
