@@ -13,6 +13,7 @@ from benchmarks.harness.names import DIRECT, HAPROXY, KROXYLICIOUS, SLUICEGATE, 
 from benchmarks.harness.processes import Child, UnavailableError, free_port, free_ports
 from benchmarks.harness.proxies import start_gate, start_haproxy
 from benchmarks.harness.pulsar_arms import PulsarArms
+from benchmarks.harness.starting import StartedOnce
 
 PROXIES = (DIRECT, HAPROXY, KROXYLICIOUS, SLUICEGATE)
 
@@ -41,8 +42,8 @@ class Bench:
     pulsar: PulsarArms = field(init=False)
     """The same for Pulsar."""
     _haproxy_ports: tuple[int, int] = field(default_factory=lambda: (free_port(), free_port()))
-    _broker: RunningBroker | UnavailableError | None = None
-    _arms: dict[str, Arm | UnavailableError] = field(default_factory=dict)
+    _brokers: StartedOnce[RunningBroker] = field(default_factory=StartedOnce)
+    _arms: StartedOnce[Arm] = field(default_factory=StartedOnce)
     _filled: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -51,37 +52,23 @@ class Bench:
     @property
     def broker(self) -> RunningBroker:
         """The one node behind every arm but Strimzi's."""
-        if self._broker is None:
-            bind, shown = self._haproxy_ports
-            try:
-                self._broker = start_broker(
-                    self.stack, self.directory / "kafka", port=free_port(), advertised={bind: shown}
-                )
-            except UnavailableError as reason:
-                self._broker = reason
-        if isinstance(self._broker, UnavailableError):
-            raise self._broker
-        return self._broker
+        return self._brokers.get("kafka", self._start_broker)
+
+    def _start_broker(self) -> RunningBroker:
+        bind, shown = self._haproxy_ports
+        return start_broker(self.stack, self.directory / "kafka", port=free_port(), advertised={bind: shown})
 
     def arm(self, name: str) -> Arm:
         """The arm of that name.
 
         :raises UnavailableError: if a program that it needs is missing or did not start; remembered.
         """
-        if name not in self._arms:
-            try:
-                self._arms[name] = _STARTERS[name](self)
-            except UnavailableError as reason:
-                self._arms[name] = reason
-        found = self._arms[name]
-        if isinstance(found, UnavailableError):
-            raise found
-        return found
+        return self._arms.get(name, lambda: _STARTERS[name](self))
 
     def fresh_arm(self, name: str) -> Arm:
         """The arm with its proxy started anew, for figures that must not depend on what it did before."""
-        old = self._arms.pop(name, None)
-        if isinstance(old, Arm) and old.proxy is not None:
+        old = self._arms.forget(name)
+        if old is not None and old.proxy is not None:
             old.proxy.stop()
         return self.arm(name)
 

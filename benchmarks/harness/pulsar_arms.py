@@ -15,10 +15,11 @@ from benchmarks.harness.names import (
     SLUICEGATE_DELAY,
     SLUICEGATE_DISPATCH,
 )
-from benchmarks.harness.processes import Child, UnavailableError, free_port, free_ports
+from benchmarks.harness.processes import Child, free_port, free_ports
 from benchmarks.harness.proxies import start_gate, start_haproxy
 from benchmarks.harness.pulsar import PulsarNode, start_proxy
 from benchmarks.harness.pulsar_clients import Route, publish
+from benchmarks.harness.starting import StartedOnce
 
 FREE = "public/default"
 """Namespace whose topics have no limit that is ever reached."""
@@ -60,8 +61,8 @@ class PulsarArms:
     stack: ExitStack
     directory: Path
     _haproxy_port: int = field(default_factory=free_port)
-    _node: PulsarNode | UnavailableError | None = None
-    _arms: dict[str, PulsarArm | UnavailableError] = field(default_factory=dict)
+    _nodes: StartedOnce[PulsarNode] = field(default_factory=StartedOnce)
+    _arms: StartedOnce[PulsarArm] = field(default_factory=StartedOnce)
     _filled: set[str] = field(default_factory=set)
     _topics: int = 0
 
@@ -71,31 +72,20 @@ class PulsarArms:
 
         :raises UnavailableError: if it cannot be started; remembered.
         """
-        if self._node is None:
-            node = PulsarNode(self.directory / "node", listeners={_LISTENER: self._haproxy_port})
-            try:
-                self._node = self.stack.enter_context(node)
-                self._make_namespaces()
-            except UnavailableError as reason:
-                self._node = reason
-        if isinstance(self._node, UnavailableError):
-            raise self._node
-        return self._node
+        return self._nodes.get("pulsar", self._start_node)
+
+    def _start_node(self) -> PulsarNode:
+        node = PulsarNode(self.directory / "node", listeners={_LISTENER: self._haproxy_port})
+        self.stack.enter_context(node)
+        _make_namespaces(node)
+        return node
 
     def arm(self, name: str) -> PulsarArm:
         """The arm of that name.
 
         :raises UnavailableError: if a program that it needs is missing or did not start; remembered.
         """
-        if name not in self._arms:
-            try:
-                self._arms[name] = _STARTERS[name](self)
-            except UnavailableError as reason:
-                self._arms[name] = reason
-        found = self._arms[name]
-        if isinstance(found, UnavailableError):
-            raise found
-        return found
+        return self._arms.get(name, lambda: _STARTERS[name](self))
 
     @contextmanager
     def fresh_topic(self, namespace: str = FREE) -> Iterator[str]:
@@ -106,7 +96,7 @@ class PulsarArms:
             yield topic
         finally:
             try:
-                self.ask("DELETE", f"{topic.replace('://', '/')}?force=true")
+                _ask(self.node, "DELETE", f"{topic.replace('://', '/')}?force=true")
             except OSError as error:
                 print(f"topic {topic!r} was left behind: {error}")
 
@@ -116,30 +106,11 @@ class PulsarArms:
         if topic not in self._filled:
             # Without a subscription the broker would be free to drop them.
             path = topic.replace("://", "/")
-            self.ask("PUT", path)
-            self.ask("PUT", f"{path}/subscription/keep", _EARLIEST)
+            _ask(self.node, "PUT", path)
+            _ask(self.node, "PUT", f"{path}/subscription/keep", _EARLIEST)
             publish(self.arm(DIRECT).route, topic, messages=messages, message_bytes=message_bytes)
             self._filled.add(topic)
         return topic
-
-    def ask(self, method: str, path: str, body: object = None) -> None:
-        """One request to the broker's admin API; `path` is what follows `/admin/v2/`.
-
-        :raises OSError: if it is not answered, or not with success.
-        """
-        url = f"{self.node.admin_url}/admin/v2/{path}"
-        content = None if body is None else json.dumps(body).encode()
-        headers = {} if body is None else {"Content-Type": "application/json"}
-        request = urllib.request.Request(url, content, headers, method=method)
-        with urllib.request.urlopen(request, timeout=30):
-            pass
-
-    def _make_namespaces(self) -> None:
-        for namespace in (LIMITED, SLOW, LATE, NATIVE_LIMITED, NATIVE_SLOW):
-            self.ask("PUT", f"namespaces/{namespace}")
-        for namespace, rate in ((NATIVE_LIMITED, LIMITED_PER_S), (NATIVE_SLOW, SLOW_PER_S)):
-            native = {"publishThrottlingRateInMsg": rate, "publishThrottlingRateInByte": -1}
-            self.ask("POST", f"namespaces/{namespace}/publishRate", native)
 
     def _direct(self) -> PulsarArm:
         return PulsarArm(DIRECT, Route(self.node.service_url))
@@ -185,6 +156,27 @@ class PulsarArms:
         }
         child = start_gate(self.stack, self.directory / name, entry, policies)
         return PulsarArm(name, Route(f"pulsar://127.0.0.1:{port}"), child)
+
+
+def _ask(node: PulsarNode, method: str, path: str, body: object = None) -> None:
+    """One request to the broker's admin API; `path` is what follows `/admin/v2/`.
+
+    :raises OSError: if it is not answered, or not with success.
+    """
+    url = f"{node.admin_url}/admin/v2/{path}"
+    content = None if body is None else json.dumps(body).encode()
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, content, headers, method=method)
+    with urllib.request.urlopen(request, timeout=30):
+        pass
+
+
+def _make_namespaces(node: PulsarNode) -> None:
+    for namespace in (LIMITED, SLOW, LATE, NATIVE_LIMITED, NATIVE_SLOW):
+        _ask(node, "PUT", f"namespaces/{namespace}")
+    for namespace, rate in ((NATIVE_LIMITED, LIMITED_PER_S), (NATIVE_SLOW, SLOW_PER_S)):
+        native = {"publishThrottlingRateInMsg": rate, "publishThrottlingRateInByte": -1}
+        _ask(node, "POST", f"namespaces/{namespace}/publishRate", native)
 
 
 _EARLIEST = {"ledgerId": -1, "entryId": -1}
