@@ -10,7 +10,8 @@ from sluicegate_pulsar.delivering import Delivering
 from sluicegate_pulsar.lookup import Lookup
 from sluicegate_pulsar.refusals import error
 from sluicegate_pulsar.shared import Shared
-from sluicegate_pulsar.subscribing import Request, Subscribing
+from sluicegate_pulsar.subscribing import Subscribing
+from sluicegate_pulsar.waiting import Request
 
 _TYPES = pb.BaseCommand.Type
 _MAX_CONSUMERS = 10_000
@@ -67,12 +68,12 @@ class Consuming:
             return self._refuse(subscribe, ServerError.NOT_ALLOWED_ERROR, text)
         consumer_id = subscribe.consumer_id
         present = self._delivering.consumers.get(consumer_id)
-        if present is not None or consumer_id in self._subscribing.waiting:
+        if present is not None or consumer_id in self._subscribing.held:
             if present is not None and present.is_for(topic, subscribe.subscription):
                 return True  # the broker has words of its own for that, and changes nothing
             text = f"consumer id {consumer_id} is in use on this connection"
             return self._refuse(subscribe, ServerError.NOT_ALLOWED_ERROR, text)
-        if len(self._delivering.consumers) + len(self._subscribing.waiting) >= _MAX_CONSUMERS:
+        if len(self._delivering.consumers) + len(self._subscribing.held) >= _MAX_CONSUMERS:
             text = f"more than {_MAX_CONSUMERS} consumers on one connection"
             return self._refuse(subscribe, ServerError.TOO_MANY_REQUESTS, text)
         return self._subscribing.request(subscribe, topic, data[start:stop], now_ns)
@@ -81,9 +82,8 @@ class Consuming:
         self._connection.answer(error(subscribe.request_id, code, text))
         return False
 
-    def _admit(self, request: Request, gate: Gate, now_ns: int) -> None:
+    def _admit(self, subscribe: pb.Subscribe, request: Request, gate: Gate, now_ns: int) -> None:
         """A SUBSCRIBE goes to the broker, whose answer decides."""
-        subscribe = request.subscribe
         consumer = Consumer(
             self._shared,
             self._connection,
@@ -98,11 +98,9 @@ class Consuming:
                 consumer.is_live = True
                 return True
             self._delivering.shut(consumer, now_ns)
-            if not request.existed:
-                gate.detach(request.create)
+            request.uncreate(gate)
             return True
 
-        self._subscribing.admitted(request)
         self._delivering.add(consumer)
         self._connection.expect(subscribe.request_id, answered)
 
@@ -122,7 +120,7 @@ class Consuming:
 
     def _close(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         close = parse_command(data, start, stop).close_consumer
-        self._subscribing.cancel(close.consumer_id, now_ns)
+        self._subscribing.give_up(close.consumer_id, now_ns)
         consumer = self._delivering.consumers.get(close.consumer_id)
         if consumer is not None:
             if consumer.watched:
