@@ -14,7 +14,7 @@ from sluicegate.engine.check import Check
 from sluicegate.engine.delay import DelayRule
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.state import TopicState
-from sluicegate.model import EffectivePolicies, Level, PolicyValue, TopicName
+from sluicegate.model import EffectivePolicies, Level, MethodMap, PolicyValue, TopicName
 
 if TYPE_CHECKING:
     import click
@@ -86,6 +86,16 @@ def sluicegate_broker() -> BrokerDriver:  # type: ignore[empty-body]
     """Add a kind of broker, named by `system:` in the file.
 
     Called once when the configuration is read.
+    """
+
+
+@hookspec
+def sluicegate_method_map() -> MethodMap:  # type: ignore[empty-body]
+    """Say which methods of a gRPC broker are which operations, and where topic, producer and payload stand.
+
+    Called once, when a door for the map's `system` is made: interceptors in a server or client, or a proxy.
+
+    :return: the map; the last plugin loaded that names a system has its say about it.
     """
 
 

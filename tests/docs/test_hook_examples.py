@@ -11,10 +11,12 @@ from sluicegate.model import (
     Action,
     Decision,
     Level,
+    Method,
     Operation,
     OperationKind,
     Outcome,
     Reason,
+    Role,
     TopicName,
 )
 from sluicegate.testing import build_gate, load_plugin, plugin_manager
@@ -71,6 +73,13 @@ def test_hook_sluicegate_delay_rule() -> None:
     assert by_policy is not None
     assert by_policy.fixed_ms == 5_000
     assert build_gate({}, [plugin], now_ns=0).delay is None
+
+
+def test_hook_sluicegate_method_map() -> None:
+    [found] = plugin_manager([example("method_map")]).hook.sluicegate_method_map()
+
+    assert found.system == "mailroom"
+    assert found.methods["/mailroom.Mail/Send"] == Method(Role.PUBLISH, topic=(1,), payload=(2,))
 
 
 def test_hook_sluicegate_broker() -> None:

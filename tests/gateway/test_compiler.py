@@ -65,6 +65,22 @@ class Refusing:
         return [Check("mine", (OperationKind.PUBLISH,), lambda op, now_ns: refusal)]
 
 
+def test_kind_of_broker_has_defaults_of_its_own_which_any_level_overrides() -> None:
+    by_kind = {"on_limit.max_publish_rate": "reject"}
+    unset = policies(1, max_publish_rate=1)
+    made = GateCompiler(load_plugins(()), name_of, unset, NullSink(), GateFaults(), by_kind)
+    other_dimension = {"on_limit.max_publish_rate_bytes": "delay"}
+    told = []
+    for policy_set in (unset, policies(2, max_publish_rate=1, **other_dimension)):
+        made.replace(policy_set)
+        gate = made.gates.get(f"t{policy_set.version}", False, NOW)
+        assert gate.decide(publish(1), NOW) is None
+        over = gate.decide(publish(1), NOW)
+        told.append(over and over.action)
+
+    assert told == [Action.REJECT, Action.DELAY]
+
+
 @pytest.mark.seed("S1-024")
 def test_new_policies_hold_from_the_next_look_on() -> None:
     made, _ = compiler(policies(1, max_message_size=100))

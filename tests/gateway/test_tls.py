@@ -58,6 +58,32 @@ def test_tls_to_client_and_broker_with_a_name_to_verify(authority: Authority) ->
 
 
 @on_uvloop
+async def named_protocol(authority: Authority) -> None:
+    cert, key = authority.issue("gate", "127.0.0.1")
+    behind = server_side(authority, "127.0.0.1")
+    behind.set_alpn_protocols(["h2"])
+    agreed: list[str | None] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        agreed.append(writer.get_extra_info("ssl_object").selected_alpn_protocol())
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=behind)
+    sides = Tls(client=ClientTls(cert=cert, key=key), broker=BrokerTls(ca=authority.ca))
+    speaking = ssl.create_default_context(cafile=authority.ca)
+    speaking.set_alpn_protocols(["http/1.1", "h2"])
+    async with server, lab(server.sockets[0].getsockname()[1], tls=tls_contexts(sides, ("h2",))) as it:
+        reader, writer = await it.connect(ssl=speaking)
+        assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == "h2"
+        assert await reader.read() == b""
+    assert agreed == ["h2"]
+
+
+def test_protocols_are_agreed_on_by_name_where_the_broker_kind_names_them(authority: Authority) -> None:
+    named_protocol(authority)
+
+
+@on_uvloop
 async def client_certificates(authority: Authority) -> None:
     cert, key = authority.issue("gate", "127.0.0.1")
     tls = tls_contexts(Tls(client=ClientTls(cert=cert, key=key, client_ca=authority.ca)))

@@ -106,8 +106,10 @@ class _Rate:
     @property
     def on_limit(self) -> str:
         """What is done above the limit; both dimensions are charged as one and share it."""
-        fallback = self.policies.text(f"on_limit.{self.names[1]}", "delay")
-        return self.policies.text(f"on_limit.{self.names[0]}", fallback)
+        options = [f"on_limit.{name}" for name in self.names]
+        # What somebody wrote for one dimension beats what the broker's kind does by default in the other.
+        [chosen] = [option for option in options if self.policies.level(option)][:1] or options[:1]
+        return self.policies.text(chosen, "delay")
 
     @property
     def key(self) -> str:

@@ -103,7 +103,7 @@ def effective_policies(opened: Opened, broker: BrokerConfig, topic: str) -> Effe
     version, layers = read_store(opened)
     name = opened.drivers[broker.system].name_of(topic, broker)
     snapshot = policy_set(opened.loaded, layers, version, broker.name)
-    return resolve(snapshot, name, opened.loaded.fields.defaults)
+    return resolve(snapshot, name, {**opened.loaded.fields.defaults, **broker.policy_defaults})
 
 
 def shown(opened: Opened, broker: BrokerConfig, effective: EffectivePolicies) -> list[Line]:

@@ -115,9 +115,11 @@ class Desk:
 
     def resolver(self, broker: str) -> Resolver:
         """The policies of a broker as file and store say them now."""
+        loaded = self._opened.loaded
         version, layers = read_store(self._opened)
-        policies = policy_set(self._opened.loaded, layers, version, broker)
-        return Resolver(policies, self._opened.loaded.fields.defaults)
+        [entry] = [entry for entry in loaded.config.brokers if entry.name == broker]
+        defaults = {**loaded.fields.defaults, **entry.policy_defaults}
+        return Resolver(policy_set(loaded, layers, version, broker), defaults)
 
     def change(self, level: Level, name: str, changes: Mapping[str, object]) -> None:
         """Set policies in the store."""

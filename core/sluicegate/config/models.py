@@ -111,6 +111,11 @@ class Exempt(Strict):
 class BrokerConfig(Strict):
     """What every broker entry shares; a broker room subclasses it with `system: Literal["kafka"]`."""
 
+    policy_defaults: ClassVar[Mapping[str, int | float | str | bool]] = {}
+    """What holds on this kind of broker where nothing is set; it goes before `PolicyModel.defaults`."""
+    alpn: ClassVar[tuple[str, ...]] = ()
+    """Protocols that TLS must agree on by name, on both sides; empty for those that know no ALPN."""
+
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$",
         description="Name of this broker in metrics, logs and the decision log.",

@@ -1,8 +1,9 @@
 """Compiles gates: all policies of a broker, and what plugins make of them for one topic."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from sluicegate.config.fields import PolicyFields
 from sluicegate.engine.check import Check
@@ -14,7 +15,7 @@ from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState
 from sluicegate.gateway.plugins import Plugins
-from sluicegate.model import EffectivePolicies, PolicySet, TopicName
+from sluicegate.model import EffectivePolicies, PolicySet, PolicyValue, TopicName
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ class GateCompiler:
     :param policies: the policies to begin with.
     :param sink: takes every decision.
     :param faults: counts what plugins raise.
+    :param defaults: what holds on this kind of broker where nothing is set.
     """
 
     def __init__(
@@ -39,8 +41,9 @@ class GateCompiler:
         policies: PolicySet,
         sink: DecisionSink,
         faults: GateFaults,
+        defaults: Mapping[str, PolicyValue] = MappingProxyType({}),
     ) -> None:
-        self._defaults = PolicyFields.of(plugins.policy_models).defaults
+        self._defaults = {**PolicyFields.of(plugins.policy_models).defaults, **defaults}
         self._name_of = name_of
         self._sink = sink
         self._faults = faults

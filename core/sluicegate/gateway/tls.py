@@ -1,6 +1,7 @@
 """TLS contexts for both sides of the gateway."""
 
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluicegate.config.models import Tls
@@ -16,11 +17,10 @@ class TlsContexts:
     """Name that the broker's certificate must show; the host connected to if None."""
 
 
-def tls_contexts(tls: Tls) -> TlsContexts:
+def tls_contexts(tls: Tls, alpn: Sequence[str] = ()) -> TlsContexts:
     """Read certificates and keys.
 
-    No ALPN is offered on either side: broker protocols do not use it.
-
+    :param alpn: protocols to agree on by name (RFC 7301), such as `h2`; most broker protocols use none.
     :raises OSError: if a file is missing, unreadable or no valid PEM (`ssl.SSLError` is an OSError).
     """
     client = broker = server_name = None
@@ -35,4 +35,7 @@ def tls_contexts(tls: Tls) -> TlsContexts:
         if tls.broker.cert is not None:
             broker.load_cert_chain(tls.broker.cert, tls.broker.key)
         server_name = tls.broker.server_name
+    for context in (client, broker):
+        if context is not None and alpn:
+            context.set_alpn_protocols(list(alpn))
     return TlsContexts(client, broker, server_name)

@@ -62,7 +62,12 @@ class Worker:
         self._plugins = plugins
         self._front = driver.front(config)
         self._compiler = GateCompiler(
-            plugins, lambda topic: driver.name_of(topic, config), policies, sink, self.faults
+            plugins,
+            lambda topic: driver.name_of(topic, config),
+            policies,
+            sink,
+            self.faults,
+            config.policy_defaults,
         )
         self._budget = Budget(config.buffer_budget)
         self._facts = dict(facts or {})
@@ -141,7 +146,7 @@ class Worker:
         :raises OSError: if a listener or a TLS file cannot be had.
         """
         loop = asyncio.get_running_loop()
-        self._tls = tls_contexts(self.config.tls)
+        self._tls = tls_contexts(self.config.tls, self.config.alpn)
         self._connections = Connections(self._front, Limits.of(self.config), self._tls, loop)
         await self._notify("sluicegate_startup")
         try:

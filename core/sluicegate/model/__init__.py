@@ -1,6 +1,7 @@
 """The words of the product: operations, decisions, policies. Standard library only."""
 
 from sluicegate.model.decision import Action, Decision, Outcome, Reason
+from sluicegate.model.methods import Method, MethodMap, Path, Role
 from sluicegate.model.names import ANONYMOUS, TopicName
 from sluicegate.model.operation import Operation, OperationKind
 from sluicegate.model.policy import (
@@ -20,14 +21,18 @@ __all__ = [
     "Decision",
     "EffectivePolicies",
     "Level",
+    "Method",
+    "MethodMap",
     "Operation",
     "OperationKind",
     "Outcome",
+    "Path",
     "PolicyLayer",
     "PolicySet",
     "PolicyValue",
     "Provenance",
     "Reason",
+    "Role",
     "Setting",
     "Source",
     "TopicName",

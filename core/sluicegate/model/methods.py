@@ -1,0 +1,58 @@
+"""Which method of a gRPC service is which operation, and where in its messages the policies' words stand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+Path: TypeAlias = tuple[int, ...]
+"""Field numbers of a protobuf message, outermost first: `(2, 1)` is field 1 of the message in field 2."""
+
+
+class Role(Enum):
+    """What a method does, as far as policies care."""
+
+    ATTACH_PRODUCER = "attach_producer"
+    SUBSCRIBE = "subscribe"
+    """Attaches a consumer, and creates its subscription if there is none."""
+    PUBLISH = "publish"
+    DISPATCH = "dispatch"
+    """Streams messages to a consumer."""
+    ACKNOWLEDGE = "acknowledge"
+    """Takes a message off what its consumer has not acknowledged, for good or for now."""
+    KEEP_ALIVE = "keep_alive"
+    """Tells that a producer or consumer is still there."""
+    DETACH = "detach"
+    """Takes leave of a producer or consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method. Paths point into its request unless they say otherwise; `()` is for what it has not."""
+
+    role: Role
+    topic: Path = ()
+    producer: Path = ()
+    """The producer's name where it attaches, else the id that it was given then."""
+    subscription: Path = ()
+    consumer: Path = ()
+    """The consumer's name where it subscribes, else the id that it was given then."""
+    payload: Path = ()
+    """The message's payload, whose length is its size: in the request, for DISPATCH in each response."""
+    position: Path = ()
+    """What tells a message within its subscription: in the request, for DISPATCH in each response."""
+    reliable: Path = ()
+    """Not zero if the topic's messages must all arrive; where a producer attaches."""
+    attachment: Path = ()
+    """The id of a producer or consumer: in the response where it attaches, else in the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodMap:
+    """The methods of one system; those that are not named pass, and are counted."""
+
+    system: str
+    methods: Mapping[str, Method] = field(default_factory=dict)
+    """By full name, as gRPC writes it: `/package.Service/Method`."""
+    route_header: str = ""
+    """Metadata key by which a client names the broker behind a proxy; empty if the system has none."""
