@@ -63,7 +63,7 @@ $(VENV)/bin/tox: | $(VENV)/bin/python
 
 # pip builds the wheel and installs it with the clients that the demo uses.
 $(VENV)/bin/sluicegate: pyproject.toml $(shell find core interceptors plugins reports -name '*.py') | $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade '.[kafka,pulsar]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade '.[danube,kafka,pulsar]'
 	@touch $@
 
 clean:
