@@ -1,0 +1,313 @@
+"""Reads the few fields that policies ask for out of encoded protobuf messages, without their classes.
+
+The bytes come from clients: whatever they hold, nothing is raised, and no more is read than is there. As the
+protobuf encoding has it (https://protobuf.dev/programming-guides/encoding/), the last value of a field wins.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Final, NamedTuple, TypeAlias
+
+from sluicegate.model.methods import Method, Path, Role
+
+Data: TypeAlias = bytes | memoryview
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_MAX_TAG = 2**32 - 1
+_MASK64 = 2**64 - 1
+_MAX_VARINT = 10
+
+
+class Missing(Enum):
+    """Why a message's values are not known."""
+
+    MORE = auto()
+    """What has come of the message does not hold all of them."""
+    MALFORMED = auto()
+    """It is no such message, and a server could not read it either."""
+
+
+class Values:
+    """What a plan found; a field that the message does not hold has its default, as protobuf says."""
+
+    topic: str = ""
+    producer: int | str = 0
+    subscription: str = ""
+    consumer: int | str = 0
+    payload: int = 0
+    """Length of the payload in bytes."""
+    position: bytes = b""
+    """The encoded field as it is."""
+    reliable: int = 0
+    attachment: int | str = 0
+    seen: int = 0
+    """A bit for each field that was there."""
+    rest: int = -1
+    """Of a message that is not all there: where in it the first field begins that was not looked at."""
+
+
+class _Kind(Enum):
+    """What of a field is wanted."""
+
+    TEXT = auto()
+    ID = auto()
+    """A number or a text, as it comes."""
+    NUMBER = auto()
+    SIZE = auto()
+    BYTES = auto()
+
+
+class _Field(NamedTuple):
+    """What to do with a field that is in a path."""
+
+    name: str
+    """The attribute of `Values`; empty if only something inside it is wanted."""
+    kind: _Kind
+    bit: int
+    inner: "Mapping[int, _Field]"
+    """Fields of the message in it, by tag."""
+
+
+_Fields: TypeAlias = Mapping[int, _Field]
+_KINDS: Final[Mapping[str, _Kind]] = {
+    "topic": _Kind.TEXT,
+    "producer": _Kind.ID,
+    "subscription": _Kind.TEXT,
+    "consumer": _Kind.ID,
+    "payload": _Kind.SIZE,
+    "position": _Kind.BYTES,
+    "reliable": _Kind.NUMBER,
+    "attachment": _Kind.ID,
+}
+_IN_RESPONSE: Final[Mapping[Role, frozenset[str]]] = {
+    Role.ATTACH_PRODUCER: frozenset({"attachment"}),
+    Role.SUBSCRIBE: frozenset({"attachment"}),
+    Role.DISPATCH: frozenset({"payload", "position"}),
+}
+_NUMBERS = frozenset({_VARINT, _FIXED64, _FIXED32})
+_WIRE_TYPES: Final[Mapping[_Kind, frozenset[int]]] = {
+    _Kind.TEXT: frozenset({_LENGTH}),
+    _Kind.ID: _NUMBERS | {_LENGTH},
+    _Kind.NUMBER: _NUMBERS,
+    _Kind.SIZE: frozenset({_LENGTH}),
+    _Kind.BYTES: frozenset({_LENGTH}),
+}
+
+
+class _MalformedError(Exception):
+    """Never leaves this file."""
+
+
+class Plan:
+    """How to find some values in messages of one type.
+
+    :param paths: by the name of the attribute of `Values`.
+    """
+
+    __slots__ = ("_fields", "wanted")
+
+    def __init__(self, paths: Mapping[str, Path]) -> None:
+        named = [(path, name) for name, path in paths.items() if path]
+        bits = {name: 1 << place for place, (_, name) in enumerate(named)}
+        self._fields = _compile(named, bits)
+        self.wanted = sum(bits.values())
+        """The bits that `Values.seen` has once all is found; 0 if nothing is wanted."""
+
+    def read(self, data: Data, start: int, stop: int, end: int | None = None) -> Values | Missing:
+        """Find the values.
+
+        :param data: a buffer that holds the message, or its beginning.
+        :param start: where the message begins.
+        :param stop: where that ends which is there of it.
+        :param end: where it will end, `stop` if it is all there.
+        :return: the values; of a message that is not all there only if every one was found, and then what
+            comes from `Values.rest` on is still to be given to a `Tail`.
+        """
+        # <hot> Runs for every message.
+        if end is None:
+            end = stop
+        values = Values()
+        try:
+            at = _scan(data, start, stop, end, self._fields, values)
+        except (_MalformedError, UnicodeDecodeError):
+            return Missing.MALFORMED
+        if stop == end:
+            return values if at == end else Missing.MALFORMED
+        if values.seen != self.wanted:
+            return Missing.MORE
+        values.rest = at - start
+        return values
+
+    def tail(self, values: Values, there: int) -> "Tail":
+        """What watches the rest of a message whose values were found before it was all there.
+
+        :param values: found in it.
+        :param there: how many bytes of it were there then.
+        """
+        return Tail(self._fields, values.rest - there)
+
+
+class Tail:
+    """Sees to it that the rest of a message brings no other value for what was decided on.
+
+    :param fields: of the plan.
+    :param skip: bytes that come before the next field; negative if it has begun, or was not looked at.
+    """
+
+    __slots__ = ("_carry", "_fields", "_skip")
+
+    def __init__(self, fields: _Fields, skip: int) -> None:
+        self._fields = fields
+        self._skip = skip
+        self._carry = b""
+
+    @property
+    def lacks(self) -> int:
+        """How many of the bytes that were there before are to be given first."""
+        return max(0, -self._skip)
+
+    def agrees(self, data: Data) -> bool:
+        """False if these next bytes of the message bring another value, or are no message."""
+        if self._skip < 0:
+            self._skip = 0
+        if len(data) <= self._skip:
+            self._skip -= len(data)
+            return True
+        data = self._carry + bytes(data[self._skip :])
+        self._carry, self._skip = b"", 0
+        try:
+            at = self._walk(data)
+        except _MalformedError:
+            return False
+        if at < len(data):
+            self._carry = data[at:]
+        else:
+            self._skip = at - len(data)
+        return True
+
+    def _walk(self, data: bytes) -> int:
+        at, stop = 0, len(data)
+        while at < stop:
+            begin = at
+            tag, at = _tag(data, at, stop)
+            after = _extent(data, tag & 7, at, stop)[1]
+            if after < 0:
+                return begin
+            if tag in self._fields:
+                raise _MalformedError
+            at = after
+        return at
+
+
+def plan(method: Method) -> Plan:
+    """How to read a method's requests."""
+    elsewhere = _IN_RESPONSE.get(method.role, frozenset())
+    return Plan({name: getattr(method, name) for name in _KINDS if name not in elsewhere})
+
+
+def response_plan(method: Method) -> Plan:
+    """How to read a method's responses."""
+    return Plan({name: getattr(method, name) for name in _IN_RESPONSE.get(method.role, frozenset())})
+
+
+def _compile(paths: list[tuple[Path, str]], bits: Mapping[str, int]) -> _Fields:
+    fields: dict[int, _Field] = {}
+    for number in {path[0] for path, _ in paths}:
+        name = next((name for path, name in paths if path == (number,)), "")
+        inner = _compile([(path[1:], each) for path, each in paths if path[0] == number and path[1:]], bits)
+        kind = _KINDS[name] if name else _Kind.BYTES
+        field = _Field(name, kind, bits.get(name, 0), inner)
+        fields.update((number << 3 | wire_type, field) for wire_type in _WIRE_TYPES[kind])
+    return fields
+
+
+def _scan(data: Data, at: int, stop: int, end: int, fields: _Fields, values: Values) -> int:
+    """Read fields up to `stop`.
+
+    :return: where the next one begins; before `stop` if more bytes are needed to read it, behind `stop` if
+        the rest of the last one need not be read.
+    """
+    # <hot> One turn for each field; numbers of one byte, which nearly all are, are read inline.
+    while at < stop:
+        begin = at
+        tag = data[at]
+        at += 1
+        if not 8 <= tag < 0x80:
+            tag, at = _tag(data, begin, stop)
+        if tag & 7 == _LENGTH and at < stop and (size := data[at]) < 0x80:
+            at += 1
+            after = at + size
+        else:
+            at, after = _extent(data, tag & 7, at, stop)
+        if after < 0:
+            return begin
+        if after > end:
+            raise _MalformedError
+        field = fields.get(tag)
+        if field is not None:
+            if after > stop and field.kind is not _Kind.SIZE:
+                return begin
+            _take(data, tag & 7, at, after, field, values)
+        at = after
+    return at
+
+
+def _take(data: Data, wire_type: int, at: int, after: int, field: _Field, values: Values) -> None:
+    """Keep a value; one for which there is a message in a message is merged, as decoders do."""
+    value: int | str | bytes
+    if field.name:
+        kind = field.kind
+        if kind is _Kind.SIZE:
+            value = after - at
+        elif wire_type == _VARINT:
+            value = _varint(data, at, after)[0] & _MASK64
+        elif wire_type != _LENGTH:
+            value = int.from_bytes(data[at:after], "little")
+        elif kind is _Kind.BYTES:
+            value = bytes(data[at:after])
+        else:
+            value = str(data[at:after], "utf-8")
+        setattr(values, field.name, value)
+        values.seen |= field.bit
+    if field.inner and _scan(data, at, after, after, field.inner, values) != after:
+        raise _MalformedError
+
+
+def _tag(data: Data, at: int, stop: int) -> tuple[int, int]:
+    """A tag of any length and where it ends; one with a wire type that needs more bytes if it is cut off."""
+    tag, at = _varint(data, at, stop)
+    if tag < 0:
+        return _LENGTH, stop
+    if not 8 <= tag <= _MAX_TAG:
+        raise _MalformedError
+    return tag, at
+
+
+def _extent(data: Data, wire_type: int, at: int, stop: int) -> tuple[int, int]:
+    """Where the value of a field begins whose tag ends at `at`, and where it ends: -1 if not known yet."""
+    if wire_type == _VARINT:
+        value, after = _varint(data, at, stop)
+        return at, after if value >= 0 else -1
+    if wire_type == _LENGTH:
+        size, at = _varint(data, at, stop)
+        return at, at + size if size >= 0 else -1
+    if wire_type not in (_FIXED64, _FIXED32):
+        # Groups were given up before gRPC was there; who skips what he cannot read can be led around.
+        raise _MalformedError
+    after = at + (8 if wire_type == _FIXED64 else 4)
+    return at, after if after <= stop else -1
+
+
+def _varint(data: Data, at: int, stop: int) -> tuple[int, int]:
+    """A number and where it ends; -1 if more bytes are needed."""
+    value = shift = 0
+    last = at + _MAX_VARINT
+    while at < stop:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        if at >= last:
+            raise _MalformedError
+        shift += 7
+    return -1, at
