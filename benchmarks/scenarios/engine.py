@@ -35,6 +35,8 @@ _MANY = 1000
 
 def _engine(_: Bench, _name: str, quick: bool) -> dict[str, float]:
     calls = 20_000 if quick else 200_000
+    # First, as what the others leave behind spreads the 500 topics over more of the memory than they take.
+    many = _many_of_one(calls)
     one = _operations(topics=1, producers=1)
     policed = gate_cache(_POLICIES, NullSink())
     _attach(policed, one)
@@ -45,7 +47,7 @@ def _engine(_: Bench, _name: str, quick: bool) -> dict[str, float]:
         "allowed_log_full_us": _logged_us("full", one, calls // 10),
         "allowed_with_lookup_us": _lookup_us(policed, one, calls),
         "default_size_only_us": _decision_us(defaults, one, calls),
-        "many_of_one": _many_of_one(calls),
+        "many_of_one": many,
         **_idle_topic_kib(_POLICIES),
     }
 
