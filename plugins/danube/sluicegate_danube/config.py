@@ -1,0 +1,67 @@
+"""What a Danube entry under `brokers:` may say."""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from sluicegate.config.models import BrokerConfig, Strict
+from sluicegate.config.units import Duration
+
+
+class Admin(Strict):
+    """The cluster's admin API (gRPC), for the gate's own questions."""
+
+    url: str = Field(
+        pattern=r"^https?://[^/\s]+/?$", description="Address of the admin API: http://host:50051."
+    )
+    token: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Token for the gate's own questions (subscriptions, brokers); clients never use it. "
+        "Better set by environment than in the file.",
+    )
+
+
+class DanubeConfig(BrokerConfig):
+    """One Danube cluster."""
+
+    policy_defaults: ClassVar[Mapping[str, int | float | str | bool]] = {
+        "on_limit.max_publish_rate": "reject",
+        "on_limit.max_publish_rate_bytes": "reject",
+    }
+    alpn: ClassVar[tuple[str, ...]] = ("h2",)
+
+    system: Literal["danube"] = Field(description="Kind of broker.")
+    known_brokers: tuple[str, ...] = Field(
+        default=(),
+        description="Brokers that clients may be sent to, host:port, `*` for any part of a name; besides "
+        "`bootstrap` and those that the admin API lists. Lookups that answer with others are refused.",
+    )
+    node_port_base: Annotated[int, Field(ge=1, le=65_535, strict=True)] | None = Field(
+        default=None,
+        description="First of the ports that stand for single brokers; the listening port + 1 if unset.",
+    )
+    route: Literal["ports", "metadata"] = Field(
+        default="ports",
+        description="How clients reach each of several brokers. ports: lookups lead to a port of the gate "
+        "that stands for the broker. metadata: all come to the one address, and clients name the broker in "
+        "x-danube-broker-url, as with Danube's own proxy.",
+    )
+    admin: Admin | None = Field(default=None, description="The cluster's admin API.")
+    ghost_release: Duration = Field(
+        default=30_000,
+        gt=0,
+        description="Producers and consumers of which nothing was heard for this long no longer count; "
+        "keep it above your clients' health checks, which come every 5 s.",
+    )
+
+    @property
+    def first_node_port(self) -> int:
+        """The port of the first broker."""
+        return self.node_port_base if self.node_port_base is not None else self.listen.port + 1
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """The configured brokers, host and port; in lower case, as URLs are read."""
+        return tuple((address.host.lower(), address.port) for address in self.bootstrap)

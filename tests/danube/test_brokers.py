@@ -1,0 +1,97 @@
+from typing import Any
+
+import pytest
+
+from sluicegate.broker import Listener
+from sluicegate_danube.brokers import Brokers, address_of
+from sluicegate_danube.config import DanubeConfig
+
+ONE, TWO = ("b1", 6650), ("b2", 6650)
+
+
+def brokers(facts: dict[str, str] | None = None, **entry: Any) -> Brokers:
+    entry = {"bootstrap": ["b1:6650"], "advertised_host": "gate", **entry}
+    config = DanubeConfig.model_validate(
+        {"name": "main", "system": "danube", "listen": {"port": 16650}, **entry}
+    )
+    return Brokers(config, facts or {})
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://b1:6650", ONE),
+        ("https://B1:6650/", ONE),
+        ("b1:6650", ONE),
+        ("http://b1", ("b1", 80)),
+        ("[::1]:6650", ("::1", 6650)),
+    ],
+)
+def test_addresses_are_read(url: str, address: tuple[str, int]) -> None:
+    assert address_of(url) == address
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "b1", "http://", "http://:6650", "b1:port", "b1:99999", "http://u@b1:1", "b1:1/path", "b1:1?q"],
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        address_of(url)
+    assert brokers(known_brokers=["*"]).target(url) is None
+
+
+def test_only_known_brokers_are_targets() -> None:
+    known = brokers(known_brokers=["b9:6650", "10.0.0.*:7000"])
+    for url, address in (
+        ("http://b1:6650", ONE),
+        ("b9:6650", ("b9", 6650)),
+        ("10.0.0.7:7000", ("10.0.0.7", 7000)),
+    ):
+        assert known.target(url) == address
+    for other in ("b1:6651", "b2:6650", "10.0.0.7:7001", "evil-10.0.0.7:7000", "b9:66500"):
+        assert known.target(other) is None, other
+
+
+def test_brokers_that_the_admin_api_lists_are_known_while_it_does() -> None:
+    known = brokers()
+    known.listed([TWO])
+    assert known.target("http://B2:6650") == TWO
+    known.listed([])
+    assert known.target("http://B2:6650") is None
+
+
+def test_a_single_broker_is_reached_at_the_main_port() -> None:
+    known = brokers()
+    assert known.start() == []
+    assert known.port_of("http://b1:6650") == ("gate", 16650)
+
+
+def test_each_of_several_brokers_has_a_port_that_it_keeps() -> None:
+    known = brokers(bootstrap=["b1:6650", "b2:6650"], known_brokers=["b3:6650"], node_port_base=17000)
+    started = known.start()
+    assert started == [
+        ("broker.0", "b1:6650", Listener("broker-b1:6650", "127.0.0.1", 17000, (ONE,))),
+        ("broker.1", "b2:6650", Listener("broker-b2:6650", "127.0.0.1", 17001, (TWO,))),
+    ]
+    new: list[tuple[str, str, Listener]] = []
+    known.on_new = lambda *one: new.append(one)
+    assert known.port_of("http://b3:6650") == ("gate", 17002)
+    assert known.port_of("http://b3:6650") == ("gate", 17002)
+    assert [(key, value) for key, value, _ in new] == [("broker.2", "b3:6650")]
+    assert known.port_of("http://b4:6650") is None
+
+    facts = {key: value for key, value, _ in [*started, *new]}
+    again = brokers(facts, bootstrap=["b2:6650"], known_brokers=["b3:6650"], node_port_base=17000)
+    assert [listener.port for _, _, listener in again.start()] == [17000, 17002]
+    assert again.port_of("b3:6650") == ("gate", 17002)
+
+
+def test_a_broker_that_names_itself_otherwise_each_time_does_not_fill_the_gate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sluicegate_danube.brokers._MAX_BROKERS", 3)
+    known = brokers(known_brokers=["*:6650"])
+    told = [known.port_of(f"b{n}:6650") for n in range(1, 6)]
+    assert None not in told[:4]
+    assert told[4] is None

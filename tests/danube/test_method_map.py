@@ -1,0 +1,134 @@
+"""The method map names fields by number; danube-client's own descriptors say which fields these are."""
+
+from typing import Any
+
+import pytest
+from danube.proto import DanubeApi_pb2, SchemaRegistry_pb2
+
+from sluicegate.model import Method, Path, Role
+from sluicegate_danube.lookup import BROKER_URL, CONNECT_URL, FAILED, PROXY, RESPONSE_TYPE
+from sluicegate_danube.method_map import METHOD_MAP, TOPIC_LOOKUP
+
+API: Any = DanubeApi_pb2
+REGISTRY: Any = SchemaRegistry_pb2
+
+EXPECTED = {
+    "/danube.ProducerService/CreateProducer": (
+        Role.ATTACH_PRODUCER,
+        {
+            "topic": "topic_name",
+            "producer": "producer_name",
+            "reliable": "dispatch_strategy",
+            "attachment": "response:producer_id",
+        },
+    ),
+    "/danube.ProducerService/SendMessage": (
+        Role.PUBLISH,
+        {"topic": "msg_id.topic_name", "producer": "msg_id.producer_id", "payload": "payload"},
+    ),
+    "/danube.ConsumerService/Subscribe": (
+        Role.SUBSCRIBE,
+        {
+            "topic": "topic_name",
+            "subscription": "subscription",
+            "consumer": "consumer_name",
+            "attachment": "response:consumer_id",
+        },
+    ),
+    "/danube.ConsumerService/ReceiveMessages": (
+        Role.DISPATCH,
+        {
+            "consumer": "consumer_id",
+            "payload": "response:payload",
+            "position": "response:msg_id.topic_offset",
+        },
+    ),
+    "/danube.ConsumerService/Ack": (
+        Role.ACKNOWLEDGE,
+        {
+            "topic": "msg_id.topic_name",
+            "subscription": "subscription_name",
+            "position": "msg_id.topic_offset",
+        },
+    ),
+    "/danube.ConsumerService/Nack": (
+        Role.ACKNOWLEDGE,
+        {
+            "topic": "msg_id.topic_name",
+            "subscription": "subscription_name",
+            "position": "msg_id.topic_offset",
+        },
+    ),
+    "/danube.HealthCheck/HealthCheck": (Role.KEEP_ALIVE, {"attachment": "id"}),
+}
+PATHS = ("topic", "producer", "subscription", "consumer", "payload", "position", "reliable", "attachment")
+
+
+def methods() -> dict[str, Any]:
+    """All methods that danube-client knows, by full name."""
+    return {
+        f"/{service.full_name}/{method.name}": method
+        for module in (API, REGISTRY)
+        for service in module.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+
+
+def named(message: Any, path: Path) -> str:
+    """A path's name, field by field."""
+    names = []
+    for number in path:
+        field = message.fields_by_number[number]
+        names.append(field.name)
+        message = field.message_type
+    return ".".join(names)
+
+
+def in_response(method: Method, which: str) -> bool:
+    """Whether a path points into the response."""
+    if method.role is Role.DISPATCH:
+        return which in ("payload", "position")
+    return method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE) and which == "attachment"
+
+
+@pytest.mark.parametrize("path", EXPECTED)
+def test_each_number_is_the_field_that_is_meant(path: str) -> None:
+    method, found = METHOD_MAP.methods[path], methods()[path]
+    role, expected = EXPECTED[path]
+    assert method.role is role
+    told = {}
+    for which in PATHS:
+        numbers = getattr(method, which)
+        if numbers and in_response(method, which):
+            told[which] = "response:" + named(found.output_type, numbers)
+        elif numbers:
+            told[which] = named(found.input_type, numbers)
+    assert told == expected
+
+
+def test_no_method_is_left_out_by_mistake() -> None:
+    passing = {
+        path
+        for path in methods()
+        if path.startswith(("/danube.Discovery/", "/danube_schema.SchemaRegistry/"))
+    }
+    assert set(METHOD_MAP.methods) == set(EXPECTED)
+    assert set(methods()) == set(EXPECTED) | passing
+    assert TOPIC_LOOKUP in passing
+
+
+def test_only_message_streams_are_streams() -> None:
+    streams = {path for path, method in methods().items() if method.server_streaming}
+    assert streams == {path for path, method in METHOD_MAP.methods.items() if method.role is Role.DISPATCH}
+    assert not any(method.client_streaming for method in methods().values())
+
+
+def test_lookups_are_read_by_the_right_numbers() -> None:
+    response = API.TopicLookupResponse.DESCRIPTOR.fields_by_number
+    assert {number: response[number].name for number in (RESPONSE_TYPE, CONNECT_URL, BROKER_URL, PROXY)} == {
+        RESPONSE_TYPE: "response_type",
+        CONNECT_URL: "connect_url",
+        BROKER_URL: "broker_url",
+        PROXY: "proxy",
+    }
+    assert API.TopicLookupResponse.Failed == FAILED
