@@ -15,6 +15,8 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _MAX_TAG = 2**32 - 1
 _MASK64 = 2**64 - 1
 _MAX_VARINT = 10
+_MAX_KNOWN = 256
+_MAX_KNOWN_BYTES = 1_024
 
 
 class Missing(Enum):
@@ -35,8 +37,8 @@ class Values:
     consumer: int | str = 0
     payload: int = 0
     """Length of the payload in bytes."""
-    position: bytes = b""
-    """The encoded field as it is."""
+    position: bytes | int = b""
+    """A number, or else the encoded field as it is."""
     reliable: int = 0
     attachment: int | str = 0
     seen: int = 0
@@ -54,6 +56,7 @@ class _Kind(Enum):
     NUMBER = auto()
     SIZE = auto()
     BYTES = auto()
+    """The field as it is, or a number."""
 
 
 class _Field(NamedTuple):
@@ -65,6 +68,8 @@ class _Field(NamedTuple):
     bit: int
     inner: "Mapping[int, _Field]"
     """Fields of the message in it, by tag."""
+    known: "dict[bytes, tuple[int, dict[str, int | str | bytes]]]"
+    """What was found in such messages, and their `Values.seen`."""
 
 
 _Fields: TypeAlias = Mapping[int, _Field]
@@ -89,7 +94,7 @@ _WIRE_TYPES: Final[Mapping[_Kind, frozenset[int]]] = {
     _Kind.ID: _NUMBERS | {_LENGTH},
     _Kind.NUMBER: _NUMBERS,
     _Kind.SIZE: frozenset({_LENGTH}),
-    _Kind.BYTES: frozenset({_LENGTH}),
+    _Kind.BYTES: _NUMBERS | {_LENGTH},
 }
 
 
@@ -215,7 +220,7 @@ def _compile(paths: list[tuple[Path, str]], bits: Mapping[str, int]) -> _Fields:
         name = next((name for path, name in paths if path == (number,)), "")
         inner = _compile([(path[1:], each) for path, each in paths if path[0] == number and path[1:]], bits)
         kind = _KINDS[name] if name else _Kind.BYTES
-        field = _Field(name, kind, bits.get(name, 0), inner)
+        field = _Field(name, kind, bits.get(name, 0), inner, {})
         fields.update((number << 3 | wire_type, field) for wire_type in _WIRE_TYPES[kind])
     return fields
 
@@ -242,34 +247,48 @@ def _scan(data: Data, at: int, stop: int, end: int, fields: _Fields, values: Val
             return begin
         if after > end:
             raise _MalformedError
-        field = fields.get(tag)
-        if field is not None:
+        if (field := fields.get(tag)) is not None:
             if after > stop and field.kind is not _Kind.SIZE:
                 return begin
-            _take(data, tag & 7, at, after, field, values)
+            if field.name:
+                setattr(values, field.name, _value(data, tag & 7, at, after, field.kind))
+                values.seen |= field.bit
+            if field.inner:
+                _merge(bytes(data[at:after]), field, values)
         at = after
     return at
 
 
-def _take(data: Data, wire_type: int, at: int, after: int, field: _Field, values: Values) -> None:
-    """Keep a value; one for which there is a message in a message is merged, as decoders do."""
-    value: int | str | bytes
-    if field.name:
-        kind = field.kind
-        if kind is _Kind.SIZE:
-            value = after - at
-        elif wire_type == _VARINT:
-            value = _varint(data, at, after)[0] & _MASK64
-        elif wire_type != _LENGTH:
-            value = int.from_bytes(data[at:after], "little")
-        elif kind is _Kind.BYTES:
-            value = bytes(data[at:after])
-        else:
-            value = str(data[at:after], "utf-8")
-        setattr(values, field.name, value)
-        values.seen |= field.bit
-    if field.inner and _scan(data, at, after, after, field.inner, values) != after:
-        raise _MalformedError
+def _value(data: Data, wire_type: int, at: int, after: int, kind: _Kind) -> int | str | bytes:
+    if kind is _Kind.SIZE:
+        return after - at
+    if wire_type == _VARINT:
+        return _varint(data, at, after)[0] & _MASK64
+    if wire_type != _LENGTH:
+        return int.from_bytes(data[at:after], "little")
+    if kind is _Kind.BYTES:
+        return bytes(data[at:after])
+    return str(data[at:after], "utf-8")
+
+
+def _merge(message: bytes, field: _Field, values: Values) -> None:
+    """Add what is in a message in the message; one that comes twice is merged, as decoders do.
+
+    It is remembered, as such a message is often the same in every request of a producer.
+    """
+    found = field.known.get(message)
+    if found is None:
+        inner = Values()
+        if _scan(message, 0, len(message), len(message), field.inner, inner) != len(message):
+            raise _MalformedError
+        found = (inner.seen, {name: value for name, value in vars(inner).items() if name != "seen"})
+        if len(message) <= _MAX_KNOWN_BYTES:
+            if len(field.known) >= _MAX_KNOWN:
+                field.known.clear()
+            field.known[message] = found
+    seen, attributes = found
+    values.__dict__.update(attributes)
+    values.seen |= seen
 
 
 def _tag(data: Data, at: int, stop: int) -> tuple[int, int]:
@@ -285,8 +304,12 @@ def _tag(data: Data, at: int, stop: int) -> tuple[int, int]:
 def _extent(data: Data, wire_type: int, at: int, stop: int) -> tuple[int, int]:
     """Where the value of a field begins whose tag ends at `at`, and where it ends: -1 if not known yet."""
     if wire_type == _VARINT:
-        value, after = _varint(data, at, stop)
-        return at, after if value >= 0 else -1
+        last = at
+        while last < stop and data[last] >= 0x80:
+            last += 1
+        if last - at >= _MAX_VARINT:
+            raise _MalformedError
+        return at, last + 1 if last < stop else -1
     if wire_type == _LENGTH:
         size, at = _varint(data, at, stop)
         return at, at + size if size >= 0 else -1

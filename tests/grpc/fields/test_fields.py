@@ -52,7 +52,7 @@ def test_values_are_found_wherever_the_message_stands(
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_told_malformed_as_protobuf_does(data: bytes) -> None:
     """What protobuf takes without groups is taken, with the same values; what it refuses is refused."""
-    method = Method(Role.ATTACH_PRODUCER, topic=(1,), producer=(6,), reliable=(3,))
+    method = Method(Role.ATTACH_PRODUCER, topic=(1,), subscription=(6,), reliable=(3,))
     result = plan(method).read(data, 0, len(data))
     try:
         parsed = FieldDescriptorProto.FromString(data)
@@ -60,7 +60,7 @@ def test_any_bytes_are_read_or_told_malformed_as_protobuf_does(data: bytes) -> N
         # Protobuf also reads the fields that policies do not ask for.
         return
     if isinstance(result, Values):
-        assert (result.topic, result.producer or "") == (parsed.name, parsed.type_name)
+        assert (result.topic, result.subscription) == (parsed.name, parsed.type_name)
         assert result.reliable & 0xFFFFFFFF == parsed.number & 0xFFFFFFFF
 
 
@@ -172,6 +172,13 @@ def test_what_is_in_the_response_is_read_there() -> None:
     answer = field(2, b"an-id")
     assert found(response_plan(attach).read(answer, 0, len(answer))).attachment == "an-id"
     assert plan(attach).wanted != response_plan(attach).wanted
+
+
+def test_a_position_is_a_number_or_the_field_as_it_is() -> None:
+    message = field(2, field(1, 7) + field(4, 12))
+    for path, position in (((2, 4), 12), ((2,), field(1, 7) + field(4, 12)), ((2, 5), b"")):
+        method = Method(Role.ACKNOWLEDGE, topic=(4,), position=path)
+        assert found(plan(method).read(message, 0, len(message))).position == position
 
 
 def test_numbers_of_fixed_width_are_ids_too() -> None:
