@@ -2,6 +2,7 @@
 
 import io
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,28 @@ def test_the_policy_file_says_what_was_added(tmp_path: Path) -> None:
         },
     }
     assert "# nothing at all" in file.text()
-    assert "# nothing happens" in file.text()
+    assert "# kafka: nothing happens" in file.text()
+
+
+def test_the_same_policy_of_several_brokers_stands_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = PolicyFile(tmp_path / "gateway.yaml", tmp_path)
+    played = []
+    for system in ("kafka", "pulsar"):
+        scenes = [replace(scene(name, saw(True)), topic=f"{system}.{name}") for name in ("size", "rate")]
+        file.add(system, NoBroker(), Backend({"bootstrap": ["h:1"]}), scenes)
+        played += [Played(system, each, Observation(True, "seen"), 0.1) for each in scenes]
+    topics = yaml.safe_load(file.text())["policies"]["topics"]
+    assert [topic["name"] for topic in topics] == ["kafka.size", "pulsar.size", "kafka.rate", "pulsar.rate"]
+
+    show(Outcome(tmp_path, file.path, tmp_path / "state", tuple(played), {}, 1.0), Page(plain=True))
+    rows = [
+        (cells[1].split()[0], cells[2].strip())
+        for cells in (line.split("|") for line in capsys.readouterr().out.splitlines())
+        if len(cells) == 8 and cells[2].strip() in ("kafka", "pulsar")
+    ]
+    assert rows == [("size", "kafka"), ("size", "pulsar"), ("rate", "kafka"), ("rate", "pulsar")]
 
 
 def test_two_scenes_cannot_share_a_topic(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """The demo's policy file: one for all brokers and scenes, as somebody would write it."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from sluicegate.demo.scene import Backend, BrokerDemo, Scene
+from sluicegate.demo.scene import Backend, BrokerDemo, Scene, by_policy
 
 
 class PolicyFile:
@@ -20,7 +21,7 @@ class PolicyFile:
         self.path = path
         self._state_dir = state_dir
         self._brokers: list[tuple[str, dict[str, Any]]] = []
-        self._topics: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self._topics: dict[str, tuple[str, Scene]] = {}
 
     def add(self, system: str, demo: BrokerDemo, backend: Backend, scenes: Iterable[Scene]) -> None:
         """Add a broker, and the topics of its scenes."""
@@ -28,11 +29,12 @@ class PolicyFile:
         for scene in scenes:
             if scene.topic in self._topics:
                 raise ValueError(f"topic {scene.topic!r} is used by two scenes, expected one for each")
-            self._topics[scene.topic] = (scene.expected, scene.settings)
+            self._topics[scene.topic] = (system, scene)
 
     def change(self, topic: str, settings: Mapping[str, Any]) -> None:
         """Give a topic other settings, and write the file."""
-        self._topics[topic] = (self._topics[topic][0], settings)
+        system, scene = self._topics[topic]
+        self._topics[topic] = (system, replace(scene, settings=settings))
         self.write()
 
     def write(self) -> None:
@@ -42,13 +44,18 @@ class PolicyFile:
         partial.replace(self.path)
 
     def text(self) -> str:
-        """What the file says."""
+        """What the file says: the same policy of all brokers stands together."""
         parts = ["# The policies that `sluicegate demo` shows.\n", "brokers:\n"]
         for label, entry in self._brokers:
             parts += [f"  # {label}\n", _item(entry)]
         parts.append(f"\nstate_dir: {_inline(str(self._state_dir))}\n\npolicies:\n  topics:\n")
-        for topic, (expected, settings) in self._topics.items():
-            parts += [f"    # {expected}\n", _item({"name": topic, **settings}, 4)]
+        for name in by_policy(scene for _, scene in self._topics.values()):
+            for topic, (system, scene) in self._topics.items():
+                if scene.name == name:
+                    parts += [
+                        f"    # {system}: {scene.expected}\n",
+                        _item({"name": topic, **scene.settings}, 4),
+                    ]
         return "".join(parts)
 
 

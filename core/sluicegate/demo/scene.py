@@ -3,7 +3,7 @@
 A broker driver takes part by an optional method `demo() -> BrokerDemo`; one without it is not shown.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -52,7 +52,7 @@ class Scene:
     """One policy, shown."""
 
     name: str
-    """Short and unique within its system, such as `message-size`."""
+    """Short and unique within its system, such as `message-size`; the same for the same policy everywhere."""
     topic: str
     """Used by this scene alone, so that scenes can be played side by side."""
     settings: Mapping[str, Any]
@@ -61,6 +61,11 @@ class Scene:
     """What the policy says will happen, in words."""
     play: Callable[[Stage], Awaitable[Observation]]
     """Plays it with a real client. What it raises is shown, and counts as not met."""
+
+
+def by_policy(scenes: Iterable[Scene]) -> list[str]:
+    """The names of scenes, each once: those of one name show the same policy on several brokers."""
+    return list(dict.fromkeys(scene.name for scene in scenes))
 
 
 @dataclass(frozen=True, slots=True)

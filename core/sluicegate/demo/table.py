@@ -12,6 +12,7 @@ from rich.text import Text
 from sluicegate.decisions.journal import explain_refusal
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.demo.runner import Outcome
+from sluicegate.demo.scene import by_policy
 
 _ROWS = 12
 _ROOMY = 110
@@ -82,18 +83,21 @@ def show(outcome: Outcome, page: Page) -> None:
 
 
 def observations(outcome: Outcome, page: Page) -> Table:
-    """What each policy says, and what was seen."""
-    table = page.table("Policies on real client traffic", lines=True)
+    """What each policy says, and what was seen on each system."""
+    table = page.table("Each policy on each system, with real clients", lines=True)
     table.add_column(
         "policy", ratio=5, min_width=_SETTING_WIDTH if page.width >= _ROOMY else None, overflow="fold"
     )
+    table.add_column("system", no_wrap=True)
     for heading in ("expected", "observed", "the client's own error"):
         table.add_column(heading, ratio=5, overflow="fold")
     table.add_column("", no_wrap=True)
-    for played in outcome.played:
+    names = by_policy(played.scene for played in outcome.played)
+    for played in sorted(outcome.played, key=lambda played: names.index(played.scene.name)):
         seen = played.observation
         table.add_row(
-            f"{played.system}: {played.scene.name}\n{_settings(played.scene.settings)}",
+            f"{played.scene.name}\n{_settings(played.scene.settings)}",
+            played.system,
             played.scene.expected,
             seen.text,
             seen.error or "none",

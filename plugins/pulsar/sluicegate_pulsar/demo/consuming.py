@@ -179,7 +179,7 @@ SCENES = (
         _unacknowledged,
     ),
     Scene(
-        "fixed-delay-shared",
+        "fixed-delay",
         "persistent://public/default/delayed-shared",
         {"fixed_delivery_delay": f"{_DELAY_MS // 1000}s"},
         f"each message comes {_DELAY_MS} ms after it was published or a little later",
