@@ -46,13 +46,20 @@ class Values:
     rest: int = -1
     """Of a message that is not all there: where in it the first field begins that was not looked at."""
 
+    def keep(self, field: "_Field", value: int | str | bytes) -> None:
+        """Take the value of a field."""
+        if self.seen & field.bit and type(getattr(self, field.name)) is not type(value):
+            raise _MalformedError  # servers take one of the two, and nobody knows here which
+        setattr(self, field.name, value)
+        self.seen |= field.bit
+
 
 class _Kind(Enum):
     """What of a field is wanted."""
 
     TEXT = auto()
     ID = auto()
-    """A number or a text, as it comes."""
+    """A number (as a varint) or a text, as it comes."""
     NUMBER = auto()
     SIZE = auto()
     BYTES = auto()
@@ -88,13 +95,12 @@ _IN_RESPONSE: Final[Mapping[Role, frozenset[str]]] = {
     Role.SUBSCRIBE: frozenset({"attachment"}),
     Role.DISPATCH: frozenset({"payload", "position"}),
 }
-_NUMBERS = frozenset({_VARINT, _FIXED64, _FIXED32})
 _WIRE_TYPES: Final[Mapping[_Kind, frozenset[int]]] = {
     _Kind.TEXT: frozenset({_LENGTH}),
-    _Kind.ID: _NUMBERS | {_LENGTH},
-    _Kind.NUMBER: _NUMBERS,
+    _Kind.ID: frozenset({_VARINT, _LENGTH}),
+    _Kind.NUMBER: frozenset({_VARINT}),
     _Kind.SIZE: frozenset({_LENGTH}),
-    _Kind.BYTES: _NUMBERS | {_LENGTH},
+    _Kind.BYTES: frozenset({_VARINT, _LENGTH}),
 }
 
 
@@ -251,8 +257,7 @@ def _scan(data: Data, at: int, stop: int, end: int, fields: _Fields, values: Val
             if after > stop and field.kind is not _Kind.SIZE:
                 return begin
             if field.name:
-                setattr(values, field.name, _value(data, tag & 7, at, after, field.kind))
-                values.seen |= field.bit
+                values.keep(field, _value(data, tag & 7, at, after, field.kind))
             if field.inner:
                 _merge(bytes(data[at:after]), field, values)
         at = after
@@ -264,8 +269,6 @@ def _value(data: Data, wire_type: int, at: int, after: int, kind: _Kind) -> int 
         return after - at
     if wire_type == _VARINT:
         return _varint(data, at, after)[0] & _MASK64
-    if wire_type != _LENGTH:
-        return int.from_bytes(data[at:after], "little")
     if kind is _Kind.BYTES:
         return bytes(data[at:after])
     return str(data[at:after], "utf-8")

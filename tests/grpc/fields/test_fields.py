@@ -181,7 +181,7 @@ def test_a_position_is_a_number_or_the_field_as_it_is() -> None:
         assert found(plan(method).read(message, 0, len(message))).position == position
 
 
-def test_numbers_of_fixed_width_are_ids_too() -> None:
+def test_an_id_that_is_both_number_and_text_is_no_id() -> None:
     method = Method(Role.KEEP_ALIVE, attachment=(3,))
-    data = b"\x19" + (77).to_bytes(8, "little")
-    assert found(plan(method).read(data, 0, len(data))).attachment == 77
+    data = field(3, 7) + field(3, b"seven")
+    assert plan(method).read(data, 0, len(data)) is Missing.MALFORMED
