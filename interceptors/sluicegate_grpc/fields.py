@@ -39,6 +39,7 @@ class Values:
     """Length of the payload in bytes."""
     position: bytes | int = b""
     """A number, or else the encoded field as it is."""
+    published: int = 0
     reliable: int = 0
     attachment: int | str = 0
     seen: int = 0
@@ -87,13 +88,14 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "consumer": _Kind.ID,
     "payload": _Kind.SIZE,
     "position": _Kind.BYTES,
+    "published": _Kind.NUMBER,
     "reliable": _Kind.NUMBER,
     "attachment": _Kind.ID,
 }
 _IN_RESPONSE: Final[Mapping[Role, frozenset[str]]] = {
     Role.ATTACH_PRODUCER: frozenset({"attachment"}),
     Role.SUBSCRIBE: frozenset({"attachment"}),
-    Role.DISPATCH: frozenset({"payload", "position"}),
+    Role.DISPATCH: frozenset({"payload", "position", "published"}),
 }
 _WIRE_TYPES: Final[Mapping[_Kind, frozenset[int]]] = {
     _Kind.TEXT: frozenset({_LENGTH}),

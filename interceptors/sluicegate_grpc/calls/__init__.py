@@ -1,0 +1,12 @@
+"""What calls mean for the engine: who is attached, and which operation a call is. No clock, no gRPC library.
+
+All doors of one gate share one `Calls`. Its methods are not safe for threads: those who use it from several
+hold a lock around each call. None of them waits.
+"""
+
+from sluicegate_grpc.calls.attaching import Attaching, LostPlace
+from sluicegate_grpc.calls.calls import Calls
+from sluicegate_grpc.calls.places import Caller, Id, Place, Position
+from sluicegate_grpc.calls.stream import Stream
+
+__all__ = ["Attaching", "Caller", "Calls", "Id", "LostPlace", "Place", "Position", "Stream"]

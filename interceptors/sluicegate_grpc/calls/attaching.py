@@ -1,0 +1,82 @@
+"""One call that attaches a producer or a consumer, on its way through the gate and to the broker."""
+
+from dataclasses import dataclass
+
+from sluicegate.model import Action, Decision, Operation
+from sluicegate_grpc.calls.places import Caller, Place
+
+
+@dataclass(frozen=True, slots=True)
+class LostPlace(Decision):
+    """A refusal of one who was attached before: NOT_FOUND, which has clients attach anew."""
+
+
+def lost_place(refusal: Decision) -> LostPlace:
+    """The same refusal, as it is told to one who calls himself attached."""
+    return LostPlace(
+        Action.REJECT,
+        refusal.reasons,
+        factor=refusal.factor,
+        policy_version=refusal.policy_version,
+        id=refusal.id,
+    )
+
+
+class Attaching:
+    """See the module. It ends with `Calls.attached` or `Calls.failed`; after a refusal neither is needed.
+
+    :param place: what is to be attached; None if there is no room for one more.
+    :param caller: whose it is to be.
+    :param attach: adds the producer or consumer.
+    :param create: creates the subscription if there is none; None for a producer.
+    :param known: True if it calls itself attached already.
+    """
+
+    __slots__ = (
+        "attach",
+        "caller",
+        "create",
+        "created",
+        "decision",
+        "ended",
+        "joined",
+        "known",
+        "must_list",
+        "place",
+        "reliable",
+        "taken",
+    )
+
+    def __init__(
+        self,
+        place: Place | None,
+        caller: Caller,
+        attach: Operation,
+        create: Operation | None,
+        *,
+        known: bool = False,
+    ) -> None:
+        self.place = place
+        self.caller = caller
+        self.attach = attach
+        self.create = create
+        self.known = known
+        self.decision: Decision | None = None
+        """None if it may go on to the broker; DELAY to ask again (`Calls.again`) after a while."""
+        self.must_list = False
+        """True if the topic's subscriptions must be told first: `Calls.listed`, then `Calls.again`."""
+        self.created = False
+        """True if the subscription was let in by this call, and did not exist before."""
+        self.taken = False
+        """True once the place was taken."""
+        self.joined = False
+        """True if the place was not the caller's before."""
+        self.reliable: bool | None = None
+        """Whether the topic's messages must all arrive, if the call says so."""
+        self.ended = False
+        """True once nothing is left to give back."""
+
+    @property
+    def topic(self) -> str:
+        """The topic's full name."""
+        return self.attach.topic

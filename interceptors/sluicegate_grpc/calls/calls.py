@@ -1,0 +1,477 @@
+"""What a call means for the engine: see the package."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from sluicegate.engine.gate import Gate
+from sluicegate.model import (
+    Action,
+    Decision,
+    Method,
+    MethodMap,
+    Operation,
+    OperationKind,
+    Outcome,
+    Reason,
+    Role,
+)
+from sluicegate_grpc.calls.attaching import Attaching, LostPlace, lost_place
+from sluicegate_grpc.calls.places import Caller, Id, Key, Place, Places, Position
+from sluicegate_grpc.calls.stream import Stream
+from sluicegate_grpc.fields import Values
+
+Value = TypeVar("Value")
+
+_MAX_TOPICS = 10_000
+_MAX_OUTSTANDING = 100_000
+"""Of one consumer; where a limit is only observed, nothing else bounds this."""
+_PRODUCER = OperationKind.ATTACH_PRODUCER
+_CONSUMER = OperationKind.ATTACH_CONSUMER
+_PUBLISH = OperationKind.PUBLISH
+_DELAY = Action.DELAY
+_REWRITE = Action.REWRITE
+_FULL = "max_attachments"
+
+
+class Calls:
+    """See the package.
+
+    :param methods: which method is which operation.
+    :param gates: `(topic, exempt, now_ns) -> Gate`, asked for each call.
+    :param ghost_release_ns: after so long without a stream or a call, a producer or consumer does not count.
+    :param max_attachments: bound on the producers and consumers that are kept.
+    :param list_valid_ns: how long a list of a topic's subscriptions counts as new (`Attaching.must_list`);
+        None if nobody lists them, so that those count which this gate has let in.
+    """
+
+    def __init__(
+        self,
+        methods: MethodMap,
+        gates: Callable[[str, bool, int], Gate],
+        ghost_release_ns: int,
+        max_attachments: int = 100_000,
+        list_valid_ns: int | None = None,
+    ) -> None:
+        self.methods = methods
+        self.gate = gates
+        """`(topic, exempt, now_ns)`: the gate of a topic."""
+        self.ghosts_released = 0
+        self.unknown_ids = 0
+        """Calls by ids that no one here was given."""
+        self._ghost_release_ns = ghost_release_ns
+        self._list_valid_ns = list_valid_ns
+        self._places = Places(max_attachments)
+        self._producers = self._places.producers
+        self._by_attaching = any(method.role is Role.ATTACH_PRODUCER for method in methods.methods.values())
+        self._unreliable: dict[str, None] = {}
+        self._reliable: dict[str, None] = {}
+        self._listed_ns: dict[str, int] = {}
+        self._delivered: dict[tuple[str, str], dict[Position, Place]] = {}
+        self._look_ns = 0
+        self._nameless = 0
+
+    def __len__(self) -> int:
+        """Producers and consumers that are kept, those that no longer count included."""
+        return len(self._places)
+
+    # -- attaching ------------------------------------------------------------------------------------
+
+    def attach(self, method: Method, values: Values, caller: Caller, now_ns: int) -> Attaching:
+        """Decide a call that attaches a producer, or a consumer with its subscription.
+
+        :return: what is to be done is in its `decision` and `must_list`.
+        """
+        is_producer = method.role is Role.ATTACH_PRODUCER
+        name = values.producer if is_producer else values.consumer
+        # Whoever does not say a name is one more each time.
+        key = (
+            values.topic,
+            "" if is_producer else values.subscription,
+            f"{name}" or f"{id(values)} of {caller.client}",
+        )
+        attaching = self._attaching(_PRODUCER if is_producer else _CONSUMER, key, caller)
+        if is_producer and method.reliable:
+            attaching.reliable = bool(values.reliable)
+        self.again(attaching, now_ns)
+        return attaching
+
+    def _attaching(self, kind: OperationKind, key: Key, caller: Caller, known: bool = False) -> Attaching:
+        place = self._places.get(kind, key)
+        create = None
+        if kind is _CONSUMER and key[1]:
+            create = Operation(
+                OperationKind.CREATE_SUBSCRIPTION,
+                key[0],
+                caller.principal,
+                caller.client,
+                subscription=key[1],
+            )
+        if place is not None:
+            place.pending += 1
+        return Attaching(place, caller, caller.operation(kind, key), create, known=known)
+
+    def again(self, attaching: Attaching, now_ns: int) -> Decision | None:
+        """Ask once more about a call that was delayed, or whose topic's subscriptions were listed.
+
+        :return: its new `decision`.
+        """
+        place = attaching.place
+        if place is None:
+            attaching.ended = True
+            attaching.decision = _no_room(attaching.topic, self._places.limit)
+            return attaching.decision
+        gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
+        if self._must_list(attaching, gate, now_ns):
+            attaching.must_list = True
+            return None
+        decision = self._create(attaching, gate, now_ns)
+        if decision is None:
+            decision = _allowed(gate.decide(attaching.attach, now_ns))
+        attaching.decision = decision
+        if decision is None:
+            self._take(attaching, place, now_ns)
+        elif decision.action is not _DELAY:
+            self.failed(attaching, now_ns)
+            if attaching.known:
+                attaching.decision = lost_place(decision)
+        return attaching.decision
+
+    def _must_list(self, attaching: Attaching, gate: Gate, now_ns: int) -> bool:
+        create = attaching.create
+        if create is None or not gate.asks(OperationKind.CREATE_SUBSCRIPTION) or attaching.must_list:
+            attaching.must_list = False
+            return False
+        if self._list_valid_ns is None:
+            gate.state.subscriptions_known = True
+            return False
+        found = gate.state.subscriptions.get(create.subscription)
+        if found is not None and found.exists:
+            return False
+        listed_ns = self._listed_ns.get(attaching.topic)
+        return listed_ns is None or now_ns - listed_ns > self._list_valid_ns
+
+    def listed(self, topic: str, names: Iterable[str] | None, asked_ns: int, now_ns: int) -> None:
+        """A topic's subscriptions are told.
+
+        :param names: all of them; None if the broker could not tell, so that what was known stays.
+        :param asked_ns: when it was asked; what was let in since exists in any case.
+        """
+        self._listed_ns.pop(topic, None)
+        _add(self._listed_ns, topic, now_ns)
+        if names is not None:
+            self.gate(topic, False, now_ns).state.learn_subscriptions(names, asked_ns)
+
+    def _create(self, attaching: Attaching, gate: Gate, now_ns: int) -> Decision | None:
+        create = attaching.create
+        if create is None or attaching.created:
+            return None
+        found = gate.state.subscriptions.get(create.subscription)
+        existed = found is not None and found.exists
+        decision = _allowed(gate.decide(create, now_ns))
+        attaching.created = decision is None and not existed
+        return decision
+
+    def _take(self, attaching: Attaching, place: Place, now_ns: int) -> None:
+        caller = attaching.caller
+        attaching.taken = True
+        attaching.joined = caller not in place.callers
+        place.used_by(caller)
+        place.refs.setdefault(caller.client, attaching.attach)
+        place.seen_ns = now_ns
+        self._places.taken(place)
+
+    def attached(self, attaching: Attaching, attachment: Id | None, now_ns: int) -> None:
+        """The broker let it attach.
+
+        :param attachment: what the broker calls it; None if it has no such names.
+        """
+        place = attaching.place
+        if place is None or attaching.ended:
+            return
+        attaching.ended = True
+        place.pending -= 1
+        place.settled = True
+        place.seen_ns = now_ns
+        if attachment is not None:
+            self._places.name(place, attachment)
+        if attaching.reliable is not None:
+            self._learn_reliable(attaching.topic, attaching.reliable)
+
+    def failed(self, attaching: Attaching, now_ns: int) -> None:
+        """It is not attached: the broker refused it, or its call ended early. Doing it again does nothing."""
+        place = attaching.place
+        if place is None or attaching.ended:
+            return
+        attaching.ended = True
+        place.pending -= 1
+        gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
+        gate.abandon(attaching.attach, now_ns)
+        if attaching.taken and attaching.joined:
+            place.left_by(attaching.caller)
+        if not place.pending and not place.settled:
+            self._release(place, now_ns)
+        if attaching.create is not None:
+            gate.abandon(attaching.create, now_ns)
+            if attaching.created:
+                gate.detach(attaching.create)
+
+    # -- publishing -----------------------------------------------------------------------------------
+
+    def publish(
+        self, method: Method, values: Values, caller: Caller, now_ns: int
+    ) -> tuple[Operation, Decision | None]:
+        """Decide a call that publishes.
+
+        :return: the operation, to be kept only if it is delayed, and None if it may go on.
+        """
+        # <hot> Runs for every publish.
+        place = self._producers.get(values.producer)
+        if place is None or not place.held:
+            found = self._unattached(place, method, values, caller, now_ns)
+            if not isinstance(found, Place):
+                return found
+            place = found
+        place.seen_ns = now_ns
+        op = place.publishing
+        if op is None or place.publisher is not caller:
+            place.used_by(caller)
+            op = place.publishing = caller.operation(_PUBLISH, place.key)
+            place.publisher = caller
+        op.messages = 1
+        op.bytes = op.largest = values.payload
+        decision = self.gate(op.topic, caller.exempt, now_ns).publish(op, now_ns)
+        if decision is not None:
+            if decision.action is _DELAY:
+                place.publishing = None  # it is the delayed call's own from here on
+            decision = _allowed(decision)
+        return op, decision
+
+    def publish_again(self, op: Operation, caller: Caller, now_ns: int) -> Decision | None:
+        """Ask once more about a publish that was delayed."""
+        return _allowed(self.gate(op.topic, caller.exempt, now_ns).publish(op, now_ns))
+
+    def abandon(self, op: Operation, caller: Caller, now_ns: int) -> None:
+        """Give up a publish that was delayed; nothing is charged."""
+        self.gate(op.topic, caller.exempt, now_ns).abandon(op, now_ns)
+
+    def _unattached(
+        self, place: Place | None, method: Method, values: Values, caller: Caller, now_ns: int
+    ) -> Place | tuple[Operation, Decision | None]:
+        """A publish by one who is not counted: he attaches by it, if the topic has room for him.
+
+        Those who attach by another call may have done so long ago, or before this gate was started: what they
+        say their topic is has to be believed then.
+        """
+        if place is not None:
+            key = place.key
+        elif method.topic and values.topic:
+            if not values.producer:
+                return self._by_nobody(values, caller, now_ns)
+            name = f"{'id' if self._by_attaching else 'name'} {values.producer}"
+            key = (values.topic, "", name)
+        else:
+            self.unknown_ids += 1
+            return Operation(_PUBLISH, "", caller.principal, caller.client), unknown_id(
+                "producer", values.producer
+            )
+        attaching = self._attaching(_PRODUCER, key, caller, known=self._by_attaching)
+        decision = self.again(attaching, now_ns)
+        if decision is None and attaching.place is not None:
+            self.attached(attaching, values.producer, now_ns)
+            return attaching.place
+        self.failed(attaching, now_ns)
+        if decision is not None and decision.action is _DELAY:
+            decision = lost_place(decision)
+        return attaching.attach, decision
+
+    def _by_nobody(self, values: Values, caller: Caller, now_ns: int) -> tuple[Operation, Decision | None]:
+        op = Operation(_PUBLISH, values.topic, caller.principal, caller.client)
+        op.messages = 1
+        op.bytes = op.largest = values.payload
+        return op, self.publish_again(op, caller, now_ns)
+
+    # -- dispatch -------------------------------------------------------------------------------------
+
+    def dispatching(self, method: Method, values: Values, caller: Caller, now_ns: int) -> Stream | None:
+        """A stream opens by which messages are delivered.
+
+        :return: None if nobody knows its consumer; else see `Stream.decision`, and close it in any case.
+        """
+        if method.topic:
+            attaching = self.attach(method, values, caller, now_ns)
+            return self._stream(attaching.place, caller, attaching, whole=True)
+        place = self._places.consumers.get(values.consumer)
+        if place is None:
+            self.unknown_ids += 1
+            return None
+        if place.held:
+            self._used(place, caller, now_ns)
+            return self._stream(place, caller, None, whole=False)
+        attaching = self._attaching(_CONSUMER, place.key, caller, known=True)
+        self.again(attaching, now_ns)
+        return self._stream(place, caller, attaching, whole=False)
+
+    def _stream(
+        self, place: Place | None, caller: Caller, attaching: Attaching | None, *, whole: bool
+    ) -> Stream:
+        return Stream(self, place, caller, attaching, whole)
+
+    def opened(self, stream: Stream, now_ns: int) -> None:
+        """A stream goes on to the broker, its `decision` being None."""
+        if stream.attaching is not None:
+            self.attached(stream.attaching, None, now_ns)
+
+    def stream_ended(self, place: Place, now_ns: int, *, gone: bool) -> None:
+        """A stream of a consumer's has ended; called by the stream.
+
+        :param gone: True to release it, if it was the last.
+        """
+        place.seen_ns = now_ns
+        if gone and not place.in_use:
+            self._release(place, now_ns)
+
+    def is_reliable(self, topic: str) -> bool:
+        """Whether a topic's messages must all arrive; True if nobody has said."""
+        return topic not in self._unreliable
+
+    def _learn_reliable(self, topic: str, reliable: bool) -> None:
+        """Take it that what was promised once holds: a client that says less later must not lose messages."""
+        if reliable:
+            self._unreliable.pop(topic, None)
+            _add(self._reliable, topic, None)
+        elif topic not in self._reliable:
+            _add(self._unreliable, topic, None)
+
+    # -- acknowledgements -----------------------------------------------------------------------------
+
+    def acknowledge(self, method: Method, values: Values, caller: Caller, now_ns: int) -> None:
+        """A consumer acknowledges a message, or gives it back."""
+        topic, subscription = values.topic, values.subscription
+        place = self._places.consumers.get(values.consumer) if method.consumer else None
+        if place is not None:
+            self._used(place, caller, now_ns)
+            topic, subscription, _ = place.key
+        self.acknowledged(topic, subscription, values.position, now_ns)
+
+    def acknowledged(self, topic: str, subscription: str, position: Position, now_ns: int) -> None:
+        """What was delivered to whoever has it no longer counts for him."""
+        delivered = self._delivered.get((topic, subscription))
+        place = delivered.pop(position, None) if delivered is not None else None
+        if place is None:
+            return
+        place.seen_ns = now_ns
+        self._forget(place, position, now_ns)
+        for tell in tuple(place.on_acknowledged.values()):
+            tell()
+
+    def delivered(self, place: Place, position: Position, now_ns: int) -> None:
+        """A message was delivered to a consumer that is to acknowledge it."""
+        self._delivered.setdefault(place.key[:2], {})[position] = place
+        place.outstanding[position] = None
+        if len(place.outstanding) > _MAX_OUTSTANDING:
+            self.acknowledged(*place.key[:2], next(iter(place.outstanding)), now_ns)
+
+    def _forget(self, place: Place, position: Position, now_ns: int) -> None:
+        place.outstanding.pop(position, None)
+        topic, subscription, name = place.key
+        op = Operation(OperationKind.ACKNOWLEDGE, topic, subscription=subscription, consumer=name, messages=1)
+        self.gate(topic, False, now_ns).decide(op, now_ns)
+
+    # -- staying and leaving --------------------------------------------------------------------------
+
+    def touch(self, attachment: Id, caller: Caller, now_ns: int) -> None:
+        """A call tells that a producer or consumer is still there."""
+        for places in (self._producers, self._places.consumers):
+            place = places.get(attachment)
+            if place is not None and place.held:
+                self._used(place, caller, now_ns)
+
+    def detach(self, method: Method, values: Values, caller: Caller, now_ns: int) -> None:
+        """A producer or consumer has taken leave, and the broker took notice."""
+        if method.attachment or method.producer:
+            self._leave(
+                self._producers.get(values.producer if method.producer else values.attachment), now_ns
+            )
+        if method.attachment or method.consumer:
+            consumers = self._places.consumers
+            self._leave(consumers.get(values.consumer if method.consumer else values.attachment), now_ns)
+
+    def caller_gone(self, caller: Caller, now_ns: int) -> None:
+        """A connection was closed: what nobody else uses is released."""
+        for place in tuple(caller.places):
+            place.left_by(caller)
+            if not place.callers and not place.in_use:
+                self._release(place, now_ns)
+
+    def release_ghosts(self, now_ns: int) -> int:
+        """Release those of whom nothing was heard for too long; meant to be called once a second.
+
+        :return: how many.
+        """
+        if now_ns < self._look_ns:
+            return 0
+        before_ns = now_ns - self._ghost_release_ns
+        oldest_ns, released = now_ns, 0
+        for place in self._places:
+            if not place.held or place.in_use:
+                continue
+            if place.seen_ns <= before_ns:
+                self._release(place, now_ns)
+                released += 1
+            elif place.seen_ns < oldest_ns:
+                oldest_ns = place.seen_ns
+        # Whoever is heard of from now on is due later than the one who is due next.
+        self._look_ns = oldest_ns + self._ghost_release_ns
+        self.ghosts_released += released
+        return released
+
+    def _used(self, place: Place, caller: Caller, now_ns: int) -> None:
+        place.seen_ns = now_ns
+        if caller not in place.callers:
+            place.used_by(caller)
+
+    def _leave(self, place: Place | None, now_ns: int) -> None:
+        if place is not None and place.held:
+            self._release(place, now_ns)
+
+    def _release(self, place: Place, now_ns: int) -> None:
+        gate = self.gate(place.topic, False, now_ns)
+        for op in place.refs.values():
+            gate.detach(op)
+        delivered = self._delivered.get(place.key[:2])
+        if delivered is not None:
+            for position in place.outstanding:
+                delivered.pop(position, None)
+            if not delivered:
+                del self._delivered[place.key[:2]]
+        place.outstanding.clear()
+        self._places.released(place)
+
+
+def unknown_id(what: str, called: Id) -> LostPlace:
+    """The answer to one who calls himself attached, and is not known.
+
+    :param what: `producer` or `consumer`.
+    :param called: the id by which he calls himself.
+    """
+    text = f"The {what} with id {called} does not exist. Create it again."
+    return LostPlace(Action.REJECT, (Reason("", Outcome.PRECONDITION, text),))
+
+
+def _no_room(topic: str, limit: int) -> Decision:
+    text = (
+        f"Attachment limit reached for topic {topic}. Current: {limit}, Limit: {limit}. "
+        "Wait for producers and consumers to disconnect."
+    )
+    return Decision(Action.REJECT, (Reason(_FULL, Outcome.LIMIT_REACHED, text, limit, limit),))
+
+
+def _allowed(decision: Decision | None) -> Decision | None:
+    """None for what may go on; nothing in a gRPC message is rewritten."""
+    return None if decision is None or decision.action is _REWRITE else decision
+
+
+def _add(known: dict[str, Value], topic: str, value: Value) -> None:
+    known[topic] = value
+    if len(known) > _MAX_TOPICS:
+        del known[next(iter(known))]

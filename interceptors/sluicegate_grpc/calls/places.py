@@ -1,0 +1,206 @@
+"""Who is attached: one place for each producer and consumer, however often its client attached it."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from sluicegate.model import Operation, OperationKind
+
+Id: TypeAlias = int | str
+"""What a broker calls a producer or consumer that it let attach."""
+Position: TypeAlias = int | bytes
+"""What tells a message within its subscription."""
+Key: TypeAlias = tuple[str, str, str]
+"""Topic, subscription (empty for a producer) and name."""
+
+
+class Caller:
+    """One principal on one connection.
+
+    :param principal: authenticated name.
+    :param client: what tells its connection from all others that are open, such as the peer's address.
+    :param exempt: whether counts and rates do not apply to it.
+    """
+
+    __slots__ = ("client", "exempt", "places", "principal")
+
+    def __init__(self, principal: str, client: str, exempt: bool = False) -> None:
+        self.principal = principal
+        self.client = client
+        self.exempt = exempt
+        self.places: dict[Place, None] = {}
+        """What it attached or used, in that order."""
+
+    def operation(self, kind: OperationKind, key: Key) -> Operation:
+        """An operation of this caller's.
+
+        :param kind: of a producer (its subscription is empty) or a consumer.
+        """
+        topic, subscription, name = key
+        is_consumer = bool(subscription) or kind is OperationKind.ATTACH_CONSUMER
+        return Operation(
+            kind,
+            topic,
+            self.principal,
+            self.client,
+            producer="" if is_consumer else name,
+            subscription=subscription,
+            consumer=name if is_consumer else "",
+        )
+
+
+class Place:
+    """One producer or consumer.
+
+    :param kind: ATTACH_PRODUCER or ATTACH_CONSUMER.
+    :param key: what it is counted by.
+    """
+
+    __slots__ = (
+        "callers",
+        "held",
+        "ids",
+        "key",
+        "kind",
+        "on_acknowledged",
+        "outstanding",
+        "pending",
+        "publisher",
+        "publishing",
+        "refs",
+        "seen_ns",
+        "settled",
+        "streams",
+    )
+
+    def __init__(self, kind: OperationKind, key: Key) -> None:
+        self.kind = kind
+        self.key = key
+        self.ids: set[Id] = set()
+        """What the broker calls it."""
+        self.held = False
+        """True while it is counted."""
+        self.settled = False
+        """True once the broker let it attach."""
+        self.pending = 0
+        """Calls that attach it and are under way."""
+        self.streams = 0
+        """Open streams by which it is delivered to."""
+        self.seen_ns = 0
+        self.callers: dict[Caller, None] = {}
+        """Whose it is."""
+        self.refs: dict[str, Operation] = {}
+        """By what it was attached, by client."""
+        self.publisher: Caller | None = None
+        """Whose operation `publishing` is."""
+        self.publishing: Operation | None = None
+        """Used for one publish after the other, as making one costs more than deciding it."""
+        self.outstanding: dict[Position, None] = {}
+        """Positions of what was delivered and is not acknowledged."""
+        self.on_acknowledged: dict[object, Callable[[], None]] = {}
+        """Whom to tell that there is room again, by stream."""
+
+    @property
+    def topic(self) -> str:
+        """The topic's full name."""
+        return self.key[0]
+
+    @property
+    def in_use(self) -> bool:
+        """True while something says by itself that it is there."""
+        return self.streams > 0 or self.pending > 0
+
+    def used_by(self, caller: Caller) -> None:
+        """Note one more caller, on whose account it stays."""
+        self.callers[caller] = None
+        caller.places[self] = None
+
+    def left_by(self, caller: Caller) -> None:
+        """Undo `used_by`."""
+        self.callers.pop(caller, None)
+        caller.places.pop(self, None)
+
+
+class Places:
+    """All places, by what they are counted by and by what the broker calls them.
+
+    :param limit: bound on those that are kept; those that are no longer counted give way first.
+    """
+
+    __slots__ = ("_by_key", "_consumers", "_producers", "_released", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._by_key: dict[tuple[OperationKind, Key], Place] = {}
+        self._producers: dict[Id, Place] = {}
+        self._consumers: dict[Id, Place] = {}
+        self._released: dict[Place, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(tuple(self._by_key.values()))
+
+    @property
+    def producers(self) -> dict[Id, Place]:
+        """By the ids that the broker gave them."""
+        return self._producers
+
+    @property
+    def consumers(self) -> dict[Id, Place]:
+        """By the ids that the broker gave them."""
+        return self._consumers
+
+    def get(self, kind: OperationKind, key: Key) -> Place | None:
+        """A place, made if there is none; None if there are too many already."""
+        place = self._by_key.get((kind, key))
+        if place is None:
+            if len(self._by_key) >= self.limit and not self._make_room():
+                return None
+            place = self._by_key[kind, key] = Place(kind, key)
+        return place
+
+    def name(self, place: Place, called: Id) -> None:
+        """Note what the broker calls a place."""
+        ids = self._ids(place)
+        before = ids.get(called)
+        if before is not None and before is not place:
+            before.ids.discard(called)
+        ids[called] = place
+        place.ids.add(called)
+
+    def taken(self, place: Place) -> None:
+        """A place is counted."""
+        place.held = True
+        self._released.pop(place, None)
+
+    def released(self, place: Place) -> None:
+        """A place is no longer counted; it is kept for as long as there is room, if its id may come again."""
+        place.held = place.settled = False
+        for caller in tuple(place.callers):
+            place.left_by(caller)
+        place.refs.clear()
+        place.publisher = place.publishing = None
+        if place.ids:
+            self._released[place] = None
+        else:
+            self.forget(place)
+
+    def forget(self, place: Place) -> None:
+        """Keep nothing of a place."""
+        self._released.pop(place, None)
+        if self._by_key.get((place.kind, place.key)) is place:
+            del self._by_key[place.kind, place.key]
+        ids = self._ids(place)
+        for called in place.ids:
+            ids.pop(called, None)
+
+    def _make_room(self) -> bool:
+        oldest = next((place for place in self._released if not place.in_use), None)
+        if oldest is None:
+            return False
+        self.forget(oldest)
+        return True
+
+    def _ids(self, place: Place) -> dict[Id, Place]:
+        return self._producers if place.kind is OperationKind.ATTACH_PRODUCER else self._consumers
