@@ -1,0 +1,26 @@
+"""The caller's side of Danube's admin API."""
+
+import grpc.aio
+
+from sluicegate_danube.admin.topics_pb2 import SubscriptionListResponse, TopicRequest
+
+SERVICE = "danube_admin.TopicAdmin"
+METHOD = "ListSubscriptions"
+
+
+async def list_subscriptions(channel: grpc.aio.Channel, topic: str, timeout_s: float = 5.0) -> list[str]:
+    """Ask a broker for the subscriptions of a topic.
+
+    :param channel: to the admin port of a broker.
+    :param topic: `/namespace/topic`.
+    :param timeout_s: how long to wait for the answer.
+    :returns: their names; none if there is no such topic.
+    :raises grpc.aio.AioRpcError: if the broker does not answer, or refuses.
+    """
+    call = channel.unary_unary(
+        f"/{SERVICE}/{METHOD}",
+        request_serializer=TopicRequest.SerializeToString,
+        response_deserializer=SubscriptionListResponse.FromString,
+    )
+    answer = await call(TopicRequest(name=topic), timeout=timeout_s)
+    return list(answer.subscriptions)

@@ -1,0 +1,31 @@
+"""Topics over gRPC for operators: ListSubscriptions of danube_admin.TopicAdmin, and no more."""
+
+import grpc.aio
+
+from sluicegate_danube.admin.client import METHOD, SERVICE
+from sluicegate_danube.admin.topics_pb2 import SubscriptionListResponse, TopicRequest
+from sluicegate_danube.reference.answering import Context, answering
+from sluicegate_danube.reference.node import Node
+
+
+class Admin:
+    """danube_admin.TopicAdmin of one broker. Danube has it on a port of its own."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @answering
+    def list_subscriptions(self, request: TopicRequest, _: Context) -> SubscriptionListResponse:
+        """Names of a topic's subscriptions; none if there is no such topic."""
+        topic = self._node.cluster.topics.get(request.name)
+        names = sorted(topic.subscriptions) if topic is not None else []
+        return SubscriptionListResponse(subscriptions=names)
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Have a server answer it."""
+        handler = grpc.unary_unary_rpc_method_handler(
+            self.list_subscriptions,
+            request_deserializer=TopicRequest.FromString,
+            response_serializer=SubscriptionListResponse.SerializeToString,
+        )
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])

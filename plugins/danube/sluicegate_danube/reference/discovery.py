@@ -1,0 +1,62 @@
+"""Look-ups and health checks: danube.Discovery, danube.HealthCheck."""
+
+from danube.proto import DanubeApi_pb2 as pb
+from danube.proto import DanubeApi_pb2_grpc as services
+from grpc import StatusCode
+
+from sluicegate_danube.reference.answering import Context, answering
+from sluicegate_danube.reference.errors import RefusedError
+from sluicegate_danube.reference.node import Node
+
+
+class Discovery(services.DiscoveryServicer):  # type: ignore[misc]  # generated without types
+    """danube.Discovery of one broker: it knows where every topic of the cluster is."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @answering
+    def TopicLookup(  # noqa: N802
+        self, request: pb.TopicLookupRequest, context: Context
+    ) -> pb.TopicLookupResponse:
+        """Which broker serves a topic, and what to dial for it."""
+        topic = self._node.cluster.find(request.topic)
+        if topic is None:
+            text = f"Unable to find the requested topic: {request.topic}"
+            raise RefusedError(StatusCode.NOT_FOUND, text)
+        own = topic.owner == self._node.serving(context)
+        kinds = pb.TopicLookupResponse
+        return pb.TopicLookupResponse(
+            request_id=request.request_id,
+            response_type=kinds.Connect if own else kinds.Redirect,
+            connect_url=self._node.connect_url(topic),
+            broker_url=self._node.urls[topic.owner],
+            proxy=self._node.cluster.settings.proxy,
+        )
+
+    @answering
+    def TopicPartitions(  # noqa: N802
+        self, request: pb.TopicLookupRequest, _: Context
+    ) -> pb.TopicPartitionsResponse:
+        """The partitions of a topic; itself if it has none."""
+        found = self._node.cluster.partitions(request.topic)
+        return pb.TopicPartitionsResponse(request_id=request.request_id, partitions=found)
+
+
+class Health(services.HealthCheckServicer):  # type: ignore[misc]  # generated without types
+    """danube.HealthCheck of one broker."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @answering
+    def HealthCheck(self, request: pb.HealthCheckRequest, context: Context) -> pb.HealthCheckResponse:  # noqa: N802
+        """Whether a producer or a consumer is still attached; if not, its client is to come again."""
+        broker = self._node.serving(context)
+        if request.client == pb.HealthCheckRequest.Producer:
+            good = self._node.cluster.topic_of(request.id, broker) is not None
+        else:
+            found = self._node.cluster.consumer(request.id, broker)
+            good = found is not None and found[1].attached
+        answers = pb.HealthCheckResponse
+        return pb.HealthCheckResponse(status=answers.OK if good else answers.CLOSE)

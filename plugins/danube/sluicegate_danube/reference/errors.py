@@ -1,0 +1,16 @@
+"""Why the reference broker refuses a call."""
+
+from grpc import StatusCode
+
+
+class RefusedError(Exception):
+    """A call that is answered with a status other than OK.
+
+    :param code: as Danube answers.
+    :param text: for people.
+    """
+
+    def __init__(self, code: StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text

@@ -1,0 +1,89 @@
+"""Messages of a topic, and the bytes that all topics together may keep."""
+
+from collections.abc import Callable
+
+from danube.proto import DanubeApi_pb2 as pb
+
+
+class Storage:
+    """Payload that the topics of a cluster keep.
+
+    :param limit: bytes.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._used = 0
+        self._logs: list[Log] = []
+
+    def make_log(self, needed_from: Callable[[], int]) -> "Log":
+        """A topic's messages.
+
+        :param needed_from: tells the offset from which on a message is still needed.
+        """
+        log = Log(self, needed_from)
+        self._logs.append(log)
+        return log
+
+    def take(self, size: int) -> bool:
+        """Take some bytes; the oldest messages that nobody needs make room.
+
+        :returns: False if there is no room.
+        """
+        if self._used + size > self._limit:
+            # A sixteenth more than needed, or each message would look through all topics.
+            wanted = self._limit - max(size, self._limit // 16)
+            for log in self._logs:
+                self._used -= log.forget(self._used - wanted)
+        if self._used + size > self._limit:
+            return False
+        self._used += size
+        return True
+
+
+class Log:
+    """The messages of one topic, by offset. `Storage.make_log` makes it."""
+
+    def __init__(self, storage: Storage, needed_from: Callable[[], int]) -> None:
+        self._storage = storage
+        self._needed_from = needed_from
+        self._kept: dict[int, pb.StreamMessage] = {}
+        self._first = 0
+        self.end = 0
+        """Offset of the next message."""
+
+    def append(self, message: pb.StreamMessage) -> bool:
+        """Keep a message, and tell it its offset.
+
+        :returns: False if there is no room for it.
+        """
+        if not self._storage.take(len(message.payload)):
+            return False
+        message.msg_id.topic_offset = self.end
+        self._kept[self.end] = message
+        self.end += 1
+        return True
+
+    def forget(self, size: int) -> int:
+        """Forget the oldest messages that nobody needs.
+
+        :param size: bytes to get rid of.
+        :returns: bytes that are free now.
+        """
+        free = 0
+        needed_from = self._needed_from() if size > 0 else 0
+        while free < size and self._first < needed_from:
+            free += len(self._kept.pop(self._first).payload)
+            self._first += 1
+        return free
+
+    def __getitem__(self, offset: int) -> pb.StreamMessage:
+        """The message at an offset.
+
+        :raises KeyError: if it is not kept.
+        """
+        return self._kept[offset]
+
+    def messages(self) -> list[pb.StreamMessage]:
+        """What is kept, oldest first."""
+        return list(self._kept.values())

@@ -1,0 +1,35 @@
+"""One broker of a cluster, as its services see it."""
+
+from dataclasses import dataclass
+
+from sluicegate_danube.reference.answering import ROUTE_HEADER, Context
+from sluicegate_danube.reference.cluster import Cluster
+from sluicegate_danube.reference.topic import Topic
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """One broker of a cluster.
+
+    :param index: its place in `urls`.
+    :param urls: of all brokers; filled when their ports are known.
+    """
+
+    cluster: Cluster
+    index: int
+    urls: list[str]
+
+    def serving(self, context: Context) -> int:
+        """The broker that a call is meant for: this one, or the one that its header names, in proxy mode."""
+        if self.cluster.settings.proxy:
+            for key, value in context.invocation_metadata() or ():
+                if key == ROUTE_HEADER and value in self.urls:
+                    return self.urls.index(str(value))
+        return self.index
+
+    def connect_url(self, topic: Topic) -> str:
+        """What clients are told to dial for a topic."""
+        named = self.cluster.settings.connect_urls
+        if named:
+            return named[topic.owner % len(named)]
+        return self.urls[0 if self.cluster.settings.proxy else topic.owner]
