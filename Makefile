@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV ?= .venv
 KAFKA_LIBS := $(or $(SLUICEGATE_KAFKA_LIBS),deploy/kafka/target/dependency)
 PULSAR_LIBS := $(or $(SLUICEGATE_PULSAR_LIBS),deploy/pulsar/target/dependency)
+GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 
-.PHONY: help test demo check broker bench jars docs clean
+.PHONY: help test demo check broker bench jars ghz docs clean
 
 help:
 	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
@@ -14,7 +15,7 @@ help:
 	@echo "make bench   compare with other proxies         make docs   check documents"
 	@echo "make clean   remove what these commands made"
 
-test: $(VENV)/bin/tox jars
+test: $(VENV)/bin/tox jars ghz
 	$(VENV)/bin/tox run -e lint,types,py,broker
 
 check: $(VENV)/bin/tox
@@ -26,7 +27,7 @@ broker: $(VENV)/bin/tox jars
 docs: $(VENV)/bin/tox
 	$(VENV)/bin/tox run -e docs
 
-bench: $(VENV)/bin/tox jars
+bench: $(VENV)/bin/tox jars ghz
 	$(VENV)/bin/tox run -e bench
 
 demo: $(VENV)/bin/sluicegate
@@ -51,6 +52,14 @@ jars:
 	  fi; \
 	}; \
 	fetch Kafka $(KAFKA_LIBS) deploy/kafka && fetch Pulsar $(PULSAR_LIBS) deploy/pulsar
+
+# The load client and its peer are built from source with Go 1.19 or later; without it what needs them says so.
+ghz:
+	@if [ -z "$(GO)" ]; then \
+	  echo "missing: go (1.19 or later); the tests with a grpc-go client cannot run"; \
+	  [ "$${SLUICEGATE_REQUIRE_BROKER:-0}" != 1 ]; exit; \
+	fi; \
+	cd deploy/grpc && $(GO) build -buildvcs=false -trimpath -o target/ github.com/bojand/ghz/cmd/ghz ./peer
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
