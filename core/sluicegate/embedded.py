@@ -1,0 +1,323 @@
+"""The policy engine in the caller's own process: for interceptors in a server or a client.
+
+What `sluicegate run` does with processes is done here with one thread: it follows the policy file and the
+store, and calls whoever wants to be called once a second.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Event, Lock, Thread
+from time import monotonic_ns
+from types import TracebackType
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field
+
+from sluicegate.broker import BrokerFront
+from sluicegate.config.load import load, plugin_modules
+from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
+from sluicegate.config.units import HostPort
+from sluicegate.engine.faults import Fault, GateFaults
+from sluicegate.engine.gate import Gate
+from sluicegate.engine.gates import GateCache
+from sluicegate.engine.sink import DecisionSink
+from sluicegate.gateway.compiler import GateCompiler
+from sluicegate.gateway.log_sink import LogSink
+from sluicegate.gateway.logs import Throttle
+from sluicegate.gateway.plugins import Plugins, load_plugins
+from sluicegate.gateway.wall_clock import WallClock
+from sluicegate.gateway.watching import PolicyWatch
+from sluicegate.hooks import hookimpl
+from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName
+
+__all__ = ["PolicyEngine", "ServiceConfig"]
+
+log = logging.getLogger(__name__)
+
+_LOOKS_A_SECOND = 4
+"""How often file and store are looked at."""
+_LOOKS_TO_DROP = 60 * _LOOKS_A_SECOND
+_TOPIC = re.compile(r"/?([^/.]+)[/.].+")
+
+NameOf = Callable[[str], TopicName]
+
+
+class ServiceConfig(BrokerConfig):
+    """A service that applies the policies itself; nothing stands in front of it."""
+
+    policy_defaults: ClassVar[Mapping[str, int | float | str | bool]] = {
+        "on_limit.max_publish_rate": "reject",
+        "on_limit.max_publish_rate_bytes": "reject",
+    }
+
+    system: Literal["service"] = Field(description="Kind of broker: a service with interceptors.")
+    bootstrap: tuple[HostPort, ...] = Field(default=(), description="Not used.")
+    listen: Listen = Field(default=Listen(port=0), description="Not used.")
+
+
+class _ServiceDriver:
+    """What `system: service` is; only this module loads it."""
+
+    system = "service"
+    config_model = ServiceConfig
+
+    def name_of(self, topic: str, config: object) -> TopicName:
+        """The namespace is what stands before the first `/` or `.`, a leading `/` aside; else `default`."""
+        read = _TOPIC.fullmatch(topic)
+        return TopicName(topic, read[1] if read is not None else "default")
+
+    def front(self, config: object) -> BrokerFront:
+        """There is none."""
+        raise NotImplementedError("a service has no gateway in front of it")
+
+
+class _ServicePlugin:
+    @hookimpl
+    def sluicegate_broker(self) -> _ServiceDriver:
+        return _ServiceDriver()
+
+
+class PolicyEngine:
+    """Policies, gates and decision log of one broker.
+
+    Doors hold `lock` around whatever they do with gates. Make an engine by `from_file`, or:
+
+    :param config: the configuration; its `store`, `admin` and `log.level` are not used.
+    :param layers: the policies.
+    :param broker: name of the broker's entry; the first one if it is left out.
+    :param plugins: plugin objects beside those that are installed and those that the configuration names.
+    :param name_of: what a topic's name says; as the broker's driver reads it if it is left out.
+    :param sink: takes every decision; the decision log as configured if it is left out.
+    :raises PluginError: if a plugin cannot be loaded.
+    :raises KeyError: if there is no such broker.
+    """
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        layers: Iterable[PolicyLayer] = (),
+        *,
+        broker: str | None = None,
+        plugins: Iterable[object] = (),
+        name_of: NameOf | None = None,
+        sink: DecisionSink | None = None,
+    ) -> None:
+        found = load_plugins(config.plugins, (*plugins, _ServicePlugin()))
+        self._begin(config, tuple(layers), broker, found, name_of, sink, None)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        broker: str | None = None,
+        *,
+        plugins: Iterable[object] = (),
+        name_of: NameOf | None = None,
+        environ: Mapping[str, str] = os.environ,
+        sink: DecisionSink | None = None,
+    ) -> Self:
+        """An engine as a file and its store say; it follows their changes within a second.
+
+        :param environ: environment that overrides the file.
+        :raises ConfigErrors: if the file has mistakes.
+        :raises PluginError: if a plugin cannot be loaded.
+        :raises StoreError: if the store cannot be read.
+        :raises KeyError: if there is no such broker.
+        """
+        found = load_plugins(plugin_modules(path, environ), (*plugins, _ServicePlugin()))
+        loaded = load(path, found.policy_models, found.broker_models, environ)
+        os.makedirs(loaded.config.state_dir, exist_ok=True)
+        watch = PolicyWatch(path, loaded, found, environ)
+        engine = cls.__new__(cls)
+        try:
+            begin = engine._begin  # noqa: SLF001 - the other half of its constructor
+            begin(loaded.config, (), broker, found, name_of, sink, watch)
+        except BaseException:
+            watch.close()
+            raise
+        return engine
+
+    def _begin(
+        self,
+        config: GatewayConfig,
+        layers: tuple[PolicyLayer, ...],
+        broker: str | None,
+        plugins: Plugins,
+        name_of: NameOf | None,
+        sink: DecisionSink | None,
+        watch: PolicyWatch | None,
+    ) -> None:
+        self.config: BrokerConfig = _entry(config, broker)
+        """The broker's entry."""
+        self.lock = Lock()
+        """Held around each use of gates, as other threads may use and replace them."""
+        self.faults = GateFaults(self._report)
+        self._plugins = plugins
+        self._watch = watch
+        self._layers = layers
+        self._version = 1
+        self._throttle = Throttle()
+        self._wall_clock = WallClock()
+        self._log: LogSink | None = None
+        if sink is None:
+            self._log = LogSink(config, self.config, plugins)
+            sink = self._log.sink
+        self._compiler = GateCompiler(
+            plugins,
+            name_of or self._driver_name,
+            self._policies(),
+            sink,
+            self.faults,
+            self.config.policy_defaults,
+        )
+        self.gates: GateCache = self._compiler.gates
+        """Compiled gates by topic."""
+        self._every_second: list[Callable[[int], bool]] = []
+        self._ending = Event()
+        self._thread = Thread(target=self._follow, name="sluicegate-engine", daemon=True)
+        self._notify("sluicegate_startup")
+        self._thread.start()
+
+    # -- what doors use -------------------------------------------------------------------------------
+
+    def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
+        """The gate of a topic; the caller holds the lock, and keeps it for no longer."""
+        gates = self.gates
+        return (gates.exempt if exempt else gates.live).get(topic) or gates.get(topic, exempt, now_ns)
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies now in force; a new object after each change."""
+        return self._compiler.policies
+
+    @property
+    def max_hold_ns(self) -> int:
+        """Longest time that a call may be held."""
+        return self.config.max_hold * 1_000_000
+
+    def wall_ms(self, now_ns: int) -> int:
+        """Wall-clock milliseconds since 1970 at a monotonic time; never ahead of the machine's clock."""
+        return self._wall_clock.ms(now_ns)
+
+    def method_map(self, system: str | None = None) -> MethodMap:
+        """The method map that a plugin gives.
+
+        :param system: whose; that of the broker's entry if it is left out.
+        :raises KeyError: if no plugin has one.
+        """
+        wanted = system or self.config.system
+        for ask in reversed(self._plugins.implementations("sluicegate_method_map")):
+            found: MethodMap = ask()
+            if found.system == wanted:
+                return found
+        raise KeyError(wanted)
+
+    def every_second(self, call: Callable[[int], bool]) -> None:
+        """Have something called about once a second, under the lock, with the monotonic time.
+
+        :param call: returns False to be called no more.
+        """
+        with self.lock:
+            self._every_second.append(call)
+
+    # -- policies -------------------------------------------------------------------------------------
+
+    def set_policies(self, layers: Sequence[PolicyLayer]) -> int:
+        """Put other policies into force; not for an engine that follows a file.
+
+        :return: their version.
+        :raises ValueError: if the engine follows a file.
+        """
+        if self._watch is not None:
+            raise ValueError("the policies are those of a file and its store: change them there")
+        with self.lock:
+            self._layers = tuple(layers)
+            self._version += 1
+            self._compiler.replace(self._policies())
+            return self._version
+
+    def _policies(self) -> PolicySet:
+        if self._watch is not None:
+            return self._watch.policies(self.config.name)
+        exempt = self.config.exempt
+        return PolicySet(
+            self._version,
+            self._layers,
+            self.config.observe_only,
+            frozenset(exempt.principals),
+            frozenset(exempt.policies),
+        )
+
+    # -- life -----------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Write out the decision log and let go of the store; doing it again does nothing."""
+        if self._ending.is_set():
+            return
+        self._ending.set()
+        self._thread.join()
+        self._notify("sluicegate_shutdown")
+        if self._log is not None:
+            self._log.log.close()
+        if self._watch is not None:
+            self._watch.close()
+
+    def __enter__(self) -> Self:
+        """Use it in a block, at whose end it is closed."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def log_stats(self) -> dict[str, int]:
+        """Counters of the decision log."""
+        return self._log.stats() if self._log is not None else {}
+
+    def _follow(self) -> None:
+        looks = 0
+        while not self._ending.wait(1 / _LOOKS_A_SECOND):
+            looks += 1
+            try:
+                self._look(looks)
+            except Exception:  # the next look is as good
+                log.exception("following the policies failed")
+
+    def _look(self, looks: int) -> None:
+        changed = self._watch is not None and self._watch.check()  # may be slow: not under the lock
+        with self.lock:
+            if changed:
+                self._compiler.replace(self._policies())
+                log.info("policies changed", extra={"to_version": self.policies.version})
+            if looks % _LOOKS_A_SECOND == 0:
+                self._wall_clock.follow()
+                now_ns = monotonic_ns()
+                self._every_second = [call for call in self._every_second if call(now_ns)]
+            if looks % _LOOKS_TO_DROP == 0:
+                self.gates.drop_unused()
+
+    def _driver_name(self, topic: str) -> TopicName:
+        return self._plugins.drivers[self.config.system].name_of(topic, self.config)
+
+    def _notify(self, hook: str) -> None:
+        for ask in self._plugins.implementations(hook):
+            own = logging.getLogger(f"sluicegate.plugin.{ask.plugin}")
+            try:
+                ask(log=own.info)
+            except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+                self.faults.add(Fault(ask.plugin, "", "", f"{type(error).__name__}: {error}", opened=False))
+
+    def _report(self, fault: Fault) -> None:
+        if self._throttle.passes((fault.plugin, fault.error), monotonic_ns()) is not None:
+            log.error("plugin %s raised %s", fault.plugin, fault.error, extra={"topic": fault.topic})
+
+
+def _entry(config: GatewayConfig, broker: str | None) -> BrokerConfig:
+    for entry in config.brokers:
+        if broker is None or entry.name == broker:
+            return entry
+    raise KeyError(broker)
