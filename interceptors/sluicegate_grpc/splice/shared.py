@@ -1,0 +1,81 @@
+"""What all connections of one gRPC front share."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sluicegate.broker import Services
+from sluicegate.engine.delay import FirstSeen
+from sluicegate.model import MethodMap
+from sluicegate_grpc.calls import Calls
+
+Address: TypeAlias = tuple[str, int]
+Headers: TypeAlias = Sequence[tuple[str, str]]
+"""Names (lower case) and values of a request's headers, pseudo-headers included."""
+_MAX_ACCEPTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one client connection may make the gate do. Bytes, and events per second."""
+
+    header_list_bytes: int = 65_536
+    """Of the headers of one request, by RFC 9113 section 6.5.2 (names, values, 32 for each)."""
+    continuations: int = 32
+    """CONTINUATION frames of one header block."""
+    frame_bytes: int = 65_536
+    """Payload of a frame; both sides are told so (SETTINGS_MAX_FRAME_SIZE). At least 16,384."""
+    message_bytes: int = 16 * 1024 * 1024
+    """A message that has to be there as a whole before it can be decided, and what it may inflate to."""
+    stream_bytes: int = 8 * 1024 * 1024
+    """What is withheld of one stream, beyond what its receiver's window lets come."""
+    streams: int = 10_000
+    """Requests that wait for a decision at once."""
+    resets: int = 1_000
+    """RST_STREAM frames (rapid reset, CVE-2023-44487)."""
+    pings: int = 1_000
+    settings: int = 100
+    empty_frames: int = 10_000
+    """DATA frames that carry nothing and end nothing, PRIORITY frames and frames of unknown types."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """The front's state as its sessions see it."""
+
+    services: Services
+    calls: Calls
+    methods: MethodMap
+    max_hold_ns: int
+    """How long a call may be held for a rate."""
+    limits: Limits = field(default_factory=Limits)
+    rewrites: Mapping[str, Callable[[bytes], bytes | None]] = field(default_factory=dict)
+    """By the path of a method: what makes another response message of the broker's; None leaves it."""
+    route: Callable[[str], tuple[Address, ...] | None] = lambda broker: None
+    """The addresses of the broker that a request's `route_header` names; None if it is not allowed."""
+    question: Callable[[str], object] | None = None
+    """What to ask the front for a topic's subscriptions; it tells `calls.listed` before it answers."""
+    principal: Callable[[Headers], str | None] = lambda headers: None
+    """Who a request says it is from; worth nothing until the broker has accepted a call with these words."""
+    counts: Counter[str] = field(default_factory=Counter)
+    sessions: int = 0
+    """Connections open now."""
+    first_seen: FirstSeen = field(default_factory=FirstSeen)
+    accepted: dict[str, None] = field(default_factory=dict)
+    """Credentials with which the broker has accepted a call, the oldest first."""
+
+    def count(self, event: str) -> None:
+        """Count an event under its name."""
+        self.counts[event] += 1
+
+    def counters(self) -> Mapping[str, int]:
+        """Event counters by name."""
+        return {**self.counts, "sessions": self.sessions}
+
+    def accept(self, credentials: str) -> None:
+        """The broker has accepted a call with these credentials."""
+        self.accepted.pop(credentials, None)
+        self.accepted[credentials] = None
+        if len(self.accepted) > _MAX_ACCEPTED:
+            del self.accepted[next(iter(self.accepted))]
