@@ -4,9 +4,12 @@ from collections.abc import Callable
 
 from danube.proto import DanubeApi_pb2 as pb
 
+_OVERHEAD = 512
+"""Bytes that a message takes besides its encoded form, about."""
+
 
 class Storage:
-    """Payload that the topics of a cluster keep.
+    """What the topics of a cluster keep.
 
     :param limit: bytes.
     """
@@ -57,9 +60,9 @@ class Log:
 
         :returns: False if there is no room for it.
         """
-        if not self._storage.take(len(message.payload)):
+        message.msg_id.topic_offset = self.end  # first, as it is part of the size
+        if not self._storage.take(_size(message)):
             return False
-        message.msg_id.topic_offset = self.end
         self._kept[self.end] = message
         self.end += 1
         return True
@@ -73,7 +76,7 @@ class Log:
         free = 0
         needed_from = self._needed_from() if size > 0 else 0
         while free < size and self._first < needed_from:
-            free += len(self._kept.pop(self._first).payload)
+            free += _size(self._kept.pop(self._first))
             self._first += 1
         return free
 
@@ -87,3 +90,7 @@ class Log:
     def messages(self) -> list[pb.StreamMessage]:
         """What is kept, oldest first."""
         return list(self._kept.values())
+
+
+def _size(message: pb.StreamMessage) -> int:
+    return int(message.ByteSize()) + _OVERHEAD

@@ -25,7 +25,7 @@ class Settings:
     queue_bytes: int = 16 << 20
     """Bytes of payload that wait for one such consumer."""
     max_stored_bytes: int = 256 << 20
-    """Bytes of payload that all topics keep."""
+    """Bytes that the messages of all topics take."""
     max_topics: int = 10_000
     max_attachments: int = 100_000
     """Producers of the cluster, and as many subscriptions and consumers."""

@@ -1,0 +1,92 @@
+"""The reference broker as a server: TLS, ports, its own process, and the admin API."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc.aio
+import pytest
+from danube import DanubeClient
+from tests.danube.support.clients import consuming, danube_client, producing
+from tests.gateway.certificates import Authority
+
+from sluicegate_danube.admin.client import list_subscriptions
+from sluicegate_danube.reference import LABEL, ReferenceBroker
+
+
+async def test_subscriptions_are_listed(reference: ReferenceBroker, client: DanubeClient, topic: str) -> None:
+    async with grpc.aio.insecure_channel(reference.addresses[0]) as channel:
+        async with producing(client, topic), consuming(client, topic, "b"), consuming(client, topic, "a"):
+            assert await list_subscriptions(channel, topic) == ["a", "b"]
+        assert await list_subscriptions(channel, "/default/none") == []
+
+
+def credentials(authority: Authority) -> grpc.ServerCredentials:
+    certificate, key = (Path(name).read_bytes() for name in authority.issue("broker", "127.0.0.1"))
+    return grpc.ssl_server_credentials([(key, certificate)])
+
+
+async def test_tls(tmp_path: Path, topic: str) -> None:
+    authority = Authority(tmp_path)
+    async with ReferenceBroker(tls=credentials(authority)) as broker:
+        assert broker.urls == [f"https://{broker.addresses[0]}"]
+        async with (
+            danube_client(broker.urls[0], authority.ca) as client,
+            producing(client, topic) as producer,
+            consuming(client, topic) as consumer,
+        ):
+            await producer.send(b"secret")
+            assert await consumer.take(1) == [b"secret"]
+
+
+async def test_interceptors_see_each_call(topic: str) -> None:
+    seen: list[str] = []
+
+    class Seeing(grpc.aio.ServerInterceptor):
+        async def intercept_service(self, continuation, details):  # type: ignore[no-untyped-def]
+            seen.append(details.method)
+            return await continuation(details)
+
+    async with (
+        ReferenceBroker(interceptors=[Seeing()]) as broker,
+        danube_client(broker.urls[0]) as client,
+        producing(client, topic) as producer,
+    ):
+        await producer.send(b"x")
+    assert "/danube.ProducerService/SendMessage" in seen
+
+
+async def test_a_port_that_is_taken_is_said_so(reference: ReferenceBroker) -> None:
+    port = int(reference.addresses[0].rpartition(":")[2])
+    with pytest.raises(OSError, match=str(port)):
+        await ReferenceBroker(port=port).__aenter__()
+
+
+def test_runs_as_a_process_of_its_own() -> None:
+    command = [sys.executable, "-m", "sluicegate_danube.reference", "--port", "0", "--brokers", "2"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONSAFEPATH": "1"}
+    ) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert line.startswith(f"{LABEL}, in memory, no Danube: http://127.0.0.1:")
+            for url in line.split()[-2:]:
+                with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))):
+                    pass
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
+def test_says_when_it_cannot_listen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "sluicegate_danube.reference", "--port", port]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=40)
+    assert done.returncode == 2
+    assert "cannot listen: " in done.stderr
