@@ -1,6 +1,8 @@
 """What the gateway gives to a broker room, for tests of sessions: real engine, real policies."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 import pluggy
 
@@ -29,6 +31,7 @@ class Bench:
             self._manager.register(plugin)
         self._faults = GateFaults()
         self.sink = NullSink()
+        self._spawned: list[asyncio.Task[None]] = []
         self.broker_tls = None
         self.wall_clock = WallClock()
         self.budget = Budget(64 * 1024 * 1024)
@@ -67,6 +70,10 @@ class Bench:
 
     async def listen(self, listener: Listener) -> None:
         """No sockets here."""
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """As in the gateway, on the test's event loop."""
+        self._spawned.append(asyncio.get_running_loop().create_task(work))
 
     def remember(self, key: str, value: str) -> None:
         """Nothing is kept."""

@@ -5,7 +5,7 @@ timers and back-pressure and carries the commands out in order.
 """
 
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -173,6 +173,9 @@ class Services(Protocol):
 
     async def listen(self, listener: Listener) -> None:
         """Open a listener; returns once it accepts. Opening the same one again does nothing."""
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have work of the front done in the background; what it raises is logged, and stopping ends it."""
 
     def remember(self, key: str, value: str) -> None:
         """Keep a small fact, such as a broker's node address, over restarts."""

@@ -129,6 +129,13 @@ async def test_an_answer_that_is_none_is_an_error(received: bytes) -> None:
             await api.subscriptions(TOPIC)
 
 
+async def test_an_answer_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin, "_LARGEST_ANSWER", 1_000)
+    async with answering(lambda _: json(b"[" + b" " * 2_000 + b"]")) as (api, _):
+        with pytest.raises(AdminApiError, match="more than 1000 bytes"):
+            await api.subscriptions(TOPIC)
+
+
 async def test_silence_is_an_error_and_so_is_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin, "_TIMEOUT_S", 0.05)
     waiting: list[asyncio.StreamWriter] = []

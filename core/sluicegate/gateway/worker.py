@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from time import monotonic_ns
 from typing import Any
@@ -78,6 +78,7 @@ class Worker:
         self._connections: Connections | None = None
         self._tls = TlsContexts()
         self._ticking: asyncio.Task[None] | None = None
+        self._spawned: set[asyncio.Task[None]] = set()
         self._throttle = Throttle()
         self._samples = TopicSamples()
         self._wall_clock = WallClock()
@@ -127,6 +128,17 @@ class Worker:
         self._acceptors[listener.name] = acceptor
         host, port = acceptor.address
         log.info("listening on %s:%d", host, port, extra={"listener": listener.name})
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have work of the front done in the background."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._spawned.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._spawned.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("work of the front failed: %s", error, extra={"broker": self.config.name})
 
     def remember(self, key: str, value: str) -> None:
         """Keep a small fact over restarts."""
@@ -200,6 +212,9 @@ class Worker:
         if self._connections is None:
             return
         await self._connections.abort()
+        for task in tuple(self._spawned):
+            task.cancel()
+        await asyncio.gather(*self._spawned, return_exceptions=True)
         await self._guarded("stop", self._front.stop)
         await self._notify("sluicegate_shutdown")
         self._connections = None

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from sluicegate.broker import Listener, Services
 from sluicegate_kafka.config import KafkaConfig
@@ -27,7 +26,6 @@ class KafkaFront:
         self._config = config
         self._nodes = Nodes(config.client_host, config.listen.host, config.first_node_port)
         self._upstream = Upstream(config)
-        self._opening: set[asyncio.Task[None]] = set()
         self._listing: asyncio.Task[None] | None = None
         self._services: Services | None = None
         self._shared: Shared | None = None
@@ -43,7 +41,7 @@ class KafkaFront:
         for key, value in services.recall("node.").items():
             host, _, port = value.rpartition(":")
             self._nodes.learn({int(key.removeprefix("node.")): (host, int(port))})
-        self._spawn(self._ask_for_nodes())
+        services.spawn(self._ask_for_nodes())
         await asyncio.sleep(0)
 
     @property
@@ -70,17 +68,7 @@ class KafkaFront:
             return
         host, port = listener.upstream[0]
         self._services.remember(f"node.{listener.name.removeprefix('node-')}", f"{host}:{port}")
-        self._spawn(self._services.listen(listener))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._opening.add(task)
-        task.add_done_callback(self._opened)
-
-    def _opened(self, task: "asyncio.Task[None]") -> None:
-        self._opening.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("cannot listen for a broker: %s", task.exception())
+        self._services.spawn(self._services.listen(listener))
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> KafkaSession:
         """A session for a new client connection."""
@@ -121,8 +109,6 @@ class KafkaFront:
 
     async def stop(self) -> None:
         """Close the gate's own connections."""
-        for task in list(self._opening):
-            task.cancel()
         if self._listing is not None:
             self._listing.cancel()
         await self._upstream.close()

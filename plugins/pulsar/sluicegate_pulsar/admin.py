@@ -18,6 +18,8 @@ from sluicegate_pulsar.brokers import address_of
 from sluicegate_pulsar.config import Admin
 
 _TIMEOUT_S = 5.0
+_LARGEST_ANSWER = 32 * 1024 * 1024
+"""Bytes; a topic with half a million subscriptions answers with fewer."""
 _REDIRECTS = 3
 """A broker sends questions on topics that it does not serve to the broker that does."""
 
@@ -112,11 +114,24 @@ class AdminApi:
         reader, writer = await asyncio.open_connection(*address_of(url), ssl=tls)
         try:
             writer.write(f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\n{self._headers}\r\n".encode())
-            response = HTTPResponse(cast("Any", _Received(await reader.read())))
+            received = await _read_all(reader)
         finally:
             writer.close()
+        response = HTTPResponse(cast("Any", _Received(received)))
         response.begin()
         return response, response.read()
+
+
+async def _read_all(reader: asyncio.StreamReader) -> bytes:
+    """What comes until the connection ends.
+
+    :raises HTTPException: if it is more than any answer to these questions.
+    """
+    try:
+        await reader.readexactly(_LARGEST_ANSWER + 1)
+    except asyncio.IncompleteReadError as whole:
+        return whole.partial
+    raise HTTPException(f"an answer of more than {_LARGEST_ANSWER} bytes")
 
 
 class _Received:

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from sluicegate.broker import Listener, Services
 from sluicegate_pulsar.admin import AdminApi
@@ -28,7 +27,6 @@ class PulsarFront:
 
     def __init__(self, config: PulsarConfig) -> None:
         self._config = config
-        self._tasks: set[asyncio.Task[None]] = set()
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._services: Services | None = None
         self._shared: Shared | None = None
@@ -50,8 +48,8 @@ class PulsarFront:
             services.remember(key, value)
             await services.listen(listener)
         brokers.on_new = self._open
-        self._spawn(self._ask_for_brokers())
-        self._spawn(self._ask_for_strictness())
+        services.spawn(self._ask_for_brokers())
+        services.spawn(self._ask_for_strictness())
         await asyncio.sleep(0)
 
     @property
@@ -64,7 +62,7 @@ class PulsarFront:
         """A broker is new: remember its place for the next start, and listen for it."""
         if self._services is not None:
             self._services.remember(key, value)
-            self._spawn(self._services.listen(listener))
+            self._services.spawn(self._services.listen(listener))
 
     async def _ask_for_brokers(self) -> None:
         if self._admin is None:
@@ -87,16 +85,6 @@ class PulsarFront:
                 except Exception as error:  # noqa: BLE001 - unknown means: take care
                     log.info("cannot tell whether the brokers are strict about deliverAt (%s)", error)
         self._started.added_delay_ms = 0 if strict == "yes" else tick_ms
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("cannot listen for a broker: %s", task.exception())
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> PulsarSession:
         """A session for a new client connection."""
@@ -139,11 +127,11 @@ class PulsarFront:
 
     def tick(self, now_ns: int) -> None:
         """Once a second: now and then look which brokers there are."""
-        if self._shared is None:
+        if self._services is None:
             return
         self._ticks += 1
         if self._ticks % _BROKERS_TICKS == 0:
-            self._spawn(self._ask_for_brokers())
+            self._services.spawn(self._ask_for_brokers())
 
     def counters(self) -> Mapping[str, int]:
         """Event counters."""
@@ -151,5 +139,5 @@ class PulsarFront:
 
     async def stop(self) -> None:
         """End the gate's own questions."""
-        for task in [*self._tasks, *self._asking.values()]:
+        for task in tuple(self._asking.values()):
             task.cancel()
