@@ -53,14 +53,6 @@ def test_only_known_brokers_are_targets() -> None:
         assert known.target(other) is None, other
 
 
-def test_brokers_that_the_admin_api_lists_are_known_while_it_does() -> None:
-    known = brokers()
-    known.listed([TWO])
-    assert known.target("http://B2:6650") == TWO
-    known.listed([])
-    assert known.target("http://B2:6650") is None
-
-
 def test_a_single_broker_is_reached_at_the_main_port() -> None:
     known = brokers()
     assert known.start() == []

@@ -108,10 +108,10 @@ def test_clients_are_led_to_the_gate(
 
 def test_behind_danubes_own_proxy_the_broker_that_clients_name_to_it_stays() -> None:
     told = answer("http://b1:6650", "broker-0.inside:6650", proxy=True)
-    known = {"known_brokers": ["*.inside:6650"]}
-    new = rewritten(lookup(**known), told)
+    known = ["*.inside:6650"]
+    new = rewritten(lookup(known_brokers=known), told)
     assert (new.connect_url, new.broker_url, new.proxy) == ("http://gate:16651", "broker-0.inside:6650", True)
-    new = rewritten(lookup("metadata", **known), told)
+    new = rewritten(lookup("metadata", known_brokers=known), told)
     assert (new.connect_url, new.broker_url, new.proxy) == ("http://gate:16650", "broker-0.inside:6650", True)
     assert rewritten(lookup(), told).response_type == RESPONSE.Failed
 

@@ -1,11 +1,11 @@
 """The brokers of a cluster: which of them clients may be sent to, and the gate's port that stands for each.
 
 A lookup's answer is a broker's word, and `x-danube-broker-url` is a client's. A gate that dials whatever it
-is told can be made to connect anywhere: only brokers that the operator or the admin API names are known.
+is told can be made to connect anywhere: only brokers that the operator names are known.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from sluicegate.broker import Listener
@@ -32,7 +32,6 @@ class Brokers:
             re.compile(".*".join(re.escape(part) for part in name.split("*")), re.IGNORECASE)
             for name in config.known_brokers
         ]
-        self._listed: frozenset[Address] = frozenset()
         self._places: dict[Address, int] = {}
         self.on_new: Callable[[str, str, Listener], None] = lambda key, value, listener: None
         """Called with a fact to remember and a listener to open for each broker that is new."""
@@ -48,20 +47,14 @@ class Brokers:
             self._place(address)
         return [self._new(address) for address in self._places if address != self._sole]
 
-    def listed(self, addresses: Iterable[Address]) -> None:
-        """Take note of the brokers that the admin API lists now."""
-        self._listed = frozenset(addresses)
-
     def target(self, url: str) -> Address | None:
         """The broker that a URL or `host:port` names, if it is known."""
         try:
             address = address_of(url)
         except ValueError:
             return None
-        known = (
-            address in self._config.addresses
-            or address in self._listed
-            or any(pattern.fullmatch(shown(address)) for pattern in self._patterns)
+        known = address in self._config.addresses or any(
+            pattern.fullmatch(shown(address)) for pattern in self._patterns
         )
         return address if known else None
 

@@ -10,7 +10,7 @@ from sluicegate.config.units import Duration
 
 
 class Admin(Strict):
-    """The cluster's admin API (gRPC), for the gate's own questions."""
+    """The cluster's admin API (gRPC), which tells the gate which subscriptions a topic has."""
 
     url: str = Field(
         pattern=r"^https?://[^/\s]+/?$", description="Address of the admin API: http://host:50051."
@@ -18,7 +18,7 @@ class Admin(Strict):
     token: str | None = Field(
         default=None,
         min_length=1,
-        description="Token for the gate's own questions (subscriptions, brokers); clients never use it. "
+        description="Token for the gate's own questions; clients never use it. "
         "Better set by environment than in the file.",
     )
 
@@ -36,7 +36,7 @@ class DanubeConfig(BrokerConfig):
     known_brokers: tuple[str, ...] = Field(
         default=(),
         description="Brokers that clients may be sent to, host:port, `*` for any part of a name; besides "
-        "`bootstrap` and those that the admin API lists. Lookups that answer with others are refused.",
+        "`bootstrap`. Lookups that answer with others are refused.",
     )
     node_port_base: Annotated[int, Field(ge=1, le=65_535, strict=True)] | None = Field(
         default=None,

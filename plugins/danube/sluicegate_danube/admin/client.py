@@ -8,11 +8,14 @@ SERVICE = "danube_admin.TopicAdmin"
 METHOD = "ListSubscriptions"
 
 
-async def list_subscriptions(channel: grpc.aio.Channel, topic: str, timeout_s: float = 5.0) -> list[str]:
+async def list_subscriptions(
+    channel: grpc.aio.Channel, topic: str, *, token: str | None = None, timeout_s: float = 5.0
+) -> list[str]:
     """Ask a broker for the subscriptions of a topic.
 
     :param channel: to the admin port of a broker.
     :param topic: `/namespace/topic`.
+    :param token: of whoever asks; None if the broker knows nobody.
     :param timeout_s: how long to wait for the answer.
     :returns: their names; none if there is no such topic.
     :raises grpc.aio.AioRpcError: if the broker does not answer, or refuses.
@@ -22,5 +25,6 @@ async def list_subscriptions(channel: grpc.aio.Channel, topic: str, timeout_s: f
         request_serializer=TopicRequest.SerializeToString,
         response_deserializer=SubscriptionListResponse.FromString,
     )
-    answer = await call(TopicRequest(name=topic), timeout=timeout_s)
+    metadata = (("authorization", f"Bearer {token}"),) if token is not None else None
+    answer = await call(TopicRequest(name=topic), timeout=timeout_s, metadata=metadata)
     return list(answer.subscriptions)

@@ -1,0 +1,146 @@
+"""One Danube cluster behind the gate: its listeners, its sessions, and the gate's own questions to it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sluicegate.broker import Listener, Services
+from sluicegate.engine.gate import Gate
+from sluicegate_danube.brokers import FACT, Address, Brokers
+from sluicegate_danube.config import DanubeConfig
+from sluicegate_danube.lookup import Lookup
+from sluicegate_danube.method_map import METHOD_MAP, TOPIC_LOOKUP
+from sluicegate_danube.principals import principal
+from sluicegate_danube.subscriptions import SubscriptionLists
+from sluicegate_grpc.calls import Calls
+from sluicegate_grpc.splice import GrpcSession, Shared
+
+log = logging.getLogger("sluicegate.danube")
+"""Under the gateway's own logger, which alone has a handler."""
+
+_MAIN = "bootstrap"
+_LIST_VALID_NS = 1_000_000_000
+"""A subscription made at the broker itself within this time may still be taken for a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ListSubscriptions:
+    """The question to the admin API: which subscriptions a topic has."""
+
+    topic: str
+
+
+class DanubeFront:
+    """A `broker.BrokerFront` for Danube."""
+
+    def __init__(self, config: DanubeConfig) -> None:
+        self._config = config
+        self._lists = SubscriptionLists(config)
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._services: Services | None = None
+        self._shared: Shared | None = None
+        self._lookup: Lookup | None = None
+
+    async def start(self, services: Services) -> None:
+        """Listen for the brokers that are known."""
+        config = self._config
+        self._services = services
+        brokers = Brokers(config, services.recall(FACT))
+        self._lookup = Lookup(brokers, config.route, config.tls.client is not None)
+        self._shared = Shared(
+            services,
+            Calls(METHOD_MAP, self._gate, config.ghost_release * 1_000_000, list_valid_ns=_LIST_VALID_NS),
+            METHOD_MAP,
+            config.max_hold * 1_000_000,
+            rewrites={TOPIC_LOOKUP: self._lookup.rewrite},
+            route=lambda broker: _alone(brokers.target(broker)),
+            question=_ListSubscriptions,
+            principal=principal,
+        )
+        listen = config.listen
+        upstream = config.addresses if config.route == "ports" else ()
+        await services.listen(Listener(_MAIN, listen.host, listen.port, upstream))
+        if config.route == "metadata":
+            return
+        for key, value, listener in brokers.start():
+            services.remember(key, value)
+            await services.listen(listener)
+        brokers.on_new = self._open
+
+    @property
+    def _started(self) -> Shared:
+        if self._shared is None:
+            raise RuntimeError("the front has not been started")
+        return self._shared
+
+    def _gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
+        gates = self._started.services.gates
+        gate = (gates.exempt if exempt else gates.live).get(topic)
+        return gate if gate is not None else gates.get(topic, exempt, now_ns)
+
+    def _open(self, key: str, value: str, listener: Listener) -> None:
+        """A broker is new: remember its place for the next start, and listen for it."""
+        if self._services is not None:
+            self._services.remember(key, value)
+            self._services.spawn(self._services.listen(listener))
+
+    def session(self, listener: Listener, peer: str, now_ns: int) -> GrpcSession:
+        """A session for a new client connection."""
+        if listener.upstream:
+            return GrpcSession(self._started, peer)
+        return GrpcSession(self._started, peer, self._config.addresses, routes=True)
+
+    async def answer(self, question: object) -> object:
+        """Answer a session's question; the admin API's silence is an answer too."""
+        if not isinstance(question, _ListSubscriptions):
+            raise TypeError(f"expected a question for subscriptions, got {question!r}")
+        # One for all who ask meanwhile, and none of them may end it by losing patience.
+        asking = self._asking.get(question.topic)
+        if asking is None:
+            asking = asyncio.ensure_future(self._list(question.topic))
+            self._asking[question.topic] = asking
+            asking.add_done_callback(lambda _: self._asking.pop(question.topic, None))
+        await asyncio.shield(asking)
+        return None
+
+    async def _list(self, topic: str) -> None:
+        shared = self._started
+        found: list[str] | None = None
+        asked_ns = time.monotonic_ns()
+        try:
+            found = await self._lists.of(topic)
+        except Exception as error:  # noqa: BLE001 - unknown is a state that policies handle
+            log.warning(
+                "cannot list subscriptions of %s: %s; limits on subscriptions act by on_unknown", topic, error
+            )
+            shared.count("subscription_listing_failed")
+        shared.calls.listed(topic, found, asked_ns, time.monotonic_ns())
+
+    def tick(self, now_ns: int) -> None:
+        """Once a second: release those of whom nothing was heard for too long."""
+        if self._shared is not None:
+            self._shared.calls.release_ghosts(now_ns)
+
+    def counters(self) -> Mapping[str, int]:
+        """Event counters."""
+        if self._shared is None or self._lookup is None:
+            return {}
+        calls = self._shared.calls
+        return {
+            **self._shared.counters(),
+            "unknown_broker_refused": self._lookup.refused,
+            "ghosts_released": calls.ghosts_released,
+            "unknown_ids": calls.unknown_ids,
+        }
+
+    async def stop(self) -> None:
+        """End the gate's own questions."""
+        for task in tuple(self._asking.values()):
+            task.cancel()
+        await self._lists.close()
+
+
+def _alone(address: Address | None) -> tuple[Address, ...] | None:
+    return (address,) if address is not None else None

@@ -1,0 +1,64 @@
+"""Danube as a plugin: loaded through the entry point group `sluicegate.plugins`."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sluicegate import hookimpl
+from sluicegate.broker import BrokerDriver
+from sluicegate.model import MethodMap, TopicName
+from sluicegate_danube.config import DanubeConfig
+from sluicegate_danube.method_map import METHOD_MAP
+from sluicegate_danube.names import topic_name
+
+if TYPE_CHECKING:
+    from sluicegate_danube.front import DanubeFront
+
+
+class DanubeDriver:
+    """A `broker.BrokerDriver` for Danube."""
+
+    system = "danube"
+    config_model = DanubeConfig
+    capabilities: Mapping[str, str] = {
+        "max_producers_per_topic": "native",
+        "max_subscriptions_per_topic": "native",
+        "max_consumers_per_topic": "native",
+        "max_consumers_per_subscription": "native",
+        "max_publish_rate": "emulated",
+        "max_publish_rate_bytes": "emulated",
+        "max_dispatch_rate": "emulated",
+        "max_dispatch_rate_bytes": "emulated",
+        "max_subscription_dispatch_rate": "emulated",
+        "max_subscription_dispatch_rate_bytes": "emulated",
+        "max_message_size": "native",
+        "connection_rate_limit": "emulated",
+        "fixed_delivery_delay": "emulated",
+        "max_delivery_delay": "not applicable",
+        "max_unacked_messages_per_consumer": "emulated",
+    }
+    """Which policies Danube enforces itself; the gate enforces all that are applicable, in the same way."""
+
+    def name_of(self, topic: str, config: DanubeConfig) -> TopicName:
+        """The namespace is the first part; a partition has the name of the whole topic too."""
+        return topic_name(topic)
+
+    def front(self, config: DanubeConfig) -> "DanubeFront":
+        """A front for one configured cluster.
+
+        :raises ModuleNotFoundError: without the extra `danube`.
+        """
+        from sluicegate_danube.front import DanubeFront
+
+        return DanubeFront(config)
+
+
+@hookimpl
+def sluicegate_broker() -> BrokerDriver:
+    """Offer Danube."""
+    return DanubeDriver()
+
+
+@hookimpl
+def sluicegate_method_map() -> MethodMap:
+    """Say what Danube's methods are."""
+    return METHOD_MAP

@@ -1,0 +1,61 @@
+"""The gate's own questions to a cluster's admin API: which subscriptions a topic has."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sluicegate_danube.brokers import address_of, shown
+from sluicegate_danube.config import DanubeConfig
+
+if TYPE_CHECKING:
+    import grpc.aio
+
+
+class SubscriptionLists:
+    """Asks one cluster under the gate's own identity.
+
+    gRPC's client takes more memory than the rest of the gate: it is loaded by the first question.
+
+    :param config: of the cluster.
+    """
+
+    def __init__(self, config: DanubeConfig) -> None:
+        self._config = config
+        self._channel: grpc.aio.Channel | None = None
+
+    async def of(self, topic: str) -> list[str]:
+        """Names of a topic's subscriptions; none if the topic does not exist yet.
+
+        :raises LookupError: if no admin API is configured.
+        :raises OSError: if a file of `tls.broker` cannot be read.
+        :raises grpc.aio.AioRpcError: if it cannot be asked.
+        """
+        admin = self._config.admin
+        if admin is None:
+            raise LookupError("no `admin` is configured")
+        from sluicegate_danube.admin.client import list_subscriptions
+
+        if self._channel is None:
+            self._channel = self._connect(admin.url)
+        return await list_subscriptions(self._channel, topic, token=admin.token)
+
+    def _connect(self, url: str) -> "grpc.aio.Channel":
+        import grpc
+        import grpc.aio
+
+        target = shown(address_of(url))
+        if not url.startswith("https:"):
+            return grpc.aio.insecure_channel(target)
+        tls = self._config.tls.broker
+        ca, cert, key, name = (tls.ca, tls.cert, tls.key, tls.server_name) if tls is not None else (None,) * 4
+        credentials = grpc.ssl_channel_credentials(_content(ca), _content(key), _content(cert))
+        options = [("grpc.ssl_target_name_override", name)] if name is not None else []
+        return grpc.aio.secure_channel(target, credentials, options)
+
+    async def close(self) -> None:
+        """End the connection."""
+        if self._channel is not None:
+            await self._channel.close()
+
+
+def _content(path: str | None) -> bytes | None:
+    return Path(path).read_bytes() if path is not None else None
