@@ -5,6 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import grpc.aio
@@ -15,6 +17,17 @@ from tests.gateway.certificates import Authority
 
 from sluicegate_danube.admin.client import list_subscriptions
 from sluicegate_danube.reference import LABEL, ReferenceBroker
+
+POLICIES = """
+state_dir: {state}
+brokers:
+  - name: reference
+    system: danube
+    listen: {{port: 6650}}
+    bootstrap: [127.0.0.1:6651]
+policies:
+  broker: {{max_message_size: 100B, max_producers_per_topic: 1}}
+"""
 
 
 async def test_subscriptions_are_listed(reference: ReferenceBroker, client: DanubeClient, topic: str) -> None:
@@ -65,8 +78,10 @@ async def test_a_port_that_is_taken_is_said_so(reference: ReferenceBroker) -> No
         await ReferenceBroker(port=port).__aenter__()
 
 
-def test_runs_as_a_process_of_its_own() -> None:
-    command = [sys.executable, "-m", "sluicegate_danube.reference", "--port", "0", "--brokers", "2"]
+@contextmanager
+def running(*arguments: str) -> Iterator[list[str]]:
+    """URLs of a reference broker that runs as a process of its own; it must end well."""
+    command = [sys.executable, "-m", "sluicegate_danube.reference", "--port", "0", *arguments]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONSAFEPATH": "1"}
     ) as process:
@@ -74,13 +89,44 @@ def test_runs_as_a_process_of_its_own() -> None:
         try:
             line = process.stdout.readline()
             assert line.startswith(f"{LABEL}, in memory, no Danube: http://127.0.0.1:")
-            for url in line.split()[-2:]:
-                with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))):
-                    pass
+            yield [word for word in line.split() if word.startswith("http")]
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0
         finally:
             process.kill()
+
+
+def test_runs_as_a_process_of_its_own() -> None:
+    with running("--brokers", "2") as urls:
+        assert len(urls) == 2
+        for url in urls:
+            with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))):
+                pass
+
+
+async def test_runs_with_policies_in_it(tmp_path: Path, topic: str) -> None:
+    file = tmp_path / "sluicegate.yaml"
+    file.write_text(POLICIES.format(state=tmp_path))
+    with running("--policies", str(file)) as (url,):
+        async with danube_client(url) as client, producing(client, topic) as producer:
+            await producer.send(bytes(100))
+            with pytest.raises(grpc.aio.AioRpcError, match="101") as refused:
+                await producer.send(bytes(101))
+            assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                async with producing(client, topic, "second", max_retries=1):
+                    pass
+            assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_says_what_is_wrong_with_the_policies(tmp_path: Path) -> None:
+    file = tmp_path / "sluicegate.yaml"
+    file.write_text("brokers: 5\n")
+    command = [sys.executable, "-m", "sluicegate_danube.reference", "--policies", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=40)
+    assert done.returncode == 2
+    assert "sluicegate.yaml" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_says_when_it_cannot_listen() -> None:
