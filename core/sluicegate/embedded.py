@@ -8,7 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from threading import Event, Lock, Thread
+from threading import Event, RLock, Thread
 from time import monotonic_ns
 from types import TracebackType
 from typing import ClassVar, Literal, Self
@@ -151,8 +151,9 @@ class PolicyEngine:
     ) -> None:
         self.config: BrokerConfig = _entry(config, broker)
         """The broker's entry."""
-        self.lock = Lock()
-        """Held around each use of gates, as other threads may use and replace them."""
+        self.lock = RLock()
+        """Held around each use of gates, as other threads may use and replace them. Reentrant, as a stream
+        that is collected as garbage gives back its place wherever that happens."""
         self.faults = GateFaults(self._report)
         self._plugins = plugins
         self._watch = watch
