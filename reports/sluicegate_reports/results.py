@@ -1,0 +1,346 @@
+"""What a comparison found, in one value: the jobs make it, the page, the terminal and Markdown show it.
+
+Everything is frozen and goes through JSON and back. Nothing here knows Spark, and nothing is left out
+without a word: what was not measured is None, with the reason beside it or among the notes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+VERSION = 1
+"""Of the JSON form. A later version may add fields; an older reader refuses a later version."""
+REFERENCE_LABEL = "reference broker, not Danube"
+"""What stands beside every figure that was measured on Danube's reference broker."""
+
+Value: TypeAlias = str | int | float | bool | None
+"""One cell of a table; None is shown as `not measured`."""
+
+
+class ResultsError(Exception):
+    """A file holds no results that this version reads: the message says why and what to do."""
+
+
+class Verdict(StrEnum):
+    """How near an arm came to what the policy says; the order of the members is from best to worst."""
+
+    NOT_APPLICABLE = "not_applicable"
+    """The system has no such policy at this door, and says so in docs/capabilities.md."""
+    EXACT = "exact"
+    """What was measured is what the policy says, to the message."""
+    WITHIN = "within"
+    """It differs by no more than the bound that is stated for it."""
+    MISSING = "missing"
+    """It should have been measured and was not: the text says why."""
+    OFF = "off"
+    """It differs by more than the bound."""
+
+    @property
+    def text(self) -> str:
+        """As people read it."""
+        return _VERDICTS[self]
+
+
+_VERDICTS = {
+    Verdict.NOT_APPLICABLE: "not applicable",
+    Verdict.EXACT: "exact",
+    Verdict.WITHIN: "within bound",
+    Verdict.MISSING: "missing",
+    Verdict.OFF: "off",
+}
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict over several: OFF before MISSING before WITHIN before EXACT.
+
+    :returns: MISSING for none at all, since then nothing was compared.
+    """
+    order = list(Verdict)
+    return max(verdicts, key=order.index, default=Verdict.MISSING)
+
+
+class Kind(StrEnum):
+    """How a chart is drawn."""
+
+    LINE = "line"
+    """y over x, points joined."""
+    STEP = "step"
+    """y holds from its x to the next one: counts in windows, the fill of a bucket."""
+    QUANTILES = "quantiles"
+    """x is the share of values at or below y, 0.0 to 1.0; drawn so that the last percents have room."""
+    BARS = "bars"
+    """One bar for each point, x is an index into `categories`; `low` and `high` are its bounds."""
+    DOTS = "dots"
+    """As BARS, a dot each: for figures whose distance from 0 says nothing, or many in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One system behind one door."""
+
+    system: str
+    """kafka, pulsar, danube."""
+    door: str
+    """proxy, interceptor, client, native."""
+    label: str = ""
+    """What has to stand beside its name everywhere, such as REFERENCE_LABEL or `nearest`."""
+    missing: str = ""
+    """Why all of it, or what of it, is missing; empty if nothing is."""
+
+    @property
+    def name(self) -> str:
+        """System, door and label: `danube proxy (reference broker, not Danube)`."""
+        return f"{self.system} {self.door}" + (f" ({self.label})" if self.label else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of the run in which one thing was tried."""
+
+    name: str
+    start: datetime
+    """UTC, to the microsecond."""
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """By how much a client's clock differs from the gate's."""
+
+    client: str
+    system: str
+    door: str
+    offset_us: float
+    """Client minus gate, in microseconds."""
+    uncertainty_us: float
+    """The true offset lies this far from it at most, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What one has to know to judge a run, or to repeat it."""
+
+    run: str
+    """Its id, as in `run=<id>`."""
+    scenario: str
+    """The scenario file's text, as it was run."""
+    policies: str
+    """The policy file's text, as it was run."""
+    title: str = ""
+    """The scenario's own name."""
+    started: datetime | None = None
+    ended: datetime | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Version of each program and library."""
+    machine: Mapping[str, str] = field(default_factory=dict)
+    """What it ran on."""
+    commands: tuple[str, ...] = ()
+    """Command lines that repeat it."""
+    phases: tuple[Phase, ...] = ()
+    arms: tuple[Arm, ...] = ()
+    """Every arm that the scenario asks for, those that are missing too."""
+    skews: tuple[Skew, ...] = ()
+
+    def arm(self, system: str, door: str) -> Arm:
+        """The arm of this name; for one that the run does not list, one with the system's label."""
+        for arm in self.arms:
+            if (arm.system, arm.door) == (system, door):
+                return arm
+        return Arm(system, door, self.label(system))
+
+    def label(self, system: str) -> str:
+        """What has to stand beside a system where no door is named.
+
+        Danube has the reference broker's label unless the run says that it was something else.
+        """
+        listed = [arm.label for arm in self.arms if arm.system == system]
+        if system == "danube":
+            return REFERENCE_LABEL if not listed or REFERENCE_LABEL in listed else listed[0]
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One place of the parity matrix."""
+
+    policy: str
+    system: str
+    door: str
+    verdict: Verdict
+    figure: float | None = None
+    """What was measured, in `unit`; None if nothing was."""
+    bound: float | None = None
+    """What it may be at most and still be `within`, in `unit`."""
+    text: str = ""
+    """The figure in words, or why there is none."""
+    rows: str = ""
+    """Name of the table with the rows that it comes from; empty if there is none."""
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of a series."""
+
+    x: float
+    y: float | None
+    """None is a gap: the line is broken there and never drawn through it."""
+    low: float | None = None
+    """Lower end of its bound or of its spread."""
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What one arm did."""
+
+    system: str
+    door: str
+    points: tuple[Point, ...]
+    """In the order of x."""
+    name: str = ""
+    """Further name, where an arm has several series in a chart, such as a client's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One metric of one policy."""
+
+    metric: str
+    """Its heading, such as `Messages admitted in each second`."""
+    unit: str
+    """Of y: `messages/s`, `ms`, `bytes`; `` for a plain number."""
+    x_unit: str
+    """Of x, such as `s since the phase began`; of QUANTILES and categories: ``."""
+    series: tuple[Series, ...]
+    limit: float | None = None
+    """What the policy says, drawn as a line across."""
+    log: bool = False
+    """Whether y is logarithmic; then values of 0 and below are shown at the foot."""
+    kind: Kind = Kind.LINE
+    rows: str = ""
+    """Name of the table with its rows."""
+    categories: tuple[str, ...] = ()
+    """Names for x of BARS and DOTS; empty for one bar to an arm."""
+    text: str = ""
+    """One sentence that says how to read it, or what it shows."""
+    limit_text: str = "limit"
+    """What is written at the limit's line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows that figures come from."""
+
+    columns: tuple[str, ...]
+    """Names with their unit in brackets: `rate error (%)`. A column called `system` gets the arm's label."""
+    rows: tuple[tuple[Value, ...], ...]
+    name: str = ""
+    """By which figures refer to it; unique among all tables of the results."""
+    title: str = ""
+    total: int | None = None
+    """Number of rows that there are, if these are only some of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """All of one policy."""
+
+    policy: str
+    text: str
+    """What the policy says and what was tried."""
+    charts: tuple[Chart, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A measure that must not exceed its bound; all measures are made so that less is better."""
+
+    name: str
+    """Lower case, as --fail-on takes it: `off_cells`, `rate_error_percent`."""
+    bound: float
+    measured: float | None
+    """None if it could not be measured; then it is not passed."""
+    passed: bool
+    unit: str = ""
+    text: str = ""
+    """What is measured, in words."""
+
+    def against(self, bound: float) -> "Threshold":
+        """The same measure against another bound."""
+        return replace(self, bound=bound, passed=self.measured is not None and self.measured <= bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Everything that a comparison found."""
+
+    run: RunFacts
+    verdict: Verdict
+    """Over all cells, see `worst`."""
+    matrix: tuple[Cell, ...] = ()
+    sections: tuple[Section, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is missing, left out or doubtful: files, arms, clocks. Shown before any figure."""
+    summary: str = ""
+    """The verdict in one or two sentences."""
+    version: int = VERSION
+
+    def tables(self) -> dict[str, Table]:
+        """All tables that have a name."""
+        return {table.name: table for section in self.sections for table in section.tables if table.name}
+
+    def arms(self) -> tuple[Arm, ...]:
+        """All arms in the run's order, then those that only the matrix names."""
+        found = {(arm.system, arm.door): arm for arm in self.run.arms}
+        for cell in self.matrix:
+            found.setdefault((cell.system, cell.door), self.run.arm(cell.system, cell.door))
+        return tuple(found.values())
+
+    def policies(self) -> tuple[str, ...]:
+        """All policies, those of the matrix first."""
+        named = [cell.policy for cell in self.matrix] + [section.policy for section in self.sections]
+        return tuple(dict.fromkeys(named))
+
+
+def to_json(results: Results) -> bytes:
+    """The results as JSON. NaN and infinities become null: not measured."""
+    return _adapter().dump_json(results, indent=1)
+
+
+def from_json(data: bytes | str) -> Results:
+    """Read what `to_json` wrote.
+
+    :raises ResultsError: for other JSON, for no JSON at all and for a later version.
+    """
+    from pydantic import ValidationError
+
+    try:
+        results = _adapter().validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        problem = f"{where}: {first['msg']}" if where else first["msg"]
+        raise ResultsError(
+            f"not the results of a comparison ({problem}): expected the JSON of `sluicegate report compare`"
+        ) from None
+    if results.version > VERSION:
+        raise ResultsError(
+            f"results of version {results.version}, and this sluicegate reads up to {VERSION}: install a newer one"
+        )
+    return results
+
+
+@cache
+def _adapter() -> "TypeAdapter[Results]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Results)
