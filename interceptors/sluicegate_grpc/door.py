@@ -421,10 +421,10 @@ def encoded(message: Any) -> bytes:
     return data
 
 
-def common_name(auth_context: Mapping[str, Iterable[bytes]]) -> str:
+def common_name(auth_context: Mapping[str, Any]) -> str:
     """The principal of a connection: the common name of the client's certificate, if it showed one.
 
-    :param auth_context: as the context of a call gives it.
+    :param auth_context: as the context of a call gives it: lists of bytes by name.
     """
     names = auth_context.get("x509_common_name")
-    return next(iter(names)).decode(errors="replace") if names else ANONYMOUS
+    return str(names[0], errors="replace") if names else ANONYMOUS

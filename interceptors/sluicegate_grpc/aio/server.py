@@ -145,7 +145,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
                 requests = _Requests(self, policed, reads, context, self._stream_caller(context))
                 await requests.during(respond(requests, _Context(context, serialize, requests)))
                 return
-            values, first = await anext(reads, (Missing.MORE, None))
+            values, first = await _first(reads)
             requests = _Requests(self, None, reads, context, self._caller(context), first)
             await self._deliver(
                 policed,
@@ -163,7 +163,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
 
         async def call(reads: AsyncIterator[Read], context: Context) -> Any:
             if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
-                values, first = await anext(reads, (Missing.MORE, None))
+                values, first = await _first(reads)
                 requests = _Requests(self, None, reads, context, self._caller(context), first)
                 own = _Context(context, serialize, requests)
                 return await self._attach(
@@ -269,7 +269,9 @@ class _Requests:
 
     async def read(self) -> Any:
         """As `ServicerContext.read`."""
-        return await anext(self, aio.EOF)
+        async for request in self:
+            return request
+        return aio.EOF
 
     async def during(self, handler: Awaitable[Any]) -> Any:
         """Run the handler; who published by its stream alone is gone with it."""
@@ -343,6 +345,13 @@ def _asynchronous(behavior: Any, policed: Policed) -> Any:
     if not (inspect.iscoroutinefunction(behavior) or inspect.iscoroutinefunction(of_class)):
         raise TypeError(f"the handler of {policed.name} is not asynchronous, which policies need in grpc.aio")
     return behavior
+
+
+async def _first(reads: AsyncIterator[Read]) -> Read:
+    """The first request of a stream. Not by `anext`, whose default the server's iterators do not bear."""
+    async for read in reads:
+        return read
+    return Missing.MORE, None
 
 
 async def abort(context: Context, refusal: Refusal) -> NoReturn:

@@ -1,0 +1,334 @@
+"""The client interceptor for gRPC's channels with threads."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import chain, count
+from typing import Any, NoReturn, TypeAlias
+
+import grpc
+
+from sluicegate.model import ANONYMOUS, MethodMap, Role
+from sluicegate_grpc.calls import Caller
+from sluicegate_grpc.codes import CODES, DETAILS
+from sluicegate_grpc.door import Attachment, Door, Engine, Policed, RefusedError, encoded
+from sluicegate_grpc.fields import Missing, Values
+from sluicegate_grpc.status import Refusal
+from sluicegate_grpc.sync.waiting import EndedError, ListSubscriptions, Paced, Patience, finish
+
+Metadata: TypeAlias = "tuple[tuple[str, str | bytes], ...] | None"
+Continue: TypeAlias = "Callable[[Any, Any], Any]"
+_CLIENTS = count(1)
+
+
+class PolicyRpcError(grpc.RpcError):
+    """A call that was refused in the client; it tells what an error of the server tells."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.text)
+        self._refusal = refusal
+
+    def code(self) -> grpc.StatusCode:
+        """The status code."""
+        return CODES[self._refusal.code]
+
+    def details(self) -> str:
+        """The text."""
+        return self._refusal.text
+
+    def initial_metadata(self) -> tuple[tuple[str, bytes], ...]:
+        """None was received."""
+        return ()
+
+    def trailing_metadata(self) -> Any:
+        """The details of the richer error model, as a server would have sent them."""
+        return ((DETAILS, self._refusal.details),) if self._refusal.details else ()
+
+
+def _anonymous(_: Metadata) -> str:
+    return ANONYMOUS
+
+
+class PolicyClientInterceptor(
+    grpc.UnaryUnaryClientInterceptor,
+    grpc.UnaryStreamClientInterceptor,
+    grpc.StreamUnaryClientInterceptor,
+    grpc.StreamStreamClientInterceptor,
+):
+    """Applies policies to the calls of a channel: `grpc.intercept_channel(channel, ...)`.
+
+    A call that has to wait blocks its thread, one by which a producer or consumer attaches until it is
+    answered, even where it was asked for as a future.
+
+    :param engine: decides, such as a `sluicegate.embedded.PolicyEngine`.
+    :param methods: which method is which operation; others pass, and are counted.
+    :param principal: says whose a call is, by its metadata; ANONYMOUS if it is left out.
+    :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
+    :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
+        is left out, those count that were made by these calls.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        methods: MethodMap,
+        *,
+        principal: Callable[[Metadata], str] = _anonymous,
+        ghost_release_s: float = 30,
+        list_subscriptions: ListSubscriptions | None = None,
+    ) -> None:
+        self.door = Door(engine, methods, ghost_release_s, lists=list_subscriptions is not None)
+        self._principal = principal
+        self._lists = list_subscriptions
+        self._name = f"client {next(_CLIENTS)}"
+        self._streams = count(1)
+
+    def intercept_unary_unary(
+        self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request: Any
+    ) -> Any:
+        """A call with one request and one response."""
+        policed = self._policed(client_call_details, response_streaming=False)
+        if policed is None:
+            return continuation(client_call_details, request)
+        values, caller = policed.read(encoded(request)), self._caller(client_call_details)
+        if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
+            return self._attach(policed, values, caller, lambda: continuation(client_call_details, request))
+        self._police(policed, values, caller)
+        call = continuation(client_call_details, request)
+        if policed.method.role is Role.DETACH:
+            with suppress(grpc.RpcError, grpc.FutureCancelledError):
+                call.result()
+                self.door.left(policed, values, caller)
+        return call
+
+    def intercept_unary_stream(
+        self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request: Any
+    ) -> Any:
+        """A call with one request and a stream of responses."""
+        policed = self._policed(client_call_details, response_streaming=True)
+        if policed is None:
+            return continuation(client_call_details, request)
+        values, caller = policed.read(encoded(request)), self._caller(client_call_details)
+        if policed.method.role is Role.DISPATCH:
+            return self._deliver(policed, values, caller, lambda: continuation(client_call_details, request))
+        self._police(policed, values, caller)
+        return continuation(client_call_details, request)
+
+    def intercept_stream_unary(
+        self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request_iterator: Any
+    ) -> Any:
+        """A call with a stream of requests and one response."""
+        policed = self._policed(client_call_details, response_streaming=False)
+        if policed is None:
+            return continuation(client_call_details, request_iterator)
+        if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
+            first, requests = _first(request_iterator)
+            caller = self._caller(client_call_details)
+            return self._attach(
+                policed, _values(policed, first), caller, lambda: continuation(client_call_details, requests)
+            )
+        sent = _Requests(self, policed, request_iterator, client_call_details)
+        call = sent.watch(continuation(client_call_details, sent))
+        call.exception()  # waits; a future could not say afterwards why its requests were refused
+        sent.raise_if_refused()
+        return call
+
+    def intercept_stream_stream(
+        self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request_iterator: Any
+    ) -> Any:
+        """A call with streams of requests and responses."""
+        policed = self._policed(client_call_details, response_streaming=True)
+        if policed is None:
+            return continuation(client_call_details, request_iterator)
+        if policed.method.role is Role.DISPATCH:
+            first, requests = _first(request_iterator)
+            caller = self._caller(client_call_details)
+            return self._deliver(
+                policed, _values(policed, first), caller, lambda: continuation(client_call_details, requests)
+            )
+        sent = _Requests(self, policed, request_iterator, client_call_details)
+        return _Answers(sent.watch(continuation(client_call_details, sent)), sent)
+
+    # -- what they share ------------------------------------------------------------------------------
+
+    def _policed(self, details: Any, *, response_streaming: bool) -> Policed | None:
+        policed = self.door.policed(details.method)
+        if policed is not None:
+            policed.check_shape(response_streaming=response_streaming)
+        return policed
+
+    def _caller(self, details: Any) -> Caller:
+        return self.door.caller(self._principal(details.metadata), self._name)
+
+    def stream_caller(self, details: Any) -> Caller:
+        """A caller that goes with its stream."""
+        name = f"{self._name} stream {next(self._streams)}"
+        return self.door.caller_of_its_own(self._principal(details.metadata), name)
+
+    def _police(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
+        try:
+            self.police(policed, values, caller, Patience())
+        except RefusedError as refused:
+            fail(refused.refusal)
+
+    def police(self, policed: Policed, values: Values | Missing, caller: Caller, patience: Patience) -> None:
+        """Let a message of a publisher pass, or take notice of another.
+
+        :raises RefusedError: if it is refused.
+        """
+        if policed.method.role is not Role.PUBLISH:
+            self.door.note(policed, values, caller)
+        elif (waiting := self.door.publish(policed, values, caller)) is not None:
+            finish(waiting, patience)
+
+    def _attach(
+        self, policed: Policed, values: Values | Missing, caller: Caller, proceed: Callable[[], Any]
+    ) -> Any:
+        try:
+            waiting = self.door.attach(policed, values, caller)
+            attachment: Attachment = finish(waiting, Patience(), self._lists)
+        except RefusedError as refused:
+            fail(refused.refusal)
+        try:
+            call = proceed()
+            with suppress(grpc.RpcError, grpc.FutureCancelledError):  # whoever asks the call is told
+                attachment.answered(encoded(call.result()))
+            return call
+        finally:
+            attachment.failed()
+
+    def _deliver(
+        self, policed: Policed, values: Values | Missing, caller: Caller, proceed: Callable[[], Any]
+    ) -> Any:
+        patience = Patience()
+        try:
+            delivery = finish(self.door.open(policed, values, caller), patience, self._lists)
+        except RefusedError as refused:
+            fail(refused.refusal)
+        paced = Paced(delivery, patience)
+        try:
+            call = proceed()
+        except BaseException:
+            paced.close()
+            raise
+
+        def ended() -> None:
+            patience.end()
+            paced.close()
+
+        if not call.add_callback(ended):
+            ended()
+        return _Deliveries(call, paced)
+
+
+class _Call:
+    """A call with a stream of responses; all but them is the channel's own."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._call, name)
+
+    def __iter__(self) -> Any:
+        return self
+
+
+class _Deliveries(_Call):
+    """Responses that are messages to a consumer, each when it may be delivered."""
+
+    def __init__(self, call: Any, paced: Paced) -> None:
+        super().__init__(call)
+        self._paced = paced
+
+    def __next__(self) -> Any:
+        while True:
+            response = next(self._call)
+            with suppress(EndedError):  # the call itself says next how it has ended
+                if self._paced.passes(encoded(response)):
+                    return response
+
+
+class _Answers(_Call):
+    """Responses to requests that may be refused."""
+
+    def __init__(self, call: Any, sent: "_Requests") -> None:
+        super().__init__(call)
+        self._sent = sent
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._call)
+        except grpc.RpcError:
+            self._sent.raise_if_refused()
+            raise
+
+
+class _Requests:
+    """The requests of a stream, each of which passes the policies before it is sent.
+
+    :param requests: what the application sends.
+    """
+
+    def __init__(
+        self, interceptor: PolicyClientInterceptor, policed: Policed, requests: Iterator[Any], details: Any
+    ) -> None:
+        self._interceptor = interceptor
+        self._policed = policed
+        self._requests = iter(requests)
+        self._caller = interceptor.stream_caller(details)
+        self._patience = Patience()
+        self._refusal: Refusal | None = None
+
+    def __iter__(self) -> "_Requests":
+        return self
+
+    def __next__(self) -> Any:
+        request = next(self._requests)
+        values = self._policed.read(encoded(request))
+        try:
+            self._interceptor.police(self._policed, values, self._caller, self._patience)
+        except RefusedError as refused:
+            self._refusal = refused.refusal
+            raise  # the channel cancels the call
+        except EndedError:
+            raise StopIteration from None
+        return request
+
+    def watch(self, call: Any) -> Any:
+        """Have who published by a call alone be gone with it."""
+
+        def ended() -> None:
+            self._patience.end()
+            self._interceptor.door.gone(self._caller)
+
+        if not call.add_callback(ended):
+            ended()
+        return call
+
+    def raise_if_refused(self) -> None:
+        """Tell why the stream was cancelled.
+
+        :raises PolicyRpcError: if a request was refused.
+        """
+        if self._refusal is not None:
+            fail(self._refusal)
+
+
+def _first(requests: Any) -> tuple[Any, Iterator[Any]]:
+    """The first request of a stream, and all of them."""
+    iterated = iter(requests)
+    for first in iterated:
+        return first, chain((first,), iterated)
+    return None, iterated
+
+
+def _values(policed: Policed, request: Any) -> Values | Missing:
+    return Missing.MORE if request is None else policed.read(encoded(request))
+
+
+def fail(refusal: Refusal) -> NoReturn:
+    """End a call as if the server had refused it.
+
+    :raises PolicyRpcError: always.
+    """
+    raise PolicyRpcError(refusal)
