@@ -1,5 +1,6 @@
 """The method map names fields by number; danube-client's own descriptors say which fields these are."""
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -41,6 +42,7 @@ EXPECTED = {
             "consumer": "consumer_id",
             "payload": "response:payload",
             "position": "response:msg_id.topic_offset",
+            "published": "response:publish_time",
         },
     ),
     "/danube.ConsumerService/Ack": (
@@ -61,7 +63,7 @@ EXPECTED = {
     ),
     "/danube.HealthCheck/HealthCheck": (Role.KEEP_ALIVE, {"attachment": "id"}),
 }
-PATHS = ("topic", "producer", "subscription", "consumer", "payload", "position", "reliable", "attachment")
+PATHS = [field.name for field in fields(Method) if field.name != "role"]
 
 
 def methods() -> dict[str, Any]:
@@ -87,7 +89,7 @@ def named(message: Any, path: Path) -> str:
 def in_response(method: Method, which: str) -> bool:
     """Whether a path points into the response."""
     if method.role is Role.DISPATCH:
-        return which in ("payload", "position")
+        return which in ("payload", "position", "published")
     return method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE) and which == "attachment"
 
 

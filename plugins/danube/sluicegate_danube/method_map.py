@@ -20,7 +20,9 @@ METHOD_MAP = MethodMap(
         CONSUMERS + "Subscribe": Method(
             Role.SUBSCRIBE, topic=(2,), subscription=(4,), consumer=(3,), attachment=(2,)
         ),
-        CONSUMERS + "ReceiveMessages": Method(Role.DISPATCH, consumer=(2,), payload=(3,), position=(2, 5)),
+        CONSUMERS + "ReceiveMessages": Method(
+            Role.DISPATCH, consumer=(2,), payload=(3,), position=(2, 5), published=(4,)
+        ),
         CONSUMERS + "Ack": _ACKNOWLEDGE,
         CONSUMERS + "Nack": _ACKNOWLEDGE,
         "/danube.HealthCheck/HealthCheck": Method(Role.KEEP_ALIVE, attachment=(3,)),
