@@ -11,6 +11,7 @@ from sluicegate_danube.method_map import METHOD_MAP
 from sluicegate_danube.names import topic_name
 
 if TYPE_CHECKING:
+    from sluicegate.demo.scene import BrokerDemo
     from sluicegate_danube.front import DanubeFront
 
 
@@ -50,6 +51,12 @@ class DanubeDriver:
         from sluicegate_danube.front import DanubeFront
 
         return DanubeFront(config)
+
+    def demo(self) -> "BrokerDemo":
+        """What `sluicegate demo` shows of Danube."""
+        from sluicegate_danube.demo import DanubeDemo
+
+        return DanubeDemo()
 
 
 @hookimpl

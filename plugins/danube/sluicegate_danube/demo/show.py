@@ -1,0 +1,54 @@
+"""Danube, as the demo shows it (`sluicegate.demo.BrokerDemo`)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from importlib.util import find_spec
+
+from sluicegate.demo.ports import free_ports
+from sluicegate.demo.scene import Backend, Scene
+from sluicegate_danube.demo import consuming, publishing
+
+_MAX_HOLD = "5s"
+_NOTES = (
+    "the backend is a reference broker: no registry serves Danube's own",
+    "danube-client retries RESOURCE_EXHAUSTED: to attach 5 times, to send for ever; what the scenes "
+    "show of a refused message is what a single try is told",
+    "not shown: connection_rate_limit, as it would slow down all scenes; max_delivery_delay, as no "
+    "producer can ask Danube for a delay",
+)
+
+
+class DanubeDemo:
+    """The reference broker behind the gate, danube-client in front of it."""
+
+    label = "in-memory reference broker, not Danube"
+    client_loggers = ("danube",)
+    scenes: tuple[Scene, ...] = (*publishing.SCENES, *consuming.SCENES)
+
+    @property
+    def client(self) -> str:
+        """The client and its version."""
+        return f"danube-client {version('danube-client')}"
+
+    def missing(self) -> str:
+        """What is not installed, with the remedy."""
+        wanted = {"danube": "danube-client", "grpc": "grpcio", "hpack": "hpack"}
+        absent = [name for module, name in wanted.items() if find_spec(module) is None]
+        if not absent:
+            return ""
+        return f"{' and '.join(absent)} not installed; do: pip install 'sluicegate[danube]'"
+
+    @asynccontextmanager
+    async def backend(self) -> AsyncIterator[Backend]:
+        """Start the reference broker, and find free ports for a gate in front of it."""
+        from sluicegate_danube.reference import ReferenceBroker
+
+        async with ReferenceBroker() as broker:
+            entry = {
+                "bootstrap": broker.addresses,
+                "listen": {"host": "127.0.0.1", "port": free_ports(1)},
+                "admin": {"url": broker.urls[0]},
+                "max_hold": _MAX_HOLD,
+            }
+            yield Backend(entry, _NOTES)
