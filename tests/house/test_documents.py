@@ -4,10 +4,13 @@ import re
 import tomllib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sluicegate_danube.plugin import DanubeDriver
 from sluicegate_kafka.plugin import KafkaDriver
+from sluicegate_pulsar.plugin import PulsarDriver
 
 ROOT = Path(__file__).resolve().parents[2]
 _SKIPPED = {"target", "build", "dist", "results"}
@@ -104,7 +107,15 @@ def test_the_changelog_begins_with_the_version() -> None:
     assert headings[0].startswith(version)
 
 
-def test_the_capability_matrix_says_what_the_kafka_driver_says() -> None:
+@pytest.mark.parametrize("driver", [KafkaDriver, PulsarDriver, DanubeDriver])
+def test_the_capability_matrix_says_what_the_drivers_say(driver: type[Any]) -> None:
     text = (ROOT / "docs" / "capabilities.md").read_text()
-    rows = dict(re.findall(r"^\| `(\w+)` \| (native|emulated|not applicable)[:|]", text, re.MULTILINE))
-    assert rows == dict(KafkaDriver.capabilities)
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
+    column = rows[0].index(driver.system.capitalize())
+    told = {row[0].strip("`"): row[column] for row in rows if len(row) == len(rows[0])}
+    found = {
+        name: next((kind for kind in ("native", "emulated", "not applicable") if cell.startswith(kind)), cell)
+        for name, cell in told.items()
+        if name in driver.capabilities
+    }
+    assert found == dict(driver.capabilities)

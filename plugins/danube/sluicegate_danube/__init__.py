@@ -1,1 +1,1 @@
-"""Sluicegate in front of Danube: not built yet."""
+"""Sluicegate in front of Danube."""
