@@ -49,7 +49,7 @@ def load(
     :raises ConfigErrors: with every mistake that was found; nothing is applied.
     """
     file = os.fspath(path)
-    text = _read(file)
+    text = read_text(file)
     errors: list[ConfigError] = []
     fields = PolicyFields.of(policy_models)
     model = file_model(fields, broker_models)
@@ -76,7 +76,7 @@ def plugin_modules(path: str | os.PathLike[str], environ: Mapping[str, str]) -> 
     :return: the names that can be read; mistakes are left for `load` to report.
     """
     try:
-        root = override(parse(_read(os.fspath(path)), os.fspath(path), []), environ, [])
+        root = override(parse(read_text(os.fspath(path)), os.fspath(path), []), environ, [])
     except ConfigErrors:
         return ()
     plugins = root.child("plugins")
@@ -112,7 +112,11 @@ def file_model(fields: PolicyFields, broker_models: Iterable[type[BrokerConfig]]
     return made
 
 
-def _read(file: str) -> str:
+def read_text(file: str) -> str:
+    """Read a file of at most 1 MiB of UTF-8.
+
+    :raises ConfigErrors: if it cannot be read, or is something else.
+    """
     def refused(message: str, remedy: str = "") -> ConfigErrors:
         return ConfigErrors([ConfigError(file, 0, 0, "", message, remedy)])
 
