@@ -16,6 +16,9 @@ from benchmarks.harness.samples import Results
 from benchmarks.harness.scenario import Scenario, run
 from benchmarks.scenarios import (
     engine,
+    grpc_idle,
+    grpc_streams,
+    grpc_unary,
     idle,
     latency,
     pulsar_delay,
@@ -28,7 +31,8 @@ from benchmarks.scenarios import (
 
 _KAFKA = (throughput, latency, rate, idle)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate)
-_MODULES = (engine, *_KAFKA, *_PULSAR)
+_GRPC = (grpc_unary, grpc_streams, grpc_idle)
+_MODULES = (engine, *_KAFKA, *_PULSAR, *_GRPC)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}
 RESULTS = jars.ROOT / "benchmarks/results"
 

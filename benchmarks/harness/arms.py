@@ -9,6 +9,7 @@ from pathlib import Path
 from benchmarks.harness import isolation, jars
 from benchmarks.harness.brokers import RunningBroker, start_broker
 from benchmarks.harness.clients import create_topic, produce
+from benchmarks.harness.grpc_arms import GrpcArms
 from benchmarks.harness.names import DIRECT, HAPROXY, KROXYLICIOUS, SLUICEGATE, STRIMZI
 from benchmarks.harness.processes import Child, UnavailableError, free_port, free_ports
 from benchmarks.harness.proxies import start_gate, start_haproxy
@@ -41,6 +42,8 @@ class Bench:
     directory: Path
     pulsar: PulsarArms = field(init=False)
     """The same for Pulsar."""
+    grpc: GrpcArms = field(init=False)
+    """The same for gRPC."""
     _haproxy_ports: tuple[int, int] = field(default_factory=lambda: (free_port(), free_port()))
     _brokers: StartedOnce[RunningBroker] = field(default_factory=StartedOnce)
     _arms: StartedOnce[Arm] = field(default_factory=StartedOnce)
@@ -48,6 +51,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.pulsar = PulsarArms(self.stack, self.directory / "pulsar")
+        self.grpc = GrpcArms(self.stack, self.directory / "grpc")
 
     @property
     def broker(self) -> RunningBroker:

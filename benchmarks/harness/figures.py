@@ -10,6 +10,7 @@ from benchmarks.harness.names import (
     ENGINE,
     HAPROXY,
     KROXYLICIOUS,
+    NGINX,
     PULSAR_PROXY,
     SLUICEGATE,
     SLUICEGATE_DELAY,
@@ -139,6 +140,41 @@ _PULSAR = (
         at_least=True,
     ),
 )
+_GRPC = (
+    *(
+        figure
+        for in_flight in (16, 64)
+        for figure in (
+            Figure(
+                f"gRPC, {in_flight} in flight: calls/s of nginx",
+                f"grpc-unary-{in_flight}",
+                "calls_per_s",
+                1.2,
+                "x",
+                against=NGINX,
+                how="ratio",
+                at_least=True,
+            ),
+            Figure(f"gRPC, {in_flight} in flight: CPU per 100k", f"grpc-unary-{in_flight}", _CPU, 2.0, "s"),
+        )
+    ),
+    *(
+        Figure(
+            f"gRPC, one call: p50 of {arm}", "grpc-unary-1", "p50_ms", bound, "x", against=arm, how="ratio"
+        )
+        for arm, bound in ((DIRECT, 2.5), (NGINX, 1.0))
+    ),
+    Figure(
+        "gRPC, stream with dispatch rates: messages/s",
+        "grpc-streams",
+        "messages_per_s",
+        60_000,
+        "",
+        arm=SLUICEGATE_DISPATCH,
+        at_least=True,
+    ),
+    Figure("gRPC, idle connection: memory", "grpc-idle", "kib_per_connection", 20, "KiB"),
+)
 
 FIGURES = (
     Figure("1 KiB produce: proxy CPU per GB", "produce-1k", "cpu_s_per_gb", 1.5, "s"),
@@ -192,4 +228,5 @@ FIGURES = (
     Figure("engine: memory of an idle topic", "engine", "idle_topic_kib", 4.0, "KiB", arm=ENGINE),
     Figure("idle connection: memory", "idle-connections", "kib_per_connection", 10.0, "KiB"),
     *_PULSAR,
+    *_GRPC,
 )

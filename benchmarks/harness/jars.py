@@ -1,4 +1,4 @@
-"""Java programs that the arms need: fetched by Maven from the poms in deploy/, compiled once.
+"""Programs that the arms need: Java ones fetched by Maven from the poms in deploy/, Go ones built, once.
 
 `prepare` runs before the harness enters its own network namespace, where no registry can be reached;
 the look-ups after it only read what is there.
@@ -33,6 +33,8 @@ def prepare() -> list[str]:
     source, classes = _KROXYLICIOUS / "KroxyliciousMain.java", _KROXYLICIOUS / "target/classes"
     if (_KROXYLICIOUS / _FETCHED).is_dir() and not (classes / "KroxyliciousMain.class").exists():
         problems += _run(["javac", "-cp", f"{_KROXYLICIOUS / _FETCHED}/*", "-d", classes, source])
+    if not (ROOT / "deploy/grpc/target/peer").exists():
+        problems += _run(["make", "-C", ROOT, "ghz"])
     return problems
 
 

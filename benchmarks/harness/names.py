@@ -1,4 +1,4 @@
-"""Names of the arms; those that Kafka and Pulsar both have are the same kind of thing in front of each."""
+"""Names of the arms; those that several brokers have are the same kind of thing in front of each."""
 
 DIRECT = "direct"
 HAPROXY = "haproxy"
@@ -15,3 +15,8 @@ SLUICEGATE_DELAY = "sluicegate-delay"
 """With a fixed delivery delay besides, for which every message is rewritten."""
 SLUICEGATE_DISPATCH = "sluicegate-dispatch"
 """With dispatch rates besides, far above the load."""
+
+NGINX = "nginx"
+ENVOY = "envoy"
+GRPC_AIO = "grpc-aio"
+"""A generic proxy on grpc.aio: every call ended and made anew."""

@@ -35,6 +35,8 @@ def environment(command: str) -> dict[str, str]:
         "python": platform.python_version(),
         "java": _output("java", "-version").partition("\n")[0],
         "haproxy": _output("/usr/sbin/haproxy", "-v").partition("\n")[0],
+        "nginx": _output("nginx", "-v"),
+        "envoy": _output("envoy", "--version").partition("\n")[0],
         "kroxylicious": "0.12.0",
         "strimzi quota plug-in": "0.3.1",
         "pulsar": "4.2.4",

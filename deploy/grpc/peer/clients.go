@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"flag"
-	"os"
 	"time"
 
 	"google.golang.org/grpc"
@@ -21,7 +19,7 @@ func dial(target string) (*grpc.ClientConn, error) {
 func receive(arguments []string) error {
 	flags := flag.NewFlagSet("receive", flag.ExitOnError)
 	target := flags.String("target", "", "host:port")
-	messages := flags.Int("messages", 100_000, "how many to take, after as many as a tenth of them")
+	seconds := flags.Float64("seconds", 5, "for how long, after a fifth of it to warm up")
 	_ = flags.Parse(arguments)
 	connection, err := dial(*target)
 	if err != nil {
@@ -46,28 +44,30 @@ func receive(arguments []string) error {
 	if err := stream.CloseSend(); err != nil {
 		return err
 	}
-	return take(stream, *messages)
+	return take(stream, time.Duration(*seconds*float64(time.Second)))
 }
 
-func take(stream grpc.ClientStream, count int) error {
-	warmUp, bytes := count/10, 0
-	var started time.Time
-	for taken := 0; taken < warmUp+count; taken++ {
-		if taken == warmUp {
-			started, bytes = time.Now(), 0
-		}
-		var message []byte
+func take(stream grpc.ClientStream, lasts time.Duration) error {
+	var message []byte
+	warmUp, messages, bytes := 0, 0, 0
+	started := time.Now().Add(lasts / 5)
+	for now := time.Now(); now.Before(started.Add(lasts)); now = time.Now() {
 		if err := stream.RecvMsg(&message); err != nil {
 			return err
 		}
+		if now.Before(started) {
+			warmUp++
+			continue
+		}
+		messages++
 		bytes += len(message)
 	}
-	seconds := time.Since(started).Seconds()
-	tell(map[string]any{"messages": count, "bytes": bytes, "seconds": seconds})
+	took := time.Since(started).Seconds()
+	tell(map[string]any{"messages": messages, "bytes": bytes, "seconds": took, "taken": warmUp + messages})
 	return nil
 }
 
-// idle keeps connections that made one call each, until its input ends.
+// idle keeps connections that made one call each, until it is ended.
 func idle(arguments []string) error {
 	flags := flag.NewFlagSet("idle", flag.ExitOnError)
 	target := flags.String("target", "", "host:port")
@@ -89,6 +89,5 @@ func idle(arguments []string) error {
 		}
 	}
 	tell(map[string]any{"connections": *count})
-	_, _ = bufio.NewReader(os.Stdin).ReadByte()
-	return nil
+	select {}
 }

@@ -2,8 +2,8 @@
 // publish, take streams or sit idle. It speaks Danube's API by field numbers and has no generated code.
 //
 //	peer serve -port 50051 -payload 1024
-//	peer publish -target host:port -in-flight 16 -connections 1 -messages 100000
-//	peer receive -target host:port -messages 100000
+//	peer publish -target host:port -in-flight 16 -connections 1 -seconds 5
+//	peer receive -target host:port -seconds 5
 //	peer idle -target host:port -connections 1000
 //
 // Each prints what it does as one JSON object a line.

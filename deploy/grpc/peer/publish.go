@@ -5,17 +5,18 @@ import (
 	"flag"
 	"sort"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // publish sends messages one after the other from so many loops; what it measures is the time of one call.
 func publish(arguments []string) error {
 	flags := flag.NewFlagSet("publish", flag.ExitOnError)
 	target := flags.String("target", "", "host:port")
-	messages := flags.Int("messages", 100_000, "how many to send, after a tenth of them")
+	seconds := flags.Float64("seconds", 5, "for how long, after a fifth of it to warm up")
 	inFlight := flags.Int("in-flight", 1, "how many at once")
 	connections := flags.Int("connections", 1, "over how many connections")
 	size := flags.Int("payload", 1024, "bytes of payload")
@@ -29,17 +30,20 @@ func publish(arguments []string) error {
 		defer opened.connection.Close()
 		senders[each] = opened
 	}
-	if _, _, err := burst(senders, *inFlight, *messages/10); err != nil {
+	lasts := time.Duration(*seconds * float64(time.Second))
+	warmUp, _, err := burst(senders, *inFlight, lasts/5)
+	if err != nil {
 		return err
 	}
-	times, seconds, err := burst(senders, *inFlight, *messages)
+	times, took, err := burst(senders, *inFlight, lasts)
 	if err != nil {
 		return err
 	}
 	sort.Slice(times, func(i, j int) bool { return times[i] < times[j] })
-	quantile := func(part float64) float64 { return float64(times[int(part*float64(len(times)-1))].Nanoseconds()) / 1e6 }
+	quantile := func(part float64) float64 { return times[int(part*float64(len(times)-1))].Seconds() * 1e3 }
 	tell(map[string]any{
-		"messages": len(times), "seconds": seconds, "p50_ms": quantile(0.5), "p99_ms": quantile(0.99),
+		"messages": len(times), "seconds": took, "p50_ms": quantile(0.5), "p99_ms": quantile(0.99),
+		"sent": len(times) + len(warmUp),
 	})
 	return nil
 }
@@ -68,32 +72,44 @@ func open(target string, size int) (*sender, error) {
 	return &sender{connection, text(message, 3, string(make([]byte, size)))}, nil
 }
 
-// burst returns how long each call took, and all of them together.
-func burst(senders []*sender, loops, messages int) ([]time.Duration, float64, error) {
-	var taken atomic.Int64
-	var failure error
-	var failed sync.Once
+// burst returns how long each call took, and all of them together in seconds.
+func burst(senders []*sender, loops int, lasts time.Duration) ([]time.Duration, float64, error) {
 	var group sync.WaitGroup
-	times := make([]time.Duration, messages)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	times, failures := make([][]time.Duration, loops), make([]error, loops)
+	ctx, cancel := context.WithTimeout(context.Background(), lasts+time.Minute)
 	defer cancel()
 	started := time.Now()
 	for loop := 0; loop < loops; loop++ {
 		group.Add(1)
-		go func(by *sender) {
+		go func(loop int) {
 			defer group.Done()
-			var answer []byte
-			for turn := taken.Add(1); turn <= int64(messages); turn = taken.Add(1) {
-				sent := time.Now()
-				if err := by.connection.Invoke(ctx, "/danube.ProducerService/SendMessage", &by.message, &answer); err != nil {
-					failed.Do(func() { failure = err })
-					cancel()
-					return
-				}
-				times[turn-1] = time.Since(sent)
+			times[loop], failures[loop] = senders[loop%len(senders)].send(ctx, started.Add(lasts))
+			if failures[loop] != nil {
+				cancel()
 			}
-		}(senders[loop%len(senders)])
+		}(loop)
 	}
 	group.Wait()
-	return times, time.Since(started).Seconds(), failure
+	took := time.Since(started).Seconds()
+	var all []time.Duration
+	for loop := range times {
+		if err := failures[loop]; err != nil && status.Code(err) != codes.Canceled {
+			return nil, 0, err
+		}
+		all = append(all, times[loop]...)
+	}
+	return all, took, nil
+}
+
+func (by *sender) send(ctx context.Context, until time.Time) ([]time.Duration, error) {
+	var times []time.Duration
+	var answer []byte
+	for sent := time.Now(); sent.Before(until); {
+		if err := by.connection.Invoke(ctx, "/danube.ProducerService/SendMessage", &by.message, &answer); err != nil {
+			return times, err
+		}
+		now := time.Now()
+		times, sent = append(times, now.Sub(sent)), now
+	}
+	return times, nil
 }
