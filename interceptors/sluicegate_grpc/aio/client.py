@@ -215,12 +215,15 @@ class _StreamUnary(aio.StreamUnaryClientInterceptor):
         sent = _Requests(client, policed, request_iterator, client.stream_caller(client_call_details))
         call = await continuation(client_call_details, sent)
         try:
-            return await call
-        except (asyncio.CancelledError, aio.AioRpcError):
+            await call
+        except asyncio.CancelledError:  # by grpc.aio, as the requests raised, or by whoever waits
             sent.fail_if_refused()
             raise
+        except aio.AioRpcError:  # whoever awaits the call is told
+            sent.fail_if_refused()
         finally:
             sent.ended()
+        return call
 
 
 class _StreamStream(aio.StreamStreamClientInterceptor):

@@ -1,7 +1,6 @@
 """What a call means for the engine: see the package."""
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import (
@@ -18,13 +17,10 @@ from sluicegate.model import (
 from sluicegate_grpc.calls.attaching import Attaching, LostPlace, lost_place
 from sluicegate_grpc.calls.places import Caller, Id, Key, Place, Places, Position
 from sluicegate_grpc.calls.stream import Stream
+from sluicegate_grpc.calls.topics import Topics
+from sluicegate_grpc.calls.unacked import Unacked
 from sluicegate_grpc.fields import Values
 
-Value = TypeVar("Value")
-
-_MAX_TOPICS = 10_000
-_MAX_OUTSTANDING = 100_000
-"""Of one consumer; where a limit is only observed, nothing else bounds this."""
 _PRODUCER = OperationKind.ATTACH_PRODUCER
 _CONSUMER = OperationKind.ATTACH_CONSUMER
 _PUBLISH = OperationKind.PUBLISH
@@ -59,14 +55,11 @@ class Calls:
         self.unknown_ids = 0
         """Calls by ids that no one here was given."""
         self._ghost_release_ns = ghost_release_ns
-        self._list_valid_ns = list_valid_ns
         self._places = Places(max_attachments)
         self._producers = self._places.producers
         self._by_attaching = any(method.role is Role.ATTACH_PRODUCER for method in methods.methods.values())
-        self._unreliable: dict[str, None] = {}
-        self._reliable: dict[str, None] = {}
-        self._listed_ns: dict[str, int] = {}
-        self._delivered: dict[tuple[str, str], dict[Position, Place]] = {}
+        self._topics = Topics(list_valid_ns)
+        self._unacked = Unacked(gates)
         self._look_ns = 0
         self._nameless = 0
 
@@ -83,12 +76,10 @@ class Calls:
         """
         is_producer = method.role is Role.ATTACH_PRODUCER
         name = values.producer if is_producer else values.consumer
-        # Whoever does not say a name is one more each time.
-        key = (
-            values.topic,
-            "" if is_producer else values.subscription,
-            f"{name}" or f"{id(values)} of {caller.client}",
-        )
+        if not name:  # whoever does not say one is one more each time
+            self._nameless += 1
+            name = f"unnamed {self._nameless} of {caller.client}"
+        key = (values.topic, "" if is_producer else values.subscription, str(name))
         attaching = self._attaching(_PRODUCER if is_producer else _CONSUMER, key, caller)
         if is_producer and method.reliable:
             attaching.reliable = bool(values.reliable)
@@ -141,14 +132,11 @@ class Calls:
         if create is None or not gate.asks(OperationKind.CREATE_SUBSCRIPTION) or attaching.must_list:
             attaching.must_list = False
             return False
-        if self._list_valid_ns is None:
+        if not self._topics.are_listed:
             gate.state.subscriptions_known = True
             return False
         found = gate.state.subscriptions.get(create.subscription)
-        if found is not None and found.exists:
-            return False
-        listed_ns = self._listed_ns.get(attaching.topic)
-        return listed_ns is None or now_ns - listed_ns > self._list_valid_ns
+        return (found is None or not found.exists) and not self._topics.fresh(attaching.topic, now_ns)
 
     def listed(self, topic: str, names: Iterable[str] | None, asked_ns: int, now_ns: int) -> None:
         """A topic's subscriptions are told.
@@ -156,8 +144,7 @@ class Calls:
         :param names: all of them; None if the broker could not tell, so that what was known stays.
         :param asked_ns: when it was asked; what was let in since exists in any case.
         """
-        self._listed_ns.pop(topic, None)
-        _add(self._listed_ns, topic, now_ns)
+        self._topics.listed(topic, now_ns)
         if names is not None:
             self.gate(topic, False, now_ns).state.learn_subscriptions(names, asked_ns)
 
@@ -195,7 +182,7 @@ class Calls:
         if attachment is not None:
             self._places.name(place, attachment)
         if attaching.reliable is not None:
-            self._learn_reliable(attaching.topic, attaching.reliable)
+            self._topics.learn_reliable(attaching.topic, attaching.reliable)
 
     def failed(self, attaching: Attaching, now_ns: int) -> None:
         """It is not attached: the broker refused it, or its call ended early. Doing it again does nothing."""
@@ -267,7 +254,7 @@ class Calls:
         elif method.topic and values.topic:
             if not values.producer:
                 return self._by_nobody(values, caller, now_ns)
-            name = f"{'id' if self._by_attaching else 'name'} {values.producer}"
+            name = f"id {values.producer}" if self._by_attaching else str(values.producer)
             key = (values.topic, "", name)
         else:
             self.unknown_ids += 1
@@ -332,15 +319,7 @@ class Calls:
 
     def is_reliable(self, topic: str) -> bool:
         """Whether a topic's messages must all arrive; True if nobody has said."""
-        return topic not in self._unreliable
-
-    def _learn_reliable(self, topic: str, reliable: bool) -> None:
-        """Take it that what was promised once holds: a client that says less later must not lose messages."""
-        if reliable:
-            self._unreliable.pop(topic, None)
-            _add(self._reliable, topic, None)
-        elif topic not in self._reliable:
-            _add(self._unreliable, topic, None)
+        return self._topics.is_reliable(topic)
 
     # -- acknowledgements -----------------------------------------------------------------------------
 
@@ -355,27 +334,11 @@ class Calls:
 
     def acknowledged(self, topic: str, subscription: str, position: Position, now_ns: int) -> None:
         """What was delivered to whoever has it no longer counts for him."""
-        delivered = self._delivered.get((topic, subscription))
-        place = delivered.pop(position, None) if delivered is not None else None
-        if place is None:
-            return
-        place.seen_ns = now_ns
-        self._forget(place, position, now_ns)
-        for tell in tuple(place.on_acknowledged.values()):
-            tell()
+        self._unacked.acknowledged((topic, subscription), position, now_ns)
 
     def delivered(self, place: Place, position: Position, now_ns: int) -> None:
         """A message was delivered to a consumer that is to acknowledge it."""
-        self._delivered.setdefault(place.key[:2], {})[position] = place
-        place.outstanding[position] = None
-        if len(place.outstanding) > _MAX_OUTSTANDING:
-            self.acknowledged(*place.key[:2], next(iter(place.outstanding)), now_ns)
-
-    def _forget(self, place: Place, position: Position, now_ns: int) -> None:
-        place.outstanding.pop(position, None)
-        topic, subscription, name = place.key
-        op = Operation(OperationKind.ACKNOWLEDGE, topic, subscription=subscription, consumer=name, messages=1)
-        self.gate(topic, False, now_ns).decide(op, now_ns)
+        self._unacked.delivered(place, position, now_ns)
 
     # -- staying and leaving --------------------------------------------------------------------------
 
@@ -438,13 +401,7 @@ class Calls:
         gate = self.gate(place.topic, False, now_ns)
         for op in place.refs.values():
             gate.detach(op)
-        delivered = self._delivered.get(place.key[:2])
-        if delivered is not None:
-            for position in place.outstanding:
-                delivered.pop(position, None)
-            if not delivered:
-                del self._delivered[place.key[:2]]
-        place.outstanding.clear()
+        self._unacked.forget(place)
         self._places.released(place)
 
 
@@ -469,9 +426,3 @@ def _no_room(topic: str, limit: int) -> Decision:
 def _allowed(decision: Decision | None) -> Decision | None:
     """None for what may go on; nothing in a gRPC message is rewritten."""
     return None if decision is None or decision.action is _REWRITE else decision
-
-
-def _add(known: dict[str, Value], topic: str, value: Value) -> None:
-    known[topic] = value
-    if len(known) > _MAX_TOPICS:
-        del known[next(iter(known))]

@@ -53,7 +53,7 @@ class Stream:
 
     def counts_unacked(self, gate: Gate) -> bool:
         """Whether `sending` and `sent` are to be called for each message."""
-        return self.op.reliable and gate.asks(OperationKind.ACKNOWLEDGE)
+        return self.open and self.op.reliable and gate.asks(OperationKind.ACKNOWLEDGE)
 
     def sending(self, position: Position, now_ns: int) -> None:
         """A message is about to be decided; if it was delivered before, it does not count from then."""

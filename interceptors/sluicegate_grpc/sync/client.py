@@ -127,8 +127,12 @@ class PolicyClientInterceptor(
                 policed, _values(policed, first), caller, lambda: continuation(client_call_details, requests)
             )
         sent = _Requests(self, policed, request_iterator, client_call_details)
-        call = sent.watch(continuation(client_call_details, sent))
-        call.exception()  # waits; a future could not say afterwards why its requests were refused
+        try:
+            call = continuation(client_call_details, sent)
+            with suppress(grpc.FutureCancelledError):
+                call.exception()  # waits: a future could not say afterwards why its requests were refused
+        finally:
+            sent.ended()
         sent.raise_if_refused()
         return call
 
@@ -146,7 +150,10 @@ class PolicyClientInterceptor(
                 policed, _values(policed, first), caller, lambda: continuation(client_call_details, requests)
             )
         sent = _Requests(self, policed, request_iterator, client_call_details)
-        return _Answers(sent.watch(continuation(client_call_details, sent)), sent)
+        call = continuation(client_call_details, sent)
+        if not call.add_callback(sent.ended):
+            sent.ended()
+        return _Answers(call, sent)
 
     # -- what they share ------------------------------------------------------------------------------
 
@@ -211,13 +218,9 @@ class PolicyClientInterceptor(
             paced.close()
             raise
 
-        def ended() -> None:
-            patience.end()
+        if not call.add_callback(paced.close):
             paced.close()
-
-        if not call.add_callback(ended):
-            ended()
-        return _Deliveries(call, paced)
+        return _Deliveries(call, paced, patience)
 
 
 class _Call:
@@ -234,11 +237,21 @@ class _Call:
 
 
 class _Deliveries(_Call):
-    """Responses that are messages to a consumer, each when it may be delivered."""
+    """Responses that are messages to a consumer, each when it may be delivered.
 
-    def __init__(self, call: Any, paced: Paced) -> None:
+    What has arrived before the call ended is delivered; only who cancels the call has it end at once.
+    """
+
+    def __init__(self, call: Any, paced: Paced, patience: Patience) -> None:
         super().__init__(call)
         self._paced = paced
+        self._patience = patience
+
+    def cancel(self) -> bool:
+        """As `grpc.RpcContext.cancel`."""
+        self._patience.end()
+        cancelled: bool = self._call.cancel()
+        return cancelled
 
     def __next__(self) -> Any:
         while True:
@@ -294,16 +307,10 @@ class _Requests:
             raise StopIteration from None
         return request
 
-    def watch(self, call: Any) -> Any:
-        """Have who published by a call alone be gone with it."""
-
-        def ended() -> None:
-            self._patience.end()
-            self._interceptor.door.gone(self._caller)
-
-        if not call.add_callback(ended):
-            ended()
-        return call
+    def ended(self) -> None:
+        """The call has ended: who published by it alone is gone, and nothing more is sent."""
+        self._patience.end()
+        self._interceptor.door.gone(self._caller)
 
     def raise_if_refused(self) -> None:
         """Tell why the stream was cancelled.
