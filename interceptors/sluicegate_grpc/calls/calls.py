@@ -212,7 +212,7 @@ class Calls:
         :return: the operation, to be kept only if it is delayed, and None if it may go on.
         """
         # <hot> Runs for every publish.
-        place = self._producers.get(values.producer)
+        place = self._producers.get(self._called(values)) if method.producer else None
         if place is None or not place.held:
             found = self._unattached(place, method, values, caller, now_ns)
             if not isinstance(found, Place):
@@ -264,12 +264,16 @@ class Calls:
         attaching = self._attaching(_PRODUCER, key, caller, known=self._by_attaching)
         decision = self.again(attaching, now_ns)
         if decision is None and attaching.place is not None:
-            self.attached(attaching, values.producer, now_ns)
+            self.attached(attaching, self._called(values), now_ns)
             return attaching.place
         self.failed(attaching, now_ns)
         if decision is not None and decision.action is _DELAY:
             decision = lost_place(decision)
         return attaching.attach, decision
+
+    def _called(self, values: Values) -> Id:
+        """By what a producer is known; those that nobody gave an id, by their topic and name."""
+        return values.producer if self._by_attaching else (values.topic, values.producer)
 
     def _by_nobody(self, values: Values, caller: Caller, now_ns: int) -> tuple[Operation, Decision | None]:
         op = Operation(_PUBLISH, values.topic, caller.principal, caller.client)
@@ -353,7 +357,7 @@ class Calls:
         """A producer or consumer has taken leave, and the broker took notice."""
         if method.attachment or method.producer:
             self._leave(
-                self._producers.get(values.producer if method.producer else values.attachment), now_ns
+                self._producers.get(self._called(values) if method.producer else values.attachment), now_ns
             )
         if method.attachment or method.consumer:
             consumers = self._places.consumers

@@ -5,8 +5,8 @@ from typing import TypeAlias
 
 from sluicegate.model import Operation, OperationKind
 
-Id: TypeAlias = int | str
-"""What a broker calls a producer or consumer that it let attach."""
+Id: TypeAlias = int | str | tuple[str, int | str]
+"""What a broker calls a producer or consumer that it let attach; if it does not, topic and name."""
 Position: TypeAlias = int | bytes
 """What tells a message within its subscription."""
 Key: TypeAlias = tuple[str, str, str]
