@@ -1,0 +1,200 @@
+"""The oracle: what a perfect gate would do, in plain Python, with exact numbers.
+
+The Spark jobs are tested against it, and the one pass that must be sequential runs it. It is written from
+the policies' words (docs/configuration.md), not from the engine: neither imports the other.
+
+Times are whole microseconds. Amounts are messages or bytes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+SECOND_US = 1_000_000
+
+
+class TokenBucket:
+    """Starts full, holds `burst`, is refilled with `rate` a second without a break.
+
+    A need larger than the bucket passes when the bucket is full, and leaves a debt.
+
+    :param rate: tokens a second, above 0.
+    :param burst: tokens that a full bucket holds, above 0.
+    :param start_us: when it is full.
+    """
+
+    __slots__ = ("_capacity", "_level", "_per_us", "_unit", "_updated_us")
+
+    def __init__(self, rate: float, burst: float, start_us: int = 0) -> None:
+        if rate <= 0 or burst <= 0:
+            raise ValueError(f"expected a rate and a burst above 0, got {rate!r} and {burst!r}")
+        exact_rate, exact_burst = Fraction(rate), Fraction(burst)
+        # All in whole units so small that a microsecond's refill is a whole number of them.
+        self._unit = SECOND_US * exact_rate.denominator * exact_burst.denominator
+        self._per_us = int(exact_rate * self._unit / SECOND_US)
+        self._capacity = self._level = int(exact_burst * self._unit)
+        self._updated_us = start_us
+
+    def level(self, now_us: int) -> float:
+        """Tokens in it; negative in debt."""
+        return self._refilled(now_us) / self._unit
+
+    def admits(self, need: int, now_us: int, slack_us: int = 0) -> bool:
+        """Whether a need would pass.
+
+        :param slack_us: as if it had been asked so much later; negative for earlier.
+        """
+        have = self._refilled(now_us + slack_us)
+        return have >= need * self._unit or have >= self._capacity
+
+    def wait_us(self, need: int, now_us: int) -> int:
+        """How long until a need would pass, in whole microseconds; 0 if it would pass now."""
+        short = min(need * self._unit, self._capacity) - self._refilled(now_us)
+        return max(0, -(-short // self._per_us))
+
+    def charge(self, need: int, now_us: int) -> None:
+        """Take what was admitted, whether or not it would have passed."""
+        self._level = self._refilled(now_us) - need * self._unit
+        self._updated_us = max(now_us, self._updated_us)
+
+    def take(self, need: int, now_us: int) -> bool:
+        """Charge a need if it passes."""
+        if not self.admits(need, now_us):
+            return False
+        self.charge(need, now_us)
+        return True
+
+    def _refilled(self, now_us: int) -> int:
+        return min(self._capacity, self._level + (now_us - self._updated_us) * self._per_us)
+
+
+def admissions(requests: Iterable[tuple[int, int]], rate: float, burst: float) -> list[bool]:
+    """Which requests a perfect gate that rejects would admit.
+
+    :param requests: time and amount of each, in order of time; the bucket is full at the first.
+    """
+    bucket: TokenBucket | None = None
+    admitted = []
+    for time_us, amount in requests:
+        bucket = bucket or TokenBucket(rate, burst, time_us)
+        admitted.append(bucket.take(amount, time_us))
+    return admitted
+
+
+def release_times(requests: Iterable[tuple[int, int]], rate: float, burst: float) -> list[int]:
+    """When a perfect gate that holds would let each request pass: in order, none before its time.
+
+    :param requests: time in us and amount of each, in order of time; the bucket is full at the first.
+    :return: us, each the first whole microsecond at which it passes.
+    """
+    bucket: TokenBucket | None = None
+    now_us = 0
+    released = []
+    for time_us, amount in requests:
+        now_us = max(now_us, time_us)
+        bucket = bucket or TokenBucket(rate, burst, time_us)
+        if not bucket.admits(amount, now_us):
+            now_us += bucket.wait_us(amount, now_us)
+        bucket.charge(amount, now_us)
+        released.append(now_us)
+    return released
+
+
+def overshoot(admitted: Sequence[tuple[int, int]], rate: float, burst: float) -> Fraction:
+    """By how much the worst window admitted more than rate x its length + burst.
+
+    Over all windows that begin and end with an admission, both counted. At most 0 if the bucket was kept;
+    further below 0 the less of it was used.
+
+    :param admitted: time in us and amount of each, in order of time; at least one.
+    """
+    per_us = Fraction(rate) / SECOND_US
+    total, lowest, worst = Fraction(0), None, None
+    for time_us, amount in admitted:
+        before = total - per_us * time_us
+        lowest = before if lowest is None else min(lowest, before)
+        total += amount
+        risen = total - per_us * time_us - lowest
+        worst = risen if worst is None else max(worst, risen)
+    if worst is None:
+        raise ValueError("expected at least one admission")
+    return worst - Fraction(burst)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A gate's decisions against a bucket that was charged with all that the gate admitted."""
+
+    admitted: int
+    refused: int
+    wrongly_admitted: int
+    """Admitted though the bucket did not hold enough."""
+    wrongly_refused: int
+    """Refused though the bucket held enough."""
+    ideal_refused: int
+    """How many a perfect gate would have refused of the same requests."""
+
+
+def judge(requests: Iterable[tuple[int, int, bool]], rate: float, burst: float, slack_us: int = 0) -> Judged:
+    """Judge decisions one by one.
+
+    :param requests: time in us, amount, and whether it was admitted; in order of time.
+    :param slack_us: resolution of the times: what would be right at any time so near is not called wrong.
+    """
+    actual: TokenBucket | None = None
+    perfect: TokenBucket | None = None
+    admitted = refused = too_many = too_few = ideal_refused = 0
+    for time_us, amount, passed in requests:
+        if actual is None or perfect is None:
+            actual, perfect = (TokenBucket(rate, burst, time_us) for _ in range(2))
+        ideal_refused += not perfect.take(amount, time_us)
+        if passed:
+            admitted += 1
+            too_many += not actual.admits(amount, time_us, slack_us)
+            actual.charge(amount, time_us)
+        else:
+            refused += 1
+            too_few += actual.admits(amount, time_us, -slack_us)
+    return Judged(admitted, refused, too_many, too_few, ideal_refused)
+
+
+def attachments(events: Iterable[tuple[str, bool]], limit: int) -> list[bool]:
+    """Which clients a perfect gate would let attach.
+
+    :param events: name, and whether it comes (True) or goes, in order of time.
+    :param limit: so many may be attached at once; the one with this number is the last.
+    :return: for each that comes, whether it is let in.
+    """
+    attached: set[str] = set()
+    answers = []
+    for name, comes in events:
+        if not comes:
+            attached.discard(name)
+            continue
+        fits = name in attached or len(attached) < limit
+        if fits:
+            attached.add(name)
+        answers.append(fits)
+    return answers
+
+
+def jain(shares: Sequence[float]) -> float:
+    """Jain's fairness index of what clients got: 1.0 if all got the same, 1/n if one got everything.
+
+    From R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness (DEC-TR-301, 1984).
+
+    :param shares: one for each client, those that got nothing too; 1.0 if nobody got anything.
+    """
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of all values does not exceed (nearest rank).
+
+    :param values: at least one.
+    :param share: above 0.0, up to 1.0.
+    """
+    ordered = sorted(values)
+    rank = -int(-Fraction(str(share)) * len(ordered) // 1)
+    return ordered[max(rank, 1) - 1]
