@@ -56,6 +56,16 @@ _VERDICTS = {
 }
 
 
+MARKS = {
+    Verdict.NOT_APPLICABLE: "–",  # noqa: RUF001 - a dash is meant
+    Verdict.EXACT: "✓",
+    Verdict.WITHIN: "≈",
+    Verdict.MISSING: "?",
+    Verdict.OFF: "✕",
+}
+"""A sign beside each verdict's text, so that colour is never all that tells them apart."""
+
+
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict over several: OFF before MISSING before WITHIN before EXACT.
 
@@ -334,7 +344,8 @@ def from_json(data: bytes | str) -> Results:
         ) from None
     if results.version > VERSION:
         raise ResultsError(
-            f"results of version {results.version}, and this sluicegate reads up to {VERSION}: install a newer one"
+            f"results of version {results.version}, and this sluicegate reads up to {VERSION}: "
+            "install a newer one"
         )
     return results
 

@@ -1,0 +1,73 @@
+"""Cells of tables as text, the same in the page, in Markdown and in the terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from sluicegate_reports.quantities import NOT_MEASURED, number
+from sluicegate_reports.results import Chart, Kind, RunFacts, Table, Value
+
+_SYSTEM = "system"
+_DOOR = "door"
+
+
+def is_number(value: Value) -> bool:
+    """Whether a cell is right-aligned."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def texts(table: Table, run: RunFacts, most: int) -> Iterator[list[tuple[str, Value]]]:
+    """Text and value of each cell, row by row; a system has its label beside it.
+
+    :param most: rows.
+    """
+    system = table.columns.index(_SYSTEM) if _SYSTEM in table.columns else None
+    door = table.columns.index(_DOOR) if _DOOR in table.columns else None
+    for row in table.rows[:most]:
+        told = [(cell_text(value), value) for value in row]
+        if system is not None:
+            name = told[system][0]
+            label = run.arm(name, told[door][0]).label if door is not None else run.label(name)
+            told[system] = (f"{name} ({label})" if label else name, row[system])
+        yield told
+
+
+def cell_text(value: Value) -> str:
+    """One cell."""
+    if value is None:
+        return NOT_MEASURED
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return number(value) if isinstance(value, int | float) else value
+
+
+def left_out(table: Table, shown: int) -> str:
+    """How many of the rows are shown, where that is not all of them; empty otherwise."""
+    total = max(table.total or 0, len(table.rows))
+    return f"{shown:,} of {total:,} rows" if shown < total else ""
+
+
+def of_chart(chart: Chart) -> Table:
+    """The points of a chart as rows, for a chart that names no table of its own."""
+    x_name = "share at or below" if chart.kind is Kind.QUANTILES else chart.x_unit or "x"
+    unit = f" ({chart.unit})" if chart.unit else ""
+    bounds = any(point.low is not None for series in chart.series for point in series.points)
+    named = any(series.name for series in chart.series)
+    columns = [_SYSTEM, _DOOR, *(["series"] if named else []), chart_place(chart, x_name), f"value{unit}"]
+    rows: list[tuple[Value, ...]] = []
+    for series in chart.series:
+        for point in series.points:
+            x: Value = _category(chart.categories, point.x) if chart.categories else point.x
+            ends: list[Value] = [point.low, point.high] if bounds else []
+            name: list[Value] = [series.name] if named else []
+            rows.append((series.system, series.door, *name, x, point.y, *ends))
+    ends_names = [f"low{unit}", f"high{unit}"] if bounds else []
+    return Table((*columns, *ends_names), tuple(rows), title=f"{chart.metric}: points")
+
+
+def chart_place(chart: Chart, x_name: str) -> str:
+    """Heading of the column that says where a point lies."""
+    return "of" if chart.categories else x_name
+
+
+def _category(categories: Sequence[str], x: float) -> str:
+    index = round(x)
+    return categories[index] if 0 <= index < len(categories) else cell_text(x)

@@ -1,0 +1,45 @@
+"""What a comparison does not show, in sentences: no gap is left for the reader to notice."""
+
+from collections.abc import Iterator
+
+from sluicegate_reports.results import Arm, Cell, Results, Verdict
+
+NOTHING = "Nothing is missing: every arm of the scenario ran and was measured."
+
+
+def gaps(results: Results) -> tuple[str, ...]:
+    """The results' own notes, then arms that did not run, then cells without a figure."""
+    found = [*results.notes, *_arms(results), *_cells(results)]
+    return tuple(dict.fromkeys(found))
+
+
+def cells(results: Results) -> dict[tuple[str, str, str], Cell]:
+    """A cell for each policy and arm: where the results have none, one that says so."""
+    told = {(cell.policy, cell.system, cell.door): cell for cell in results.matrix}
+    for policy in results.policies():
+        for arm in results.arms():
+            place = (policy, arm.system, arm.door)
+            told.setdefault(place, Cell(*place, Verdict.MISSING, text=_why(arm)))
+    return told
+
+
+def _why(arm: Arm) -> str:
+    return arm.missing or "the results say nothing of it"
+
+
+def _arms(results: Results) -> Iterator[str]:
+    for arm in results.arms():
+        if arm.missing:
+            yield f"{arm.name}: {arm.missing}"
+
+
+def _cells(results: Results) -> Iterator[str]:
+    known = {(arm.system, arm.door): arm for arm in results.arms()}
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for cell in cells(results).values():
+        arm = known[cell.system, cell.door]
+        if cell.verdict is Verdict.MISSING and cell.text != arm.missing:
+            why = cell.text or "not measured, and the results do not say why"
+            reasons.setdefault((arm.name, why), []).append(cell.policy)
+    for (name, why), policies in reasons.items():
+        yield f"{name}, {', '.join(policies)}: {why}"

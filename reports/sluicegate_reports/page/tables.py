@@ -1,0 +1,102 @@
+"""Tables of the page: rows that figures come from, and the parity matrix."""
+
+from collections.abc import Mapping
+from itertools import groupby
+
+from sluicegate_reports.cells import is_number, left_out, texts
+from sluicegate_reports.missing import cells
+from sluicegate_reports.page.markup import Markup, join, tag
+from sluicegate_reports.quantities import quantity
+from sluicegate_reports.results import MARKS, Arm, Cell, Results, RunFacts, Table, Verdict
+
+_FOLDED = 8
+"""Tables with more rows than that are shown on demand, and in print."""
+
+
+def badge(verdict: Verdict) -> Markup:
+    """A verdict: its sign and its text; colour comes on top."""
+    return tag("span", tag("i", MARKS[verdict], aria_hidden="true"), verdict.text, class_=f"badge {verdict}")
+
+
+def table(shown: Table, run: RunFacts, anchor: str, most: int) -> Markup:
+    """A table of rows, folded if it is long.
+
+    :param anchor: its id.
+    :param most: rows.
+    """
+    title = shown.title or shown.name or "Rows"
+    rows = list(texts(shown, run, most))
+    note = left_out(shown, len(rows)) or f"{len(rows):,} row{'s' if len(rows) != 1 else ''}"
+    head = [tag("th", name, scope="col") for name in shown.columns]
+    body = [
+        tag("tr", *(tag("td", text, class_="n" if is_number(value) else None) for text, value in row))
+        for row in rows
+    ]
+    made = tag(
+        "table",
+        tag("caption", title, class_="unseen"),
+        tag("thead", tag("tr", *head)),
+        tag("tbody", *body),
+        id=anchor,
+    )
+    summary = tag("summary", tag("span", title), " ", tag("small", note))
+    scrolled = tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=title)
+    return tag("details", summary, scrolled, open=len(rows) <= _FOLDED)
+
+
+def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, str]) -> Markup:
+    """Policy by system and door.
+
+    :param anchors: ids of tables by their name.
+    :param sections: ids of sections by their policy.
+    """
+    # Doors of one system stand together, systems in the order in which they first come.
+    order = list(dict.fromkeys(arm.system for arm in results.arms()))
+    arms = sorted(results.arms(), key=lambda arm: order.index(arm.system))
+    found = cells(results)
+    body = []
+    for policy in results.policies():
+        name = tag("a", policy, href=f"#{sections[policy]}") if policy in sections else policy
+        row = [
+            _cell(found[policy, arm.system, arm.door], arm, anchors, sections.get(policy, "")) for arm in arms
+        ]
+        body.append(tag("tr", tag("th", tag("code", name), scope="row"), *row))
+    made = tag(
+        "table",
+        tag("caption", "Each policy on each system, by door", class_="unseen"),
+        tag("thead", tag("tr", *_systems(arms, results.run)), tag("tr", *_doors(arms))),
+        tag("tbody", *body),
+        class_="matrix",
+    )
+    return tag(
+        "div", made, class_="scroll", tabindex="0", role="region", aria_label="Parity matrix, can be scrolled"
+    )
+
+
+def _systems(arms: list[Arm], run: RunFacts) -> list[Markup]:
+    heads = [tag("th", "Policy", scope="col", rowspan="2")]
+    for system, group in groupby(arms, key=lambda arm: arm.system):
+        label = run.label(system)
+        note = tag("small", label) if label else Markup()
+        heads.append(tag("th", system, note, scope="colgroup", colspan=str(len(list(group)))))
+    return heads
+
+
+def _doors(arms: list[Arm]) -> list[Markup]:
+    return [
+        tag("th", arm.door, tag("small", arm.label) if arm.label else Markup(), scope="col") for arm in arms
+    ]
+
+
+def _cell(cell: Cell, arm: Arm, anchors: Mapping[str, str], section: str) -> Markup:
+    place = anchors.get(cell.rows) or section
+    sign = badge(cell.verdict)
+    linked = tag("a", sign, href=f"#{place}") if place else sign
+    parts: list[str] = [linked]
+    if cell.figure is not None:
+        parts.append(tag("b", quantity(cell.figure, cell.unit)))
+    if cell.bound is not None:
+        parts.append(tag("small", f"bound {quantity(cell.bound, cell.unit)}"))
+    if cell.text:
+        parts.append(tag("small", cell.text))
+    return tag("td", tag("div", join(*parts)), data_arm=arm.name)
