@@ -17,6 +17,7 @@ from benchmarks.harness.scenario import Scenario, run
 from benchmarks.scenarios import (
     engine,
     grpc_idle,
+    grpc_interceptor,
     grpc_streams,
     grpc_unary,
     idle,
@@ -31,7 +32,7 @@ from benchmarks.scenarios import (
 
 _KAFKA = (throughput, latency, rate, idle)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate)
-_GRPC = (grpc_unary, grpc_streams, grpc_idle)
+_GRPC = (grpc_unary, grpc_streams, grpc_idle, grpc_interceptor)
 _MODULES = (engine, *_KAFKA, *_PULSAR, *_GRPC)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}
 RESULTS = jars.ROOT / "benchmarks/results"
