@@ -1,18 +1,18 @@
 """Real Kafka nodes on 127.0.0.1, for the benchmarks and for the tests on a real broker."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from benchmarks.harness import jars
-from benchmarks.harness.processes import Child, free_port, run_tool
+from benchmarks.harness.processes import free_port
+from sluicegate_reports.runner.brokers.kafka import START_S, launch_node, node_properties
+from sluicegate_reports.runner.brokers.processes import Child
 
-_START_S = 90
-_CLUSTER_ID = "c2x1aWNlZ2F0ZS10ZXN0cw"
+__all__ = ["RunningBroker", "start_broker", "launch_node", "node_properties"]
+
 _JVM = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC")
 
 
@@ -69,61 +69,5 @@ def start_broker(
     lines = node_properties(directory, listeners, {1: free_port()}) | own | dict(properties or {})
     log = directory / "broker.log"
     child = stack.enter_context(launch_node(directory, lines, log, jvm=_JVM, extra_jars=extra_jars))
-    child.wait_for_port(port, _START_S)
+    child.wait_for_port(port, START_S)
     return RunningBroker(child, port, directory / "data")
-
-
-def launch_node(
-    directory: Path, lines: Mapping[str, str], log: Path, *, jvm: Sequence[str], extra_jars: str = ""
-) -> Child:
-    """Start a Kafka node, and format its storage before if that is still to do; who calls waits for it.
-
-    :param directory: the node's own; made if it is missing.
-    :param lines: server.properties, which may differ from those of the start before.
-    :param log: file for what it prints.
-    :param jvm: options of the Java virtual machine.
-    :param extra_jars: classpath to add, such as that of a quota plug-in.
-    :raises UnavailableError: if there is no Java or no Kafka.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    settings = directory / "server.properties"
-    is_new = not settings.exists()
-    settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-    classpath = ":".join(filter(None, [jars.kafka(), extra_jars]))
-    base = [jars.java(), *jvm, "-cp", classpath]
-    if is_new:
-        formatting = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", os.fspath(settings)]
-        run_tool([*base, *formatting], timeout_s=_START_S)
-    return Child(f"kafka node {lines['node.id']}", [*base, "kafka.Kafka", settings], log)
-
-
-def node_properties(
-    directory: Path, listeners: Mapping[str, tuple[int, int]], voters: Mapping[int, int], node_id: int = 1
-) -> dict[str, str]:
-    """Lines of server.properties for a node on 127.0.0.1 that is broker and controller.
-
-    :param directory: the node's own; its data lie in `data` there.
-    :param listeners: port to bind and port to advertise by name; the first is for the nodes themselves.
-    :param voters: controller port by node id, of all nodes of the cluster.
-    """
-    names = [*listeners, "CONTROLLER"]
-    copies = str(len(voters))
-    bound = [f"{name}://127.0.0.1:{bind}" for name, (bind, _) in listeners.items()]
-    return {
-        "process.roles": "broker,controller",
-        "node.id": str(node_id),
-        "controller.quorum.voters": ",".join(f"{node}@127.0.0.1:{port}" for node, port in voters.items()),
-        "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": names[0],
-        "listeners": ",".join([*bound, f"CONTROLLER://127.0.0.1:{voters[node_id]}"]),
-        "advertised.listeners": ",".join(f"{name}://127.0.0.1:{to}" for name, (_, to) in listeners.items()),
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
-        "log.dirs": os.fspath(directory / "data"),
-        "offsets.topic.replication.factor": copies,
-        "transaction.state.log.replication.factor": copies,
-        "transaction.state.log.min.isr": "1",
-        "share.coordinator.state.topic.replication.factor": copies,
-        "share.coordinator.state.topic.min.isr": "1",
-        "group.initial.rebalance.delay.ms": "0",
-        "auto.create.topics.enable": "false",
-    }

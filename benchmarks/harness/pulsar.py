@@ -1,204 +1,22 @@
-"""A real Pulsar on 127.0.0.1, in a directory of its own, and the Pulsar Proxy that it is compared with."""
+"""A real Pulsar on 127.0.0.1, and the Pulsar Proxy that it is compared with."""
 
-import os
-import signal
-import urllib.request
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from benchmarks.harness import jars
-from benchmarks.harness.processes import Child, free_port
-
-_START_S = 120
-_STOP_S = 30
-_PROXY_START_S = 60
-LOGGING = Path(__file__).with_name("pulsar-log4j2.properties")
-CLUSTER = "standalone"
-_DRIVERS = "org.apache.pulsar.metadata.bookkeeper.PulsarMetadata"
-# What bin/pulsar opens too: BookKeeper and Netty look into these.
-OPENED = [
-    *("java.base/java.nio", "java.base/jdk.internal.misc", "java.base/java.util.zip", "java.base/sun.net"),
-    *("java.base/jdk.internal.platform", "java.management/sun.management"),
-    "jdk.management/com.sun.management.internal",
-]
-SMALL_JVM = (
-    "-Xms128m",
-    "-Xmx768m",
-    "-XX:MaxDirectMemorySize=512m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
+from benchmarks.harness.processes import Child
+from sluicegate_reports.runner.brokers.pulsar import (
+    CLUSTER,
+    LOGGING,
+    OPENED,
+    SMALL_JVM,
+    STEADY_JVM,
+    PulsarNode,
 )
-"""For nodes that live for seconds and share two cores: ready in a third of the time."""
-STEADY_JVM = ("-Xms256m", "-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-Dsluicegate.log.level=warn")
-"""For nodes whose speed is measured."""
-# The last things that a standalone makes, each after it says that it is healthy.
-_NAMESPACES = "/admin/v2/namespaces/pulsar"
-_COORDINATOR = "/admin/v2/persistent/pulsar/system/transaction_coordinator_assign/partitions"
 
+__all__ = ["CLUSTER", "LOGGING", "OPENED", "SMALL_JVM", "STEADY_JVM", "PulsarNode", "start_proxy"]
 
-@dataclass(slots=True)
-class PulsarNode:
-    """Broker and bookie in one process, which may be stopped or killed and started again on its data."""
-
-    directory: Path
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """Further lines of broker.conf; they win over those that stand here."""
-    listeners: Mapping[str, int] = field(default_factory=dict)
-    """Further listener names that clients may ask for, and the port that look-ups then tell: a proxy's."""
-    jvm: Sequence[str] = STEADY_JVM
-    admin_headers: Mapping[str, str] = field(default_factory=dict)
-    """What the admin API asks for, such as `Authorization`."""
-    port: int = field(default_factory=free_port)
-    web_port: int = field(default_factory=free_port)
-    _child: Child | None = None
-    _starts: int = 0
-
-    @property
-    def address(self) -> str:
-        """`host:port` of the binary protocol."""
-        return f"127.0.0.1:{self.port}"
-
-    @property
-    def service_url(self) -> str:
-        """What clients are given."""
-        return f"pulsar://{self.address}"
-
-    @property
-    def admin_url(self) -> str:
-        """Start of the addresses of the admin API, without a slash at the end."""
-        return f"http://127.0.0.1:{self.web_port}"
-
-    @property
-    def log(self) -> Path:
-        """What the node has printed since its last start."""
-        return self.directory / f"start-{self._starts}.log"
-
-    @property
-    def running(self) -> bool:
-        """True from `launch` to `stop` or `kill`."""
-        return self._child is not None
-
-    @property
-    def child(self) -> Child:
-        """The running process."""
-        assert self._child is not None, "the node is not running"
-        return self._child
-
-    def launch(self) -> None:
-        """Start the process; `wait` says when it is ready.
-
-        :raises UnavailableError: if there is no Java or no Pulsar.
-        """
-        assert self._child is None, "the node is running already"
-        classpath, settings = jars.pulsar(), self.directory / "broker.conf"
-        self.directory.mkdir(parents=True, exist_ok=True)
-        lines = self._own_settings() | dict(self.settings)
-        settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-        self._starts += 1
-        command: list[str | Path] = [
-            *(jars.java(), *self.jvm, f"-Dlog4j2.configurationFile={LOGGING}"),
-            f"-Dbookkeeper.metadata.bookie.drivers={_DRIVERS}BookieDriver",
-            f"-Dbookkeeper.metadata.client.drivers={_DRIVERS}ClientDriver",
-            *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
-            *("-cp", classpath, *self.program(settings)),
-        ]
-        self._child = Child("pulsar", command, self.log)
-
-    def program(self, settings: Path) -> list[str | Path]:
-        """The main class and its arguments."""
-        data = self.directory / "data"
-        command: list[str | Path] = ["org.apache.pulsar.PulsarStandaloneStarter", "--config", settings]
-        command += ["--no-stream-storage", "--no-functions-worker", "--num-bookies", "1"]
-        return [*command, "--metadata-dir", data / "metadata", "--bookkeeper-dir", data / "bookkeeper"]
-
-    def wait(self) -> None:
-        """Return once the node is healthy and has made its namespaces.
-
-        :raises UnavailableError: if it ends or is not ready in 120 s; the text holds its last lines.
-        """
-        self.child.wait_until(self._ready, "was not healthy", _START_S)
-
-    def start(self) -> None:
-        """`launch` and `wait`."""
-        self.launch()
-        try:
-            self.wait()
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """Shut the node down cleanly; nothing happens if it does not run."""
-        if self._child is not None:
-            self._child.stop(_STOP_S)
-            self._child = None
-
-    def kill(self) -> None:
-        """End the node as kill -9 does."""
-        os.kill(self.child.pid, signal.SIGKILL)
-        self.stop()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def _ready(self) -> bool:
-        if self._admin_page("/admin/v2/brokers/health") != "ok":
-            return False
-        if self.settings.get("transactionCoordinatorEnabled") == "false":
-            return '"pulsar/system"' in self._admin_page(_NAMESPACES)
-        return '"partitions":1' in self._admin_page(_COORDINATOR)
-
-    def _admin_page(self, path: str) -> str:
-        """The body of a page with status 200, else nothing."""
-        request = urllib.request.Request(self.admin_url + path, headers=dict(self.admin_headers))
-        try:
-            with urllib.request.urlopen(request, timeout=10) as page:
-                text: str = page.read().decode()
-                return text
-        except OSError:
-            return ""
-
-    def _own_settings(self) -> dict[str, str]:
-        lines = {
-            "clusterName": CLUSTER,
-            "bindAddress": "127.0.0.1",
-            "brokerServicePort": str(self.port),
-            "webServicePort": str(self.web_port),
-            # Without these two the bookie binds every interface.
-            "listeningInterface": "lo",
-            "allowLoopback": "true",
-            "managedLedgerDefaultEnsembleSize": "1",
-            "managedLedgerDefaultWriteQuorum": "1",
-            "managedLedgerDefaultAckQuorum": "1",
-            # As bookkeeper.conf has it, for the largest message; bookies hang up on what is larger.
-            "nettyMaxFrameSizeBytes": "5253120",
-            "systemTopicEnabled": "true",
-            "topicLevelPoliciesEnabled": "true",
-            "transactionCoordinatorEnabled": "true",
-            "loadBalancerEnabled": "false",
-            "functionsWorkerEnabled": "false",
-            "delayedDeliveryTickTimeMillis": "100",
-            "isDelayedDeliveryDeliverAtTimeStrict": "true",
-        }
-        if not self.listeners:
-            return lines | {"advertisedAddress": "127.0.0.1"}
-        shown = {"direct": self.port, **self.listeners}
-        return lines | {
-            "advertisedListeners": ",".join(
-                f"{name}:pulsar://127.0.0.1:{port}" for name, port in shown.items()
-            ),
-            "internalListenerName": "direct",
-        }
+_PROXY_START_S = 60
 
 
 def start_proxy(stack: ExitStack, directory: Path, node: PulsarNode, *, port: int, web_port: int) -> Child:

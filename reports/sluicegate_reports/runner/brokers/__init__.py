@@ -1,0 +1,1 @@
+"""Real brokers, started here: for comparison runs, and for benchmarks and tests."""
