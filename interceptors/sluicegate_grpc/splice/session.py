@@ -1,8 +1,20 @@
-"""One gRPC client connection: two directions of HTTP/2 frames, and who looks at them."""
+"""One gRPC client connection: two directions of HTTP/2 frames, and who looks at them.
 
-from collections.abc import Sequence
+Rules of this file: no IO, no clock, no policy; what a frame means is told by the rooms.
+"""
 
-from sluicegate.broker import PASS, Close, Command
+from collections.abc import Callable, Sequence
+
+from sluicegate.broker import PASS, Ask, Close, Command, Dial, ToClient, ToUpstream, WakeAt
+from sluicegate_grpc.splice.answers import Answers
+from sluicegate_grpc.splice.broker_side import BrokerSide
+from sluicegate_grpc.splice.calling import Calling
+from sluicegate_grpc.splice.client_side import ClientSide
+from sluicegate_grpc.splice.connection import Connection
+from sluicegate_grpc.splice.flow import NoRoomError
+from sluicegate_grpc.splice.frames import PREFACE, ErrorCode, WireError, goaway
+from sluicegate_grpc.splice.opening import OWN_SETTINGS, Opening
+from sluicegate_grpc.splice.refusals import Refusals
 from sluicegate_grpc.splice.shared import Address, Shared
 
 
@@ -17,48 +29,225 @@ class GrpcSession:
         dialled before it has come.
     """
 
+    __slots__ = (
+        "_addresses",
+        "_answers",
+        "_calling",
+        "_client",
+        "_closing",
+        "_connection",
+        "_dialling",
+        "_down",
+        "_has_dialled",
+        "_opening",
+        "_preface",
+        "_routes",
+        "_shared",
+        "_up",
+        "_wake_ns",
+    )
+
     def __init__(
         self, shared: Shared, peer: str, addresses: tuple[Address, ...] = (), *, routes: bool = False
     ) -> None:
         self._shared = shared
-        self._peer = peer
+        self._connection = connection = Connection(shared, peer)
+        self._up = connection.up
+        self._down = connection.down
+        self._answers = Answers(connection)
+        refusals = Refusals(connection)
+        self._calling = Calling(connection, self._answers, refusals)
+        self._client = ClientSide(connection, self._calling, self._answers, refusals)
+        broker = BrokerSide(connection, self._calling, self._answers, refusals)
+        self._client.broker, broker.client = broker, self._client
+        self._addresses = addresses
+        self._routes = routes and bool(shared.methods.route_header)
+        self._opening = Opening(shared.services.budget, shared.limits) if addresses else None
+        self._dialling = self._has_dialled = False
+        self._preface = b""
+        """What has come of the client's preface; the whole of it once it was seen."""
+        self._closing: Close | None = None
+        self._wake_ns = 0
         shared.sessions += 1
 
     @property
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
-        return 0
+        early = self._opening.held_bytes if self._opening is not None else 0
+        return early + self._up.held_bytes + self._down.held_bytes
 
     @property
     def mid_frame(self) -> bool:
-        """True while a frame has arrived only in part."""
-        return False
+        """True while the client has sent a frame only in part."""
+        return self._up.mid_frame or 0 < len(self._preface) < len(PREFACE)
 
     @property
     def client(self) -> str:
         """The peer's address."""
-        return self._peer
+        return self._connection.peer
+
+    # -- what the relay calls -------------------------------------------------------------------------
 
     def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the client."""
-        return PASS
+        # <hot> Runs for every read.
+        if len(self._preface) < len(PREFACE) or self._opening is not None:
+            return self._begin(data, now_ns)
+        self._guarded(self._walk_up, data, now_ns)
+        return self._finish(now_ns, up=data)
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
-        return PASS
+        # <hot> Runs for every read.
+        self._guarded(self._walk_down, data, now_ns)
+        return self._finish(now_ns, down=data)
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
-        """The broker is connected."""
-        return ()
+        """The broker is connected: it gets what the client has sent so far."""
+        opening, self._opening = self._opening, None
+        if opening is None:
+            return ()
+        data = opening.take()
+        self._up.insert(data[: len(PREFACE)])
+        self._guarded(self._walk_up, data[len(PREFACE) :], now_ns)
+        return self._finish(now_ns)
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """Something that waits may be due."""
-        return [Close("client_gone")] if client_gone else ()
+        self._wake_ns = 0
+        if client_gone:
+            return [Close("client_gone")]
+        self._connection.check_policies()
+        self._guarded(self._run_due, b"", now_ns)
+        return self._finish(now_ns)
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
-        """What the front was asked is known."""
-        return ()
+        """What the front was asked is known, or cannot be known (then it is an exception)."""
+        self._connection.check_policies()
+
+        def answered(data: bytes, now_ns: int) -> None:
+            self._connection.answered(question, now_ns)
+
+        self._guarded(answered, b"", now_ns)
+        return self._finish(now_ns)
 
     def closed(self, now_ns: int) -> None:
-        """The connection is gone."""
+        """The connection is gone: whatever it held or was counted for is released."""
+        self._calling.holding.closed(now_ns)
+        self._answers.closed(now_ns)
+        self._connection.closed(now_ns)
+        if self._opening is not None:
+            self._opening.take()
         self._shared.sessions -= 1
+
+    # -- the beginning ----------------------------------------------------------------------------------
+
+    def _begin(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes of a client that is not known to speak HTTP/2 yet, or whose broker is not connected."""
+        self._guarded(self._opened, data, now_ns)
+        return self._finish(now_ns)
+
+    def _opened(self, data: bytes, now_ns: int) -> None:
+        lacks = len(PREFACE) - len(self._preface)
+        if lacks:
+            self._preface += data[:lacks]
+            if not PREFACE.startswith(self._preface):
+                text = "not HTTP/2 with prior knowledge; is the client to speak TLS?"
+                raise WireError(ErrorCode.PROTOCOL_ERROR, "preface_malformed", text)
+        opening = self._opening
+        if opening is not None:
+            opening.keep(data)
+            self._dial(opening)
+            return
+        if lacks:
+            self._up.insert(data[:lacks])
+        self._walk_up(data[lacks:], now_ns)
+
+    def _dial(self, opening: Opening) -> None:
+        """Connect to the broker as soon as it is known."""
+        if self._has_dialled or len(self._preface) < len(PREFACE):
+            return
+        if self._routes:
+            if not self._client.swallows_ack:
+                self._client.swallows_ack = True
+                self._down.insert(OWN_SETTINGS)
+            headers = opening.first_request()
+            if headers is None:
+                return
+            broker = headers.get(self._shared.methods.route_header, "")
+            self._addresses = (self._shared.route(broker) if broker else None) or self._addresses
+            self._client.bound = self._addresses if broker else ()
+        self._has_dialled = self._dialling = True
+
+    # -- making commands ------------------------------------------------------------------------------
+
+    def _guarded(self, walk: Callable[[bytes, int], None], data: bytes, now_ns: int) -> None:
+        if self._closing is not None:
+            return
+        try:
+            walk(data, now_ns)
+        except WireError as error:
+            self._shared.count(error.counter)
+            last = self._calling.holding.highest
+            self._down.insert(goaway(last, error.code, str(error)))
+            self._closing = Close(error.counter, f"{error} from or for {self.client}")
+        except NoRoomError:
+            self._down.insert(goaway(self._calling.holding.highest, ErrorCode.ENHANCE_YOUR_CALM, "no room"))
+            self._closing = Close("buffer_budget_used_up", "all clients together hold too many bytes")
+
+    def _walk_up(self, data: bytes, now_ns: int) -> None:
+        self._connection.check_policies()
+        up = self._up
+        up.walk(data, now_ns)
+        self._calling.holding.settle(up.data, now_ns)
+
+    def _walk_down(self, data: bytes, now_ns: int) -> None:
+        self._connection.check_policies()
+        self._down.walk(data, now_ns)
+
+    def _run_due(self, data: bytes, now_ns: int) -> None:
+        self._connection.run_due(now_ns)
+        self._calling.holding.settle(b"", now_ns)
+
+    def _finish(self, now_ns: int, up: bytes | None = None, down: bytes | None = None) -> Sequence[Command]:
+        """Add what rooms have left: bytes for either side, questions, wake-ups, the end."""
+        # <hot> Runs for every read, of which nearly all pass as they came.
+        connection = self._connection
+        if self._answers.ready:
+            self._answers.go_on(now_ns)
+        self._up.settle()
+        self._down.settle()
+        passes = False
+        out: list[Command] = []
+        parts = self._up.take(up)
+        if parts is None:
+            passes = True
+        elif parts:
+            out.extend(map(ToUpstream, parts))
+        answers = self._down.take(down)
+        if answers is None:
+            passes = True
+        elif answers:
+            out.extend(map(ToClient, answers))
+        due_ns = connection.due_ns
+        if due_ns is not None and (self._wake_ns == 0 or due_ns < self._wake_ns):
+            self._wake_ns = due_ns
+            out.append(WakeAt(due_ns))
+        self._rest(out)
+        if not passes:
+            return out
+        if not out:
+            return PASS
+        whole: Command = ToUpstream(up) if up is not None else ToClient(down or b"")
+        return [whole, *out]
+
+    def _rest(self, out: list[Command]) -> None:
+        connection = self._connection
+        if connection.new_questions:
+            out.extend(map(Ask, connection.new_questions))
+            connection.new_questions.clear()
+        if self._dialling:
+            self._dialling = False
+            out.append(Dial(self._addresses))
+        if self._closing is not None:
+            out.append(self._closing)

@@ -2,13 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 from sluicegate.broker import Services
 from sluicegate.engine.delay import FirstSeen
-from sluicegate.model import MethodMap
+from sluicegate.model import Method, MethodMap
 from sluicegate_grpc.calls import Calls
+from sluicegate_grpc.fields import Plan, plan, response_plan
+
+if TYPE_CHECKING:
+    from sluicegate_grpc.splice.requests import Request
 
 Address: TypeAlias = tuple[str, int]
 Headers: TypeAlias = Sequence[tuple[str, str]]
@@ -65,6 +69,18 @@ class Shared:
     accepted: dict[str, None] = field(default_factory=dict)
     """Credentials with which the broker has accepted a call, the oldest first."""
 
+    known_requests: "dict[bytes, Request]" = field(default_factory=dict)
+    """What header blocks say, by their bytes."""
+    _plans: dict[str, tuple[Plan, Plan, Plan]] = field(default_factory=dict)
+
+    def plans(self, path: str, method: Method) -> tuple[Plan, Plan, Plan]:
+        """How a method's requests and responses are read, and responses whose time does not matter."""
+        found = self._plans.get(path)
+        if found is None:
+            timeless = response_plan(replace(method, published=()))
+            found = self._plans[path] = plan(method), response_plan(method), timeless
+        return found
+
     def count(self, event: str) -> None:
         """Count an event under its name."""
         self.counts[event] += 1
@@ -72,6 +88,11 @@ class Shared:
     def counters(self) -> Mapping[str, int]:
         """Event counters by name."""
         return {**self.counts, "sessions": self.sessions}
+
+    def unknown(self, path: str) -> None:
+        """Count a call of a method that the map does not name, and that no answer is rewritten of."""
+        if path not in self.rewrites:
+            self.counts["unknown_method"] += 1
 
     def accept(self, credentials: str) -> None:
         """The broker has accepted a call with these credentials."""

@@ -1,0 +1,106 @@
+"""Header blocks: those of requests are read once and remembered, those of the gate's own need no table.
+
+A block that neither uses nor fills the dynamic table means the same wherever it stands (RFC 7541), so what
+it says can be looked up by its bytes. Clients keep to such blocks once they have seen that the table has no
+room; what they sent before is encoded anew for the broker.
+"""
+
+from binascii import b2a_base64
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import quote
+
+from hpack import Decoder, HPACKError, OversizedHeaderListError
+
+from sluicegate_grpc.splice.frames import ErrorCode, WireError
+
+NO_TABLE = b"\x20"
+"""Says that there is no table (RFC 7541 section 6.3): who asked for a smaller one waits for such a word."""
+_STATUS_200 = b"\x88"
+_CONTENT_TYPE = b"\x0f\x10\x10application/grpc"
+"""Static name 31, not indexed."""
+
+
+class RequestBlocks:
+    """The header blocks of one direction.
+
+    :param max_list_bytes: of one block's headers.
+    """
+
+    __slots__ = ("_decoder",)
+
+    def __init__(self, max_list_bytes: int) -> None:
+        self._decoder = Decoder(max_list_bytes)
+
+    @property
+    def is_plain(self) -> bool:
+        """True while there is nothing in the table that a block could refer to."""
+        return not self._decoder.header_table.dynamic_entries
+
+    def read(self, block: bytes) -> tuple[list[tuple[str, str]], bool]:
+        """The headers of a block, and whether any other reader without a table would find the same.
+
+        :raises WireError: if it cannot be read, or holds too much; the table is lost then.
+        """
+        table = self._decoder.header_table
+        plain, size = not table.dynamic_entries, table.maxsize
+        try:
+            headers = [(str(name), str(value)) for name, value in self._decoder.decode(block)]
+        except OversizedHeaderListError as error:
+            raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "header_list_too_large", str(error)) from None
+        except (HPACKError, ValueError, IndexError) as error:
+            raise WireError(ErrorCode.COMPRESSION_ERROR, "header_block_malformed", str(error)) from None
+        return headers, plain and not table.dynamic_entries and table.maxsize == size
+
+
+def read_alone(block: bytes, max_list_bytes: int) -> list[tuple[str, str]]:
+    """The headers of a block of one who was told that there is no table.
+
+    :raises WireError: if it cannot be read.
+    """
+    return RequestBlocks(max_list_bytes).read(block)[0]
+
+
+def encode(headers: Iterable[tuple[str, str]]) -> bytes:
+    """A block that any reader understands, whatever is in its table; it is empty afterwards."""
+    return NO_TABLE + b"".join(literal(name.encode(), value.encode()) for name, value in headers)
+
+
+def literal(name: bytes, value: bytes) -> bytes:
+    """A header that is not indexed (RFC 7541 section 6.2.2), without Huffman coding."""
+    return b"\x00" + _length(len(name)) + name + _length(len(value)) + value
+
+
+def _length(size: int) -> bytes:
+    if size < 0x7F:
+        return bytes((size,))
+    out = bytearray((0x7F,))
+    size -= 0x7F
+    while size >= 0x80:
+        out.append(size & 0x7F | 0x80)
+        size >>= 7
+    out.append(size)
+    return bytes(out)
+
+
+def trailers(code: int, text: str, details: bytes, *, alone: bool) -> bytes:
+    """The block that ends a call (gRPC over HTTP/2, Trailers and Trailers-Only).
+
+    :param code: gRPC status.
+    :param text: for people.
+    :param details: a serialized `google.rpc.Status`; may be empty.
+    :param alone: True if the response has no other headers.
+    """
+    parts = [NO_TABLE, _STATUS_200, _CONTENT_TYPE] if alone else [NO_TABLE]
+    parts.append(literal(b"grpc-status", str(code).encode()))
+    parts.append(literal(b"grpc-message", quote(text, safe=_UNQUOTED).encode()))
+    if details:
+        parts.append(literal(b"grpc-status-details-bin", _base64(details)))
+    return b"".join(parts)
+
+
+_UNQUOTED: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+
+
+def _base64(data: bytes) -> bytes:
+    return b2a_base64(data, newline=False).rstrip(b"=")

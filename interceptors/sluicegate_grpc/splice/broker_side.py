@@ -1,0 +1,135 @@
+"""The broker's frames (RFC 9113 section 6), as far as they have to be looked at."""
+
+from sluicegate_grpc.splice.answers import Answers
+from sluicegate_grpc.splice.blocks import NO_TABLE
+from sluicegate_grpc.splice.calling import Calling
+from sluicegate_grpc.splice.connection import Connection
+from sluicegate_grpc.splice.frames import (
+    CONTINUATION,
+    DATA,
+    END_STREAM,
+    GOAWAY,
+    HEAD,
+    HEADERS,
+    RST_STREAM,
+    SETTINGS,
+    STREAM_MASK,
+    WINDOW_UPDATE,
+    header_frames,
+)
+from sluicegate_grpc.splice.refusals import Refusals
+from sluicegate_grpc.splice.sides import Block, Side
+
+
+class BrokerSide(Side):
+    """The frames of one client's broker.
+
+    :param connection: the client's.
+    :param calling: is told of streams that the broker ends.
+    :param answers: looks at answers.
+    :param refusals: knows the calls that were taken back.
+    """
+
+    def __init__(
+        self, connection: Connection, calling: Calling, answers: Answers, refusals: Refusals
+    ) -> None:
+        super().__init__(connection, connection.down)
+        self._calling = calling
+        self._calls = calling.holding.calls
+        self._answers = answers
+        self._watchers = answers.watchers
+        self._refusals = refusals
+        self.client: Side
+        """The other side."""
+        self._owes_update = False
+        """True if the client was not told yet that there is no table, as that block was for nobody."""
+        self._lane.handlers = {
+            DATA: self._data,
+            HEADERS: self.headers,
+            CONTINUATION: self.continuation,
+            SETTINGS: self.settings,
+            RST_STREAM: self._reset,
+            GOAWAY: self._goaway,
+            WINDOW_UPDATE: self._window,
+        }
+
+    def _data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A DATA frame of a stream that is looked at, or of one for which there is no room."""
+        watcher = self._watchers.get(stream)
+        if watcher is not None:
+            watcher.data(data, at, stop, flags, now_ns)
+        elif stream in self._refusals.gone:
+            size = stop - at - HEAD
+            self._refusals.swallow_answer(at, stop, stream, size=size, end=bool(flags & END_STREAM))
+        elif stop - at > HEAD:
+            self._lane.waits(data, at, stop, flags, stream)
+        elif stream in self._lane.watched and self._lane.is_behind(data[at:stop], stream, end=bool(flags)):
+            self._lane.cut(at, stop)
+
+    def block(
+        self, data: bytes, at: int, stop: int, block: bytes, flags: int, stream: int, now_ns: int
+    ) -> None:
+        """Response headers or trailers in one frame."""
+        # <hot> Runs twice for every answer.
+        if self._owes_update:
+            self._owes_update = False
+            frames = header_frames(stream, NO_TABLE + block, end=bool(flags & END_STREAM))
+            self._lane.cut(at, stop)
+            if self._watched(frames, block, flags, stream, now_ns):
+                self._lane.insert(frames)
+            return
+        looked_at = stream in self._lane.watched or stream in self._calls
+        if looked_at and not self._watched(data[at:stop], block, flags, stream, now_ns):
+            self._lane.cut(at, stop)
+
+    def apart(self, block: Block, stream: int, now_ns: int) -> None:
+        """Response headers or trailers in several frames."""
+        if self._watched(block.frames, block.content, block.flags, stream, now_ns):
+            self._lane.insert(block.frames)
+
+    def _watched(self, frames: bytes, block: bytes, flags: int, stream: int, now_ns: int) -> bool:
+        """Headers of a stream that somebody looks at; True if they go on at once."""
+        end = bool(flags & END_STREAM)
+        if stream in self._refusals.gone:
+            self._owes_update = self.client.waits_for_update
+            self._refusals.swallow_answer(0, 0, stream, size=0, end=end)
+            return False
+        call = self._calls.get(stream)
+        if call is not None:
+            call.is_answered = True
+        watcher = self._watchers.get(stream)
+        if watcher is not None and not end:
+            watcher.head(block)
+        if not end:
+            return not self._lane.is_behind(frames, stream, end=False)
+        self._calling.over(stream, now_ns)
+        if watcher is not None:
+            del self._watchers[stream]
+            if not watcher.trailers(block, frames, now_ns):
+                return False
+        if self._lane.is_behind(frames, stream, end=True):
+            return False
+        self._lane.over(stream)
+        return True
+
+    # -- other frames ---------------------------------------------------------------------------------
+
+    def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        if stream in self._refusals.gone:
+            self._refusals.swallow_answer(at, stop, stream, size=0, end=True)
+            return
+        self._calling.over(stream, now_ns)
+        self._answers.over(stream, now_ns)
+
+    def _goaway(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """What the broker will not look at the client sends elsewhere: it must not go on later."""
+        if stop - at >= HEAD + 8:
+            last = int.from_bytes(data[at + HEAD : at + HEAD + 4], "big") & STREAM_MASK
+            for held in [held for held in self._calls if held > last]:
+                self._calling.over(held, now_ns)
+
+    def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        if stream in self._refusals.gone:
+            self._lane.cut(at, stop)
+        else:
+            self.window(data, at, stop, stream)

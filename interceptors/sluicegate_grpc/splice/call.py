@@ -1,0 +1,126 @@
+"""One request that is looked at: what is withheld of it, and what it waits for."""
+
+from collections import deque
+from enum import Enum, auto
+
+from sluicegate.model import Decision, Operation
+from sluicegate_grpc.calls import Attaching, Caller, Stream
+from sluicegate_grpc.fields import Tail
+from sluicegate_grpc.splice.connection import Timer
+from sluicegate_grpc.splice.flow import Chunk, Outlet
+from sluicegate_grpc.splice.messages import PREFIX
+from sluicegate_grpc.splice.requests import Request
+
+
+class Step(Enum):
+    """What a call is at."""
+
+    READING = auto()
+    """A message begins, or has come in part."""
+    WAITING = auto()
+    """A message waits for its decision."""
+    PASSING = auto()
+    """The rest of a message goes on that was let go."""
+    FREE = auto()
+    """Nothing that is still to come matters."""
+
+
+class Call:
+    """See the module.
+
+    :param stream: its id.
+    :param request: what its headers say.
+    :param caller: who makes it.
+    :param outlet: its way to the broker.
+    :param place: where in the bytes read now its headers stood.
+    """
+
+    __slots__ = (
+        "attaching",
+        "caller",
+        "chunks",
+        "deadline_ns",
+        "decision",
+        "delivery",
+        "end",
+        "frames",
+        "has_ended",
+        "is_answered",
+        "is_up",
+        "left",
+        "op",
+        "outlet",
+        "place",
+        "request",
+        "size",
+        "step",
+        "stream",
+        "tail",
+        "timer",
+    )
+
+    def __init__(self, stream: int, request: Request, caller: Caller, outlet: Outlet, place: int) -> None:
+        self.stream = stream
+        self.request = request
+        self.caller = caller
+        self.outlet = outlet
+        self.place = place
+        self.frames = b""
+        """Its header block and what belongs to it, until they go to the broker."""
+        self.is_up = False
+        """True once the broker knows of it."""
+        self.is_answered = False
+        """True once the client got response headers."""
+        self.has_ended = False
+        """True once the client has said all."""
+        self.end = b""
+        """The frame by which it did, if that is none of DATA."""
+        self.step = Step.READING
+        self.chunks: deque[Chunk] = deque()
+        """What is not decided."""
+        self.size = 0
+        """Bytes of it."""
+        self.left = 0
+        """Bytes still to come of a message that was let go."""
+        self.tail: Tail | None = None
+        """What watches them."""
+        self.op: Operation | None = None
+        """A publish that waits."""
+        self.attaching: Attaching | None = None
+        """A producer or consumer that waits to attach."""
+        self.delivery: Stream | None = None
+        """The consumer whose messages it asks for."""
+        self.decision: Decision | None = None
+        self.deadline_ns = 0
+        self.timer: Timer | None = None
+
+    def passed(self, size: int) -> None:
+        """So many bytes of it went on."""
+        if self.step is Step.PASSING:
+            self.left -= size
+            if not self.left:
+                self.tail = None
+                self.step = Step.READING if self.request.is_publish else Step.FREE
+
+    def peek_prefix(self) -> bytes:
+        """What is not decided, or at least the beginning of it that tells its length."""
+        first = self.chunks[0].payload
+        return first if len(first) >= PREFIX else self.peek()
+
+    def peek(self) -> bytes:
+        """What is not decided, in one piece."""
+        if len(self.chunks) == 1:
+            return self.chunks[0].payload
+        return b"".join(chunk.payload for chunk in self.chunks)
+
+    def take(self, size: int) -> list[Chunk]:
+        """So many bytes of it, which are decided now."""
+        taken: list[Chunk] = []
+        self.size -= size
+        while size:
+            chunk = self.chunks.popleft()
+            if len(chunk.payload) > size:
+                self.chunks.appendleft(chunk.split(size))
+            size -= len(chunk.payload)
+            taken.append(chunk)
+        return taken

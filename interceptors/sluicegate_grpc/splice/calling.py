@@ -1,0 +1,285 @@
+"""The client's messages: which of them go on to the broker, when, and which calls end here."""
+
+from collections.abc import Callable
+from functools import partial
+
+from sluicegate_grpc import status
+from sluicegate_grpc.fields import Missing, Values
+from sluicegate_grpc.splice.answers import Answers
+from sluicegate_grpc.splice.call import Call, Step
+from sluicegate_grpc.splice.connection import Connection
+from sluicegate_grpc.splice.deciding import Deciding, RefusedError
+from sluicegate_grpc.splice.frames import DATA, END_STREAM, HEAD, PADDED, frame, unpadded
+from sluicegate_grpc.splice.holding import Holding
+from sluicegate_grpc.splice.messages import (
+    PREFIX,
+    UnknownEncodingError,
+    UnreadableError,
+    inflated,
+    read_prefix,
+)
+from sluicegate_grpc.splice.refusals import Refusals
+
+_EAGER_BYTES = 65_536
+"""A message of which more has come is looked at again only when it is whole."""
+_RESOURCE_EXHAUSTED = 8
+_UNIMPLEMENTED = 12
+
+
+class Calling:
+    """The client's messages.
+
+    :param connection: the client's.
+    :param answers: what is to be seen of the broker's answers.
+    :param refusals: ends calls.
+    """
+
+    __slots__ = ("_answers", "_connection", "_deciding", "_flow", "_refusals", "_shared", "_up", "holding")
+
+    def __init__(self, connection: Connection, answers: Answers, refusals: Refusals) -> None:
+        self._connection = connection
+        self._shared = connection.shared
+        self._answers = answers
+        self._refusals = refusals
+        self._up = connection.up
+        self._flow = connection.up.flow
+        self._deciding = Deciding(connection, answers, self._again)
+        self.holding = Holding(connection, answers, refusals, self._deciding)
+
+    # -- frames ---------------------------------------------------------------------------------------
+
+    def data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A DATA frame of a stream that is looked at, or of one for which there is no room."""
+        # <hot> Runs for every publish: nearly all are one frame, which holds the message and the end.
+        mark = self.holding.marks.get(stream)
+        if mark is not None and mark[2].is_publish and flags & (END_STREAM | PADDED) == END_STREAM:
+            begin = at + HEAD + PREFIX
+            room = begin - PREFIX <= stop - PREFIX and stop - at - HEAD <= self._flow.window
+            if room and read_prefix(data, at + HEAD) == (0, stop - begin):
+                values = mark[2].plan.read(data, begin, stop)
+                if isinstance(values, Values):
+                    self._publish(data, at, stop, stream, values, now_ns)
+                    return
+        self._piece(data, at, stop, flags, stream, now_ns)
+
+    def _publish(self, data: bytes, at: int, stop: int, stream: int, values: Values, now_ns: int) -> None:
+        """Decide a call that is all there, and whose headers stand before it as they came."""
+        holding = self.holding
+        request = holding.marks[stream][2]
+        caller = self._connection.caller(request)
+        op, decision = self._shared.calls.publish(request.known_method, values, caller, now_ns)
+        if decision is None:
+            del holding.marks[stream]
+            self._up.watched.discard(stream)
+            self._flow.window -= stop - at - HEAD
+            if stream > holding.highest:
+                holding.highest = stream
+            if request.credentials and caller.principal != request.principal:
+                self._answers.accept(stream, request)
+            return
+        call = self._keep(data, at, stop, END_STREAM, stream, now_ns)
+        if call is not None:
+            call.left = call.size
+            self._judge(call, partial(self._deciding.published, call, op, decision, now_ns), now_ns)
+        else:
+            self._shared.calls.abandon(op, caller, now_ns)
+
+    def _piece(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """Any DATA frame that is not simply let go."""
+        holding = self.holding
+        if stream not in holding.marks and stream not in holding.calls:
+            if stream > holding.highest or stream in self._refusals.dead:
+                self._refusals.swallow(at, stop, flags, stream)
+            else:
+                self._up.waits(data, at, stop, flags, stream)
+            return
+        if self._simply_passes(data, at, stop, flags, stream, now_ns):
+            return
+        call = self._keep(data, at, stop, flags, stream, now_ns)
+        if call is not None:
+            self._advance(call, now_ns)
+
+    def _simply_passes(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> bool:
+        """Whether a frame is a part of what was let go, and goes on as it came."""
+        call = self.holding.calls.get(stream)
+        if call is None or call.chunks or not call.is_up:
+            return False
+        begin, end = unpadded(data, at, stop, flags)
+        most = {Step.PASSING: call.left, Step.FREE: end - begin}.get(call.step, 0)
+        if end - begin > most or not self._flow.fits(call.outlet, stop - at - HEAD):
+            return False
+        if call.tail is not None and not call.tail.agrees(data[begin:end]):
+            self._up.cut(at, stop)
+            self._up.grant(0, stop - at - HEAD)
+            call.has_ended = bool(flags & END_STREAM)
+            self._refuse(call, status.malformed(call.request.path), now_ns)
+            return True
+        self._flow.passed(call.outlet, stop - at - HEAD)
+        call.passed(end - begin)
+        if flags & END_STREAM:
+            self.holding.forget(call, now_ns)
+        return True
+
+    def _keep(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> Call | None:
+        """Keep a frame of a call; None if it was refused, as there was no room."""
+        begin, end = unpadded(data, at, stop, flags)
+        call = self.holding.call(stream, data, now_ns)
+        self._up.cut(at, stop)
+        padding = stop - at - HEAD - (end - begin)
+        if call is None:
+            self._up.grant(0, stop - at - HEAD)
+            return None
+        call.has_ended = bool(flags & END_STREAM)
+        ahead = self._most if call.step is Step.READING else 0
+        chunk = self._flow.keep(call.outlet, data[begin:end], padding, ahead)
+        if end > begin:
+            call.chunks.append(chunk)
+            call.size += end - begin
+        return call
+
+    def trailers(self, data: bytes, frames: bytes, stream: int, now_ns: int) -> bool:
+        """A header block by which a client ends a call; True if it goes on at once."""
+        call = self.holding.call(stream, data, now_ns)
+        if call is None:
+            return False
+        if call.is_up and not call.chunks and not call.outlet.items:
+            self.holding.forget(call, now_ns)
+            return True
+        call.has_ended, call.end = True, frames
+        self._finish(call, now_ns)
+        return False
+
+    def over(self, stream: int, now_ns: int) -> None:
+        """The broker has ended a stream: what the client still sends of it matters to nobody."""
+        call = self.holding.calls.get(stream)
+        if call is None:
+            self._up.over(stream)
+            return
+        self.holding.forget(call, now_ns)
+        if not call.has_ended:
+            self._refusals.bury(stream)
+
+    def reset(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> None:
+        """The client has given up a stream; the broker hears of it if it has heard of the stream."""
+        holding = self.holding
+        call = holding.call(stream, data, now_ns)
+        if call is not None:
+            holding.forget(call, now_ns)
+        unknown = (call is not None and not call.is_up) or (call is None and stream > holding.highest)
+        if self._refusals.unbury(stream) or unknown:
+            self._up.cut(at, stop)
+        self._up.over(stream)
+        self._answers.cancelled(stream, now_ns)
+
+    # -- messages -------------------------------------------------------------------------------------
+
+    def _advance(self, call: Call, now_ns: int) -> None:
+        """Go on with what is kept of a call, as far as that goes."""
+        while call.chunks and call.step is not Step.WAITING:
+            if call.step is Step.READING:
+                if not self._read(call, now_ns):
+                    break
+            elif not self._pass_on(call, now_ns):
+                return
+        if self.holding.calls.get(call.stream) is call:
+            self._finish(call, now_ns)
+
+    def _pass_on(self, call: Call, now_ns: int) -> bool:
+        """Send on what was let go; False if it turns out to be another message than was decided."""
+        taken = call.take(min(call.left, call.size) if call.step is Step.PASSING else call.size)
+        tail = call.tail
+        if tail is not None and not all(tail.agrees(chunk.payload) for chunk in taken):
+            call.chunks.extendleft(reversed(taken))
+            self._refuse(call, status.malformed(call.request.path), now_ns)
+            return False
+        size = sum(len(chunk.payload) for chunk in taken)
+        self._flow.send(call.outlet, *taken)
+        call.passed(size)
+        return True
+
+    def _read(self, call: Call, now_ns: int) -> bool:
+        """Decide the message that begins; False if more of it is needed, it has to wait, or was refused."""
+        if call.size < PREFIX:
+            return False
+        packed, size = read_prefix(call.peek_prefix())
+        there = min(call.size - PREFIX, size)
+        if there < size and (packed or there > _EAGER_BYTES):
+            return self._may_come(call, size, now_ns)
+        data = call.peek()
+        try:
+            if packed:
+                data = inflated(data[PREFIX : PREFIX + size], call.request.encoding, self._most)
+                values = call.request.plan.read(data, 0, len(data))
+            else:
+                values = call.request.plan.read(data, PREFIX, PREFIX + there, PREFIX + size)
+        except UnknownEncodingError:
+            text = f"Compression {call.request.encoding!r} is not known to the gateway. Use gzip or deflate."
+            return self._refuse(call, status.Refusal(_UNIMPLEMENTED, text, b""), now_ns)
+        except UnreadableError:
+            values = Missing.MALFORMED
+        if values is Missing.MORE:
+            return self._may_come(call, size, now_ns)
+        if isinstance(values, Missing):
+            return self._refuse(call, status.malformed(call.request.path), now_ns)
+        call.left = PREFIX + size
+        call.tail = call.request.plan.tail(values, -PREFIX) if there < size else None
+        decide = partial(self._deciding.first, call, call.request.known_method, values, now_ns)
+        return self._judge(call, decide, now_ns)
+
+    @property
+    def _most(self) -> int:
+        return self._shared.limits.message_bytes
+
+    def _may_come(self, call: Call, size: int, now_ns: int) -> bool:
+        """More of a message is needed to decide it, if there may be so much of it; always False."""
+        if size > self._most:
+            self._shared.count("message_too_large")
+            text = f"Message of {size} bytes cannot be read by the gateway, which keeps up to {self._most}"
+            self._refuse(call, status.Refusal(_RESOURCE_EXHAUSTED, text, b""), now_ns)
+        return False
+
+    def _judge(self, call: Call, decide: Callable[[], int], now_ns: int) -> bool:
+        """Let a message go on if it may; False if it has to wait, or was refused."""
+        try:
+            wait_ns = decide()
+        except RefusedError as error:
+            return self._refuse(call, error.refusal, now_ns)
+        if wait_ns == 0:
+            self._deciding.let_go(call, now_ns)
+            call.step = Step.PASSING
+            self.holding.flush(call.stream)
+            return True
+        call.step = Step.WAITING
+        if wait_ns > 0:
+            call.timer = self._connection.at(now_ns + wait_ns, partial(self._again, call))
+        return False
+
+    def _again(self, call: Call, now_ns: int) -> None:
+        """What a call waited for may have come."""
+        if self.holding.calls.get(call.stream) is call:
+            call.timer = None
+            if self._judge(call, partial(self._deciding.again, call, now_ns), now_ns):
+                self._advance(call, now_ns)
+
+    def _finish(self, call: Call, now_ns: int) -> None:
+        """End a call of which all is sent on, or of which nothing more can matter."""
+        if call.step is Step.WAITING:
+            return
+        if not call.has_ended:
+            if call.step is Step.FREE and not call.outlet.items and not call.outlet.debt:
+                self.holding.forget(call, now_ns)
+            return
+        if call.chunks:
+            self._refuse(call, status.malformed(call.request.path), now_ns)
+            return
+        self.holding.flush(call.stream)
+        self.holding.leave(call, now_ns)
+        self._up.ends(call.outlet, call.end or frame(DATA, END_STREAM, call.stream))
+
+    def _refuse(self, call: Call, refusal: status.Refusal, now_ns: int) -> bool:
+        """End a call here; always False."""
+        self._shared.count("call_refused")
+        self.holding.forget(call, now_ns)
+        self._answers.cancelled(call.stream, now_ns)
+        self._refusals.refuse(call, refusal)
+        return False

@@ -1,0 +1,185 @@
+"""The client's frames (RFC 9113 section 6), as far as they have to be looked at."""
+
+from sluicegate_grpc.splice.answers import Answers
+from sluicegate_grpc.splice.blocks import NO_TABLE
+from sluicegate_grpc.splice.calling import Calling
+from sluicegate_grpc.splice.connection import Connection
+from sluicegate_grpc.splice.floods import Flood
+from sluicegate_grpc.splice.frames import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    END_STREAM,
+    HEAD,
+    HEADERS,
+    PING,
+    PUSH_PROMISE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    ErrorCode,
+    WireError,
+    header_frames,
+)
+from sluicegate_grpc.splice.refusals import Refusals
+from sluicegate_grpc.splice.requests import Request, RequestReader
+from sluicegate_grpc.splice.shared import Address
+from sluicegate_grpc.splice.sides import Block, Side
+from sluicegate_grpc.status import Refusal
+
+_FAILED_PRECONDITION = 9
+_PERMISSION_DENIED = 7
+
+
+class ClientSide(Side):
+    """The frames of one client.
+
+    :param connection: the client's.
+    :param calling: looks at messages.
+    :param answers: is told of streams that the client gives up.
+    :param refusals: ends calls.
+    """
+
+    def __init__(
+        self, connection: Connection, calling: Calling, answers: Answers, refusals: Refusals
+    ) -> None:
+        super().__init__(connection, connection.up)
+        self._calling = calling
+        self._holding = calling.holding
+        self._refusals = refusals
+        self._reader = RequestReader(connection.shared)
+        limits = connection.shared.limits
+        self._resets = Flood("resets", limits.resets)
+        self._pings = Flood("pings", limits.pings)
+        self._empty = Flood("empty_frames", limits.empty_frames)
+        self.broker: Side
+        """The other side."""
+        self.bound: tuple[Address, ...] = ()
+        """The broker that the connection leads to, if that was up to the client."""
+        self.swallows_ack = False
+        """True if the client's next SETTINGS acknowledgement is for the gate's own."""
+        self._lane.handlers = {
+            DATA: self.data,
+            HEADERS: self.headers,
+            CONTINUATION: self.continuation,
+            SETTINGS: self.settings,
+            PING: self._ping,
+            RST_STREAM: self._reset,
+            WINDOW_UPDATE: self._window,
+            PUSH_PROMISE: self._push,
+        }
+        self._lane.default = self._other
+
+    def data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A DATA frame that is not simply let pass."""
+        if stop - at == HEAD and not flags & END_STREAM:
+            self._empty.count(now_ns)
+        if stream in self._lane.watched or stop - at > HEAD:
+            self._calling.data(data, at, stop, flags, stream, now_ns)
+
+    # -- requests -------------------------------------------------------------------------------------
+
+    def block(
+        self, data: bytes, at: int, stop: int, block: bytes, flags: int, stream: int, now_ns: int
+    ) -> None:
+        """A request's headers in one frame, or its trailers."""
+        # <hot> Runs for every request.
+        request = self._reader.read(block)
+        holding = self._holding
+        told = self.broker.waits_for_update
+        if stream <= holding.last or request.block or request.broker or told:
+            self._lane.cut(at, stop)
+            frames = data[at:stop]
+            if request.block or told:
+                frames = self._anew(request, block, flags, stream)
+            self._headers(request, frames, flags, stream, now_ns)
+        elif stream & 1:
+            holding.opened(stream, request, at, stop, flags)
+        else:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
+
+    def apart(self, block: Block, stream: int, now_ns: int) -> None:
+        """A request's headers in several frames."""
+        request = self._reader.read(block.content)
+        frames = block.frames
+        if request.block or self.broker.waits_for_update:
+            frames = self._anew(request, block.content, block.flags, stream)
+        self._headers(request, frames, block.flags, stream, now_ns)
+
+    @staticmethod
+    def _anew(request: Request, block: bytes, flags: int, stream: int) -> bytes:
+        """Headers for a broker that does not understand them as they came."""
+        return header_frames(stream, request.block or NO_TABLE + block, end=bool(flags & END_STREAM))
+
+    def _headers(self, request: Request, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
+        """Headers that were taken out of the bytes read."""
+        if stream <= self._holding.last:
+            self._trailers(frames, flags, stream, now_ns)
+            return
+        if not stream & 1:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
+        refusal = self._misrouted(request.broker) if request.broker else None
+        if refusal is None:
+            self._holding.opened_apart(stream, request, frames, flags, now_ns)
+            return
+        self._holding.last = stream
+        self._connection.shared.count("forbidden_broker_refused")
+        self._refusals.answer(stream, refusal, alone=True)
+        if not flags & END_STREAM:
+            self._refusals.reset(stream, ErrorCode.NO_ERROR)
+
+    def _misrouted(self, broker: str) -> Refusal | None:
+        """Why a request for a broker cannot go on by this connection."""
+        addresses = self._connection.shared.route(broker)
+        if addresses is None:
+            text = f"Broker {broker[:200]} is not known to this gateway."
+            return Refusal(_PERMISSION_DENIED, text, b"")
+        if self.bound and addresses != self.bound:
+            text = f"This connection leads to another broker than {broker[:200]}. Open another."
+            return Refusal(_FAILED_PRECONDITION, text, b"")
+        return None
+
+    def _trailers(self, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
+        """More headers on a stream: the request's end."""
+        holding = self._holding
+        if stream in holding.marks or stream in holding.calls:
+            if self._calling.trailers(self._lane.data, frames, stream, now_ns):
+                self._lane.insert(frames)
+        elif stream > holding.highest or stream in self._refusals.dead:
+            if flags & END_STREAM:
+                self._refusals.unbury(stream)
+        elif not self._lane.is_behind(frames, stream, end=bool(flags & END_STREAM)):
+            self._lane.insert(frames)
+
+    # -- other frames ---------------------------------------------------------------------------------
+
+    def settings(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A SETTINGS frame, or the acknowledgement of one."""
+        if flags & ACK and self.swallows_ack:
+            self.swallows_ack = False
+            self._lane.cut(at, stop)
+        else:
+            super().settings(data, at, stop, flags, stream, now_ns)
+
+    def _ping(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        self._pings.count(now_ns)
+
+    def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        self._resets.count(now_ns)
+        self._calling.reset(data, at, stop, stream, now_ns)
+
+    def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        if stream:
+            if stream in self._refusals.dead or stream > self._holding.last:
+                self._lane.cut(at, stop)
+                return
+            if self._holding.belongs(data, at, stop, stream, now_ns):
+                return
+        self.window(data, at, stop, stream)
+
+    def _push(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "PUSH_PROMISE from a client")
+
+    def _other(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """PRIORITY, GOAWAY and what is not known pass."""
+        self._empty.count(now_ns)

@@ -1,0 +1,137 @@
+"""What is known of one connection, and where its rooms leave what is to be done later."""
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+from sluicegate.model import ANONYMOUS
+from sluicegate_grpc.calls import Caller
+from sluicegate_grpc.splice.lane import Lane
+from sluicegate_grpc.splice.requests import Request
+from sluicegate_grpc.splice.shared import Shared
+
+_MAX_CALLERS = 1_000
+
+
+class Timer:
+    """Something to be done at a time, unless it is cancelled."""
+
+    __slots__ = ("at_ns", "call")
+
+    def __init__(self, at_ns: int, call: Callable[[int], None]) -> None:
+        self.at_ns = at_ns
+        self.call: Callable[[int], None] | None = call
+
+    def cancel(self) -> None:
+        """Do nothing at the time."""
+        self.call = None
+
+
+class Connection:
+    """One client connection and its two directions.
+
+    :param shared: the front's state.
+    :param peer: the client's address, `host:port`.
+    """
+
+    __slots__ = (
+        "_callers",
+        "_numbers",
+        "_policies",
+        "_questions",
+        "_timers",
+        "down",
+        "new_questions",
+        "peer",
+        "shared",
+        "up",
+    )
+
+    def __init__(self, shared: Shared, peer: str) -> None:
+        self.shared = shared
+        self.peer = peer
+        budget = shared.services.budget
+        self.up = Lane(budget)
+        """From the client to the broker."""
+        self.down = Lane(budget)
+        """From the broker to the client."""
+        self.up.back, self.down.back = self.down, self.up
+        self.new_questions: list[object] = []
+        """What the front is to be asked."""
+        self._questions: dict[object, list[Callable[[int], None]]] = {}
+        self._timers: list[tuple[int, int, Timer]] = []
+        self._numbers = count()
+        self._callers: dict[str, Caller] = {}
+        self._policies = shared.services.policies
+
+    # -- who calls ------------------------------------------------------------------------------------
+
+    def caller(self, request: Request) -> Caller:
+        """Who sends a request: a name counts once the broker has accepted a call with the same words."""
+        principal = ANONYMOUS
+        if request.credentials and request.credentials in self.shared.accepted:
+            principal = request.principal
+        return self._callers.get(principal) or self._new_caller(principal)
+
+    def _new_caller(self, principal: str) -> Caller:
+        if len(self._callers) >= _MAX_CALLERS:
+            principal = ANONYMOUS
+            if principal in self._callers:
+                return self._callers[principal]
+        exempt = principal in self.shared.services.policies.exempt_principals
+        caller = self._callers[principal] = Caller(principal, self.peer, exempt)
+        return caller
+
+    def check_policies(self) -> None:
+        """Go by the policies of now; called before anything else is looked at."""
+        policies = self.shared.services.policies
+        if policies is not self._policies:
+            self._policies = policies
+            for caller in self._callers.values():
+                caller.exempt = caller.principal in policies.exempt_principals
+
+    # -- what is to come ------------------------------------------------------------------------------
+
+    def ask(self, question: object, call: Callable[[int], None]) -> None:
+        """Have the front asked; `call` is called with the time once it has answered."""
+        waiting = self._questions.get(question)
+        if waiting is not None:
+            waiting.append(call)
+            return
+        self._questions[question] = [call]
+        self.new_questions.append(question)
+
+    def answered(self, question: object, now_ns: int) -> None:
+        """The front has answered."""
+        for call in self._questions.pop(question, ()):
+            call(now_ns)
+
+    def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
+        """Have something done at a time."""
+        timer = Timer(at_ns, call)
+        heapq.heappush(self._timers, (at_ns, next(self._numbers), timer))
+        return timer
+
+    @property
+    def due_ns(self) -> int | None:
+        """When something is due next; None if nothing is."""
+        while self._timers and self._timers[0][2].call is None:
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def run_due(self, now_ns: int) -> None:
+        """Do what is due."""
+        while self._timers and self._timers[0][0] <= now_ns:
+            call = heapq.heappop(self._timers)[2].call
+            if call is not None:
+                call(now_ns)
+
+    def closed(self, now_ns: int) -> None:
+        """The connection is gone: what only it used is released, and nothing waits any more."""
+        for caller in self._callers.values():
+            self.shared.calls.caller_gone(caller, now_ns)
+        self._callers.clear()
+        self._timers.clear()
+        self._questions.clear()
+        self.up.drop()
+        self.down.drop()

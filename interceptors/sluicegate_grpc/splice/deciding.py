@@ -1,0 +1,133 @@
+"""What the engine is asked about a call of a client, and what follows from its answer."""
+
+from collections.abc import Callable
+from functools import partial
+
+from sluicegate.model import Action, Decision, Method, Operation, Role
+from sluicegate_grpc import status
+from sluicegate_grpc.calls import Attaching
+from sluicegate_grpc.calls.calls import unknown_id
+from sluicegate_grpc.fields import Values
+from sluicegate_grpc.splice.answers import Answers
+from sluicegate_grpc.splice.call import Call
+from sluicegate_grpc.splice.connection import Connection
+
+ASKED = -1
+"""It is not known yet how long to wait: the front was asked."""
+_LEAST_WAIT_NS = 1_000_000
+_ATTACHING = frozenset({Role.ATTACH_PRODUCER, Role.SUBSCRIBE})
+
+
+class RefusedError(Exception):
+    """A call ends here."""
+
+    def __init__(self, refusal: status.Refusal) -> None:
+        super().__init__(refusal.text)
+        self.refusal = refusal
+
+
+class Deciding:
+    """The decisions of one connection's calls.
+
+    The methods return how long a call has to wait, in ns: 0 if it may go on, `ASKED` if `again` will be
+    called; they raise `RefusedError`.
+
+    :param again: called with a call and the time once the front has answered what it was asked for.
+    """
+
+    __slots__ = ("_again", "_answers", "_calls", "_connection", "_shared")
+
+    def __init__(self, connection: Connection, answers: Answers, again: Callable[[Call, int], None]) -> None:
+        self._connection = connection
+        self._shared = connection.shared
+        self._calls = connection.shared.calls
+        self._answers = answers
+        self._again = again
+
+    def first(self, call: Call, method: Method, values: Values, now_ns: int) -> int:
+        """Decide a message of a call."""
+        role, calls = method.role, self._calls
+        call.deadline_ns = 0
+        if role is Role.PUBLISH:
+            return self.published(call, *calls.publish(method, values, call.caller, now_ns), now_ns)
+        if role in _ATTACHING:
+            call.attaching = calls.attach(method, values, call.caller, now_ns)
+            return self._attaching(call, call.attaching, now_ns)
+        if role is Role.DISPATCH:
+            call.delivery = stream = calls.dispatching(method, values, call.caller, now_ns)
+            if stream is None:
+                raise RefusedError(status.refusal(unknown_id("consumer", values.consumer), ""))
+            call.attaching = stream.attaching
+            return 0 if call.attaching is None else self._attaching(call, call.attaching, now_ns)
+        if role is Role.ACKNOWLEDGE:
+            calls.acknowledge(method, values, call.caller, now_ns)
+        elif role is Role.KEEP_ALIVE:
+            calls.touch(values.attachment, call.caller, now_ns)
+        else:
+            self._answers.detach(
+                call.stream, call.request, partial(calls.detach, method, values, call.caller)
+            )
+        return 0
+
+    def published(self, call: Call, op: Operation, decision: Decision | None, now_ns: int) -> int:
+        """Follow up the decision on a publish."""
+        if decision is None:
+            call.op = None
+            return 0
+        if decision.action is Action.DELAY:
+            call.op = op
+        return self._wait(call, decision, op.topic, now_ns)
+
+    def _attaching(self, call: Call, attaching: Attaching, now_ns: int) -> int:
+        if attaching.must_list and self._shared.question is not None:
+            question = self._shared.question(attaching.topic)
+            self._connection.ask(question, partial(self._again, call))
+            return ASKED
+        if attaching.must_list:
+            self._calls.again(attaching, now_ns)
+        if attaching.decision is None:
+            return 0
+        return self._wait(call, attaching.decision, attaching.topic, now_ns)
+
+    def again(self, call: Call, now_ns: int) -> int:
+        """Ask once more about a call that had to wait."""
+        if call.op is not None:
+            decision = self._calls.publish_again(call.op, call.caller, now_ns)
+            return self.published(call, call.op, decision, now_ns)
+        if call.attaching is not None:
+            self._calls.again(call.attaching, now_ns)
+            return self._attaching(call, call.attaching, now_ns)
+        return 0
+
+    def _wait(self, call: Call, decision: Decision, topic: str, now_ns: int) -> int:
+        if decision.action is not Action.DELAY:
+            raise RefusedError(status.refusal(decision, topic))
+        if not call.deadline_ns:
+            call.deadline_ns = now_ns + self._shared.max_hold_ns
+        left_ns = call.deadline_ns - now_ns
+        if left_ns <= 0:
+            self._shared.count("hold_timed_out")
+            raise RefusedError(status.refusal(decision, topic))
+        return min(max(decision.delay_ns, _LEAST_WAIT_NS), left_ns)
+
+    def let_go(self, call: Call, now_ns: int) -> None:
+        """A call goes on to the broker: see what that answers."""
+        stream, request = call.stream, call.request
+        if call.delivery is not None:
+            self._calls.opened(call.delivery, now_ns)
+            self._answers.deliver(stream, request, call.delivery)
+        elif call.attaching is not None:
+            self._answers.attach(stream, request, call.attaching)
+        elif request.credentials and call.caller.principal != request.principal:
+            self._answers.accept(stream, request)
+        call.delivery = call.attaching = None
+
+    def give_up(self, call: Call, now_ns: int) -> None:
+        """A call ends before it went on."""
+        if call.op is not None:
+            self._calls.abandon(call.op, call.caller, now_ns)
+        if call.attaching is not None:
+            self._calls.failed(call.attaching, now_ns)
+        if call.delivery is not None:
+            call.delivery.close(now_ns)
+        call.op = call.attaching = call.delivery = None

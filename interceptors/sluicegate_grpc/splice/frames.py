@@ -1,0 +1,122 @@
+"""HTTP/2 frames: their numbers, and those that the gate makes itself (RFC 9113)."""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+
+from sluicegate.broker import Buffer
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HEAD = 9
+"""Bytes of a frame's head."""
+read_head = Struct(">HBBBI").unpack_from
+"""Length (its upper 16 bits and its lower 8), type, flags, stream."""
+_write_head = Struct(">HBBBI").pack
+MAX_WINDOW = 2**31 - 1
+STREAM_MASK = 2**31 - 1
+LEAST_MAX_FRAME = 16_384
+"""Payload that every receiver takes."""
+
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
+    range(10)
+)
+
+ACK = END_STREAM = 0x1
+END_HEADERS = 0x4
+PADDED = 0x8
+HAS_PRIORITY = 0x20
+
+
+class ErrorCode(IntEnum):
+    """Why a stream or a connection ends (RFC 9113 section 7)."""
+
+    NO_ERROR = 0
+    PROTOCOL_ERROR = 1
+    INTERNAL_ERROR = 2
+    FLOW_CONTROL_ERROR = 3
+    STREAM_CLOSED = 5
+    FRAME_SIZE_ERROR = 6
+    REFUSED_STREAM = 7
+    CANCEL = 8
+    COMPRESSION_ERROR = 9
+    ENHANCE_YOUR_CALM = 11
+
+
+class WireError(Exception):
+    """A peer broke the protocol, or asked for more than it may: its connection ends.
+
+    :param code: told to it in a GOAWAY.
+    :param counter: what is counted.
+    :param text: what was wrong.
+    """
+
+    def __init__(self, code: ErrorCode, counter: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.counter = counter
+
+
+def frame(kind: int, flags: int, stream: int, payload: Buffer = b"") -> bytes:
+    """One frame."""
+    size = len(payload)
+    return _write_head(size >> 8, size & 0xFF, kind, flags, stream) + payload
+
+
+def data_frames(stream: int, payload: Buffer, *, end: bool) -> Iterator[bytes]:
+    """DATA frames that every receiver takes; one of no bytes if there is nothing but an end."""
+    size = len(payload)
+    if size <= LEAST_MAX_FRAME:
+        yield frame(DATA, END_STREAM if end else 0, stream, payload)
+        return
+    view = memoryview(payload)
+    for at in range(0, size, LEAST_MAX_FRAME):
+        last = end and at + LEAST_MAX_FRAME >= size
+        yield frame(DATA, END_STREAM if last else 0, stream, view[at : at + LEAST_MAX_FRAME])
+
+
+def header_frames(stream: int, block: bytes, *, end: bool) -> bytes:
+    """A header block, in as many frames as it needs."""
+    flags = END_STREAM if end else 0
+    if len(block) <= LEAST_MAX_FRAME:
+        return frame(HEADERS, flags | END_HEADERS, stream, block)
+    parts = [block[at : at + LEAST_MAX_FRAME] for at in range(0, len(block), LEAST_MAX_FRAME)]
+    frames = [frame(HEADERS, flags, stream, parts[0])]
+    frames += [frame(CONTINUATION, 0, stream, part) for part in parts[1:-1]]
+    frames.append(frame(CONTINUATION, END_HEADERS, stream, parts[-1]))
+    return b"".join(frames)
+
+
+def window_update(stream: int, amount: int) -> bytes:
+    """Leave to send more."""
+    return frame(WINDOW_UPDATE, 0, stream, amount.to_bytes(4, "big"))
+
+
+def rst_stream(stream: int, code: ErrorCode) -> bytes:
+    """The end of one stream."""
+    return frame(RST_STREAM, 0, stream, code.to_bytes(4, "big"))
+
+
+def goaway(last_stream: int, code: ErrorCode, text: str) -> bytes:
+    """The end of a connection."""
+    return frame(GOAWAY, 0, 0, last_stream.to_bytes(4, "big") + code.to_bytes(4, "big") + text.encode()[:200])
+
+
+def unpadded(data: Buffer, at: int, stop: int, flags: int) -> tuple[int, int]:
+    """Where the content of a DATA or HEADERS frame begins and ends, without padding and priority.
+
+    :param at: where the frame begins.
+    :raises WireError: if there is more padding than frame.
+    """
+    start, end = at + HEAD, stop
+    if flags & PADDED:
+        if start >= stop:
+            raise WireError(
+                ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "a padded frame without a pad length"
+            )
+        end -= data[start]
+        start += 1
+    if data[at + 3] == HEADERS and flags & HAS_PRIORITY:
+        start += 5
+    if start > end:
+        raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "more padding than frame")
+    return start, end

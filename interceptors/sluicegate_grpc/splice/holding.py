@@ -1,0 +1,204 @@
+"""Which requests are looked at, and the headers that wait for their first message to be decided.
+
+The broker is not to hear of what is refused. Stream ids must ascend (RFC 9113 section 5.1.1): headers that
+are still undecided when those of a later stream go on go before them.
+"""
+
+from typing import TypeAlias
+
+from sluicegate_grpc.splice.answers import Answers
+from sluicegate_grpc.splice.call import Call
+from sluicegate_grpc.splice.connection import Connection
+from sluicegate_grpc.splice.deciding import Deciding
+from sluicegate_grpc.splice.frames import END_STREAM, ErrorCode
+from sluicegate_grpc.splice.refusals import Refusals
+from sluicegate_grpc.splice.requests import Request
+
+Mark: TypeAlias = tuple[int, int, Request]
+
+
+class Holding:
+    """The requests of one connection that policies ask about.
+
+    :param connection: the client's.
+    :param answers: what is to be seen of the broker's answers.
+    :param refusals: ends calls.
+    :param deciding: is told of calls that end undecided.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_connection",
+        "_deciding",
+        "_extras",
+        "_fresh",
+        "_refusals",
+        "_shared",
+        "_up",
+        "calls",
+        "highest",
+        "last",
+        "marks",
+    )
+
+    def __init__(
+        self, connection: Connection, answers: Answers, refusals: Refusals, deciding: Deciding
+    ) -> None:
+        self._connection = connection
+        self._shared = connection.shared
+        self._answers = answers
+        self._refusals = refusals
+        self._deciding = deciding
+        self._up = connection.up
+        self.calls: dict[int, Call] = {}
+        """Requests that are looked at, by stream."""
+        self.marks: dict[int, Mark] = {}
+        """Where in the bytes read now the headers stand of requests whose first message is yet to come."""
+        self._extras: list[tuple[int, int, int]] = []
+        """Stream and place of frames behind those headers that belong to them."""
+        self._fresh: list[Call] = []
+        """Calls whose headers are in the bytes read now."""
+        self.highest = 0
+        """The last stream that the broker knows of, or will in this turn."""
+        self.last = 0
+        """The last stream that the client has opened."""
+
+    def opened(self, stream: int, request: Request, at: int, stop: int, flags: int) -> None:
+        """A request has come whose headers are a frame of the bytes read now."""
+        # <hot> Runs for every request.
+        self.last = stream
+        if request.method is None or flags & END_STREAM:
+            self._passes(stream, request)
+        else:
+            self.marks[stream] = (at, stop, request)
+            self._up.watched.add(stream)
+
+    def opened_apart(self, stream: int, request: Request, frames: bytes, flags: int, now_ns: int) -> None:
+        """A request has come whose headers do not stand in the bytes read now as they are to go on."""
+        self.last = stream
+        if request.method is None or flags & END_STREAM:
+            self.flush(stream)  # here, for its place is the one at which these headers stand
+            self._passes(stream, request)
+            self._up.insert(frames)
+        else:
+            self._hold(self._new(stream, request, self._up.at), frames, now_ns)
+
+    def _passes(self, stream: int, request: Request) -> None:
+        """A request goes on without any message of it being looked at."""
+        self.highest = stream
+        if request.method is None:
+            self._shared.unknown(request.path)
+        rewrite = self._shared.rewrites.get(request.path)
+        if rewrite is not None:
+            self._answers.rewrite(stream, request, rewrite)
+
+    def _new(self, stream: int, request: Request, place: int) -> Call:
+        outlet = self._up.flow.open(stream)
+        call = Call(stream, request, self._connection.caller(request), outlet, place)
+        self.calls[stream] = call
+        self._up.watched.add(stream)
+        self._fresh.append(call)
+        return call
+
+    def _hold(self, call: Call, frames: bytes, now_ns: int) -> None:
+        no_room = len(self.calls) > self._shared.limits.streams
+        if no_room or not self._shared.services.budget.take(len(frames)):
+            self._shared.count("stream_refused")
+            self.forget(call, now_ns)
+            self._refusals.reset(call.stream, ErrorCode.REFUSED_STREAM)
+            return
+        call.frames += frames
+        self._up.held_frames += len(frames)
+
+    def call(self, stream: int, data: bytes, now_ns: int) -> Call | None:
+        """The call of a stream; one whose headers are in the bytes read now is taken out of them.
+
+        :return: None if it is not looked at, or if there was no room to hold it, so that it was refused.
+        """
+        mark = self.marks.pop(stream, None)
+        if mark is None:
+            return self.calls.get(stream)
+        at, stop, request = mark
+        frames = data[at:stop]
+        self._up.cut(at, stop)
+        if self._extras:
+            mine = [extra for extra in self._extras if extra[0] == stream]
+            self._extras = [extra for extra in self._extras if extra[0] != stream]
+            for _, begin, end in mine:
+                self._up.cut(begin, end)
+                frames += data[begin:end]
+        self._hold(self._new(stream, request, at), frames, now_ns)
+        return self.calls.get(stream)
+
+    def belongs(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> bool:
+        """Whether a frame of a stream (about its window) has to stay with headers that are held."""
+        if stream in self.marks:
+            self._extras.append((stream, at, stop))
+            return True
+        call = self.calls.get(stream)
+        if call is None or call.is_up:
+            return False
+        self._up.cut(at, stop)
+        self._hold(call, data[at:stop], now_ns)
+        return True
+
+    def settle(self, data: bytes, now_ns: int) -> None:
+        """All that was read now was looked at: hold what is undecided, send on what others must not pass.
+
+        :param data: the bytes read.
+        """
+        if self.marks:
+            for stream in tuple(self.marks):
+                if stream > self.highest:
+                    self.call(stream, data, now_ns)
+                else:
+                    at, _, request = self.marks[stream]
+                    self._new(stream, request, at).is_up = True
+            self.marks.clear()
+        self._extras.clear()
+        if self.calls:
+            self.flush(self.highest)
+            for call in self._fresh:
+                call.place = 0
+        self._fresh.clear()
+
+    def flush(self, upto: int) -> None:
+        """Send the headers of all streams up to one, in their order, each where it stood."""
+        if upto > self.highest:
+            self.highest = upto
+        for stream in sorted(stream for stream in self.calls if stream <= upto):
+            call = self.calls[stream]
+            if not call.is_up:
+                call.is_up = True
+                self._up.insert_at(call.place, call.frames)
+                self._drop_frames(call)
+
+    def _drop_frames(self, call: Call) -> None:
+        self._up.held_frames -= len(call.frames)
+        self._shared.services.budget.give(len(call.frames))
+        call.frames = b""
+
+    def leave(self, call: Call, now_ns: int) -> None:
+        """Look at a call no more; what it has sent on already may still have to find room."""
+        if self.calls.get(call.stream) is not call:
+            return
+        del self.calls[call.stream]
+        self._up.watched.discard(call.stream)
+        if call.timer is not None:
+            call.timer.cancel()
+        self._deciding.give_up(call, now_ns)
+        self._drop_frames(call)
+        for chunk in call.chunks:
+            self._up.flow.drop(call.outlet, chunk, over=True)
+        call.chunks.clear()
+
+    def forget(self, call: Call, now_ns: int) -> None:
+        """Look at a call no more, and drop what it could not send on."""
+        self.leave(call, now_ns)
+        self._up.over(call.stream)
+
+    def closed(self, now_ns: int) -> None:
+        """The connection is gone."""
+        for call in tuple(self.calls.values()):
+            self.forget(call, now_ns)
+        self.marks.clear()

@@ -1,0 +1,310 @@
+"""One direction of a connection: its bytes cut into frames, and what becomes of them.
+
+Frames go on as they came unless a handler says otherwise. What handlers cut out, put in place of a frame or
+put between frames is noted as edits of the bytes read, so a read without edits is passed on as one.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from sluicegate.broker import Buffer
+from sluicegate.engine.budget import Budget
+from sluicegate_grpc.splice.flow import Flow, NoRoomError, Outlet
+from sluicegate_grpc.splice.frames import (
+    CONTINUATION,
+    DATA,
+    END_STREAM,
+    HEAD,
+    LEAST_MAX_FRAME,
+    SETTINGS,
+    STREAM_MASK,
+    ErrorCode,
+    WireError,
+    frame,
+    read_head,
+    unpadded,
+    window_update,
+)
+
+Handler: TypeAlias = Callable[[bytes, int, int, int, int, int], None]
+"""`(buffer, start, stop, flags, stream, now_ns)` of one whole frame, which passes unless it is cut."""
+_NOTHING_YET = -1
+_JOINED_BYTES = 16_384
+"""Parts that are smaller together are sent as one."""
+
+
+class Lane:
+    """One direction.
+
+    :param budget: bytes that all sessions may keep together.
+    """
+
+    __slots__ = (
+        "_budget",
+        "_chunks",
+        "_edits",
+        "_grants",
+        "_need",
+        "_rest_bytes",
+        "_walked",
+        "at",
+        "back",
+        "continued",
+        "data",
+        "default",
+        "flow",
+        "handlers",
+        "held_frames",
+        "max_frame",
+        "told",
+        "on_empty",
+        "watched",
+    )
+
+    back: "Lane"
+    """The other direction: what its sender is told goes there."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.flow = Flow(budget, self.insert, self.grant)
+        self.handlers: dict[int, Handler] = {}
+        """Who looks at frames of which kind; for DATA only those of watched streams, and what has no room."""
+        self.default: Handler = lambda *frame: None
+        """Who looks at frames of unknown kinds."""
+        self.on_empty: Handler = self.default
+        """Told of DATA frames without content that end nothing."""
+        self.watched: set[int] = set()
+        """Streams whose DATA frames are looked at."""
+        self.continued = _NOTHING_YET
+        """The stream whose header block is not complete, which only CONTINUATION may follow; 0 for none."""
+        self.told: deque[bytes] = deque()
+        """SETTINGS of the receiver's that the sender has not acknowledged."""
+        self.max_frame = LEAST_MAX_FRAME
+        """Payload of a frame that the receiver takes."""
+        self.at = 0
+        """Where in the bytes read the frame begins that is looked at now."""
+        self.data = b""
+        """The bytes that are looked at now."""
+        self._walked = 0
+        self._edits: list[tuple[int, int, bytes]] = []
+        self._grants: dict[int, int] = {}
+        self._chunks: list[bytes] = []
+        self._rest_bytes = 0
+        self._need = 0
+        self.held_frames = 0
+        """Bytes of header blocks that wait."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that are kept: of an incomplete frame, and withheld ones."""
+        return self._rest_bytes + self.held_frames + self.flow.held_bytes
+
+    @property
+    def mid_frame(self) -> bool:
+        """True while a frame has come only in part."""
+        return self._rest_bytes > 0 or self.continued > 0
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    def walk(self, data: bytes, now_ns: int) -> None:
+        """Look at the next bytes; `take` then gives what goes on.
+
+        :raises WireError: if they break the protocol.
+        :raises NoRoomError: if there is no room for the rest.
+        """
+        if self._chunks:
+            self._keep(data)
+            if self._rest_bytes < self._need:
+                return
+            data = b"".join(self._chunks)
+            self._forget_rest()
+        self.data = data
+        self.at = 0
+        try:
+            self.at = self._frames(data, now_ns)
+        finally:  # what passed before a frame that is none has been decided and counted
+            self._walked = at = self.at
+        if at < len(data):
+            self._keep(data[at:] if at else data)
+            if len(data) - at >= HEAD:
+                high, low = read_head(data, at)[:2]
+                self._need = HEAD + (high << 8 | low)
+            else:
+                self._need = HEAD
+
+    def _frames(self, data: bytes, now_ns: int) -> int:
+        # <hot> One turn for each frame.
+        handlers, watched, flow, max_frame = self.handlers, self.watched, self.flow, self.max_frame
+        at, end = 0, len(data)
+        while end - at >= HEAD:
+            high, low, kind, flags, stream = read_head(data, at)
+            size = high << 8 | low
+            stop = at + HEAD + size
+            if size > max_frame:
+                max_frame = self._checked(size)
+            if stop > end:
+                break
+            stream &= STREAM_MASK
+            if self.continued and (kind != CONTINUATION or stream != self.continued):
+                self._out_of_place(kind)
+            if kind == DATA and size and stream not in watched and size <= flow.window:
+                flow.window -= size
+            else:
+                self.at = at
+                handlers.get(kind, self.default)(data, at, stop, flags, stream, now_ns)
+            at = stop
+        return at
+
+    def _out_of_place(self, kind: int) -> None:
+        if self.continued != _NOTHING_YET:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "a header block was left open")
+        if kind != SETTINGS:  # RFC 9113 section 3.4
+            raise WireError(
+                ErrorCode.PROTOCOL_ERROR, "frame_malformed", "the first frame is none of SETTINGS"
+            )
+        self.continued = 0
+
+    def _checked(self, size: int) -> int:
+        if size > self.max_frame:
+            text = f"a frame of {size} bytes, {self.max_frame} are the most"
+            raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_too_large", text)
+        return self.max_frame
+
+    def _keep(self, data: bytes) -> None:
+        if not self._budget.take(len(data)):
+            raise NoRoomError
+        self._chunks.append(data)
+        self._rest_bytes += len(data)
+
+    def _forget_rest(self) -> None:
+        self._budget.give(self._rest_bytes)
+        self._chunks.clear()
+        self._rest_bytes = 0
+
+    def drop(self) -> None:
+        """Forget all that is kept."""
+        self._forget_rest()
+        for outlet in tuple(self.flow.outlets.values()):
+            self.flow.close(outlet)
+        self._grants.clear()
+        self._edits.clear()
+
+    # -- changing what goes on ------------------------------------------------------------------------
+
+    def cut(self, start: int, stop: int) -> None:
+        """Have some of the bytes read not go on."""
+        self._edits.append((start, stop, b""))
+
+    def replace(self, start: int, stop: int, frame: bytes) -> None:
+        """Send something else in the place of a frame."""
+        self._edits.append((start, stop, frame))
+
+    def insert(self, frame: bytes) -> None:
+        """Send a frame before the one that is looked at now."""
+        self._edits.append((self.at, self.at, frame))
+
+    def insert_at(self, at: int, frame: bytes) -> None:
+        """Send a frame at a place in what was read now; several at one place in the order of the calls."""
+        self._edits.append((at, at, frame))
+
+    def waits(self, data: bytes, at: int, stop: int, flags: int, stream: int) -> None:
+        """A DATA frame without room, or behind others that wait, of a stream that nobody looks at."""
+        flow, size = self.flow, stop - at - HEAD
+        outlet = flow.outlets.get(stream) or flow.open_late(stream)
+        if flow.fits(outlet, size):
+            flow.passed(outlet, size)
+            flow.close(outlet)
+            self.watched.discard(stream)
+            return
+        begin, end = unpadded(data, at, stop, flags)
+        self.cut(at, stop)
+        self.watched.add(stream)
+        self.grant(0, size - (end - begin))
+        self.grant(stream, size - (end - begin))
+        flow.send(outlet, flow.wait(data[begin:end]))
+        if flags & END_STREAM:
+            self.ends(outlet, frame(DATA, END_STREAM, stream))
+
+    def through(self, data: bytes, at: int, stop: int, flags: int, stream: int) -> tuple[int, int]:
+        """Let a DATA frame pass that is looked at, once there is room; returns where its content is."""
+        size = stop - at - HEAD
+        if stream not in self.flow.outlets and size <= self.flow.window:
+            self.flow.window -= size
+        else:
+            self.waits(data, at, stop, flags, stream)
+            self.watched.add(stream)
+        return unpadded(data, at, stop, flags)
+
+    def ends(self, outlet: Outlet, last: bytes) -> None:
+        """A stream ends with this frame, behind all that waits of it."""
+        self.watched.discard(outlet.stream)
+        self.revoke(outlet.stream)
+        outlet.ends = True
+        self.flow.send(outlet, last)
+
+    def is_behind(self, frames: bytes, stream: int, *, end: bool) -> bool:
+        """Whether frames of a stream have to wait behind others; they are queued then."""
+        outlet = self.flow.outlets.get(stream)
+        if outlet is None or not outlet.items:
+            return False
+        if end:
+            self.ends(outlet, frames)
+        else:
+            self.flow.send(outlet, frames)
+        return True
+
+    def over(self, stream: int) -> None:
+        """A stream is no more: what waits of it is dropped."""
+        self.watched.discard(stream)
+        self.revoke(stream)
+        outlet = self.flow.outlets.get(stream)
+        if outlet is not None:
+            self.flow.close(outlet)
+
+    def grant(self, stream: int, amount: int) -> None:
+        """Give the sender leave for so many bytes more, on a stream or (0) on the connection."""
+        if amount:
+            self._grants[stream] = self._grants.get(stream, 0) + amount
+
+    def settle(self) -> None:
+        """Tell the sender what it may send again."""
+        if self._grants:
+            for stream, amount in self._grants.items():
+                self.back.insert(window_update(stream, amount))
+            self._grants.clear()
+
+    def revoke(self, stream: int) -> None:
+        """A stream has ended: its sender need not be told what it may send on it."""
+        self._grants.pop(stream, None)
+
+    def take(self, data: bytes | None = None) -> list[Buffer] | None:
+        """What goes on now.
+
+        :param data: what was handed to `walk`, if it was.
+        :return: None if it is `data`, as it came.
+        """
+        read, upto = self.data, self._walked
+        if not self._edits and read is data and upto == len(read):
+            self.data, self._walked, self.at = b"", 0, 0
+            return None
+        parts: list[Buffer] = []
+        view = memoryview(read)
+        at = 0
+        for start, stop, put in sorted(self._edits, key=_start):
+            if start > at:
+                parts.append(view[at:start])
+            if put:
+                parts.append(put)
+            at = max(at, stop)
+        if upto > at:
+            parts.append(view[at:upto])
+        self._edits.clear()
+        self.data, self._walked, self.at = b"", 0, 0
+        if len(parts) > 1 and sum(map(len, parts)) <= _JOINED_BYTES:
+            return [b"".join(parts)]
+        return parts
+
+
+def _start(edit: tuple[int, int, bytes]) -> int:
+    return edit[0]

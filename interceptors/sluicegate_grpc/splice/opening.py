@@ -1,0 +1,86 @@
+"""The beginning of a connection whose broker the client may choose: what it sends is kept until then.
+
+Clients wait for the server's SETTINGS before they ask for anything, so the gate sends some of its own. The
+broker's follow once it is connected; of the acknowledgements the broker is to see only that of its own.
+"""
+
+from sluicegate.engine.budget import Budget
+from sluicegate_grpc.splice.blocks import read_alone
+from sluicegate_grpc.splice.flow import NoRoomError
+from sluicegate_grpc.splice.frames import (
+    CONTINUATION,
+    END_HEADERS,
+    HEAD,
+    HEADERS,
+    PREFACE,
+    SETTINGS,
+    ErrorCode,
+    WireError,
+    frame,
+    read_head,
+    unpadded,
+)
+from sluicegate_grpc.splice.settings import stateless
+from sluicegate_grpc.splice.shared import Limits
+
+OWN_SETTINGS = frame(SETTINGS, 0, 0, stateless(b"", 0, first=True))
+_MOST = 262_144
+"""Bytes that a client may send before it asks for anything."""
+
+
+class Opening:
+    """What a client sends before its broker is connected.
+
+    :param budget: bytes that all sessions may keep together.
+    :param limits: what a client may do.
+    """
+
+    __slots__ = ("_budget", "_chunks", "_limits", "held_bytes")
+
+    def __init__(self, budget: Budget, limits: Limits) -> None:
+        self._budget = budget
+        self._limits = limits
+        self._chunks: list[bytes] = []
+        self.held_bytes = 0
+
+    def keep(self, data: bytes) -> None:
+        """Keep some more.
+
+        :raises WireError: if it is too much, or not HTTP/2.
+        :raises NoRoomError: if there is no room for it.
+        """
+        if not self._budget.take(len(data)):
+            raise NoRoomError
+        self._chunks.append(data)
+        self.held_bytes += len(data)
+        if self.held_bytes > _MOST:
+            raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "early_bytes_over_limit", f"over {_MOST} bytes")
+
+    def take(self) -> bytes:
+        """All that was kept."""
+        data = b"".join(self._chunks)
+        self._budget.give(self.held_bytes)
+        self._chunks.clear()
+        self.held_bytes = 0
+        return data
+
+    def first_request(self) -> dict[str, str] | None:
+        """The headers of the first request; None if it has not come.
+
+        :raises WireError: if they cannot be read.
+        """
+        data = b"".join(self._chunks)
+        self._chunks = [data]
+        at, block = len(PREFACE), b""
+        while len(data) - at >= HEAD:
+            high, low, kind, flags, _ = read_head(data, at)
+            stop = at + HEAD + (high << 8 | low)
+            if stop > len(data):
+                break
+            if kind in (HEADERS, CONTINUATION):
+                begin, end = unpadded(data, at, stop, flags if kind == HEADERS else 0)
+                block += data[begin:end]
+                if flags & END_HEADERS:
+                    return dict(reversed(read_alone(block, self._limits.header_list_bytes)))
+            at = stop
+        return None

@@ -1,0 +1,108 @@
+"""An answer of the broker's that is told otherwise, such as a look-up's: clients are to come to the gate."""
+
+from collections import deque
+from collections.abc import Callable
+
+from sluicegate_grpc.splice.blocks import read_alone
+from sluicegate_grpc.splice.connection import Connection
+from sluicegate_grpc.splice.flow import Chunk
+from sluicegate_grpc.splice.frames import END_STREAM, HEAD, ErrorCode, WireError, unpadded
+from sluicegate_grpc.splice.messages import (
+    PREFIX,
+    UnknownEncodingError,
+    UnreadableError,
+    inflated,
+    read_prefix,
+    with_prefix,
+)
+
+
+class Rewriting:
+    """One such answer: it is kept until its message is whole.
+
+    :param connection: where it comes.
+    :param stream: its id.
+    :param rewrite: makes the message; None leaves it.
+    """
+
+    __slots__ = ("_block", "_chunks", "_connection", "_outlet", "_rewrite", "_size")
+
+    def __init__(self, connection: Connection, stream: int, rewrite: Callable[[bytes], bytes | None]) -> None:
+        self._connection = connection
+        self._outlet = connection.down.flow.open(stream)
+        self._rewrite = rewrite
+        self._chunks: deque[Chunk] = deque()
+        self._size = 0
+        self._block = b""
+
+    def head(self, block: bytes) -> None:
+        """Tells how it is compressed."""
+        self._block = block
+
+    def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
+        """Keep it until it is whole.
+
+        :raises WireError: if there is too much of it, or it cannot be read: it must not pass unread.
+        """
+        down, limit = self._connection.down, self._connection.shared.limits.message_bytes
+        begin, end = unpadded(data, at, stop, flags)
+        down.cut(at, stop)
+        self._size += end - begin
+        if self._size > limit:
+            raise _unreadable(f"an answer of over {limit} bytes")
+        padding = stop - at - HEAD - (end - begin)
+        self._chunks.append(down.flow.keep(self._outlet, data[begin:end], padding, limit))
+        while self._size >= PREFIX and self._tell():
+            pass
+        if flags & END_STREAM:
+            raise _unreadable("an answer without trailers")
+
+    def _tell(self) -> bool:
+        """Tell the first message of what is kept; False if it is not whole."""
+        content = b"".join(chunk.payload for chunk in self._chunks)
+        packed, size = read_prefix(content)
+        stop = PREFIX + size
+        if len(content) < stop:
+            return False
+        told = self._rewrite(self._plain(content[PREFIX:stop], packed))
+        flow = self._connection.down.flow
+        for chunk in self._chunks:
+            flow.drop(self._outlet, chunk)
+        self._chunks.clear()
+        flow.send(self._outlet, flow.own(self._outlet, content[:stop] if told is None else with_prefix(told)))
+        self._size = len(content) - stop
+        if self._size:
+            self._chunks.append(flow.own(self._outlet, content[stop:]))
+        return self._size >= PREFIX
+
+    def _plain(self, message: bytes, packed: int) -> bytes:
+        if not packed:
+            return message
+        limits = self._connection.shared.limits
+        encoding = dict(read_alone(self._block, limits.header_list_bytes)).get("grpc-encoding", "")
+        try:
+            return inflated(message, encoding, limits.message_bytes)
+        except (UnknownEncodingError, UnreadableError):
+            raise _unreadable(f"an answer that is compressed by {encoding!r}") from None
+
+    def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
+        """The end; what is left of a message that was cut off is of no use to anybody."""
+        flow = self._connection.down.flow
+        for chunk in self._chunks:
+            flow.drop(self._outlet, chunk, over=True)
+        self._chunks.clear()
+        if not self._outlet.items:
+            self._connection.down.over(self._outlet.stream)
+            return True
+        self._connection.down.ends(self._outlet, frames)
+        return False
+
+    def ended(self, now_ns: int, *, by_client: bool) -> None:
+        """The stream is no more."""
+        for chunk in self._chunks:
+            self._connection.down.flow.drop(self._outlet, chunk, over=True)
+        self._chunks.clear()
+
+
+def _unreadable(text: str) -> WireError:
+    return WireError(ErrorCode.INTERNAL_ERROR, "answer_unreadable", text)

@@ -1,0 +1,144 @@
+"""What is common to frames of both sides: header blocks that come in pieces, windows, and settings."""
+
+from sluicegate_grpc.splice.connection import Connection
+from sluicegate_grpc.splice.floods import Flood
+from sluicegate_grpc.splice.frames import (
+    ACK,
+    END_HEADERS,
+    HEAD,
+    SETTINGS,
+    ErrorCode,
+    WireError,
+    frame,
+    unpadded,
+    window_update,
+)
+from sluicegate_grpc.splice.lane import Lane
+from sluicegate_grpc.splice.settings import INITIAL_WINDOW, MAX_FRAME, entries, shrinks_table, stateless
+
+
+class Block:
+    """A header block that comes in several frames.
+
+    :param flags: of its HEADERS frame.
+    :param frames: those that have come, as they were.
+    :param content: of the block.
+    """
+
+    __slots__ = ("content", "flags", "frames", "pieces")
+
+    def __init__(self, flags: int, frames: bytes, content: bytes) -> None:
+        self.flags = flags
+        self.frames = frames
+        self.content = content
+        self.pieces = 0
+
+
+class Side:
+    """One of the two peers, by the frames that it sends.
+
+    :param connection: what it is a side of.
+    :param lane: its frames.
+    """
+
+    def __init__(self, connection: Connection, lane: Lane) -> None:
+        self._connection = connection
+        self._lane = lane
+        self._limits = limits = connection.shared.limits
+        self._block: Block | None = None
+        self._had_settings = False
+        self.waits_for_update = False
+        """True if its decoder wants to be told that there is no table."""
+        self._settings_flood = Flood("settings", limits.settings)
+
+    # -- header blocks --------------------------------------------------------------------------------
+
+    def headers(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A HEADERS frame."""
+        begin, end = unpadded(data, at, stop, flags)
+        if not stream:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "HEADERS on no stream")
+        if flags & END_HEADERS:
+            self.block(data, at, stop, data[begin:end], flags, stream, now_ns)
+            return
+        self._lane.cut(at, stop)
+        self._block = Block(flags, data[at:stop], data[begin:end])
+        self._lane.continued = stream
+        self._lane.held_frames += stop - at
+
+    def continuation(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A CONTINUATION frame: the block is looked at once it is whole, and goes on in one piece."""
+        block = self._block
+        if block is None:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "CONTINUATION of nothing")
+        self._lane.cut(at, stop)
+        block.pieces += 1
+        block.frames += data[at:stop]
+        block.content += data[at + HEAD : stop]
+        self._lane.held_frames += stop - at
+        too_many = block.pieces > self._limits.continuations
+        if too_many or len(block.content) > self._limits.header_list_bytes:
+            text = f"a header block of {len(block.content)} bytes in {block.pieces + 1} frames"
+            raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "continuation_flood", text)
+        if flags & END_HEADERS:
+            self._block = None
+            self._lane.continued = 0
+            self._lane.held_frames -= len(block.frames)
+            self.apart(block, stream, now_ns)
+
+    def block(
+        self, data: bytes, at: int, stop: int, block: bytes, flags: int, stream: int, now_ns: int
+    ) -> None:
+        """A header block in one frame, which passes unless it is cut."""
+        raise NotImplementedError
+
+    def apart(self, block: Block, stream: int, now_ns: int) -> None:
+        """A header block that came in several frames, which were cut."""
+        raise NotImplementedError
+
+    # -- the connection -------------------------------------------------------------------------------
+
+    def settings(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A SETTINGS frame: told to the other side with what the gate needs.
+
+        :raises WireError: if there are too many.
+        """
+        self._settings_flood.count(now_ns)
+        if flags & ACK:
+            self._acknowledged(stop)
+            return
+        payload = data[at + HEAD : stop]
+        told = stateless(payload, self._limits.frame_bytes, first=not self._had_settings)
+        self._had_settings = True
+        self.waits_for_update = self.waits_for_update or shrinks_table(payload)
+        if told != payload:
+            self._lane.replace(at, stop, frame(SETTINGS, 0, 0, told))
+        self._lane.back.told.append(told)
+
+    def _acknowledged(self, stop: int) -> None:
+        """What the other side wants holds from here on, for what is withheld here too (section 6.5.3)."""
+        lane = self._lane
+        lane.at = stop
+        for name, value in entries(lane.told.popleft() if lane.told else b""):
+            if name == INITIAL_WINDOW:
+                lane.flow.initial_changed(value)
+            elif name == MAX_FRAME and value > lane.max_frame:
+                lane.max_frame = value
+
+    def window(self, data: bytes, at: int, stop: int, stream: int) -> None:
+        """A WINDOW_UPDATE frame: without what the other side was told already.
+
+        :raises WireError: if it is none.
+        """
+        if stop - at != HEAD + 4:
+            raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "WINDOW_UPDATE of another size")
+        amount = int.from_bytes(data[at + HEAD : stop], "big") & 0x7FFFFFFF
+        if not amount and not stream:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "WINDOW_UPDATE of nothing")
+        told = self._lane.back.flow.updated(stream, amount)
+        if told == amount:
+            return
+        if told:
+            self._lane.replace(at, stop, window_update(stream, told))
+        else:
+            self._lane.cut(at, stop)
