@@ -1,1 +1,1 @@
-"""gRPC interceptors and the HTTP/2 frame-splice proxy: not built yet."""
+"""gRPC: interceptors for servers and clients, and the HTTP/2 frame splice of the proxy."""
