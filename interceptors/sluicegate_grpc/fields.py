@@ -15,6 +15,7 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _MAX_TAG = 2**32 - 1
 _MASK64 = 2**64 - 1
 _MAX_VARINT = 10
+_MAX_SHIFT = 63
 _MAX_KNOWN = 256
 _MAX_KNOWN_BYTES = 1_024
 
@@ -308,16 +309,19 @@ def _tag(data: Data, at: int, stop: int) -> tuple[int, int]:
 
 def _extent(data: Data, wire_type: int, at: int, stop: int) -> tuple[int, int]:
     """Where the value of a field begins whose tag ends at `at`, and where it ends: -1 if not known yet."""
-    if wire_type == _VARINT:
-        last = at
-        while last < stop and data[last] >= 0x80:
-            last += 1
-        if last - at >= _MAX_VARINT:
-            raise _MalformedError
-        return at, last + 1 if last < stop else -1
-    if wire_type == _LENGTH:
-        size, at = _varint(data, at, stop)
-        return at, at + size if size >= 0 else -1
+    # <hot> Numbers and lengths of more than one byte; what `_varint` does stands here inline.
+    if wire_type in (_VARINT, _LENGTH):
+        begin, value, shift = at, 0, 0
+        while at < stop:
+            byte = data[at]
+            at += 1
+            if byte < 0x80:
+                return (begin, at) if wire_type == _VARINT else (at, at + (value | byte << shift))
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if shift > _MAX_SHIFT:
+                raise _MalformedError
+        return at, -1
     if wire_type not in (_FIXED64, _FIXED32):
         # Groups were given up before gRPC was there; who skips what he cannot read can be led around.
         raise _MalformedError

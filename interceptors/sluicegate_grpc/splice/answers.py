@@ -142,7 +142,7 @@ class Answers:
         def succeeded(message: bytes, now_ns: int) -> None:
             called = None
             if request.known_method.attachment:
-                values = request.response.read(message, 0, len(message))
+                values = request.plans.response.read(message, 0, len(message))
                 called = values.attachment if isinstance(values, Values) else None
             calls.attached(attaching, called, now_ns)
 

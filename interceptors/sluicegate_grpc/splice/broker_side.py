@@ -7,6 +7,7 @@ from sluicegate_grpc.splice.connection import Connection
 from sluicegate_grpc.splice.frames import (
     CONTINUATION,
     DATA,
+    END_HEADERS,
     END_STREAM,
     GOAWAY,
     HEAD,
@@ -66,11 +67,17 @@ class BrokerSide(Side):
         elif stream in self._lane.watched and self._lane.is_behind(data[at:stop], stream, end=bool(flags)):
             self._lane.cut(at, stop)
 
+    def headers(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """Response headers or trailers: of most nobody waits for."""
+        # <hot> Runs twice for every answer.
+        looked_at = stream in self._lane.watched or stream in self._calls or self._owes_update
+        if looked_at or not flags & END_HEADERS:
+            super().headers(data, at, stop, flags, stream, now_ns)
+
     def block(
         self, data: bytes, at: int, stop: int, block: bytes, flags: int, stream: int, now_ns: int
     ) -> None:
         """Response headers or trailers in one frame."""
-        # <hot> Runs twice for every answer.
         if self._owes_update:
             self._owes_update = False
             frames = header_frames(stream, NO_TABLE + block, end=bool(flags & END_STREAM))
@@ -78,8 +85,7 @@ class BrokerSide(Side):
             if self._watched(frames, block, flags, stream, now_ns):
                 self._lane.insert(frames)
             return
-        looked_at = stream in self._lane.watched or stream in self._calls
-        if looked_at and not self._watched(data[at:stop], block, flags, stream, now_ns):
+        if not self._watched(data[at:stop], block, flags, stream, now_ns):
             self._lane.cut(at, stop)
 
     def apart(self, block: Block, stream: int, now_ns: int) -> None:
@@ -102,7 +108,7 @@ class BrokerSide(Side):
             watcher.head(block)
         if not end:
             return not self._lane.is_behind(frames, stream, end=False)
-        self._calling.over(stream, now_ns)
+        self._calling.over(stream, now_ns, reset=False)
         if watcher is not None:
             del self._watchers[stream]
             if not watcher.trailers(block, frames, now_ns):
@@ -118,7 +124,7 @@ class BrokerSide(Side):
         if stream in self._refusals.gone:
             self._refusals.swallow_answer(at, stop, stream, size=0, end=True)
             return
-        self._calling.over(stream, now_ns)
+        self._calling.over(stream, now_ns, reset=True)
         self._answers.over(stream, now_ns)
 
     def _goaway(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
@@ -126,7 +132,7 @@ class BrokerSide(Side):
         if stop - at >= HEAD + 8:
             last = int.from_bytes(data[at + HEAD : at + HEAD + 4], "big") & STREAM_MASK
             for held in [held for held in self._calls if held > last]:
-                self._calling.over(held, now_ns)
+                self._calling.over(held, now_ns, reset=True)
 
     def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         if stream in self._refusals.gone:

@@ -9,7 +9,17 @@ from sluicegate_grpc.splice.answers import Answers
 from sluicegate_grpc.splice.call import Call, Step
 from sluicegate_grpc.splice.connection import Connection
 from sluicegate_grpc.splice.deciding import Deciding, RefusedError
-from sluicegate_grpc.splice.frames import DATA, END_STREAM, HEAD, PADDED, frame, unpadded
+from sluicegate_grpc.splice.floods import Flood
+from sluicegate_grpc.splice.frames import (
+    DATA,
+    END_STREAM,
+    HEAD,
+    PADDED,
+    ErrorCode,
+    frame,
+    rst_stream,
+    unpadded,
+)
 from sluicegate_grpc.splice.holding import Holding
 from sluicegate_grpc.splice.messages import (
     PREFIX,
@@ -32,15 +42,27 @@ class Calling:
     :param connection: the client's.
     :param answers: what is to be seen of the broker's answers.
     :param refusals: ends calls.
+    :param empty: counts frames that say nothing.
     """
 
-    __slots__ = ("_answers", "_connection", "_deciding", "_flow", "_refusals", "_shared", "_up", "holding")
+    __slots__ = (
+        "_answers",
+        "_connection",
+        "_deciding",
+        "_empty",
+        "_flow",
+        "_refusals",
+        "_shared",
+        "_up",
+        "holding",
+    )
 
-    def __init__(self, connection: Connection, answers: Answers, refusals: Refusals) -> None:
+    def __init__(self, connection: Connection, answers: Answers, refusals: Refusals, empty: Flood) -> None:
         self._connection = connection
         self._shared = connection.shared
         self._answers = answers
         self._refusals = refusals
+        self._empty = empty
         self._up = connection.up
         self._flow = connection.up.flow
         self._deciding = Deciding(connection, answers, self._again)
@@ -56,7 +78,7 @@ class Calling:
             begin = at + HEAD + PREFIX
             room = begin - PREFIX <= stop - PREFIX and stop - at - HEAD <= self._flow.window
             if room and read_prefix(data, at + HEAD) == (0, stop - begin):
-                values = mark[2].plan.read(data, begin, stop)
+                values = mark[2].plans.request.read(data, begin, stop)
                 if isinstance(values, Values):
                     self._publish(data, at, stop, stream, values, now_ns)
                     return
@@ -86,11 +108,13 @@ class Calling:
 
     def _piece(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """Any DATA frame that is not simply let go."""
+        if stop - at == HEAD and not flags & END_STREAM:
+            self._empty.count(now_ns)
         holding = self.holding
         if stream not in holding.marks and stream not in holding.calls:
             if stream > holding.highest or stream in self._refusals.dead:
                 self._refusals.swallow(at, stop, flags, stream)
-            else:
+            elif stop - at > HEAD or stream in self._up.watched:
                 self._up.waits(data, at, stop, flags, stream)
             return
         if self._simply_passes(data, at, stop, flags, stream, now_ns):
@@ -149,15 +173,21 @@ class Calling:
         self._finish(call, now_ns)
         return False
 
-    def over(self, stream: int, now_ns: int) -> None:
-        """The broker has ended a stream: what the client still sends of it matters to nobody."""
+    def over(self, stream: int, now_ns: int, *, reset: bool) -> None:
+        """The broker has ended a stream: what the client still sends of it matters to nobody.
+
+        :param reset: False if it has only ended its own side, so that it waits for the client's end.
+        """
         call = self.holding.calls.get(stream)
         if call is None:
-            self._up.over(stream)
+            if reset:
+                self._up.over(stream)
             return
         self.holding.forget(call, now_ns)
+        if not reset:
+            self._up.insert(rst_stream(stream, ErrorCode.CANCEL))
         if not call.has_ended:
-            self._refusals.bury(stream)
+            self._refusals.bury(stream, is_open=not reset)
 
     def reset(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> None:
         """The client has given up a stream; the broker hears of it if it has heard of the stream."""
@@ -209,9 +239,9 @@ class Calling:
         try:
             if packed:
                 data = inflated(data[PREFIX : PREFIX + size], call.request.encoding, self._most)
-                values = call.request.plan.read(data, 0, len(data))
+                values = call.request.plans.request.read(data, 0, len(data))
             else:
-                values = call.request.plan.read(data, PREFIX, PREFIX + there, PREFIX + size)
+                values = call.request.plans.request.read(data, PREFIX, PREFIX + there, PREFIX + size)
         except UnknownEncodingError:
             text = f"Compression {call.request.encoding!r} is not known to the gateway. Use gzip or deflate."
             return self._refuse(call, status.Refusal(_UNIMPLEMENTED, text, b""), now_ns)
@@ -222,7 +252,7 @@ class Calling:
         if isinstance(values, Missing):
             return self._refuse(call, status.malformed(call.request.path), now_ns)
         call.left = PREFIX + size
-        call.tail = call.request.plan.tail(values, -PREFIX) if there < size else None
+        call.tail = call.request.plans.request.tail(values, -PREFIX) if there < size else None
         decide = partial(self._deciding.first, call, call.request.known_method, values, now_ns)
         return self._judge(call, decide, now_ns)
 

@@ -10,7 +10,6 @@ from sluicegate_grpc.splice.frames import (
     CONTINUATION,
     DATA,
     END_STREAM,
-    HEAD,
     HEADERS,
     PING,
     PUSH_PROMISE,
@@ -38,10 +37,11 @@ class ClientSide(Side):
     :param calling: looks at messages.
     :param answers: is told of streams that the client gives up.
     :param refusals: ends calls.
+    :param empty: counts frames that say nothing.
     """
 
     def __init__(
-        self, connection: Connection, calling: Calling, answers: Answers, refusals: Refusals
+        self, connection: Connection, calling: Calling, answers: Answers, refusals: Refusals, empty: Flood
     ) -> None:
         super().__init__(connection, connection.up)
         self._calling = calling
@@ -51,7 +51,7 @@ class ClientSide(Side):
         limits = connection.shared.limits
         self._resets = Flood("resets", limits.resets)
         self._pings = Flood("pings", limits.pings)
-        self._empty = Flood("empty_frames", limits.empty_frames)
+        self._empty = empty
         self.broker: Side
         """The other side."""
         self.bound: tuple[Address, ...] = ()
@@ -59,7 +59,7 @@ class ClientSide(Side):
         self.swallows_ack = False
         """True if the client's next SETTINGS acknowledgement is for the gate's own."""
         self._lane.handlers = {
-            DATA: self.data,
+            DATA: calling.data,
             HEADERS: self.headers,
             CONTINUATION: self.continuation,
             SETTINGS: self.settings,
@@ -69,13 +69,6 @@ class ClientSide(Side):
             PUSH_PROMISE: self._push,
         }
         self._lane.default = self._other
-
-    def data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """A DATA frame that is not simply let pass."""
-        if stop - at == HEAD and not flags & END_STREAM:
-            self._empty.count(now_ns)
-        if stream in self._lane.watched or stop - at > HEAD:
-            self._calling.data(data, at, stop, flags, stream, now_ns)
 
     # -- requests -------------------------------------------------------------------------------------
 
@@ -169,13 +162,11 @@ class ClientSide(Side):
         self._calling.reset(data, at, stop, stream, now_ns)
 
     def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        if stream:
-            if stream in self._refusals.dead or stream > self._holding.last:
-                self._lane.cut(at, stop)
-                return
-            if self._holding.belongs(data, at, stop, stream, now_ns):
-                return
-        self.window(data, at, stop, stream)
+        holding = self._holding
+        if stream and (stream > holding.last or stream in self._refusals.dead):
+            self._lane.cut(at, stop)
+        elif not (stream and holding.belongs(data, at, stop, stream, now_ns)):
+            self.window(data, at, stop, stream)
 
     def _push(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "PUSH_PROMISE from a client")

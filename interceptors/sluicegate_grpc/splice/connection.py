@@ -41,6 +41,7 @@ class Connection:
         "_questions",
         "_timers",
         "down",
+        "has_news",
         "new_questions",
         "peer",
         "shared",
@@ -56,6 +57,8 @@ class Connection:
         self.down = Lane(budget)
         """From the broker to the client."""
         self.up.back, self.down.back = self.down, self.up
+        self.has_news = False
+        """True if there is something new to wait for."""
         self.new_questions: list[object] = []
         """What the front is to be asked."""
         self._questions: dict[object, list[Callable[[int], None]]] = {}
@@ -98,6 +101,7 @@ class Connection:
         if waiting is not None:
             waiting.append(call)
             return
+        self.has_news = True
         self._questions[question] = [call]
         self.new_questions.append(question)
 
@@ -108,6 +112,7 @@ class Connection:
 
     def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
         """Have something done at a time."""
+        self.has_news = True
         timer = Timer(at_ns, call)
         heapq.heappush(self._timers, (at_ns, next(self._numbers), timer))
         return timer

@@ -30,6 +30,7 @@ _UNACKED_WAIT_NS = 20_000_000
 """Acknowledgements may come by another connection, of which nobody tells."""
 _LEAST_WAIT_NS = 1_000_000
 _NS_PER_MS = 1_000_000
+_FIRST_BYTES = 128
 _EAGER_BYTES = 65_536
 _DROP = -1
 
@@ -143,15 +144,19 @@ class Delivering:
             self._left -= taken
             at += taken
         gate = self._delivery.gate(now_ns)
-        plan = self._request.timeless if gate.delay is None else self._request.response
+        plan = self._plan(gate)
         while end - at >= PREFIX:
             packed, size = read_prefix(data, at)
             stop = at + PREFIX + size
             if packed:
                 break
-            values = plan.read(data, at + PREFIX, min(stop, end), stop)
+            begin = at + PREFIX
+            # What the policies ask for mostly stands first, and the broker is believed not to say it twice.
+            values = plan.read(data, begin, min(stop, end, begin + _FIRST_BYTES), stop)
             if values is Missing.MORE:
-                break
+                values = plan.read(data, begin, min(stop, end), stop)
+                if values is Missing.MORE:
+                    break
             wait_ns = self._ask(gate, None if isinstance(values, Missing) else values, size, -1, now_ns)
             if wait_ns:
                 self._wake(wait_ns, now_ns)
@@ -161,6 +166,13 @@ class Delivering:
                 return end
             at = stop
         return at
+
+    def _plan(self, gate: Gate) -> Plan:
+        """How to read what the policies of now ask for."""
+        plans = self._request.plans
+        if gate.delay is not None:
+            return plans.response
+        return plans.timeless if self._delivery.counts_unacked(gate) else plans.sizes
 
     def _arrive(self, data: bytes, at: int, end: int, now_ns: int) -> None:
         """Keep bytes, each with its message."""
@@ -244,7 +256,7 @@ class Delivering:
         most = self._shared.limits.stream_bytes
         whole = message.there == message.size
         if message.size and (whole or message.there <= _EAGER_BYTES or message.there >= most):
-            plan = self._request.timeless if gate.delay is None else self._request.response
+            plan = self._plan(gate)
             values = self._values(message, plan=plan, whole=whole)
             if values is not Missing.MORE or message.there >= most:
                 message.values = values if isinstance(values, Values) else None

@@ -128,14 +128,18 @@ class Flow:
             swallowed = min(amount, outlet.debt)
             outlet.debt -= swallowed
         else:
-            self.window += amount
-            if self.window > MAX_WINDOW:
-                raise WireError(ErrorCode.FLOW_CONTROL_ERROR, "window_overflow", "window over 2^31-1")
+            self.opened(amount)
             swallowed = min(amount, self.debt)
             self.debt -= swallowed
         if self.blocked:
             self.drain()
         return amount - swallowed
+
+    def opened(self, amount: int) -> None:
+        """The receiver takes more on the connection; see `updated`."""
+        self.window += amount
+        if self.window > MAX_WINDOW:
+            raise WireError(ErrorCode.FLOW_CONTROL_ERROR, "window_overflow", "window over 2^31-1")
 
     def initial_changed(self, initial: int) -> None:
         """SETTINGS_INITIAL_WINDOW_SIZE: holds for streams that are open already, too."""

@@ -17,8 +17,8 @@ class Refusals:
     def __init__(self, connection: Connection) -> None:
         self._up = connection.up
         self._down = connection.down
-        self.dead: dict[int, None] = {}
-        """Streams of which the client may still send something."""
+        self.dead: dict[int, bool] = {}
+        """Streams of which the client may still send something; True if it was not told to stop."""
         self.gone: dict[int, None] = {}
         """Streams of which the broker may still send something."""
 
@@ -53,9 +53,12 @@ class Refusals:
             del self.gone[oldest]
             self._down.watched.discard(oldest)
 
-    def bury(self, stream: int) -> None:
-        """What the client still sends of a stream goes nowhere."""
-        self.dead[stream] = None
+    def bury(self, stream: int, *, is_open: bool = False) -> None:
+        """What the client still sends of a stream goes nowhere.
+
+        :param is_open: True if the client may go on to the end, for which its window must not run out.
+        """
+        self.dead[stream] = is_open
         self._up.watched.add(stream)
         if len(self.dead) > _MAX_DEAD:
             oldest = next(iter(self.dead))
@@ -68,6 +71,8 @@ class Refusals:
         self._up.grant(0, stop - at - HEAD)
         if flags & END_STREAM:
             self.unbury(stream)
+        elif self.dead.get(stream):
+            self._up.grant(stream, stop - at - HEAD)
 
     def unbury(self, stream: int) -> bool:
         """The client has said all of a stream; True if it was refused before."""

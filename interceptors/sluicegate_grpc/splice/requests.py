@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from sluicegate.model import Method, Role
 from sluicegate_grpc.fields import Plan
 from sluicegate_grpc.splice.blocks import RequestBlocks, encode
-from sluicegate_grpc.splice.shared import Headers, Shared
+from sluicegate_grpc.splice.shared import Headers, Plans, Shared
 
-_NOTHING = Plan({})
+_NOTHING = Plans(*(Plan({}),) * 4)
 _MAX_KNOWN = 1_024
 _MAX_KNOWN_BYTES = 8_192
 """Of a header block that is remembered."""
@@ -22,10 +22,7 @@ class Request:
     method: Method | None = None
     """None if no policy can ask about it."""
     is_publish: bool = False
-    plan: Plan = _NOTHING
-    response: Plan = _NOTHING
-    timeless: Plan = _NOTHING
-    """For responses if it does not matter when they were published."""
+    plans: Plans = _NOTHING
     encoding: str = ""
     """How its compressed messages are."""
     credentials: str = ""
@@ -93,5 +90,5 @@ class RequestReader:
         if method is not None:
             request.method = method
             request.is_publish = method.role is Role.PUBLISH
-            request.plan, request.response, request.timeless = shared.plans(request.path, method)
+            request.plans = shared.plans(request.path, method)
         return request

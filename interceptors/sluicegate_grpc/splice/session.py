@@ -11,8 +11,10 @@ from sluicegate_grpc.splice.broker_side import BrokerSide
 from sluicegate_grpc.splice.calling import Calling
 from sluicegate_grpc.splice.client_side import ClientSide
 from sluicegate_grpc.splice.connection import Connection
+from sluicegate_grpc.splice.floods import Flood
 from sluicegate_grpc.splice.flow import NoRoomError
 from sluicegate_grpc.splice.frames import PREFACE, ErrorCode, WireError, goaway
+from sluicegate_grpc.splice.lane import Lane
 from sluicegate_grpc.splice.opening import OWN_SETTINGS, Opening
 from sluicegate_grpc.splice.refusals import Refusals
 from sluicegate_grpc.splice.shared import Address, Shared
@@ -39,6 +41,8 @@ class GrpcSession:
         "_dialling",
         "_down",
         "_has_dialled",
+        "_holding",
+        "_is_open",
         "_opening",
         "_preface",
         "_routes",
@@ -56,8 +60,10 @@ class GrpcSession:
         self._down = connection.down
         self._answers = Answers(connection)
         refusals = Refusals(connection)
-        self._calling = Calling(connection, self._answers, refusals)
-        self._client = ClientSide(connection, self._calling, self._answers, refusals)
+        empty = Flood("empty_frames", shared.limits.empty_frames)
+        self._calling = Calling(connection, self._answers, refusals, empty)
+        self._holding = self._calling.holding
+        self._client = ClientSide(connection, self._calling, self._answers, refusals, empty)
         broker = BrokerSide(connection, self._calling, self._answers, refusals)
         self._client.broker, broker.client = broker, self._client
         self._addresses = addresses
@@ -68,6 +74,8 @@ class GrpcSession:
         """What has come of the client's preface; the whole of it once it was seen."""
         self._closing: Close | None = None
         self._wake_ns = 0
+        self._is_open = False
+        """True once the client speaks HTTP/2 and its broker is connected."""
         shared.sessions += 1
 
     @property
@@ -91,22 +99,33 @@ class GrpcSession:
     def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the client."""
         # <hot> Runs for every read.
-        if len(self._preface) < len(PREFACE) or self._opening is not None:
+        if not self._is_open:
             return self._begin(data, now_ns)
         self._guarded(self._walk_up, data, now_ns)
-        return self._finish(now_ns, up=data)
+        return PASS if self._all_passed(self._up, data) else self._finish(now_ns, up=data)
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
         # <hot> Runs for every read.
         self._guarded(self._walk_down, data, now_ns)
-        return self._finish(now_ns, down=data)
+        return PASS if self._all_passed(self._down, data) else self._finish(now_ns, down=data)
+
+    def _all_passed(self, lane: Lane, data: bytes) -> bool:
+        """Whether these bytes go on as they came and nothing else is to be done: so it nearly always is."""
+        return (
+            lane.is_untouched(data)
+            and lane.back.is_untouched(b"")
+            and self._closing is None
+            and not self._answers.ready
+            and not self._connection.has_news
+        )
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
         """The broker is connected: it gets what the client has sent so far."""
         opening, self._opening = self._opening, None
         if opening is None:
             return ()
+        self._is_open = True
         data = opening.take()
         self._up.insert(data[: len(PREFACE)])
         self._guarded(self._walk_up, data[len(PREFACE) :], now_ns)
@@ -133,7 +152,7 @@ class GrpcSession:
 
     def closed(self, now_ns: int) -> None:
         """The connection is gone: whatever it held or was counted for is released."""
-        self._calling.holding.closed(now_ns)
+        self._holding.closed(now_ns)
         self._answers.closed(now_ns)
         self._connection.closed(now_ns)
         if self._opening is not None:
@@ -153,14 +172,15 @@ class GrpcSession:
             self._preface += data[:lacks]
             if not PREFACE.startswith(self._preface):
                 text = "not HTTP/2 with prior knowledge; is the client to speak TLS?"
-                raise WireError(ErrorCode.PROTOCOL_ERROR, "preface_malformed", text)
+                raise WireError(ErrorCode.PROTOCOL_ERROR, "not_http2", text)
         opening = self._opening
         if opening is not None:
             opening.keep(data)
             self._dial(opening)
             return
-        if lacks:
-            self._up.insert(data[:lacks])
+        if lacks <= len(data):
+            self._is_open = True
+        self._up.insert(data[:lacks])
         self._walk_up(data[lacks:], now_ns)
 
     def _dial(self, opening: Opening) -> None:
@@ -188,18 +208,19 @@ class GrpcSession:
             walk(data, now_ns)
         except WireError as error:
             self._shared.count(error.counter)
-            last = self._calling.holding.highest
+            last = self._holding.highest
             self._down.insert(goaway(last, error.code, str(error)))
             self._closing = Close(error.counter, f"{error} from or for {self.client}")
         except NoRoomError:
-            self._down.insert(goaway(self._calling.holding.highest, ErrorCode.ENHANCE_YOUR_CALM, "no room"))
+            self._down.insert(goaway(self._holding.highest, ErrorCode.ENHANCE_YOUR_CALM, "no room"))
             self._closing = Close("buffer_budget_used_up", "all clients together hold too many bytes")
 
     def _walk_up(self, data: bytes, now_ns: int) -> None:
         self._connection.check_policies()
-        up = self._up
-        up.walk(data, now_ns)
-        self._calling.holding.settle(up.data, now_ns)
+        self._up.walk(data, now_ns)
+        holding = self._holding
+        if holding.marks or holding.calls:
+            holding.settle(self._up.data, now_ns)
 
     def _walk_down(self, data: bytes, now_ns: int) -> None:
         self._connection.check_policies()
@@ -207,7 +228,7 @@ class GrpcSession:
 
     def _run_due(self, data: bytes, now_ns: int) -> None:
         self._connection.run_due(now_ns)
-        self._calling.holding.settle(b"", now_ns)
+        self._holding.settle(b"", now_ns)
 
     def _finish(self, now_ns: int, up: bytes | None = None, down: bytes | None = None) -> Sequence[Command]:
         """Add what rooms have left: bytes for either side, questions, wake-ups, the end."""
@@ -229,6 +250,7 @@ class GrpcSession:
             passes = True
         elif answers:
             out.extend(map(ToClient, answers))
+        connection.has_news = False
         due_ns = connection.due_ns
         if due_ns is not None and (self._wake_ns == 0 or due_ns < self._wake_ns):
             self._wake_ns = due_ns

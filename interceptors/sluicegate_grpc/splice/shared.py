@@ -44,6 +44,18 @@ class Limits:
     """DATA frames that carry nothing and end nothing, PRIORITY frames and frames of unknown types."""
 
 
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """How the messages of one method are read."""
+
+    request: Plan
+    response: Plan
+    timeless: Plan
+    """For responses if it does not matter when they were published."""
+    sizes: Plan
+    """For responses of which only the size matters."""
+
+
 @dataclass(slots=True)
 class Shared:
     """The front's state as its sessions see it."""
@@ -71,14 +83,19 @@ class Shared:
 
     known_requests: "dict[bytes, Request]" = field(default_factory=dict)
     """What header blocks say, by their bytes."""
-    _plans: dict[str, tuple[Plan, Plan, Plan]] = field(default_factory=dict)
+    _plans: dict[str, "Plans"] = field(default_factory=dict)
 
-    def plans(self, path: str, method: Method) -> tuple[Plan, Plan, Plan]:
-        """How a method's requests and responses are read, and responses whose time does not matter."""
+    def plans(self, path: str, method: Method) -> "Plans":
+        """How a method's requests and responses are read."""
         found = self._plans.get(path)
         if found is None:
-            timeless = response_plan(replace(method, published=()))
-            found = self._plans[path] = plan(method), response_plan(method), timeless
+            timeless = replace(method, published=())
+            found = self._plans[path] = Plans(
+                plan(method),
+                response_plan(method),
+                response_plan(timeless),
+                response_plan(replace(timeless, position=())),
+            )
         return found
 
     def count(self, event: str) -> None:

@@ -5,7 +5,9 @@ from sluicegate_grpc.splice.floods import Flood
 from sluicegate_grpc.splice.frames import (
     ACK,
     END_HEADERS,
+    HAS_PRIORITY,
     HEAD,
+    PADDED,
     SETTINGS,
     ErrorCode,
     WireError,
@@ -15,6 +17,8 @@ from sluicegate_grpc.splice.frames import (
 )
 from sluicegate_grpc.splice.lane import Lane
 from sluicegate_grpc.splice.settings import INITIAL_WINDOW, MAX_FRAME, entries, shrinks_table, stateless
+
+_MAX_TOLD = 1_000
 
 
 class Block:
@@ -55,7 +59,10 @@ class Side:
 
     def headers(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """A HEADERS frame."""
-        begin, end = unpadded(data, at, stop, flags)
+        # <hot> Runs for every request and answer.
+        begin, end = at + HEAD, stop
+        if flags & (PADDED | HAS_PRIORITY):
+            begin, end = unpadded(data, at, stop, flags)
         if not stream:
             raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "HEADERS on no stream")
         if flags & END_HEADERS:
@@ -113,7 +120,12 @@ class Side:
         self.waits_for_update = self.waits_for_update or shrinks_table(payload)
         if told != payload:
             self._lane.replace(at, stop, frame(SETTINGS, 0, 0, told))
-        self._lane.back.told.append(told)
+        waiting = self._lane.back.told
+        waiting.append(told)
+        if len(waiting) > _MAX_TOLD:
+            raise WireError(
+                ErrorCode.ENHANCE_YOUR_CALM, "settings_flood", "SETTINGS that nobody acknowledges"
+            )
 
     def _acknowledged(self, stop: int) -> None:
         """What the other side wants holds from here on, for what is withheld here too (section 6.5.3)."""
@@ -135,7 +147,12 @@ class Side:
         amount = int.from_bytes(data[at + HEAD : stop], "big") & 0x7FFFFFFF
         if not amount and not stream:
             raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "WINDOW_UPDATE of nothing")
-        told = self._lane.back.flow.updated(stream, amount)
+        flow = self._lane.back.flow
+        if not (flow.debt or flow.outlets):  # nothing is corrected, as nearly always
+            if not stream:
+                flow.opened(amount)
+            return
+        told = flow.updated(stream, amount)
         if told == amount:
             return
         if told:
