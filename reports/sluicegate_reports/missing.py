@@ -1,10 +1,29 @@
-"""What a comparison does not show, in sentences: no gap is left for the reader to notice."""
+"""What a comparison found and what it does not show, in sentences: no gap is left to be noticed."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from sluicegate_reports.results import Arm, Cell, Results, Verdict
 
 NOTHING = "Nothing is missing: every arm of the scenario ran and was measured."
+MEANINGS = {
+    Verdict.NOT_APPLICABLE: "No system has any of these policies at the doors that were tried.",
+    Verdict.EXACT: "Every arm did what the policies say, to the message.",
+    Verdict.WITHIN: "Every arm kept to the policies within the bound that is stated for each.",
+    Verdict.MISSING: "Not everything could be measured, and nothing that was is off.",
+    Verdict.OFF: "At least one arm differs from a policy by more than its bound.",
+}
+"""What the verdict over all says, where the results have no summary of their own."""
+
+
+def counted(results: Results) -> str:
+    """How many places of the matrix have which verdict, and how many thresholds were passed."""
+    found = Counter(cell.verdict for cell in cells(results).values())
+    told = [f"{found[verdict]} {verdict.text}" for verdict in reversed(Verdict) if found[verdict]]
+    passed = sum(threshold.passed for threshold in results.thresholds)
+    count = len(results.thresholds)
+    told.append(f"{passed} of {count} thresholds passed" if count else "no thresholds")
+    return ", ".join(told)
 
 
 def gaps(results: Results) -> tuple[str, ...]:
@@ -38,7 +57,7 @@ def _cells(results: Results) -> Iterator[str]:
     reasons: dict[tuple[str, str], list[str]] = {}
     for cell in cells(results).values():
         arm = known[cell.system, cell.door]
-        if cell.verdict is Verdict.MISSING and cell.text != arm.missing:
+        if cell.verdict is Verdict.MISSING and not (arm.missing and cell.text == arm.missing):
             why = cell.text or "not measured, and the results do not say why"
             reasons.setdefault((arm.name, why), []).append(cell.policy)
     for (name, why), policies in reasons.items():

@@ -165,15 +165,18 @@ def _whisker(point: Point, look: Look, axis: _Axis) -> Iterator[Markup]:
 def _scale_line(chart: Chart, axis: _Axis) -> Markup:
     """The axis below all rows."""
     texts = []
+    last = len(axis.scale.ticks) - 1
     for index, tick in enumerate(axis.scale.ticks):
         x = f"{short(axis.scale.place(tick.value) * 100)}%"
-        rare = " rare" if index % 2 else ""
-        texts.append(tag("text", tick.text or number(tick.value), x=x, y="14", class_=f"tick x{rare}"))
-    texts.append(tag("text", axis.unit, x="100%", y="32", class_="unit end"))
+        # Counted from the end, where the unit is.
+        rare = " rare" if (last - index) % 2 else ""
+        text = f"{number(tick.value)} {axis.unit}".rstrip() if index == last else number(tick.value)
+        style = "tick end" if index == last else f"tick x{rare}" if index else "tick"
+        texts.append(tag("text", text, x=x, y="14", class_=style))
     if chart.limit is not None:
         place = axis.at(chart.limit)
         side = "limit-text end" if place > 50 else "limit-text"
         text = f"{chart.limit_text} {quantity(chart.limit, chart.unit)}"
-        texts.append(tag("text", text, x=f"{short(place)}%", y="48", class_=side))
-    height = "38" if chart.limit is None else "54"
+        texts.append(tag("text", text, x=f"{short(place)}%", y="34", class_=side))
+    height = "20" if chart.limit is None else "40"
     return tag("div", tag("svg", join(*texts), height=height, aria_hidden="true"), class_="scale")

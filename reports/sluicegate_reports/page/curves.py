@@ -66,7 +66,11 @@ def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Mar
         viewBox=f"0 0 {_WIDTH:.0f} {HEIGHT:.0f}",
         preserveAspectRatio="none",
     )
-    marks = [mark for series, look in pairs for mark in _marks(series, look, frame)]
+    marks = [
+        mark
+        for index, (series, look) in enumerate(pairs)
+        for mark in _marks(series, look, frame, index / len(pairs))
+    ]
     labels = _labels(pairs, frame)
     return tag(
         "svg",
@@ -145,11 +149,12 @@ def _limit(chart: Chart, frame: Frame) -> Markup:
     if chart.limit is None:
         return Markup()
     text = f"{chart.limit_text} {quantity(chart.limit, chart.unit)}"
+    # The text stands above the plot, where no line can cross it, with dashes as the limit's line has them.
     if not frame.limit_shown:
-        return tag("text", f"{text}: far above what is shown", x="4", y="12", class_="limit-text")
+        return tag("text", f"{text}: far above what is shown", x="100%", y="-14", class_="limit-text end")
     y = frame.height(chart.limit)
     line = tag("line", x1="0", x2="100%", y1=y, y2=y, class_="limit")
-    return join(line, tag("text", text, x="4", y=y - 6 if y > 18 else y + 14, class_="limit-text"))
+    return join(line, tag("text", f"╌╌ {text}", x="100%", y="-14", class_="limit-text end"))
 
 
 def _runs(series: Series) -> Iterator[list[tuple[Point, float]]]:
@@ -185,12 +190,19 @@ def _band(series: Series, look: Look, frame: Frame) -> Markup:
     return tag("path", d=f"M{outline}Z", class_=f"band {look.colour}")
 
 
-def _marks(series: Series, look: Look, frame: Frame) -> Iterator[Markup]:
-    """Some of the points, the last, and any that stands alone between gaps and so has no line."""
+def _marks(series: Series, look: Look, frame: Frame, shift: float) -> Iterator[Markup]:
+    """Some of the points, the last, and any that stands alone between gaps and so has no line.
+
+    :param shift: 0.0 to 1.0, other for each series, so that marks of lines that coincide lie side by side.
+    """
     runs = list(_runs(series))
     measured = [pair for run in runs for pair in run]
     every = max(1, math.ceil(len(measured) / _MARKED))
-    chosen = [*measured[::every], *measured[-1:], *(run[0] for run in runs if len(run) == 1)]
+    chosen = [
+        *measured[int(shift * every) :: every],
+        *measured[-1:],
+        *(run[0] for run in runs if len(run) == 1),
+    ]
     for point, value in dict.fromkeys(chosen):
         x, y = frame.place(point, value)
         yield look.mark(f"{short(x * 100 / _WIDTH)}%", y)

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from sluicegate_reports.cells import of_chart
-from sluicegate_reports.missing import NOTHING, gaps
+from sluicegate_reports.missing import MEANINGS, NOTHING, counted, gaps
 from sluicegate_reports.page.bars import rows
 from sluicegate_reports.page.curves import curves
 from sluicegate_reports.page.facts import facts, moment, seconds
@@ -15,7 +15,7 @@ from sluicegate_reports.page.looks import definitions, legend, looks
 from sluicegate_reports.page.markup import Markup, join, tag
 from sluicegate_reports.page.tables import badge, matrix, table
 from sluicegate_reports.quantities import NOT_MEASURED, quantity
-from sluicegate_reports.results import Chart, Kind, Results, Section, Threshold
+from sluicegate_reports.results import Chart, Kind, Results, RunFacts, Section, Threshold
 
 MAX_BYTES = 1_000_000
 """Of a page; with more than fits, points and rows are thinned out, and the page says so."""
@@ -72,18 +72,41 @@ def _document(results: Results, budget: Budget) -> str:
         tag("title", f"{title}: comparison"),
         tag("style", _style()),
     )
-    sections = {section.policy: f"policy-{index + 1}" for index, section in enumerate(results.sections)}
-    anchors = {name: f"rows-{index + 1}" for index, name in enumerate(results.tables())}
+    sections: dict[str, str] = {}
+    for index, section in enumerate(results.sections):
+        sections.setdefault(section.policy, _section_id(index))
+    anchors = _anchors(results)
     main = tag(
         "main",
         _part("thresholds", "Thresholds", _thresholds(results.thresholds)),
         _part("missing", "What is missing", _missing(results)),
         _part("matrix", "Parity", _parity(results, anchors, sections)),
-        *(_Policy(results, section, budget, anchors, sections).made() for section in results.sections),
+        *(
+            _Policy(results.run, section, budget, anchors, _section_id(index)).made()
+            for index, section in enumerate(results.sections)
+        ),
         _part("facts", "The run", facts(results.run, budget.text)),
     )
     body = tag("body", definitions(), _header(results), _contents(sections), main, _footer(budget))
     return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+
+
+def _section_id(index: int) -> str:
+    return f"policy-{index + 1}"
+
+
+def _table_id(section: str, index: int) -> str:
+    return f"{section}-table-{index + 1}"
+
+
+def _anchors(results: Results) -> dict[str, str]:
+    """Ids of tables by their name; the first one of a name counts."""
+    found: dict[str, str] = {}
+    for place, section in enumerate(results.sections):
+        for index, named in enumerate(section.tables):
+            if named.name:
+                found.setdefault(named.name, _table_id(_section_id(place), index))
+    return found
 
 
 def _header(results: Results) -> Markup:
@@ -94,15 +117,12 @@ def _header(results: Results) -> Markup:
         ("took", seconds(run.started, run.ended)),
         ("arms", ", ".join(arm.name for arm in results.arms())),
     ]
-    failed = sum(not threshold.passed for threshold in results.thresholds)
-    count = len(results.thresholds)
-    passed = f"{count - failed} of {count} thresholds passed" if count else "no thresholds were set"
     return tag(
         "header",
         tag("p", "Sluicegate comparison", class_="kicker"),
         tag("h1", run.title or run.run),
-        tag("p", badge(results.verdict), tag("span", passed, class_="passed"), class_="verdict"),
-        tag("p", results.summary, class_="lead") if results.summary else Markup(),
+        tag("p", badge(results.verdict), tag("span", counted(results), class_="passed"), class_="verdict"),
+        tag("p", results.summary or MEANINGS[results.verdict], class_="lead"),
         tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in told), class_="told"),
     )
 
@@ -138,8 +158,8 @@ def _thresholds(thresholds: Sequence[Threshold]) -> Markup:
                 "tr",
                 tag("td", tag("span", tag("i", sign, aria_hidden="true"), text, class_=f"badge {style}")),
                 tag("th", name, scope="row"),
-                tag("td", quantity(threshold.measured, threshold.unit), class_="n"),
-                tag("td", quantity(threshold.bound, threshold.unit), class_="n"),
+                tag("td", quantity(threshold.measured, threshold.unit), class_="n", data_name="measured"),
+                tag("td", quantity(threshold.bound, threshold.unit), class_="n", data_name="at most"),
             )
         )
     made = tag(
@@ -172,38 +192,41 @@ def _parity(results: Results, anchors: Mapping[str, str], sections: Mapping[str,
 class _Policy:
     """One policy's section."""
 
-    results: Results
+    run: RunFacts
     section: Section
     budget: Budget
     anchors: Mapping[str, str]
-    sections: Mapping[str, str]
+    """Ids of all tables of the page by their name."""
+    anchor: str
+    """Its own id."""
 
     def made(self) -> Markup:
         """The section: text, charts, rows."""
-        anchor = self.sections[self.section.policy]
+        anchor = self.anchor
         return tag(
             "section",
             tag("h2", tag("code", self.section.policy), id=f"{anchor}-title"),
             tag("p", self.section.text, class_="lead") if self.section.text else Markup(),
-            self._charts(anchor),
-            *self._tables(anchor),
+            self._charts(),
+            *self._tables(),
             id=anchor,
             aria_labelledby=f"{anchor}-title",
         )
 
-    def _charts(self, anchor: str) -> Markup:
+    def _charts(self) -> Markup:
         if not self.section.charts:
             return tag("p", "There is no chart of this policy.", class_="absent")
         if not self.budget.charts:
             text = f"{len(self.section.charts)} charts are left out: the page would be too large."
             return tag("p", text, class_="absent")
         made = [
-            self._chart(chart, f"{anchor}-{index + 1}") for index, chart in enumerate(self.section.charts)
+            self._chart(chart, f"{self.anchor}-{index + 1}")
+            for index, chart in enumerate(self.section.charts)
         ]
         return tag("div", *made, class_="charts")
 
     def _chart(self, chart: Chart, anchor: str) -> Markup:
-        shown = looks(chart, self.results.run)
+        shown = looks(chart, self.run)
         in_rows = chart.kind in {Kind.BARS, Kind.DOTS}
         if not any(series.points for series in chart.series):
             drawn = tag("p", f"Nothing to draw: {NOT_MEASURED}.", class_="absent")
@@ -225,15 +248,14 @@ class _Policy:
             class_="half" if in_rows else None,
         )
 
-    def _tables(self, anchor: str) -> list[Markup]:
-        run, most = self.results.run, self.budget.rows
+    def _tables(self) -> list[Markup]:
+        most = self.budget.rows
         made = []
         for index, found in enumerate(self.section.tables):
-            place = self.anchors.get(found.name) or f"{anchor}-table-{index + 1}"
-            made.append(table(found, run, place, most))
+            made.append(table(found, self.run, _table_id(self.anchor, index), most))
         for index, chart in enumerate(self.section.charts):
             if chart.rows not in self.anchors:
-                made.append(table(of_chart(chart), run, f"{anchor}-{index + 1}-rows", most))
+                made.append(table(of_chart(chart), self.run, f"{self.anchor}-{index + 1}-rows", most))
         return made
 
 

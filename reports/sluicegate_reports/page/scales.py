@@ -42,7 +42,7 @@ class Scale(Protocol):
 
 def _stepped(low: float, high: float, count: int) -> tuple[float, float, float]:
     """Ends that differ, and the size of steps between them."""
-    if high <= low:
+    if high - low <= _NEARLY * max(abs(low), abs(high)):
         low, high = (low - abs(low) * 0.5, high + abs(high) * 0.5) if low else (0.0, 1.0)
     rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))
@@ -129,23 +129,26 @@ class Nines:
 
     most: float
     """Nines at the end."""
+    whole: bool
+    """Whether the end is the largest value of all, q = 1."""
 
     @classmethod
     def over(cls, quantiles: Sequence[float]) -> "Nines":
         """A scale for these quantiles; half a nine is added for the largest value of all, q = 1."""
         finite = [-math.log10(1 - q) for q in quantiles if q < 1]
         most = min(_MOST_NINES, max([1.0, *finite]))
-        return cls(most + 0.5 if any(q >= 1 for q in quantiles) else most)
+        whole = any(q >= 1 for q in quantiles)
+        return cls(most + 0.5 if whole else most, whole)
 
     @property
     def ticks(self) -> Sequence[Tick]:
         """The quantiles that people ask for, and `max` at the end."""
-        shown = [Tick(q, text) for q, text in _QUANTILES if -math.log10(1 - q) <= self.most - 0.25]
-        ends_on = -math.log10(1 - shown[-1].value)
-        return [*shown, Tick(1.0, "max")] if self.most - ends_on < 0.75 else shown
+        last = self.most - 0.25 if self.whole else self.most + _NEARLY
+        shown = [Tick(q, text) for q, text in _QUANTILES if -math.log10(1 - q) <= last]
+        return [*shown, Tick(1.0, "max")] if self.whole else shown
 
     def place(self, value: float) -> float:
         """See Scale."""
         if value >= 1:
-            return 1.0
+            return 1.0  # also where the scale has no such end: the value lies beyond
         return _clamp(-math.log10(1 - max(0.0, value)) / self.most)

@@ -64,7 +64,7 @@ def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, 
     made = tag(
         "table",
         tag("caption", "Each policy on each system, by door", class_="unseen"),
-        tag("thead", tag("tr", *_systems(arms, results.run)), tag("tr", *_doors(arms))),
+        tag("thead", tag("tr", *_systems(arms, results.run)), tag("tr", *_doors(arms, results.run))),
         tag("tbody", *body),
         class_="matrix",
     )
@@ -77,15 +77,20 @@ def _systems(arms: list[Arm], run: RunFacts) -> list[Markup]:
     heads = [tag("th", "Policy", scope="col", rowspan="2")]
     for system, group in groupby(arms, key=lambda arm: arm.system):
         label = run.label(system)
-        note = tag("small", label) if label else Markup()
-        heads.append(tag("th", system, note, scope="colgroup", colspan=str(len(list(group)))))
+        heads.append(tag("th", system, _note(label), scope="colgroup", colspan=str(len(list(group)))))
     return heads
 
 
-def _doors(arms: list[Arm]) -> list[Markup]:
+def _doors(arms: list[Arm], run: RunFacts) -> list[Markup]:
+    """What the head of the whole system says is not said again."""
     return [
-        tag("th", arm.door, tag("small", arm.label) if arm.label else Markup(), scope="col") for arm in arms
+        tag("th", arm.door, _note("" if arm.label == run.label(arm.system) else arm.label), scope="col")
+        for arm in arms
     ]
+
+
+def _note(label: str) -> Markup:
+    return tag("small", label) if label else Markup()
 
 
 def _cell(cell: Cell, arm: Arm, anchors: Mapping[str, str], section: str) -> Markup:

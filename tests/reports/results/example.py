@@ -77,7 +77,9 @@ def _quantiles(index: int) -> tuple[Point, ...]:
     shares = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0)
     scale_ns = (1.0e6, 40.0e6, 1.3e6, 9.0e6, 2.2e6)[index]
     nines = [-math.log10(1 - min(share, 0.99999)) for share in shares]
-    return tuple(Point(share, scale_ns * (0.2 + nine**1.5)) for share, nine in zip(shares, nines, strict=True))
+    return tuple(
+        Point(share, scale_ns * (0.2 + nine**1.5)) for share, nine in zip(shares, nines, strict=True)
+    )
 
 
 def _bars(index: int) -> tuple[Point, ...]:
@@ -226,7 +228,7 @@ def example() -> Results:
         sections=(
             Section(
                 "max_publish_rate",
-                "At most 1,000 messages a second, with a burst of 1,000. Three clients offer 1,500 for a minute.",
+                "At most 1,000 messages a second, with a burst of 1,000. Three clients offer 1,500.",
                 _CHARTS,
                 (
                     _seconds(),
@@ -276,7 +278,5 @@ def example() -> Results:
             Threshold("early_messages", 0, 0, True, "messages", "delivered before their time"),
             Threshold("lost_messages", 0, None, False, "messages", "acknowledged, never received"),
         ),
-        notes=(
-            "run=1/system=pulsar/part-main-00002.parquet is cut short: 1 of 31 files was left out",
-        ),
+        notes=("run=1/system=pulsar/part-main-00002.parquet is cut short: 1 of 31 files was left out",),
     )

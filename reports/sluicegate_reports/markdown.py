@@ -1,0 +1,123 @@
+"""The report as Markdown, for a change request or a wiki: all tables, no charts."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from sluicegate_reports.cells import left_out, of_chart, texts
+from sluicegate_reports.missing import MEANINGS, NOTHING, cells, counted, gaps
+from sluicegate_reports.quantities import quantity
+from sluicegate_reports.results import MARKS, Cell, Results, RunFacts, Section, Table
+
+_ROWS = 50
+"""Of one table; what is left out is said."""
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
+
+
+def markdown(results: Results) -> str:
+    """The whole report."""
+    run = results.run
+    blocks = [
+        f"# {_text(run.title or run.run)}",
+        f"**{MARKS[results.verdict]} {results.verdict.text}**: "
+        f"{_text(results.summary or MEANINGS[results.verdict])} ({counted(results)})",
+        *_thresholds(results),
+        "## What is missing",
+        "\n".join(f"- {_text(line)}" for line in gaps(results)) or NOTHING,
+        *_matrix(results),
+    ]
+    for section in results.sections:
+        blocks += _section(section, run)
+    return "\n\n".join([*blocks, *_facts(run)]) + "\n"
+
+
+def _text(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool] = ()) -> str:
+    marks = ["---:" if index < len(right) and right[index] else "---" for index in range(len(head))]
+    lines = [[_text(name) for name in head], marks, *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _thresholds(results: Results) -> Iterator[str]:
+    yield "## Thresholds"
+    if not results.thresholds:
+        yield "No thresholds were set."
+        return
+    rows = [
+        (
+            "✓ passed" if threshold.passed else "✕ failed",
+            _text(threshold.name),
+            quantity(threshold.measured, threshold.unit),
+            quantity(threshold.bound, threshold.unit),
+            _text(threshold.text),
+        )
+        for threshold in results.thresholds
+    ]
+    yield _table(("", "measure", "measured", "at most", ""), rows, (False, False, True, True))
+
+
+def _matrix(results: Results) -> Iterator[str]:
+    yield "## Parity"
+    if not results.policies():
+        yield "No policy was compared."
+        return
+    arms, found = results.arms(), cells(results)
+    rows = [
+        [_text(policy), *(_told(found[policy, arm.system, arm.door]) for arm in arms)]
+        for policy in results.policies()
+    ]
+    yield _table(["policy", *(arm.name for arm in arms)], rows)
+
+
+def _told(cell: Cell) -> str:
+    parts = [f"{MARKS[cell.verdict]} {cell.verdict.text}"]
+    if cell.figure is not None:
+        parts.append(f"**{_text(quantity(cell.figure, cell.unit))}**")
+    if cell.text:
+        parts.append(_text(cell.text))
+    return ", ".join(parts)
+
+
+def _section(section: Section, run: RunFacts) -> Iterator[str]:
+    yield f"## {_text(section.policy)}"
+    if section.text:
+        yield _text(section.text)
+    named = {table.name for table in section.tables if table.name}
+    tables = [*section.tables, *(of_chart(chart) for chart in section.charts if chart.rows not in named)]
+    for table in tables:
+        yield from _rows(table, run)
+    if not tables:
+        yield "There is nothing in the results of this policy."
+
+
+def _rows(table: Table, run: RunFacts) -> Iterator[str]:
+    rows = list(texts(table, run, _ROWS))
+    right = [isinstance(value, int | float) for _, value in rows[0]] if rows else []
+    yield f"### {_text(table.title or table.name or 'Rows')}"
+    yield _table(table.columns, ([_text(text) for text, _ in row] for row in rows), right)
+    left = left_out(table, len(rows))
+    if left:
+        yield f"{left}; all of them are in the JSON form."
+
+
+def _facts(run: RunFacts) -> Iterator[str]:
+    yield "## The run"
+    told = {"run": run.run, **run.versions, **run.machine}
+    yield _table(("", ""), [(_text(name), _text(value)) for name, value in told.items()])
+    for title, text in (
+        ("Commands", "\n".join(run.commands)),
+        ("Scenario", run.scenario),
+        ("Policies", run.policies),
+    ):
+        yield f"### {title}"
+        yield _fenced(text) if text.strip() else "The run does not tell."
+
+
+def _fenced(text: str) -> str:
+    """A block of code; its fence is longer than any in the text."""
+    longest = max((len(found) for found in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text.rstrip()}\n{fence}"

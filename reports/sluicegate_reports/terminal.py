@@ -1,0 +1,140 @@
+"""The summary in a terminal: verdict, thresholds, what is missing, the matrix."""
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table as Grid
+from rich.text import Text
+
+from sluicegate_reports.missing import MEANINGS, NOTHING, cells, counted, gaps
+from sluicegate_reports.quantities import quantity
+from sluicegate_reports.results import MARKS, Cell, Results, Verdict
+
+_STYLES = {
+    Verdict.NOT_APPLICABLE: "dim",
+    Verdict.EXACT: "green",
+    Verdict.WITHIN: "yellow",
+    Verdict.MISSING: "magenta",
+    Verdict.OFF: "bold red",
+}
+_WIDTH = 150
+"""Of what is not printed to a terminal."""
+_ROOMY = 100
+"""Columns from which on thresholds are told in words too."""
+_LONGEST = 40
+"""Policies' names up to that long are not folded."""
+_COLUMN = 19
+"""Columns that one arm takes at most; where there is no room for all, each arm gets a line."""
+
+
+def show(results: Results, console: Console | None = None) -> None:
+    """Print the summary.
+
+    :param console: where to; by default standard output, 150 columns wide where that is no terminal.
+    """
+    if console is None:
+        console = Console(highlight=False, markup=False)
+        if not console.is_terminal:
+            console = Console(highlight=False, markup=False, width=_WIDTH)
+    console.print(summary(results, console.width))
+
+
+def summary(results: Results, width: int) -> RenderableType:
+    """Everything that is printed.
+
+    :param width: columns that there are.
+    """
+    parts: list[RenderableType] = [_head(results)]
+    if results.thresholds:
+        parts += ["", _thresholds(results, told=width >= _ROOMY)]
+    parts += ["", _missing(results)]
+    if results.policies():
+        wide = width >= _policy_width(results) + 4 + _COLUMN * len(results.arms())
+        parts += ["", _matrix(results) if wide else _lines(results)]
+    return Group(*parts)
+
+
+def _head(results: Results) -> Text:
+    run = results.run
+    head = Text()
+    head.append(f"{run.title or run.run}\n", "bold")
+    head.append_text(_sign(results.verdict))
+    head.append(f": {results.summary or MEANINGS[results.verdict]}\n")
+    head.append(f"{counted(results)}; run {run.run}", "dim")
+    return head
+
+
+def _sign(verdict: Verdict) -> Text:
+    return Text(f"{MARKS[verdict]} {verdict.text}", _STYLES[verdict])
+
+
+def _grid(title: str) -> Grid:
+    return Grid(title=title, title_justify="left", box=box.ROUNDED)
+
+
+def _thresholds(results: Results, told: bool) -> Grid:
+    grid = _grid("Thresholds")
+    grid.add_column("", no_wrap=True)
+    grid.add_column("measure", overflow="fold")
+    for name in ("measured", "at most"):
+        grid.add_column(name, justify="right")
+    if told:
+        grid.add_column("", overflow="fold")
+    for threshold in results.thresholds:
+        sign = Text("✓ passed", "green") if threshold.passed else Text("✕ failed", "bold red")
+        measured = quantity(threshold.measured, threshold.unit)
+        bound = quantity(threshold.bound, threshold.unit)
+        words = [Text(threshold.text)] if told else []
+        grid.add_row(sign, Text(threshold.name), Text(measured), Text(bound), *words)
+    return grid
+
+
+def _missing(results: Results) -> Text:
+    found = gaps(results)
+    if not found:
+        return Text(NOTHING)
+    text = Text("What is missing", "bold")
+    for line in found:
+        text.append("\n! ", "bold magenta").append(line, "default not bold")
+    return text
+
+
+def _told(cell: Cell) -> Text:
+    """A cell's verdict with its figure; where there is none the reason is among what is missing."""
+    text = _sign(cell.verdict)
+    if cell.figure is not None:
+        text.append(f"\n{quantity(cell.figure, cell.unit)}", "default not bold")
+    return text
+
+
+def _policy_width(results: Results) -> int:
+    return min(_LONGEST, max(len(policy) for policy in results.policies()))
+
+
+def _matrix(results: Results) -> Grid:
+    grid = _grid("Each policy on each system, by door")
+    grid.add_column("policy", overflow="fold", min_width=_policy_width(results))
+    arms = results.arms()
+    for arm in arms:
+        note = f"\n{arm.label}" if arm.label else ""
+        grid.add_column(Text(f"{arm.system}\n{arm.door}{note}"), overflow="fold", max_width=_COLUMN - 3)
+    found = cells(results)
+    for policy in results.policies():
+        row = (_told(found[policy, arm.system, arm.door]) for arm in arms)
+        grid.add_row(Text(policy), *row, end_section=True)
+    return grid
+
+
+def _lines(results: Results) -> Grid:
+    """The matrix for a narrow terminal."""
+    grid = _grid("Each policy on each system, by door")
+    grid.add_column("policy", overflow="fold", min_width=_policy_width(results))
+    grid.add_column("system and door", overflow="fold")
+    grid.add_column("verdict", overflow="fold")
+    found = cells(results)
+    arms = results.arms()
+    for policy in results.policies():
+        for index, arm in enumerate(arms):
+            name = Text("" if index else policy)
+            told = _told(found[policy, arm.system, arm.door])
+            grid.add_row(name, Text(arm.name), told, end_section=index == len(arms) - 1)
+    return grid

@@ -1,0 +1,226 @@
+"""The page says everything that the results hold, in order, and nothing of it is markup."""
+
+import math
+import re
+from dataclasses import replace
+
+import pytest
+from tests.reports.page.reading import Element, read
+from tests.reports.results.example import example
+
+from sluicegate_reports.page import MAX_BYTES, page
+from sluicegate_reports.results import (
+    REFERENCE_LABEL,
+    Cell,
+    Chart,
+    Kind,
+    Point,
+    Results,
+    RunFacts,
+    Section,
+    Series,
+    Table,
+    Threshold,
+    Verdict,
+)
+
+_HOSTILE = "<script>alert('x')</script>&\"]]>"
+
+
+@pytest.fixture(scope="module")
+def shown() -> Element:
+    return read(page(example()))
+
+
+def test_verdict_and_thresholds_come_first_then_what_is_missing_then_the_matrix(shown: Element) -> None:
+    assert [section.attributes["id"] for section in shown.all("section")] == [
+        *("thresholds", "missing", "matrix"),
+        *("policy-1", "policy-2", "policy-3"),
+        "facts",
+    ]
+    (header,) = shown.all("header")
+    assert "✕ off" in header.text
+    assert "2 of 4 thresholds passed" in header.text
+
+
+def test_what_is_missing_is_told(shown: Element) -> None:
+    (missing,) = [section for section in shown.all("section") if section.attributes["id"] == "missing"]
+    assert "1 of 31 files was left out" in missing.text
+    assert "danube-client is not installed" in missing.text
+    assert "pulsar native, fixed_delivery_delay" in missing.text
+
+
+def test_each_place_of_the_matrix_has_a_verdict_in_words(shown: Element) -> None:
+    (matrix,) = shown.all("table", class_="matrix")
+    body = matrix.all("tbody")[0].all("tr")
+    assert len(body) == 3
+    verdicts = {verdict.text for verdict in Verdict}
+    for row in body:
+        assert [len(row.all("th", scope="row")), len(row.all("td"))] == [1, 6]
+        for cell in row.all("td"):
+            assert any(verdict in cell.text for verdict in verdicts)
+    assert "24 %" in body[1].all("td")[1].text
+
+
+def test_every_link_leads_to_something_in_the_page(shown: Element) -> None:
+    ids = [element.attributes["id"] for element in _every(shown) if "id" in element.attributes]
+    assert len(ids) == len(set(ids))
+    links = [element.attributes["href"] for element in shown.all("a")]
+    assert [link for link in links if link.removeprefix("#") not in ids] == []
+
+
+def test_every_figure_has_a_caption_and_leads_to_its_rows(shown: Element) -> None:
+    figures = shown.all("figure")
+    assert len(figures) == 5
+    tables = {table.attributes.get("id") for table in shown.all("table")}
+    for figure in figures:
+        (caption,) = figure.all("figcaption")
+        (link,) = caption.all("a")
+        assert link.attributes["href"].removeprefix("#") in tables
+
+
+def test_every_drawing_and_table_is_told_to_who_cannot_see_it(shown: Element) -> None:
+    for table in shown.all("table"):
+        assert table.all("caption")[0].text
+        assert table.all("th", scope="col")
+    for drawing in shown.all("svg"):
+        told = drawing.attributes.get("aria-labelledby") or drawing.attributes.get("aria-hidden")
+        assert told or drawing.attributes.get("preserveaspectratio")
+
+
+def test_each_series_differs_by_mark_or_dashes_and_not_by_colour_alone(shown: Element) -> None:
+    for legend in shown.all("ul", class_="legend"):
+        seen = []
+        for item in legend.all("li"):
+            (mark,) = item.all("use")
+            seen.append((mark.attributes["href"], mark.attributes["class"]))
+        assert len(seen) == len(set(seen)) == 5
+        by_colour: dict[str, list[str]] = {}
+        for href, style in seen:
+            by_colour.setdefault(style.split()[1], []).append(href)
+        assert all(len(marks) == len(set(marks)) for marks in by_colour.values())
+
+
+def _names_danube(element: Element) -> bool:
+    return re.search(r"\bdanube\b", element.text) is not None
+
+
+def test_the_reference_broker_is_named_so_in_every_table_legend_and_list(shown: Element) -> None:
+    named = [
+        element
+        for element in (*shown.all("table"), *shown.all("ul"), *shown.all("svg"))
+        if _names_danube(element) and element.attributes.get("class") != "gaps"
+    ]
+    assert len(named) > 8
+    for element in named:
+        # The title of a drawing is read aloud with the caption, where the legend is.
+        if element.name == "svg" and not element.all("text", class_="name c3"):
+            continue
+        assert REFERENCE_LABEL in element.text, element.text
+
+
+def _every(element: Element) -> list[Element]:
+    return [element, *(below for child in element.children for below in _every(child))]
+
+
+def test_the_page_fetches_nothing_and_runs_nothing() -> None:
+    text = page(example())
+    assert re.findall(r"https?:|<script|@import|url\(|\son\w+=", text) == []
+
+
+def test_text_from_the_results_is_never_markup() -> None:
+    chart = Chart(_HOSTILE, _HOSTILE, _HOSTILE, (Series(_HOSTILE, _HOSTILE, (Point(0, 1),), _HOSTILE),), 1.0)
+    results = Results(
+        run=RunFacts(
+            _HOSTILE, _HOSTILE, _HOSTILE, _HOSTILE, versions={_HOSTILE: _HOSTILE}, commands=(_HOSTILE,)
+        ),
+        verdict=Verdict.OFF,
+        matrix=(Cell(_HOSTILE, _HOSTILE, _HOSTILE, Verdict.OFF, 1.0, 1.0, _HOSTILE, _HOSTILE, _HOSTILE),),
+        sections=(
+            Section(
+                _HOSTILE,
+                _HOSTILE,
+                (
+                    chart,
+                    replace(chart, kind=Kind.BARS),
+                    replace(chart, kind=Kind.DOTS, categories=(_HOSTILE,)),
+                ),
+                (Table((_HOSTILE, "system"), ((_HOSTILE, _HOSTILE),), _HOSTILE, _HOSTILE),),
+            ),
+        ),
+        thresholds=(Threshold(_HOSTILE, 1, 1, True, _HOSTILE, _HOSTILE),),
+        notes=(_HOSTILE,),
+        summary=_HOSTILE,
+    )
+    text = page(results)
+    assert "<script" not in text
+    assert read(text).all("script") == []
+
+
+def test_empty_results_say_that_there_is_nothing() -> None:
+    text = read(page(Results(RunFacts("r", "", ""), Verdict.MISSING))).text
+    for said in ("No thresholds were set", "No policy was compared", "Scenario: the run does not tell"):
+        assert said in text
+
+
+def test_charts_of_nothing_and_of_no_numbers_are_drawn_without_a_fault() -> None:
+    points = {
+        "none": (),
+        "gaps": (Point(0, None), Point(1, math.nan)),
+        "one": (Point(5, 0.0),),
+        "negative": (Point(0, -5.0), Point(1, -1.0)),
+        "huge": (Point(0, 1e300), Point(1, 1e-300)),
+    }
+    charts = tuple(
+        Chart(f"{name} {kind} {log}", "ms", "s", (Series("kafka", "proxy", some),), 2.0, log, kind)
+        for name, some in points.items()
+        for kind in Kind
+        for log in (False, True)
+    )
+    results = Results(RunFacts("r", "", ""), Verdict.OFF, sections=(Section("p", "", charts),))
+    text = page(results)
+    assert len(read(text).all("figure")) == len(charts)
+    assert not re.search(r'"[^" ]*\b(nan|inf)\b', text)
+
+
+def test_a_line_is_never_drawn_through_a_gap() -> None:
+    points = (Point(0, 1.0), Point(1, 2.0), Point(2, None), Point(3, 2.0), Point(4, 1.0))
+    chart = Chart("m", "", "s", (Series("kafka", "proxy", points),))
+    results = Results(RunFacts("r", "", ""), Verdict.EXACT, sections=(Section("p", "", (chart,)),))
+    lines = [path.attributes["d"] for path in read(page(results)).all("path", class_="line c1 d1-line")]
+    assert [line.count("M") for line in lines] == [2]
+
+
+def test_a_page_of_very_much_stays_within_its_size_and_says_what_is_left_out() -> None:
+    points = tuple(Point(x, math.sin(x) * 1e6) for x in range(5_000))
+    rows = tuple(("kafka", "proxy", x, math.sin(x)) for x in range(5_000))
+    section = Section(
+        "p",
+        "",
+        tuple(
+            Chart(f"m{n}", "B", "s", (Series("kafka", "proxy", points),) * 4, rows="rows") for n in range(20)
+        ),
+        (Table(("system", "door", "x", "y"), rows, "rows"),),
+    )
+    sections = tuple(replace(section, policy=f"p{n}") for n in range(2))
+    text = page(Results(RunFacts("r", "x" * 300_000, ""), Verdict.EXACT, sections=sections))
+    assert MAX_BYTES / 3 < len(text.encode()) <= MAX_BYTES
+    said = read(text).text
+    assert "of 5,000 rows" in said
+    assert "more characters are not shown" in said
+    assert "points at most" in said
+
+
+def test_where_not_even_few_points_fit_charts_are_left_out_and_counted() -> None:
+    chart = Chart("m", "B", "s", (Series("kafka", "proxy", (Point(0, 1), Point(1, 2))),))
+    section = Section("p", "", (chart,) * 600)
+    text = page(Results(RunFacts("r", "", ""), Verdict.EXACT, sections=(section,)))
+    assert len(text.encode()) <= MAX_BYTES
+    assert "600 charts are left out: the page would be too large" in text
+
+
+def test_policies_and_tables_of_one_name_have_ids_of_their_own() -> None:
+    section = Section("p", "", (Chart("m", "", "", (), rows="t"),), (Table(("a",), ((1,),), "t"),) * 2)
+    shown = read(page(Results(RunFacts("r", "", ""), Verdict.EXACT, sections=(section, section))))
+    ids = [element.attributes["id"] for element in _every(shown) if "id" in element.attributes]
+    assert len(ids) == len(set(ids))
