@@ -280,12 +280,13 @@ class Lane:
         self._grants.pop(stream, None)
 
     def is_untouched(self, data: bytes) -> bool:
-        """Whether what goes on now is `data`, as it was handed to `walk`; then that is done with."""
+        """Whether what goes on now is `data`, as it was handed to `walk`."""
         # <hot> Twice for every read.
-        if self._edits or self._grants or self.data is not data or self._walked != len(data):
-            return False
+        return not (self._edits or self._grants) and self.data is data and self._walked == len(data)
+
+    def done(self) -> None:
+        """What was read has gone on as it came."""
         self.data, self._walked, self.at = b"", 0, 0
-        return True
 
     def take(self, data: bytes | None = None) -> list[Buffer] | None:
         """What goes on now.
@@ -295,7 +296,7 @@ class Lane:
         """
         read, upto = self.data, self._walked
         if not self._edits and read is data and upto == len(read):
-            self.data, self._walked, self.at = b"", 0, 0
+            self.done()
             return None
         parts: list[Buffer] = []
         view = memoryview(read)
@@ -309,7 +310,7 @@ class Lane:
         if upto > at:
             parts.append(view[at:upto])
         self._edits.clear()
-        self.data, self._walked, self.at = b"", 0, 0
+        self.done()
         if len(parts) > 1 and sum(map(len, parts)) <= _JOINED_BYTES:
             return [b"".join(parts)]
         return parts

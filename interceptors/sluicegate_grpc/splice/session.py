@@ -112,13 +112,16 @@ class GrpcSession:
 
     def _all_passed(self, lane: Lane, data: bytes) -> bool:
         """Whether these bytes go on as they came and nothing else is to be done: so it nearly always is."""
-        return (
+        passed = (
             lane.is_untouched(data)
             and lane.back.is_untouched(b"")
             and self._closing is None
             and not self._answers.ready
             and not self._connection.has_news
         )
+        if passed:
+            lane.done()
+        return passed
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
         """The broker is connected: it gets what the client has sent so far."""
