@@ -1,0 +1,23 @@
+"""Stock clients, driven alike: one module for each library, found by name."""
+
+from sluicegate_reports.runner.clients.base import (
+    ClientDriver,
+    Delivery,
+    DrivenConsumer,
+    DrivenProducer,
+    FailedError,
+    RefusedError,
+)
+from sluicegate_reports.runner.clients.registry import driver, label, register
+
+__all__ = [
+    "ClientDriver",
+    "Delivery",
+    "DrivenConsumer",
+    "DrivenProducer",
+    "FailedError",
+    "RefusedError",
+    "driver",
+    "label",
+    "register",
+]

@@ -1,0 +1,86 @@
+"""What the runner wants of a client library."""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
+
+
+class RefusedError(Exception):
+    """The system said no, by a code of its protocol.
+
+    :param code: what the client calls it.
+    :param text: what the client was told with it.
+    """
+
+    def __init__(self, code: str, text: str = "") -> None:
+        super().__init__(f"{code}: {text}" if text else code)
+        self.code = code
+        self.text = text
+
+
+class FailedError(RefusedError):
+    """There was no answer, or none that tells whether the message is stored."""
+
+
+class Delivery(NamedTuple):
+    """A message as a consumer got it."""
+
+    payload: bytes
+    acknowledge: Callable[[], object] | None
+    """Tells the broker that it is done with; None where the system knows no such thing."""
+
+
+OnDelivery = Callable[[Delivery], None]
+"""Called for each message, from any thread."""
+
+
+class DrivenProducer(Protocol):
+    """One producer."""
+
+    attaches_by_publishing: bool
+    """True where the system knows no registration, and a producer is let in when its first message is."""
+
+    def turned_away(self, refusal: RefusedError) -> bool:
+        """Whether the refusal of a first message means the producer itself, where it attaches by it."""
+
+    async def attach(self) -> None:
+        """Connect and register.
+
+        :raises RefusedError: if it is not let in.
+        """
+
+    async def publish(self, payload: bytes) -> None:
+        """Send one message; returns when it is acknowledged.
+
+        :raises RefusedError: if it is refused, or fails.
+        """
+
+    async def close(self) -> None:
+        """Leave; messages without an answer are given up."""
+
+
+class DrivenConsumer(Protocol):
+    """One consumer."""
+
+    async def attach(self, deliver: OnDelivery) -> None:
+        """Join, and begin to receive.
+
+        :raises RefusedError: if it is not let in.
+        """
+
+    async def close(self) -> None:
+        """Leave."""
+
+
+class ClientDriver(Protocol):
+    """One client library; it drives the clients of one arm, in their own process."""
+
+    def producer(self, plan: ProducerPlan) -> DrivenProducer:
+        """A producer that is not attached yet."""
+
+    def consumer(self, plan: ConsumerPlan) -> DrivenConsumer:
+        """A consumer that is not attached yet."""
+
+
+MakeDriver = Callable[[ArmPlan], ClientDriver]

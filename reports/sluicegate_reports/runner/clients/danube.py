@@ -1,0 +1,128 @@
+"""danube-client. Its producer of one topic is driven as it is inside the library: each message is sent once.
+
+Above it the library retries RESOURCE_EXHAUSTED for ever, so what a client is told would never be seen.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import grpc
+from danube import DanubeClientBuilder, DispatchStrategy, SubType
+from danube.topic_producer import TopicProducer
+
+from sluicegate_reports.runner.clients.base import Delivery, FailedError, OnDelivery, RefusedError
+from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
+
+_CLOSE_S = 2.0
+_NO_ANSWER = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN"}
+_KINDS = {"shared": SubType.SHARED, "exclusive": SubType.EXCLUSIVE, "failover": SubType.FAILOVER}
+
+
+def _said(error: BaseException) -> RefusedError:
+    if isinstance(error, grpc.aio.AioRpcError):
+        name = error.code().name
+        return (FailedError if name in _NO_ANSWER else RefusedError)(name, str(error.details()))
+    if isinstance(error.__cause__, grpc.aio.AioRpcError):
+        return _said(error.__cause__)
+    return FailedError(type(error).__name__, " ".join(str(error).split()))
+
+
+class Driver:
+    """Clients of one arm."""
+
+    def __init__(self, plan: ArmPlan) -> None:
+        self._url = f"http://{plan.addresses[0]}"
+
+    def producer(self, plan: ProducerPlan) -> "_Producer":
+        """A producer with a client of its own."""
+        return _Producer(self._url, plan)
+
+    def consumer(self, plan: ConsumerPlan) -> "_Consumer":
+        """A consumer with a client of its own."""
+        return _Consumer(self._url, plan)
+
+
+async def _hang_up(client: Any) -> None:
+    """Close a client's connections, for which it has no method."""
+    for connection in client.connection_manager._connections.values():  # noqa: SLF001 - see above
+        await connection.channel.close()
+
+
+class _Producer:
+    attaches_by_publishing = False
+
+    def __init__(self, url: str, plan: ProducerPlan) -> None:
+        self._url = url
+        self._plan = plan
+        self._client: Any = None
+        self._producer: Any = None
+
+    def turned_away(self, refusal: RefusedError) -> bool:
+        return False
+
+    async def attach(self) -> None:
+        try:
+            if self._client is None:
+                self._client = await DanubeClientBuilder().service_url(self._url).build()
+            # No retries, and the numbers of the library's own back-off.
+            made = TopicProducer(
+                self._client, self._plan.topic, self._plan.name, None, DispatchStrategy.RELIABLE, 0, 0, 0
+            )
+            await made.create()
+        except Exception as error:  # noqa: BLE001 - the library raises what it likes
+            raise _said(error) from None
+        self._producer = made
+
+    async def publish(self, payload: bytes) -> None:
+        try:
+            await self._producer.send(payload)
+        except Exception as error:  # noqa: BLE001 - as above
+            raise _said(error) from None
+
+    async def close(self) -> None:
+        if self._producer is not None:
+            self._producer.stop()
+        if self._client is not None:
+            await _hang_up(self._client)
+
+
+class _Consumer:
+    def __init__(self, url: str, plan: ConsumerPlan) -> None:
+        self._url = url
+        self._plan = plan
+        self._client: Any = None
+        self._consumer: Any = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def attach(self, deliver: OnDelivery) -> None:
+        plan = self._plan
+        try:
+            if self._client is None:
+                self._client = await DanubeClientBuilder().service_url(self._url).build()
+            builder = self._client.new_consumer().with_topic(plan.topic).with_consumer_name(plan.name)
+            builder = builder.with_subscription(plan.subscription)
+            made = builder.with_subscription_type(_KINDS[plan.kind]).build()
+            await made.subscribe()
+            messages = await made.receive()
+        except Exception as error:  # noqa: BLE001 - as above
+            raise _said(error) from None
+        self._consumer = made
+        self._reading = asyncio.ensure_future(self._read(messages, deliver))
+
+    async def _read(self, messages: Any, deliver: OnDelivery) -> None:
+        while True:
+            message = await messages.get()
+            deliver(Delivery(message.payload, None))
+            if self._plan.acknowledge:
+                with suppress(Exception):
+                    await self._consumer.ack(message)
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+        with suppress(TimeoutError):
+            if self._consumer is not None:
+                await asyncio.wait_for(self._consumer.close(), _CLOSE_S)
+        if self._client is not None:
+            await _hang_up(self._client)

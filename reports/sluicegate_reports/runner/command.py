@@ -1,0 +1,264 @@
+"""`sluicegate compare run` and `sluicegate compare scenarios`."""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sluicegate_reports.runner.scenario import SYSTEMS
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.plugins import Plugins
+    from sluicegate_reports.runner.doors import Arm
+    from sluicegate_reports.runner.loading import LoadedScenario
+
+    _ParamType = click.ParamType[Any]
+else:
+    _ParamType = click.ParamType  # generic in later versions only
+
+_SHIPPED = Path(__file__).parents[1] / "scenarios"
+_USAGE = 2
+
+
+def shipped() -> dict[str, Path]:
+    """The scenarios that come with the product, by name."""
+    return {file.stem: file for file in sorted(_SHIPPED.glob("*.yaml"))}
+
+
+class _Names(_ParamType):
+    """Names with commas between them.
+
+    :param what: for messages.
+    :param known: names that may be given.
+    """
+
+    name = "names"
+
+    def __init__(self, what: str, known: tuple[str, ...]) -> None:
+        self._what = what
+        self._known = known
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Read them; one that is not known ends the command with all that are."""
+        if isinstance(value, tuple):
+            return value
+        given = tuple(part.strip() for part in str(value).split(",") if part.strip())
+        for each in given:
+            if each not in self._known:
+                self.fail(
+                    f"unknown {self._what} {each!r}: expected some of {', '.join(self._known)}", param, ctx
+                )
+        if not given:
+            self.fail(f"no {self._what} is named: expected some of {', '.join(self._known)}", param, ctx)
+        return tuple(dict.fromkeys(given))
+
+
+class _Addresses(_ParamType):
+    """host:port, several with commas between them."""
+
+    name = "host:port"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Read them as the configuration file does."""
+        from pydantic_core import PydanticCustomError
+
+        from sluicegate.config.units import parse_address
+
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(str(parse_address(part.strip())) for part in str(value).split(","))
+        except PydanticCustomError as error:
+            context = error.context or {}
+            self.fail(f"{context['problem']}: {context['remedy']}", param, ctx)
+
+
+class _Url(_ParamType):
+    """http://host:port."""
+
+    name = "url"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Read it."""
+        text = str(value).rstrip("/")
+        if not text.startswith(("http://", "https://")) or "/" in text.partition("://")[2]:
+            self.fail(f"{value!r} is no address of an admin API: write 'http://host:port'", param, ctx)
+        return text
+
+
+_DOORS = ("proxy", "interceptor", "native")
+
+
+@click.command("run")
+@click.argument("scenario", metavar="SCENARIO")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Directory of the run, which must be new or empty; compare-NAME if it is left out.",
+)
+@click.option(
+    "--systems", type=_Names("system", SYSTEMS), default=SYSTEMS, help="Some of kafka,pulsar,danube."
+)
+@click.option(
+    "--doors", type=_Names("door", _DOORS), default=_DOORS, help="Some of proxy,interceptor,native."
+)
+@click.option("--kafka", type=_Addresses(), help="A Kafka that runs; else one is started from its jars.")
+@click.option("--pulsar", type=_Addresses(), help="A Pulsar that runs; else one is started from its jars.")
+@click.option("--pulsar-admin", type=_Url(), help="Its admin API.")
+@click.option("--danube", type=_Addresses(), help="A Danube that runs; else the reference broker is started.")
+@click.option("--danube-admin", type=_Url(), help="Its admin API.")
+@click.option(
+    "--embedded", is_flag=True, help="Stand-ins instead of real brokers: seconds to start, never to judge by."
+)
+def run(
+    scenario: str,
+    out: Path | None,
+    systems: tuple[str, ...],
+    doors: tuple[str, ...],
+    embedded: bool,
+    **places: tuple[str, ...] | str | None,
+) -> None:
+    """Play SCENARIO against each system, through each door.
+
+    SCENARIO is a file, or the name of one that comes with the product (`sluicegate compare scenarios`). The
+    directory of the run is what `sluicegate report compare` makes the report from. An arm that cannot be
+    played is told and the others go on; the exit code is 1 if none could be.
+    """
+    from sluicegate.gateway.plugins import PluginError, load_plugins
+
+    try:
+        plugins = load_plugins(())
+    except PluginError as error:
+        raise click.ClickException(str(error)) from None
+    loaded = _load(scenario, plugins)
+    given = _given(loaded, places)
+    arms = _arms(systems, doors)
+    directory = _directory(out or Path(f"compare-{loaded.scenario.name}"))
+    played = _play(loaded, arms, directory, plugins, given, embedded)
+    click.echo(f"\nrun in {directory}; now: sluicegate report compare {shlex.quote(str(directory))}")
+    sys.exit(0 if played else 1)
+
+
+@click.command("scenarios")
+def scenarios() -> None:
+    """List the scenarios that come with the product."""
+    from sluicegate.gateway.plugins import load_plugins
+
+    plugins = load_plugins(())
+    for name in shipped():
+        loaded = _load(name, plugins)
+        click.echo(f"{name:20} {loaded.scenario.duration_ms / 1000:5.0f} s  {loaded.scenario.title}")
+
+
+@click.group("compare")
+def compare() -> None:
+    """Compare how the systems keep the same policies."""
+
+
+compare.add_command(run)
+compare.add_command(scenarios)
+
+
+def _load(scenario: str, plugins: "Plugins") -> "LoadedScenario":
+    from sluicegate.config.errors import ConfigErrors
+    from sluicegate_reports.runner.loading import load_scenario
+
+    file = Path(scenario)
+    if not file.exists() and "/" not in scenario and not file.suffix:
+        known = shipped()
+        if scenario not in known:
+            raise click.UsageError(
+                f"no file and no scenario {scenario!r}: give a file, or one of {', '.join(known)}"
+            )
+        file = known[scenario]
+    try:
+        return load_scenario(file, plugins.policy_models)
+    except ConfigErrors as refused:
+        count = len(refused.errors)
+        click.echo(refused.render(), err=True)
+        click.echo(f"\n{file}: {count} error{'' if count == 1 else 's'}, nothing was started", err=True)
+        sys.exit(_USAGE)
+
+
+def _given(
+    loaded: "LoadedScenario", places: Mapping[str, tuple[str, ...] | str | None]
+) -> dict[str, tuple[str, ...]]:
+    """Addresses by name of the broker; options win over the scenario."""
+    found: dict[str, tuple[str, ...]] = {}
+    for system in SYSTEMS:
+        place = getattr(loaded.scenario.systems, system)
+        if place is not None:
+            found[system] = tuple(str(address) for address in place.bootstrap)
+            if admin := getattr(place, "admin", None):
+                found[f"{system}-admin"] = (admin.rstrip("/"),)
+    for name, value in places.items():
+        if value:
+            found[name.replace("_", "-")] = (value,) if isinstance(value, str) else value
+    for system in ("pulsar", "danube"):
+        if f"{system}-admin" in found and system not in found:
+            raise click.UsageError(f"--{system}-admin is of no use without an address: give --{system} too")
+    return found
+
+
+def _arms(systems: tuple[str, ...], doors: tuple[str, ...]) -> "list[Arm]":
+    from sluicegate_reports.runner.doors import arms_of
+
+    return arms_of(systems, doors)
+
+
+def _directory(out: Path) -> Path:
+    directory = out.absolute()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        empty = not any(directory.iterdir())
+    except OSError as error:
+        raise click.UsageError(
+            f"{str(out)!r} cannot be used: {error.strerror}; give another directory by --out"
+        ) from None
+    if not empty:
+        raise click.UsageError(f"{str(out)!r} is not empty: give a new or empty directory by --out")
+    return directory
+
+
+def _play(
+    loaded: "LoadedScenario",
+    arms: "list[Arm]",
+    directory: Path,
+    plugins: "Plugins",
+    given: Mapping[str, tuple[str, ...]],
+    embedded: bool,
+) -> int:
+    """Play; returns how many arms were."""
+    import asyncio
+
+    from rich.console import Console
+
+    from sluicegate_reports.runner.progress import Bars
+    from sluicegate_reports.runner.running import Comparison, estimate_s, tidy
+
+    console = Console()
+    starts = not embedded and not all(system in given for system in ("kafka", "pulsar"))
+    seconds = estimate_s(loaded, arms, starts_brokers=starts)
+    console.print(f"{loaded.scenario.name}: {len(arms)} arms, about {_minutes(seconds)}", highlight=False)
+    command = " ".join(["sluicegate", *map(shlex.quote, sys.argv[1:])])
+    with Bars(console) as bars:
+        comparison: Comparison = Comparison(loaded, arms, directory, plugins, bars, command, given, embedded)
+        try:
+            run = asyncio.run(comparison.play())
+        except OSError as error:
+            raise click.ClickException(f"the run's directory cannot be written: {error}") from None
+        finally:
+            tidy(directory)
+    return len({(phase.name) for phase in run.facts.phases})
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

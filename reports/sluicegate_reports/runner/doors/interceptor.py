@@ -1,0 +1,45 @@
+"""The interceptor: a broker with the policies in its own server. Only gRPC has such a place."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sluicegate_reports.results import REFERENCE_LABEL
+from sluicegate_reports.runner.brokers.processes import UnavailableError
+from sluicegate_reports.runner.doors.base import Arm, Setting, Way
+from sluicegate_reports.runner.doors.gate import hosted, order_of, write_file
+from sluicegate_reports.runner.doors.proxy import NOT_APPLICABLE
+
+
+@asynccontextmanager
+async def _danube(setting: Setting) -> AsyncIterator[Way]:
+    file = setting.directory / "gateway.yaml"
+    entry = {
+        "name": "compare",
+        "system": "danube",
+        "bootstrap": ["127.0.0.1:1"],  # nothing is dialled: the policies are in the broker itself
+        "listen": {"port": 0},
+        "max_hold": setting.loaded.scenario.max_hold,
+    }
+    write_file(file, entry, setting.loaded.policies, setting.directory / "state")
+    notes: list[str] = []
+    async with hosted("broker", order_of(setting, "danube", file), setting.directory, notes) as (
+        process,
+        ready,
+    ):
+        yield Way((ready["address"],), judged=NOT_APPLICABLE["danube"], process=process, notes=notes)
+
+
+@asynccontextmanager
+async def _none(setting: Setting) -> AsyncIterator[Way]:
+    if setting.broker is None:
+        raise UnavailableError(
+            f"{setting.arm.client} is no gRPC service, so nothing can be put into its calls"
+        )
+    yield Way(setting.broker.addresses)
+
+
+ARMS = (
+    Arm("danube", "interceptor", "danube", _danube, label=REFERENCE_LABEL),
+    Arm("kafka", "interceptor", "kafka", _none, asked_only=True),
+    Arm("pulsar", "interceptor", "pulsar", _none, asked_only=True),
+)

@@ -1,0 +1,62 @@
+"""The systems' own policies, without a gate."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sluicegate_reports.results import REFERENCE_LABEL
+from sluicegate_reports.runner.brokers.processes import UnavailableError
+from sluicegate_reports.runner.doors import native_kafka, native_pulsar
+from sluicegate_reports.runner.doors.base import Arm, Broker, Setting, Way
+
+
+def _real(setting: Setting) -> Broker:
+    broker = setting.broker
+    if broker is None or broker.embedded:
+        what = broker.label if broker is not None else "the stand-in"
+        raise UnavailableError(f"{what} has no policies of its own")
+    return broker
+
+
+@asynccontextmanager
+async def _kafka(setting: Setting) -> AsyncIterator[Way]:
+    broker = _real(setting)
+    judged = await native_kafka.set_quotas(broker, setting)
+    yield Way(broker.addresses, options={"client_id": "topic"}, judged=judged)
+
+
+@asynccontextmanager
+async def _strimzi(setting: Setting) -> AsyncIterator[Way]:
+    broker = _real(setting)
+    yield Way(broker.addresses, judged=native_kafka.strimzi_judged())
+
+
+@asynccontextmanager
+async def _pulsar(setting: Setting) -> AsyncIterator[Way]:
+    broker = _real(setting)
+    if not broker.admin:
+        raise UnavailableError(
+            "its policies are set by its admin API, whose address is not known: "
+            "give 'admin' or --pulsar-admin"
+        )
+    judged = await native_pulsar.set_policies(broker.admin, setting)
+    yield Way(broker.addresses, judged=judged)
+
+
+@asynccontextmanager
+async def _danube(setting: Setting) -> AsyncIterator[Way]:
+    if setting.broker is None:
+        raise UnavailableError(
+            "no registry serves the real Danube; what policies within a broker do is shown by the reference "
+            "broker with the interceptor"
+        )
+    yield Way(setting.broker.addresses)
+
+
+ARMS = (
+    Arm("kafka", "native", "kafka", _kafka, label="client quotas, nearest", broker="kafka"),
+    Arm(
+        "kafka-strimzi", "native", "kafka", _strimzi, label="Strimzi plug-in, nearest", broker="kafka-strimzi"
+    ),
+    Arm("pulsar", "native", "pulsar", _pulsar, broker="pulsar"),
+    Arm("danube", "native", "danube", _danube, label=REFERENCE_LABEL),
+)

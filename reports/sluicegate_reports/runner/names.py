@@ -1,0 +1,43 @@
+"""Names of topics: in the scenario, on each system, and in the policies.
+
+Each arm has topics of its own, so that none finds another's messages or subscriptions, and nothing that a
+broker already holds is touched: `orders` is `orders--proxy-k3x9qa` behind the proxy of run `k3x9qa`.
+Policies name them by pattern, so one text of policies holds for all arms.
+"""
+
+SEPARATOR = "--"
+"""Between a scenario's name of a topic and the arm's suffix; no name there has two dashes in a row."""
+
+_FORMS = {
+    "kafka": "{namespace}.{name}",
+    "pulsar": "persistent://public/{namespace}/{name}",
+    "danube": "/{namespace}/{name}",
+}
+
+
+def full_name(system: str, namespace: str, name: str, suffix: str) -> str:
+    """The name that a topic has on a system.
+
+    :param system: kafka, pulsar or danube.
+    :param suffix: of the arm, such as `proxy-k3x9qa`.
+    """
+    return _FORMS[system].format(namespace=namespace, name=f"{name}{SEPARATOR}{suffix}")
+
+
+def scenario_name(topic: str) -> str:
+    """The scenario's name of a topic: `persistent://public/default/orders--proxy-k3x9qa` -> `orders`.
+
+    A name without a suffix, which no arm made, is given back as it is.
+    """
+    head, found, _ = topic.rpartition(SEPARATOR)
+    return head.replace("/", ".").rpartition(".")[2] if found else topic
+
+
+def topic_pattern(name: str) -> str:
+    """The policies' name for a topic of the scenario, on all systems and in all arms."""
+    return f"*{name.removeprefix('*')}{SEPARATOR}*"
+
+
+def namespace_pattern(name: str) -> str:
+    """The policies' name for a namespace, on all systems: `default` is `public/default` on Pulsar."""
+    return f"*{name.removeprefix('*')}"

@@ -1,0 +1,133 @@
+"""Where the brokers are: given by address, started here, or stand-ins within the runner."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sluicegate_reports.results import REFERENCE_LABEL
+from sluicegate_reports.runner.brokers import jars
+from sluicegate_reports.runner.brokers.kafka import START_S, launch_node, node_properties
+from sluicegate_reports.runner.brokers.processes import UnavailableError, free_port
+from sluicegate_reports.runner.brokers.pulsar import SMALL_JVM, PulsarNode
+from sluicegate_reports.runner.doors.base import Broker
+from sluicegate_reports.runner.doors.gate import hosted
+from sluicegate_reports.runner.doors.native_kafka import strimzi_properties
+
+_JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_DIAL_S = 3.0
+_KAFKA_LABEL = "librdkafka mock cluster, not a Kafka broker"
+_PULSAR_LABEL = "in-memory reference broker, not Pulsar"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """How each broker is had.
+
+    `given` names addresses by system and the admin API by `pulsar-admin` and `danube-admin`; what is not
+    given is started from its jars, or is a stand-in if `embedded` says so.
+    """
+
+    directory: Path
+    """For what brokers keep and print."""
+    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    embedded: bool = False
+    strimzi_rates: tuple[int, int] = (0, 0)
+    """Bytes a second that the Strimzi plug-in is to admit: published, and fetched."""
+    topics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Full names of topics that a stand-in must make itself, by broker."""
+
+    @asynccontextmanager
+    async def open(self, name: str) -> AsyncIterator[Broker]:
+        """A broker within the block.
+
+        :param name: kafka, kafka-strimzi, pulsar, danube.
+        :raises UnavailableError: if it cannot be had, with the reason and the remedy.
+        """
+        if name in self.given:
+            yield await self._given(name)
+            return
+        directory = self.directory / name
+        directory.mkdir(parents=True, exist_ok=True)
+        if name == "danube" or self.embedded:
+            async with self._stand_in(name, directory) as broker:
+                yield broker
+            return
+        with ExitStack() as stack:
+            start = {"kafka": self._kafka, "kafka-strimzi": self._strimzi, "pulsar": self._pulsar}[name]
+            try:
+                broker = await asyncio.to_thread(start, stack, directory)
+            except UnavailableError as error:
+                raise UnavailableError(
+                    f"{error}; give its address, or --embedded for a stand-in (`make jars` fetches brokers)"
+                ) from None
+            except (RuntimeError, OSError) as error:
+                raise UnavailableError(f"{name} did not start: {error}") from None
+            try:
+                yield broker
+            finally:
+                await asyncio.to_thread(stack.close)
+
+    async def _given(self, name: str) -> Broker:
+        addresses = self.given[name]
+        await asyncio.to_thread(_dial, addresses)
+        admin = "".join(self.given.get(f"{name}-admin", ()))
+        return Broker(name, addresses, "", f"at {', '.join(addresses)}", admin)
+
+    @asynccontextmanager
+    async def _stand_in(self, name: str, directory: Path) -> AsyncIterator[Broker]:
+        if name == "kafka-strimzi":
+            raise UnavailableError(f"{_KAFKA_LABEL}, takes no quota plug-in")
+        label = {"kafka": _KAFKA_LABEL, "pulsar": _PULSAR_LABEL, "danube": REFERENCE_LABEL}[name]
+        order = {"role": name, "topics": list(self.topics.get(name, ()))}
+        async with hosted("broker", order, directory) as (_, ready):
+            yield Broker(name, (ready["address"],), label, label, ready.get("admin", ""), embedded=True)
+
+    def _kafka(self, stack: ExitStack, directory: Path) -> Broker:
+        port = free_port()
+        return _start_kafka(stack, directory, port, {})
+
+    def _strimzi(self, stack: ExitStack, directory: Path) -> Broker:
+        if not any(self.strimzi_rates):
+            raise UnavailableError(
+                "the scenario limits no bytes a second, and the plug-in knows nothing else"
+            )
+        port = free_port()
+        return _start_kafka(
+            stack, directory, port, strimzi_properties(*self.strimzi_rates, port), jars.strimzi_plugin()
+        )
+
+    def _pulsar(self, stack: ExitStack, directory: Path) -> Broker:
+        node = PulsarNode(directory, {"transactionCoordinatorEnabled": "false"}, jvm=SMALL_JVM)
+        stack.enter_context(node)
+        version = f"Pulsar {jars.version(jars.PULSAR, 'pulsar-broker')}, standalone, started by the runner"
+        return Broker("pulsar", (node.address,), "", version, node.admin_url)
+
+
+def _start_kafka(
+    stack: ExitStack, directory: Path, port: int, properties: Mapping[str, str], extra_jars: str = ""
+) -> Broker:
+    own = {"offsets.topic.num.partitions": "1"}
+    lines = node_properties(directory, {"PLAIN": (port, port)}, {1: free_port()}) | own | dict(properties)
+    log = directory / "broker.log"
+    child = stack.enter_context(launch_node(directory, lines, log, jvm=_JVM, extra_jars=extra_jars))
+    child.wait_for("Kafka Server started", START_S)
+    version = f"Kafka {jars.version(jars.KAFKA, 'kafka-clients')}, one node, started by the runner"
+    if extra_jars:
+        version += f", Strimzi quota plug-in {jars.version(jars.STRIMZI, 'kafka-quotas-plugin')}"
+    return Broker("kafka", (f"127.0.0.1:{port}",), "", version)
+
+
+def _dial(addresses: tuple[str, ...]) -> None:
+    problems = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _DIAL_S).close()
+        except OSError as error:
+            problems.append(f"{address}: {error.strerror or error}")
+        else:
+            return
+    raise UnavailableError(f"cannot be reached: {'; '.join(problems)}")

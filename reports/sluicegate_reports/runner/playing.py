@@ -1,0 +1,277 @@
+"""Plays the plan of one arm: all its clients, in one event loop."""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass, field
+
+from sluicegate_reports.observations import Event
+from sluicegate_reports.runner import payload
+from sluicegate_reports.runner.clients import (
+    ClientDriver,
+    Delivery,
+    DrivenProducer,
+    FailedError,
+    RefusedError,
+)
+from sluicegate_reports.runner.pacing import Stretch, due
+from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
+from sluicegate_reports.runner.watching import Watch, now_us
+
+_FLUSH_S = 1.0
+_ATTACH_S = 30.0
+"""Longest time that the clients of the beginning may take to attach before the first phase begins."""
+_CLOSE_S = 10.0
+_LEAVE_S = 0.5
+"""How long one that leaves before the end waits for answers."""
+
+
+@dataclass(slots=True)
+class Clock:
+    """The time of the run: 0 is the beginning of the first phase."""
+
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    zero: float = math.inf
+    zero_us: int = 0
+
+    def begin(self) -> None:
+        """It begins now."""
+        self.zero, self.zero_us = time.monotonic(), now_us()
+        self.began.set()
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the beginning; below 0 before it."""
+        return time.monotonic() - self.zero
+
+    async def until(self, at_s: float) -> None:
+        """Wait for a time of the run."""
+        await self.began.wait()
+        remaining = at_s - self.now_s
+        if remaining > 0:
+            await asyncio.sleep(remaining)
+
+
+class _ProducerPart:
+    """One producer's part.
+
+    :param index: its place in the plan, which its payloads carry.
+    :param end_s: when the last phase ends: who leaves before does not wait for the others.
+    """
+
+    def __init__(
+        self, index: int, plan: ProducerPlan, made: DrivenProducer, watch: Watch, clock: Clock, end_s: float
+    ) -> None:
+        self._index, self._plan, self._made = index, plan, made
+        self._watch, self._clock, self._end_s = watch, clock, end_s
+        self._there = False
+        self._slots = asyncio.Semaphore(plan.in_flight)
+        self._next = 0
+        self._answers: dict[asyncio.Task[RefusedError | None], tuple[payload.Stamp, int]] = {}
+        self.tried = asyncio.Event()
+        """Set when it has tried to attach for the first time."""
+
+    async def play(self) -> None:
+        """From attaching to leaving."""
+        plan = self._plan
+        try:
+            if not await self._attach():
+                return
+            for stretch in plan.stretches:
+                await self._send_all(stretch)
+            await self._clock.until(plan.stop_s)
+            if plan.stop_s < self._end_s:
+                await self.finish(_LEAVE_S)
+        finally:
+            self.tried.set()
+
+    async def finish(self, within_s: float) -> None:
+        """Wait for answers, then leave; messages without an answer have failed."""
+        if not self._there:
+            return
+        self._there = False
+        if self._answers:
+            await asyncio.wait(set(self._answers), timeout=max(within_s, 0.01))
+        waiting = dict(self._answers)
+        self._answers.clear()
+        for task, (stamp, began_ns) in waiting.items():
+            task.cancel()
+            nothing = FailedError("NoAnswer", "no answer before the end of the run")
+            self._watch.answered(self._plan, stamp, nothing, time.monotonic_ns() - began_ns)
+        await _within(self._made.close())
+        self._watch.attached(self._plan, Event.DETACHED, None)
+
+    async def _attach(self) -> bool:
+        plan = self._plan
+        if plan.start_s > 0:
+            self.tried.set()
+            await self._clock.until(plan.start_s)
+        while True:
+            refusal = await self._try_attach()
+            event = Event.ATTACHED if refusal is None else Event.ATTACH_REFUSED
+            self._watch.attached(plan, event, refusal)
+            self.tried.set()
+            if refusal is None:
+                self._there = True
+                return True
+            if not plan.retry_s or self._clock.now_s + plan.retry_s >= plan.stop_s:
+                await _within(self._made.close())
+                return False
+            await asyncio.sleep(plan.retry_s)
+
+    async def _try_attach(self) -> RefusedError | None:
+        try:
+            await self._made.attach()
+        except RefusedError as refusal:
+            return refusal
+        if not self._made.attaches_by_publishing:
+            return None
+        refused = await self._send(self._watch.phase)
+        return refused if refused is not None and self._made.turned_away(refused) else None
+
+    async def _send_all(self, stretch: Stretch) -> None:
+        await self._clock.until(stretch.start_s)
+        if math.isinf(stretch.rate):
+            while self._clock.now_s < stretch.end_s:
+                await self._slots.acquire()
+                self._send(stretch.phase)
+                await asyncio.sleep(0)
+            return
+        for at_s in due(stretch):
+            # What a rate has held back is sent late, but not after its phase.
+            await self._clock.until(at_s)
+            await self._slots.acquire()
+            if self._clock.now_s >= stretch.end_s:
+                self._slots.release()
+                return
+            self._send(stretch.phase)
+
+    def _send(self, phase: int) -> "asyncio.Task[RefusedError | None]":
+        stamp = payload.Stamp(self._index, phase, self._next, now_us())
+        self._next += 1
+        began_ns = time.monotonic_ns()
+        self._watch.sent(self._plan, stamp)
+        content = payload.write(stamp, self._plan.size)
+        task = asyncio.ensure_future(_outcome(self._made.publish(content)))
+        self._answers[task] = (stamp, began_ns)
+        task.add_done_callback(self._answered)
+        return task
+
+    def _answered(self, task: "asyncio.Task[RefusedError | None]") -> None:
+        self._slots.release()
+        known = self._answers.pop(task, None)
+        if known is None or task.cancelled():
+            return
+        stamp, began_ns = known
+        self._watch.answered(self._plan, stamp, task.result(), time.monotonic_ns() - began_ns)
+
+
+class _ConsumerPart:
+    """One consumer's part."""
+
+    def __init__(self, plan: ConsumerPlan, driver: ClientDriver, watch: Watch, clock: Clock) -> None:
+        self._plan = plan
+        self._made = driver.consumer(plan)
+        self._watch, self._clock = watch, clock
+        self.tried = asyncio.Event()
+        """Set when it has tried to attach for the first time."""
+
+    def _deliver(self, delivery: Delivery) -> None:
+        self._watch.received(self._plan, delivery.payload)
+        if delivery.acknowledge is not None:
+            delivery.acknowledge()
+
+    async def play(self) -> None:
+        """From attaching to leaving, or until it is cancelled."""
+        plan = self._plan
+        if plan.start_s > 0:
+            self.tried.set()
+            await self._clock.until(plan.start_s)
+        try:
+            while (refusal := await _outcome(self._made.attach(self._deliver))) is not None:
+                self._watch.attached(plan, Event.ATTACH_REFUSED, refusal)
+                self.tried.set()
+                if not plan.retry_s:
+                    return
+                await asyncio.sleep(plan.retry_s)
+            self._watch.attached(plan, Event.ATTACHED, None)
+            self.tried.set()
+            await (self._clock.until(plan.stop_s) if math.isfinite(plan.stop_s) else asyncio.Event().wait())
+            self._watch.attached(plan, Event.DETACHED, None)
+        finally:
+            self.tried.set()
+            await _within(self._made.close())
+
+
+async def play(plan: ArmPlan, driver: ClientDriver, watch: Watch, clock: Clock) -> None:
+    """Play a plan to its end.
+
+    :param driver: makes the clients.
+    :param clock: is begun when the clients of the beginning are there.
+    """
+    end_s = plan.phases[-1].end_s
+    consumers = [_ConsumerPart(each, driver, watch, clock) for each in plan.consumers]
+    producers = [
+        _ProducerPart(index, each, driver.producer(each), watch, clock, end_s)
+        for index, each in enumerate(plan.producers)
+    ]
+    flushing = asyncio.ensure_future(_flush(watch))
+    reading = [asyncio.ensure_future(part.play()) for part in consumers]
+    await _all_tried(part.tried for part in consumers)
+    writing = [asyncio.ensure_future(part.play()) for part in producers]
+    await _all_tried(part.tried for part in producers)
+    clock.begin()
+    for index, phase in enumerate(plan.phases):
+        watch.phase = index
+        await clock.until(phase.end_s)
+    await clock.until(end_s + 0.05)
+    drained = asyncio.ensure_future(clock.until(end_s + plan.drain_s))
+    await asyncio.gather(*(_end(part, task, plan) for part, task in zip(producers, writing, strict=True)))
+    await drained
+    for task in [*reading, flushing]:
+        task.cancel()
+    for outcome in await asyncio.gather(*reading, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            raise outcome
+
+
+async def _end(part: _ProducerPart, task: "asyncio.Task[None]", plan: ArmPlan) -> None:
+    await asyncio.wait([task], timeout=0.1)
+    if not task.done():
+        task.cancel()
+    outcome = (await asyncio.gather(task, return_exceptions=True))[0]
+    if isinstance(outcome, Exception):
+        raise outcome
+    await part.finish(plan.drain_s)
+
+
+async def _all_tried(tried: Iterable[asyncio.Event]) -> None:
+    waiting = [asyncio.ensure_future(each.wait()) for each in tried]
+    if waiting:
+        _, late = await asyncio.wait(waiting, timeout=_ATTACH_S)
+        for task in late:
+            task.cancel()
+
+
+async def _outcome(work: Awaitable[None]) -> RefusedError | None:
+    """What came of something that a client did."""
+    try:
+        await work
+    except RefusedError as refusal:
+        return refusal
+    return None
+
+
+async def _within(closing: Awaitable[None]) -> None:
+    """Close a client; one that hangs must not hold up the others."""
+    try:
+        await asyncio.wait_for(closing, _CLOSE_S)
+    except TimeoutError:
+        return
+
+
+async def _flush(watch: Watch) -> None:
+    while True:
+        await asyncio.sleep(_FLUSH_S)
+        await asyncio.to_thread(watch.flush)

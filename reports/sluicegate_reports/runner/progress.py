@@ -1,0 +1,63 @@
+"""Progress on the terminal: a bar for each arm with what its clients have seen so far."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+_SHOWN = ("sent", "acknowledged", "refused", "failed", "received")
+
+
+class Bars:
+    """A `running.Progress`; a context manager.
+
+    :param console: where it is shown; without a terminal it is one line for each arm.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[counts]}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task: TaskID | None = None
+        self._counts = ""
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def say(self, text: str) -> None:
+        """A line."""
+        self._console.print(escape(text), highlight=False, soft_wrap=True)
+
+    def begin(self, arm: str, seconds: float) -> None:
+        """An arm begins to be played."""
+        self._counts = ""
+        self._task = self._progress.add_task(arm, total=seconds, counts="")
+
+    def at(self, seconds: float, counts: Mapping[str, int]) -> None:
+        """How far it is."""
+        self._counts = ", ".join(f"{counts[name]} {name}" for name in _SHOWN if counts.get(name))
+        if self._task is not None:
+            self._progress.update(self._task, completed=max(seconds, 0.0), counts=self._counts)
+
+    def end(self, arm: str, missing: str) -> None:
+        """It has been played, or why not."""
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+            self._task = None
+        mark, text = ("[yellow]missing[/]", missing) if missing else ("[green]played[/]", self._counts)
+        self._console.print(f"{mark}  {arm}: {escape(text)}", highlight=False, soft_wrap=True)

@@ -1,0 +1,279 @@
+"""A comparison run: brokers up, arms one after the other, facts written last."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from sluicegate.config.load import load
+from sluicegate.config.policy_set import policy_set
+from sluicegate.engine.hierarchy import Resolver
+from sluicegate.gateway.plugins import Plugins
+from sluicegate.model import EffectivePolicies
+from sluicegate_reports.results import Arm as ArmFacts
+from sluicegate_reports.results import Phase, RunFacts, Skew
+from sluicegate_reports.runner import machine
+from sluicegate_reports.runner.brokers.processes import UnavailableError
+from sluicegate_reports.runner.children import ClockOffset, Talker
+from sluicegate_reports.runner.doors import Arm, Setting, Way
+from sluicegate_reports.runner.doors.base import Broker
+from sluicegate_reports.runner.doors.gate import write_file
+from sluicegate_reports.runner.driver import write_plan
+from sluicegate_reports.runner.loading import LoadedScenario
+from sluicegate_reports.runner.places import Places
+from sluicegate_reports.runner.plan import ArmPlan, Target, make_plan, topics
+from sluicegate_reports.runner.preparing import prepare_topics
+from sluicegate_reports.runner.trials import Played, phases, trials, utc
+from sluicegate_reports.runs import OBSERVATIONS, Run, Trial, write_run
+
+_DRIVER = "sluicegate_reports.runner.driver"
+_READY_S = 60.0
+_SILENCE_S = 60.0
+"""Longest time that the clients' process may say nothing; it tells its progress twice a second."""
+ARM_START_S = 3.0
+BROKER_START_S = 12.0
+"""What is reckoned for starting an arm, and a real broker, when the time is told beforehand."""
+
+
+class Progress(Protocol):
+    """Who is told how it goes."""
+
+    def say(self, text: str) -> None:
+        """A line."""
+
+    def begin(self, arm: str, seconds: float) -> None:
+        """An arm begins to be played; it takes so long."""
+
+    def at(self, seconds: float, counts: Mapping[str, int]) -> None:
+        """How far it is, and how many observations there are by event."""
+
+    def end(self, arm: str, missing: str) -> None:
+        """It has been played, or why not."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What is known of an arm when it is over."""
+
+    facts: ArmFacts
+    trials: list[Trial] = field(default_factory=list)
+    phases: list[Phase] = field(default_factory=list)
+    skews: list[Skew] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Comparison:
+    """One run.
+
+    :param command: the command line, for the facts.
+    """
+
+    loaded: LoadedScenario
+    arms: list[Arm]
+    directory: Path
+    """The run's; exists and is empty."""
+    plugins: Plugins
+    progress: Progress
+    command: str
+    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    embedded: bool = False
+    run: str = ""
+    _versions: dict[str, str] = field(default_factory=dict)
+
+    async def play(self) -> Run:
+        """Play all arms; what cannot be played is told in the facts, and the others go on.
+
+        :raises OSError: if the run's directory cannot be written.
+        """
+        started = datetime.now(UTC)
+        suffix = secrets.token_hex(3)
+        self.run = self.run or f"{started:%Y%m%dT%H%M%SZ}-{suffix}"
+        outcomes: list[Outcome] = []
+        for name in dict.fromkeys(arm.broker for arm in self.arms):
+            group = [arm for arm in self.arms if arm.broker == name]
+            outcomes += await self._group(name, group, suffix)
+        order = {(arm.system, arm.door): place for place, arm in enumerate(self.arms)}
+        outcomes.sort(key=lambda each: order[each.facts.system, each.facts.door])
+        run = Run(self._facts(started, outcomes), tuple(t for each in outcomes for t in each.trials))
+        await asyncio.to_thread(write_run, self.directory, run)
+        return run
+
+    def _facts(self, started: datetime, outcomes: list[Outcome]) -> RunFacts:
+        systems = tuple(dict.fromkeys(arm.client for arm in self.arms))
+        return RunFacts(
+            self.run,
+            self.loaded.text,
+            self.loaded.policies,
+            self.loaded.scenario.title or self.loaded.scenario.name,
+            started,
+            datetime.now(UTC),
+            machine.versions(systems) | self._versions,
+            machine.machine(),
+            (self.command,),
+            tuple(phase for each in outcomes for phase in each.phases),
+            tuple(each.facts for each in outcomes),
+            tuple(skew for each in outcomes for skew in each.skews),
+        )
+
+    # -- arms -----------------------------------------------------------------------------------------
+
+    async def _group(self, name: str | None, arms: list[Arm], suffix: str) -> list[Outcome]:
+        """The arms of one broker; None for those that bring their own."""
+        async with AsyncExitStack() as stack:
+            broker: Broker | None = None
+            if name is not None:
+                try:
+                    broker = await stack.enter_async_context(self._places(name, arms, suffix).open(name))
+                except (UnavailableError, ImportError) as error:
+                    return [self._not_played(arm, str(error), None, suffix) for arm in arms]
+                self.progress.say(f"{name}: {broker.version}, at {', '.join(broker.addresses)}")
+                self._versions[name] = broker.version
+            return [await self._arm(arm, broker, suffix) for arm in arms]
+
+    def _places(self, name: str, arms: list[Arm], suffix: str) -> Places:
+        made = [topic for arm in arms for topic in self._topics(arm, suffix).values()]
+        rates = (0, 0)
+        if name == "kafka-strimzi":
+            held = [self._resolver(arms[0])(topic) for topic in self._topics(arms[0], suffix).values()]
+            rates = (
+                int(sum(each.number("max_publish_rate_bytes") for each in held)),
+                int(sum(each.number("max_dispatch_rate_bytes") for each in held)),
+            )
+        brokers = self.directory / "brokers"
+        return Places(brokers, self.given, self.embedded, rates, {name: tuple(made)})
+
+    def _topics(self, arm: Arm, suffix: str) -> dict[str, str]:
+        return topics(self.loaded.scenario, arm.client, f"{arm.door}-{suffix}")
+
+    def _resolver(self, arm: Arm) -> Callable[[str], EffectivePolicies]:
+        """What holds for a topic of an arm, as the gate itself reads it."""
+        directory = self.directory / "arms" / f"{arm.system}-{arm.door}"
+        directory.mkdir(parents=True, exist_ok=True)
+        file = directory / "policies.yaml"
+        entry: dict[str, Any] = {"name": "compare", "system": arm.client, "bootstrap": ["127.0.0.1:1"]}
+        write_file(file, {**entry, "listen": {"port": 0}}, self.loaded.policies, directory / "state")
+        read = load(file, self.plugins.policy_models, self.plugins.broker_models, {})
+        config = read.config.brokers[0]
+        resolver = Resolver(
+            policy_set(read, (), 1, "compare"), {**read.fields.defaults, **config.policy_defaults}
+        )
+        driver = self.plugins.drivers[arm.client]
+        return lambda topic: resolver.resolve(driver.name_of(topic, config))
+
+    async def _arm(self, arm: Arm, broker: Broker | None, suffix: str) -> Outcome:
+        try:
+            return await self._open(arm, broker, suffix)
+        except (UnavailableError, ImportError, OSError) as error:
+            return self._not_played(arm, str(error) or type(error).__name__, broker, suffix)
+
+    def _plan(self, arm: Arm, way: Way, suffix: str) -> ArmPlan:
+        target = Target(
+            self.run,
+            arm.system,
+            arm.door,
+            way.client or arm.client,
+            f"{arm.door}-{suffix}",
+            way.addresses,
+            way.options,
+            str(self.directory / OBSERVATIONS),
+        )
+        return make_plan(self.loaded.scenario, target)
+
+    def _not_played(self, arm: Arm, why: str, broker: Broker | None, suffix: str) -> Outcome:
+        self.progress.end(arm.name, why)
+        facts = ArmFacts(arm.system, arm.door, _label(arm, broker), why)
+        now = datetime.now(UTC)
+        try:
+            plan = self._plan(arm, Way(()), suffix)
+            tried = trials(plan, self._resolver(arm), {}, Played(now, None, why))
+        except (ImportError, KeyError):
+            tried = []
+        return Outcome(facts, tried)
+
+    async def _open(self, arm: Arm, broker: Broker | None, suffix: str) -> Outcome:
+        resolve = self._resolver(arm)
+        names = self._topics(arm, suffix)
+        setting = Setting(
+            self.loaded,
+            self.run,
+            arm,
+            names,
+            self.directory,
+            self.directory / "arms" / f"{arm.system}-{arm.door}",
+            broker,
+            resolve,
+        )
+        if broker is not None:
+            await prepare_topics(broker, self.loaded.scenario, names)
+        async with arm.open(setting) as way:
+            plan = self._plan(arm, way, suffix)
+            self.progress.begin(arm.name, plan.phases[-1].end_s + plan.drain_s)
+            played, skews, notes = await self._drive(plan, way, setting.directory)
+        missing = "; ".join([*notes, *way.notes])
+        self.progress.end(arm.name, missing)
+        return Outcome(
+            ArmFacts(arm.system, arm.door, _label(arm, broker), missing),
+            trials(plan, resolve, way.judged, played),
+            [Phase(*each) for each in phases(plan, played)],
+            skews,
+        )
+
+    async def _drive(self, plan: ArmPlan, way: Way, directory: Path) -> tuple[Played, list[Skew], list[str]]:
+        """Have the clients play their plan, in a process of their own."""
+        file = directory / "plan.json"
+        write_plan(plan, file)
+        began = utc(time.time_ns() // 1000)
+        async with Talker("the clients' process", _DRIVER, [str(file)], directory / "clients.log") as clients:
+            await clients.hear("ready", _READY_S)
+            skews = await _skews(plan, clients, way.process)
+            done = await clients.hear("done", _SILENCE_S, lambda line: self._tell(line))
+        notes = []
+        if done["foreign"]:
+            notes.append(f"{done['foreign']} messages came that are none of the runner's")
+        return Played(began, utc(done["zero_us"])), skews, notes
+
+    def _tell(self, line: Mapping[str, Any]) -> None:
+        if "progress" in line:
+            self.progress.at(line["progress"], line["counts"])
+
+
+async def _skews(plan: ArmPlan, clients: Talker, gate: Talker | None) -> list[Skew]:
+    theirs = await clients.clock()
+    gates = await gate.clock() if gate is not None else ClockOffset(0.0, 0.0)
+    return [
+        Skew(
+            "clients",
+            plan.system,
+            plan.door,
+            theirs.offset_us - gates.offset_us,
+            theirs.uncertainty_us + gates.uncertainty_us,
+        )
+    ]
+
+
+def _label(arm: Arm, broker: Broker | None) -> str:
+    labels = dict.fromkeys([broker.label if broker is not None else "", arm.label])
+    return "; ".join(label for label in labels if label)
+
+
+def estimate_s(loaded: LoadedScenario, arms: list[Arm], *, starts_brokers: bool) -> float:
+    """How long a run will take about, in seconds."""
+    each = (loaded.scenario.duration_ms + loaded.scenario.drain) / 1000 + ARM_START_S
+    brokers = {arm.broker for arm in arms if arm.broker not in (None, "danube")}
+    return len(arms) * each + (len(brokers) * BROKER_START_S if starts_brokers else 0.0)
+
+
+def tidy(directory: Path) -> None:
+    """Remove what the brokers that were started have stored; what they printed stays."""
+    for broker in (directory / "brokers").glob("*"):
+        shutil.rmtree(broker / "data", ignore_errors=True)
+    if os.environ.get("SLUICEGATE_KEEP_STATE") != "1":
+        for state in (directory / "arms").glob("*/state"):
+            shutil.rmtree(state, ignore_errors=True)

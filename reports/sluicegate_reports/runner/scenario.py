@@ -1,0 +1,163 @@
+"""What a scenario file may say: topics, clients, phases, policies, and where the systems are."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from sluicegate.config.models import Strict
+from sluicegate.config.units import Count, Delay, Duration, HostPort, MessageRate, Size
+
+SYSTEMS = ("kafka", "pulsar", "danube")
+"""The kinds of broker that scenarios are played against."""
+HEADER_BYTES = 20
+"""What the runner puts in front of each payload: who sent it, its number, when."""
+
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9](?:-?[a-z0-9]){0,39}$")]
+"""Lower-case letters, digits and single dashes: what all systems take in names of topics and clients."""
+
+
+class Topic(Strict):
+    """One topic; each arm has its own, of the same name with a suffix."""
+
+    name: Name = Field(description="Name, by which producers, consumers and policies refer to it.")
+    namespace: Name = Field(default="default", description="Namespace that it is in.")
+    partitions: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
+        default=1, description="Partitions. Kafka only: elsewhere topics have one."
+    )
+
+
+class Producer(Strict):
+    """One or several alike producers."""
+
+    name: Name = Field(description="Name of the client; with `count` its number is added.")
+    topic: Name = Field(description="Topic that it publishes to.")
+    count: Annotated[Count, Field(ge=1, le=200)] = Field(default=1, description="How many of them.")
+    rate: MessageRate = Field(
+        default=100,
+        description="Messages per second of each of them; 0 for as fast as they are acknowledged.",
+    )
+    size: Size = Field(
+        default=512,
+        ge=HEADER_BYTES,
+        le=64 * 2**20,
+        description="Bytes of each payload, of which the runner takes the first 20.",
+    )
+    delay: Delay = Field(
+        default=0, description="Delivery delay that it asks for. Only Pulsar's clients can ask for one."
+    )
+    in_flight: Annotated[Count, Field(ge=1, le=10_000)] = Field(
+        default=500, description="Messages that may wait for their acknowledgement at once."
+    )
+    start: Duration = Field(default=0, description="When it attaches, from the beginning of the run.")
+    stop: Duration | None = Field(default=None, description="When it leaves; at the end if unset.")
+    retry: Duration = Field(
+        default=0, description="How long it waits before it tries to attach again; 0: it does not."
+    )
+
+
+class Consumer(Strict):
+    """One or several alike consumers."""
+
+    name: Name = Field(description="Name of the client; with `count` its number is added.")
+    topic: Name = Field(description="Topic that it reads.")
+    subscription: Name = Field(
+        default="readers",
+        description="Subscription (Kafka: group) that it joins; with `each` its number is added.",
+    )
+    each: bool = Field(
+        default=False, strict=True, description="Whether each of several has a subscription of its own."
+    )
+    kind: Literal["shared", "exclusive", "failover"] = Field(
+        default="shared", description="Kind of subscription. Kafka has groups only."
+    )
+    count: Annotated[Count, Field(ge=1, le=200)] = Field(default=1, description="How many of them.")
+    start: Duration = Field(default=0, description="When it attaches, from the beginning of the run.")
+    stop: Duration | None = Field(default=None, description="When it leaves; at the end if unset.")
+    retry: Duration = Field(
+        default=0, description="How long it waits before it tries to attach again; 0: it does not."
+    )
+    acknowledge: bool = Field(
+        default=True, strict=True, description="False takes messages and acknowledges none."
+    )
+
+
+class PhaseRate(Strict):
+    """What one producer does in one phase."""
+
+    producer: Name = Field(description="Name of the producer.")
+    rate: MessageRate | None = Field(
+        default=None, description="Its rate in this phase, 0 for as fast as it can; its own if unset."
+    )
+    silent: bool = Field(default=False, strict=True, description="True: it sends nothing in this phase.")
+    ramp: bool = Field(
+        default=False, strict=True, description="Whether it goes there in a line from the rate before."
+    )
+
+
+class Phase(Strict):
+    """A stretch of the run."""
+
+    name: Name = Field(description="Name of the phase in the report.")
+    duration: Duration = Field(gt=0, le=3_600_000, description="How long it takes.")
+    rates: tuple[PhaseRate, ...] = Field(
+        default=(), description="Producers that do something else than what they do otherwise."
+    )
+
+
+class KafkaPlace(Strict):
+    """Where a Kafka is."""
+
+    bootstrap: tuple[HostPort, ...] = Field(min_length=1, description="Brokers, host:port.")
+
+
+class PulsarPlace(Strict):
+    """Where a Pulsar is."""
+
+    bootstrap: tuple[HostPort, ...] = Field(min_length=1, description="Brokers, host:port.")
+    admin: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^/\s]+/?$",
+        description="Address of its admin API, http://host:8080; without it there is no native arm.",
+    )
+
+
+class DanubePlace(Strict):
+    """Where a Danube is."""
+
+    bootstrap: tuple[HostPort, ...] = Field(min_length=1, description="Brokers, host:port.")
+    admin: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^/\s]+/?$",
+        description="Address of its admin API, http://host:50051.",
+    )
+
+
+class Places(Strict):
+    """Where the systems are; one that is left out is started by the runner."""
+
+    kafka: KafkaPlace | None = Field(default=None, description="A Kafka that runs.")
+    pulsar: PulsarPlace | None = Field(default=None, description="A Pulsar that runs.")
+    danube: DanubePlace | None = Field(default=None, description="A Danube that runs.")
+
+
+class Scenario(Strict):
+    """A scenario file; its `policies:` are added when the plugins are known (see `loading`)."""
+
+    name: Name = Field(description="Name of the scenario.")
+    title: str = Field(default="", max_length=200, description="What it shows, in a sentence.")
+    systems: Places = Field(default=Places(), description="Where the systems are.")
+    topics: tuple[Topic, ...] = Field(min_length=1, description="Topics.")
+    producers: tuple[Producer, ...] = Field(min_length=1, description="Who publishes.")
+    consumers: tuple[Consumer, ...] = Field(default=(), description="Who reads.")
+    phases: tuple[Phase, ...] = Field(min_length=1, max_length=100, description="What is done, in turn.")
+    drain: Duration = Field(
+        default=2_000,
+        le=3_600_000,
+        description="How long answers and deliveries are waited for at the end; longer than any delay.",
+    )
+    max_hold: Duration = Field(default=5_000, gt=0, description="Longest time that the gates hold a request.")
+
+    @property
+    def duration_ms(self) -> int:
+        """All phases together."""
+        return sum(phase.duration for phase in self.phases)

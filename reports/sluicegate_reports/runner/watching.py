@@ -1,0 +1,123 @@
+"""Takes down what the clients of one arm see, in the phase that it belongs to."""
+
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+from sluicegate_reports.observations import Event, Observation, ObservationLog, Role
+from sluicegate_reports.runner import payload
+from sluicegate_reports.runner.clients import FailedError, RefusedError
+from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
+
+
+def now_us() -> int:
+    """Us since 1970."""
+    return time.time_ns() // 1000
+
+
+class Watch:
+    """The observations of one arm; a context manager, whose end writes the rest.
+
+    What concerns a message belongs to the phase that it was sent in, and attaching to the phase of the time.
+    May be used from any thread.
+    """
+
+    def __init__(self, plan: ArmPlan) -> None:
+        self.counts: Counter[str] = Counter()
+        """Rows by kind of event, for progress."""
+        self.foreign = 0
+        """Messages that came and are none of the runner's."""
+        self.phase = 0
+        """Index of the phase that it is now."""
+        self._producers = [each.name for each in plan.producers]
+        self._stack = ExitStack()
+        self._logs = [
+            self._stack.enter_context(
+                ObservationLog(Path(plan.directory), plan.run, plan.system, plan.door, phase.name)
+            )
+            for phase in plan.phases
+        ]
+
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def flush(self) -> None:
+        """Write what fills batches; may take as long as the disk."""
+        for log in self._logs:
+            log.flush()
+
+    def attached(
+        self, client: ProducerPlan | ConsumerPlan, event: Event, refusal: RefusedError | None
+    ) -> None:
+        """A client came in, was refused, or left."""
+        row = Observation(
+            now_us(),
+            client.name,
+            Role.CONSUMER if isinstance(client, ConsumerPlan) else Role.PRODUCER,
+            client.topic,
+            event,
+            subscription=client.subscription if isinstance(client, ConsumerPlan) else None,
+            code=refusal.code if refusal is not None else None,
+            text=refusal.text or None if refusal is not None else None,
+        )
+        self._add(self.phase, row)
+
+    def sent(self, client: ProducerPlan, stamp: payload.Stamp) -> None:
+        """A message is given to the library; before the call."""
+        self._add(stamp.phase, self._of_message(client, stamp, Event.SENT, stamp.published_us))
+
+    def answered(
+        self, client: ProducerPlan, stamp: payload.Stamp, refusal: RefusedError | None, latency_ns: int
+    ) -> None:
+        """A message was acknowledged, refused, or got no answer."""
+        event = Event.ACKNOWLEDGED
+        if refusal is not None:
+            event = Event.FAILED if isinstance(refusal, FailedError) else Event.REFUSED
+        row = self._of_message(client, stamp, event, now_us())._replace(
+            latency_ns=latency_ns,
+            code=refusal.code if refusal is not None else None,
+            text=refusal.text or None if refusal is not None else None,
+        )
+        self._add(stamp.phase, row)
+
+    def received(self, client: ConsumerPlan, content: bytes) -> None:
+        """A message came."""
+        stamp = payload.read(content)
+        if stamp is None or stamp.producer >= len(self._producers) or stamp.phase >= len(self._logs):
+            self.foreign += 1
+            return
+        row = Observation(
+            now_us(),
+            client.name,
+            Role.CONSUMER,
+            client.topic,
+            Event.RECEIVED,
+            stamp.sequence,
+            bytes=len(content),
+            subscription=client.subscription,
+            published=stamp.published_us,
+            producer=self._producers[stamp.producer],
+        )
+        self._add(stamp.phase, row)
+
+    def _of_message(
+        self, client: ProducerPlan, stamp: payload.Stamp, event: Event, at_us: int
+    ) -> Observation:
+        return Observation(
+            at_us,
+            client.name,
+            Role.PRODUCER,
+            client.topic,
+            event,
+            stamp.sequence,
+            bytes=client.size,
+            delay_ms=client.delay_ms or None,
+        )
+
+    def _add(self, phase: int, row: Observation) -> None:
+        self.counts[row.event.value] += 1
+        self._logs[phase].add(row)

@@ -1,0 +1,1 @@
+"""Scenarios that come with the product: `sluicegate compare scenarios` lists them."""
