@@ -262,6 +262,7 @@ class _Policy:
 def _footer(budget: Budget) -> Markup:
     text = (
         f"Lines are drawn with about {budget.points} points at most, peaks and gaps among them; "
-        f"tables show at most {budget.rows} rows. All of them are in the JSON form of this report."
+        f"tables show at most {budget.rows} rows. All of them are in the JSON form of this report. "
+        "Only tables that are unfolded are printed."
     )
     return tag("footer", tag("p", text))

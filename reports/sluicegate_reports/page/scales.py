@@ -8,6 +8,8 @@ from typing import Protocol
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _NEARLY = 1e-9
 """What divisions may be off by without taking away or adding a tick."""
+_NOTHING = 1e-300
+"""Smaller than that is 0: its steps would be none that a float can hold."""
 _MOST_NINES = 5.0
 """99.999 %: finer quantiles are drawn there."""
 _QUANTILES = (
@@ -42,8 +44,8 @@ class Scale(Protocol):
 
 def _stepped(low: float, high: float, count: int) -> tuple[float, float, float]:
     """Ends that differ, and the size of steps between them."""
-    if high - low <= _NEARLY * max(abs(low), abs(high)):
-        low, high = (low - abs(low) * 0.5, high + abs(high) * 0.5) if low else (0.0, 1.0)
+    if high - low <= max(_NEARLY * max(abs(low), abs(high)), _NOTHING):
+        low, high = (low - abs(low) * 0.5, high + abs(high) * 0.5) if abs(low) > _NOTHING else (0.0, 1.0)
     rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))
     return low, high, next(size * power for size in _STEPS if size * power >= rough * (1 - _NEARLY))

@@ -10,7 +10,7 @@ from sluicegate_reports.quantities import quantity
 from sluicegate_reports.results import MARKS, Arm, Cell, Results, RunFacts, Table, Verdict
 
 _FOLDED = 8
-"""Tables with more rows than that are shown on demand, and in print."""
+"""Tables with more rows than that are shown on demand."""
 
 
 def badge(verdict: Verdict) -> Markup:

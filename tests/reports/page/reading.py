@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-_VOID = {"br", "meta", "col", "link", "use", "path", "line", "rect", "circle"}
+_VOID = {"br", "meta", "col", "link"}
 
 
 @dataclass

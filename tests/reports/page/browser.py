@@ -1,0 +1,167 @@
+"""A real browser, told by its command line what to do with a page, and what it made of it."""
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import pytest
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_SCHEMES = {"dark": "0", "light": "1"}
+_TIMEOUT_S = 50
+_NARROWEST = 500
+_PROBE = Path(__file__).with_name("probe.js")
+"""Added to a copy of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the browser made of a page."""
+
+    measured: dict[str, str]
+    """What the probe measured: width, content, beyond, over, drawings, sections."""
+    pixels: "Picture"
+    console: list[str]
+    """Lines of the page's console."""
+
+
+def find_browser() -> str:
+    """The browser; without one the test is skipped, or fails with SLUICEGATE_REQUIRE_BROKER=1."""
+    for name in (os.environ.get("SLUICEGATE_CHROMIUM"), *_NAMES):
+        found = shutil.which(name) if name else None
+        if found:
+            return found
+    missing = f"no browser: expected one of {', '.join(_NAMES)} in PATH, or SLUICEGATE_CHROMIUM=/path/to/it"
+    if os.environ.get("SLUICEGATE_REQUIRE_BROKER") == "1":
+        pytest.fail(missing)
+    pytest.skip(missing)
+
+
+def look(browser: str, text: str, folder: Path, scheme: str, width: int, height: int = 700) -> Seen:
+    """Open a page.
+
+    :param text: the page.
+    :param folder: an empty one; the screenshot stays there.
+    :param scheme: light or dark.
+    :param width: of the window, in pixels.
+    """
+    probed = text.replace("</body>", f"<script>{_PROBE.read_text()}</script></body>")
+    # A window is never narrower than 500 pixels; a frame is as narrow as one likes.
+    frame = f'<iframe srcdoc="{escape(probed)}" width="{width}" height="{height}" style="border:0"></iframe>'
+    around, shot = folder / "around.html", folder / f"{scheme}-{width}.png"
+    around.write_text(f'<!doctype html><html><body style="margin:0">{frame}</body></html>')
+    done = _run(
+        browser,
+        folder,
+        f"--blink-settings=preferredColorScheme={_SCHEMES[scheme]}",
+        f"--window-size={max(width, _NARROWEST)},{height}",
+        f"--screenshot={shot}",
+        "--dump-dom",
+        around.as_uri(),
+    )
+    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    start = done.stdout.index("<html")
+    measured = dict(re.findall(r'data-(\w+)="([^"]*)"', done.stdout[start : done.stdout.index(">", start)]))
+    return Seen(measured, Picture.read(shot.read_bytes()).cut(width), console)
+
+
+def printed(browser: str, text: str, folder: Path) -> bytes:
+    """The page as PDF."""
+    copy, paper = folder / "page.html", folder / "page.pdf"
+    copy.write_text(text)
+    _run(browser, folder, "--no-pdf-header-footer", f"--print-to-pdf={paper}", copy.as_uri())
+    return paper.read_bytes()
+
+
+def _run(browser: str, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    options = [
+        "--headless=new",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--no-first-run",
+        "--enable-logging=stderr",
+    ]
+    if os.geteuid() == 0:
+        options.append("--no-sandbox")  # its sandbox refuses to work for root
+    done = subprocess.run(
+        [browser, *options, f"--user-data-dir={folder / 'profile'}", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Pixels of a PNG, 8 bits a channel, not interlaced."""
+
+    width: int
+    lines: list[bytes]
+    channels: int
+
+    @classmethod
+    def read(cls, data: bytes) -> "Picture":
+        """Decode one, as the PNG specification says in its chapters on chunks and on filtering."""
+        assert data[:8] == b"\x89PNG\r\n\x1a\n"
+        at, packed = 8, b""
+        width = channels = 0
+        while at < len(data):
+            length, kind = struct.unpack(">I4s", data[at : at + 8])
+            body = data[at + 8 : at + 8 + length]
+            if kind == b"IHDR":
+                width, _, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", body)
+                assert (depth, interlaced) == (8, 0)
+                channels = {2: 3, 6: 4}[colour]
+            elif kind == b"IDAT":
+                packed += body
+            at += 12 + length
+        return cls(width, _unfiltered(zlib.decompress(packed), width * channels, channels), channels)
+
+    def cut(self, width: int) -> "Picture":
+        """Its left part."""
+        return Picture(width, [line[: width * self.channels] for line in self.lines], self.channels)
+
+    def colours(self) -> dict[bytes, int]:
+        """How often each colour comes."""
+        found: dict[bytes, int] = {}
+        for line in self.lines[::2]:
+            for at in range(0, len(line), self.channels * 2):
+                colour = line[at : at + 3]
+                found[colour] = found.get(colour, 0) + 1
+        return found
+
+
+def _unfiltered(data: bytes, size: int, step: int) -> list[bytes]:
+    above, lines = bytes(size), []
+    for start in range(0, len(data), size + 1):
+        line = bytearray(data[start + 1 : start + 1 + size])
+        _undo(data[start], line, above, step)
+        above = bytes(line)
+        lines.append(above)
+    return lines
+
+
+def _undo(filtered: int, line: bytearray, above: bytes, step: int) -> None:
+    """Take one line's filter off."""
+    if filtered == 0:
+        return
+    for at, value in enumerate(line):
+        left = line[at - step] if at >= step else 0
+        corner = above[at - step] if at >= step else 0
+        line[at] = (value + _predicted(filtered, left, above[at], corner)) & 0xFF
+
+
+def _predicted(filtered: int, left: int, up: int, corner: int) -> int:
+    if filtered == 4:
+        straight = left + up - corner
+        return min((left, up, corner), key=lambda near: abs(straight - near))
+    return (0, left, up, (left + up) // 2)[filtered]
