@@ -68,7 +68,7 @@ class Machine:
         return [line for line in lines if line.split()[0] in names]
 
 
-_ALL = ("make", "javac", "mvn", "haproxy")
+_ALL = ("make", "javac", "mvn", "haproxy", "chromium")
 _STEPS = ["make jars", "make test", "make demo"]
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
 
@@ -83,7 +83,7 @@ def test_on_a_bare_machine_all_is_installed_before_anything_runs(tmp_path: Path)
     machine.install_by_apt_get(*_ALL)
     done = machine.run()
     assert done.returncode == 0, done.stdout
-    wanted = without_haproxy("make default-jdk-headless maven haproxy python3-venv")
+    wanted = without_haproxy("make default-jdk-headless maven haproxy chromium python3-venv")
     assert machine.calls("apt-get", "make") == ["apt-get update -qq", f"{_INSTALL} {wanted}", *_STEPS]
     assert f"installing: {wanted}" in done.stdout
     assert "== CI passed" in done.stdout
@@ -117,7 +117,7 @@ def test_who_is_not_root_installs_by_sudo_without_a_question(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("failing", ["update", "install"])
 def test_if_it_cannot_be_installed_nothing_runs_and_the_check_fails(tmp_path: Path, failing: str) -> None:
-    machine = Machine(tmp_path, "make", "javac", "haproxy")
+    machine = Machine(tmp_path, "make", "javac", "haproxy", "chromium")
     machine.put("apt-get", f'[ "$1" != {failing} ] || exit 100')
     done = machine.run()
     assert done.returncode == 100

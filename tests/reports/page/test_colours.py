@@ -14,20 +14,19 @@ _PAIRS = [
 
 
 def _schemes() -> dict[str, dict[str, str]]:
-    light, dark = re.findall(r":root \{(.*?)\}", _STYLE, re.DOTALL)
-    named = {
-        name: dict(re.findall(r"--([\w-]+): (#\w{6})", text))
-        for name, text in (("light", light), ("dark", dark))
-    }
-    return {"light": named["light"], "dark": {**named["light"], **named["dark"]}}
+    blocks = re.findall(r":root \{(.*?)\}", _STYLE, re.DOTALL)
+    light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in blocks)
+    return {"light": light, "dark": {**light, **dark}}
 
 
 def _luminance(colour: str) -> float:
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    )
+    red, green, blue = (_linear(part) for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _linear(part: float) -> float:
+    return part / 12.92 if part <= 0.04045 else float(((part + 0.055) / 1.055) ** 2.4)
 
 
 def _contrast(one: str, other: str) -> float:
