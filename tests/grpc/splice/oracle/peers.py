@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import h2.stream
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import (
@@ -19,9 +20,21 @@ from h2.events import (
     TrailersReceived,
 )
 from h2.settings import SettingCodes, Settings
+from h2.windows import WindowManager
 from tests.grpc.splice.oracle.reshape import GOAWAY, Choose, Cutter, Frame, reshape
 
 Settled: TypeAlias = dict[SettingCodes | int, int]
+
+
+class _Windows(WindowManager):
+    """A frame without data may come whatever the window is (RFC 9113 section 6.9.1), below 0 too."""
+
+    def window_consumed(self, size: int) -> None:
+        if size:
+            super().window_consumed(size)
+
+
+h2.stream.WindowManager = _Windows  # type: ignore[attr-defined]  # h2 raises there
 
 
 @dataclass
@@ -140,6 +153,11 @@ class Peer:
     def inbound(self) -> int:
         """The connection's window as this end keeps it: what the other may send."""
         return int(self.h2.inbound_flow_control_window)
+
+    @property
+    def unannounced(self) -> int:
+        """Bytes of streams that were closed, which h2 gives back when there are more of them."""
+        return int(self.h2._inbound_flow_control_window_manager._bytes_processed)
 
     @property
     def outbound(self) -> int:

@@ -18,10 +18,13 @@ from sluicegate.broker import Session
 _WINDOW: Final = SettingCodes.INITIAL_WINDOW_SIZE
 _FRAME: Final = SettingCodes.MAX_FRAME_SIZE
 _MAX_OPEN = 40
+_NO_PRODUCER = 1_000
+"""Ids above this are of producers that never publish."""
 _SIZES = (0, 3, 90, 200, 5_000, 70_000)
 _PUBLISHED = (gate.FREE, gate.SMALL, gate.SMALL, gate.SLOW)
 _CONSUMED = (gate.FREE, gate.PACED, gate.DROPPING, gate.LATE)
 _WINDOWS = (0, 1, 7, 1_000, 65_535, 200_000)
+_SMALL_BYTES = 50_000
 
 
 @dataclass
@@ -54,11 +57,15 @@ class Play:
     """See the module.
 
     :param seed: of the shapes of frames; 0 leaves h2's own.
+    :param shrinks: True if windows of streams may get smaller; less is sent then than the connection's window
+        takes. Where both happen, bytes that found no room there may come when the stream's window is already
+        smaller: the gate does not follow the windows of streams that no policy watches.
     """
 
     seed: int
     windows: tuple[int, int] = (65_535, 65_535)
     table: int = 4_096
+    shrinks: bool = False
     session: Session | None = None
     """What stands between them, if it is not the gate."""
     calls: dict[int, Call] = field(default_factory=dict)
@@ -67,9 +74,12 @@ class Play:
     def __post_init__(self) -> None:
         self.front = gate.shared()
         chance = random.Random(self.seed)
+        windows = self.windows if self.shrinks else (65_535, 65_535)
         choose = chance.randrange if self.seed else lambda _: 1
-        self.wire = Wire(self.session or gate.session(self.front), choose, self.windows, self.table)
+        self.wire = Wire(self.session or gate.session(self.front), choose, windows, self.table)
         self.client, self.server = self.wire.client, self.wire.server
+        self._left = _SMALL_BYTES if self.shrinks else 2**40
+        self._windows = {True: 65_535, False: 65_535}
 
     def attach_all(self) -> None:
         """Begin with a producer and a consumer of each topic."""
@@ -87,21 +97,29 @@ class Play:
         """Play one step of those in STEPS."""
         getattr(self, f"do_{name}")(a, b)
 
+    def _size(self, number: int) -> int:
+        size = _SIZES[number % len(_SIZES)]
+        if size > self._left // 4:
+            size = 0
+        self._left -= size
+        return size
+
     # -- the client ----------------------------------------------------------------------------------------
 
     def do_publish(self, a: int, b: int) -> None:
-        topic, size = _PUBLISHED[a % len(_PUBLISHED)], _SIZES[b % len(_SIZES)]
-        request = service.publish(topic, 1, bytes((a % 251,)) * size)
+        topic, size = _PUBLISHED[a % len(_PUBLISHED)], self._size(b)
+        producer = 1 + _PUBLISHED.index(topic)
+        request = service.publish(topic, producer, bytes((a % 251,)) * size)
         call = self._open(service.PUBLISH, topic, request, a)
         if call is not None:
             call.must_fail = topic == gate.SMALL and size > gate.MAX_SIZE
             call.response = service.message((1, a))
 
     def do_other(self, a: int, b: int) -> None:
-        request = b"".join(service.framed(bytes((each,)) * _SIZES[b % len(_SIZES)]) for each in range(a % 3))
+        request = b"".join(service.framed(bytes((each,)) * self._size(b)) for each in range(a % 3))
         call = self._open(service.OTHER, "", request, b)
         if call is not None:
-            call.response = service.framed(bytes(_SIZES[a % len(_SIZES)]))
+            call.response = service.framed(bytes(self._size(a)))
 
     def do_attach(self, a: int, b: int) -> None:
         topic = _CONSUMED[a % len(_CONSUMED)]
@@ -109,7 +127,7 @@ class Play:
         request = service.message((1, topic), (2, f"p{b % 5}"), (3, reliable))
         call = self._open(service.ATTACH, topic, request, b)
         if call is not None:
-            call.response = service.message((1, call.stream))
+            call.response = service.message((1, _NO_PRODUCER + call.stream))
 
     def do_subscribe(self, a: int, b: int) -> None:
         topic = _CONSUMED[a % len(_CONSUMED)]
@@ -129,7 +147,7 @@ class Play:
         consumer = known[a % len(known)]
         call = self._open(service.RECEIVE, consumer.topic, service.message((1, consumer.stream)), b)
         if call is not None:
-            sizes = [_SIZES[(a + each) % 5] for each in range(b % 40)]
+            sizes = [self._size((a + each) % 5) for each in range(b % 40)]
             call.response = b"".join(
                 service.message((1, bytes((at % 251,)) * size), (2, at)) for at, size in enumerate(sizes)
             )
@@ -151,9 +169,7 @@ class Play:
 
     def send(self, call: Call, b: int) -> None:
         """Some of a request."""
-        window = self.client.window(call.stream)
-        if window < 0:
-            return  # h2 as a receiver has not even an empty frame then
+        window = max(0, self.client.window(call.stream))
         left = len(call.request) - call.sent
         count = min(left, b % 20_000 if b % 3 else left, window)
         padding = b % 9 if count and count + 10 <= window else 0
@@ -244,8 +260,12 @@ class Play:
 
     def do_settings(self, a: int, b: int) -> None:
         frame_size = (16_384, 20_000, 65_536)[b % 3]
-        value: Settled = {_FRAME: frame_size} if a % 3 == 0 else {_WINDOW: _WINDOWS[b % len(_WINDOWS)]}
-        self._peer(a).change(value)
+        peer, window = self._peer(a), _WINDOWS[b % len(_WINDOWS)]
+        if not self.shrinks:
+            window = max(window, self._windows[peer.is_client])
+        self._windows[peer.is_client] = window
+        value: Settled = {_FRAME: frame_size} if a % 3 == 0 else {_WINDOW: window}
+        peer.change(value)
 
     def do_ping(self, a: int, _b: int) -> None:
         if a % 2:

@@ -74,9 +74,9 @@ class Cutter:
 def reshape(found: Frame, choose: Choose) -> bytes:
     """The same frame as another library would have written it."""
     if found.type != HEADERS or found.flags & (PADDED | HAS_PRIORITY) or not found.flags & END_HEADERS:
-        noise = choose(12)
-        ping_like = frame(UNKNOWN, 0xFF, 0, b"unheard of") if noise == 0 else b""
-        return (b"" if found.type in {HEADERS, CONTINUATION} else ping_like) + found.to_bytes()
+        # Behind what is there, for the first frame must be SETTINGS.
+        noise = frame(UNKNOWN, 0xFF, 0, b"unheard of") if choose(12) == 0 else b""
+        return found.to_bytes() + (b"" if found.type in {HEADERS, CONTINUATION} else noise)
     block, flags = found.payload, found.flags & END_STREAM
     pieces = _pieces(block, choose)
     first = pieces[0]

@@ -6,7 +6,16 @@ import pytest
 from h2.exceptions import ProtocolError
 from tests.grpc.splice.oracle.endings import check, finish
 from tests.grpc.splice.oracle.play import Play
-from tests.grpc.splice.oracle.reshape import ACK, DATA, HEAD, SETTINGS, WINDOW_UPDATE, Cutter, Frame
+from tests.grpc.splice.oracle.reshape import (
+    ACK,
+    DATA,
+    END_STREAM,
+    HEAD,
+    SETTINGS,
+    WINDOW_UPDATE,
+    Cutter,
+    Frame,
+)
 
 from sluicegate.broker import Command, ToClient, ToUpstream
 
@@ -62,7 +71,8 @@ def changes_a_byte(found: Frame) -> bytes | None:
 
 
 def repeats_data(found: Frame) -> bytes | None:
-    return found.to_bytes() * (2 if found.type == DATA and found.payload else 1)
+    first = Frame(DATA, found.flags & ~END_STREAM, found.stream, found.payload)
+    return (first.to_bytes() if found.type == DATA else b"") + found.to_bytes()
 
 
 def opens_too_far(found: Frame) -> bytes | None:

@@ -1,0 +1,192 @@
+"""Hostile clients: each gets the code that it deserves, is counted by name, and costs no one else anything."""
+
+import pytest
+from tests.grpc.splice.oracle import gate, service
+from tests.grpc.splice.oracle.raw import HELLO, Raw, block, call, headers
+from tests.grpc.splice.oracle.reshape import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    HEADERS,
+    PADDED,
+    PING,
+    PREFACE,
+    PRIORITY,
+    PUSH_PROMISE,
+    RST_STREAM,
+    SETTINGS,
+    UNKNOWN,
+    WINDOW_UPDATE,
+    frame,
+)
+
+from sluicegate_grpc.splice import Limits
+
+NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED, FRAME_SIZE_ERROR = 0, 1, 3, 5, 6
+CANCEL, COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 8, 9, 11
+LIMITS = Limits()
+SMALL_HEADERS = frame(HEADERS, END_HEADERS, 1, block(service.OTHER))
+TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(200)
+LONG = tuple((f"x-{number}", "a" * 4_000) for number in range(20))
+"""More than is allowed, in a block that is less: an `a` takes five bits."""
+
+
+def flood(one: bytes, count: int) -> bytes:
+    return HELLO + one * (count + 1)
+
+
+def rapid_reset() -> bytes:
+    calls = (headers(2 * n + 1) + frame(RST_STREAM, 0, 2 * n + 1, bytes(4)) for n in range(LIMITS.resets + 1))
+    return HELLO + b"".join(calls)
+
+
+def in_pieces(content: bytes) -> bytes:
+    pieces = [content[at : at + 16_384] for at in range(0, len(content), 16_384)]
+    first, rest, last = pieces[0], pieces[1:-1], pieces[-1]
+    between = b"".join(frame(CONTINUATION, 0, 1, piece) for piece in rest)
+    return frame(HEADERS, 0, 1, first) + between + frame(CONTINUATION, END_HEADERS, 1, last)
+
+
+def open_block(*frames: bytes) -> bytes:
+    return HELLO + frame(HEADERS, 0, 1, block(service.OTHER)) + b"".join(frames)
+
+
+ENDS = {
+    "another preface": (b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", PROTOCOL_ERROR, "not_http2"),
+    "TLS where none is spoken": (TLS_HELLO, PROTOCOL_ERROR, "not_http2"),
+    "HTTP/1.1": (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", PROTOCOL_ERROR, "not_http2"),
+    "no SETTINGS first": (PREFACE + SMALL_HEADERS, PROTOCOL_ERROR, "frame_malformed"),
+    "a frame too large": (
+        HELLO + (LIMITS.frame_bytes + 1).to_bytes(3) + bytes((DATA, 0, 0, 0, 0, 1)),
+        FRAME_SIZE_ERROR,
+        "frame_too_large",
+    ),
+    "a header list too large": (
+        HELLO + in_pieces(block(service.OTHER, *LONG)),
+        ENHANCE_YOUR_CALM,
+        "header_list_too_large",
+    ),
+    "a header list that unpacks to too much": (
+        # The first puts a long value into the table, the second names it often.
+        HELLO + frame(HEADERS, END_HEADERS, 1, b"\x40\x01a\x7f\xa1\x1e" + b"v" * 4_000 + b"\xbe" * 20),
+        ENHANCE_YOUR_CALM,
+        "header_list_too_large",
+    ),
+    "a block that is no HPACK": (
+        HELLO + frame(HEADERS, END_HEADERS, 1, b"\x80"),
+        COMPRESSION_ERROR,
+        "header_block_malformed",
+    ),
+    "a block that names what is in no table": (
+        HELLO + frame(HEADERS, END_HEADERS, 1, b"\xff\xff\x01"),
+        COMPRESSION_ERROR,
+        "header_block_malformed",
+    ),
+    "many CONTINUATION frames": (
+        open_block(frame(CONTINUATION, 0, 1, b"") * (LIMITS.continuations + 1)),
+        ENHANCE_YOUR_CALM,
+        "continuation_flood",
+    ),
+    "large CONTINUATION frames": (
+        open_block(frame(CONTINUATION, 0, 1, bytes(16_384)) * 5),
+        ENHANCE_YOUR_CALM,
+        "continuation_flood",
+    ),
+    "another frame within a header block": (
+        open_block(frame(PING, 0, 0, bytes(8))),
+        PROTOCOL_ERROR,
+        "frame_malformed",
+    ),
+    "CONTINUATION of another stream": (
+        open_block(frame(CONTINUATION, END_HEADERS, 3)),
+        PROTOCOL_ERROR,
+        "frame_malformed",
+    ),
+    "CONTINUATION of nothing": (HELLO + frame(CONTINUATION, 0, 1), PROTOCOL_ERROR, "frame_malformed"),
+    "HEADERS on no stream": (HELLO + frame(HEADERS, END_HEADERS, 0), PROTOCOL_ERROR, "frame_malformed"),
+    "more padding than frame": (
+        HELLO + frame(HEADERS, END_HEADERS | PADDED, 1, b"\xff" + block(service.OTHER)),
+        PROTOCOL_ERROR,
+        "frame_malformed",
+    ),
+    "rapid reset": (rapid_reset(), ENHANCE_YOUR_CALM, "resets_flood"),
+    "many pings": (flood(frame(PING, 0, 0, bytes(8)), LIMITS.pings), ENHANCE_YOUR_CALM, "pings_flood"),
+    "many settings": (flood(frame(SETTINGS), LIMITS.settings), ENHANCE_YOUR_CALM, "settings_flood"),
+    "many priorities": (
+        flood(frame(PRIORITY, 0, 3, bytes(5)), LIMITS.empty_frames),
+        ENHANCE_YOUR_CALM,
+        "empty_frames_flood",
+    ),
+    "many unknown frames": (
+        flood(frame(UNKNOWN, 0, 0), LIMITS.empty_frames),
+        ENHANCE_YOUR_CALM,
+        "empty_frames_flood",
+    ),
+    "many DATA frames without data": (
+        HELLO + SMALL_HEADERS + frame(DATA, 0, 1) * (LIMITS.empty_frames + 1),
+        ENHANCE_YOUR_CALM,
+        "empty_frames_flood",
+    ),
+    "SETTINGS of half an entry": (
+        HELLO + frame(SETTINGS, 0, 0, bytes(5)),
+        FRAME_SIZE_ERROR,
+        "frame_malformed",
+    ),
+    "a window opened too far": (
+        HELLO + frame(WINDOW_UPDATE, 0, 0, b"\x7f\xff\xff\xff"),
+        FLOW_CONTROL_ERROR,
+        "window_overflow",
+    ),
+    "a window opened by nothing": (
+        HELLO + frame(WINDOW_UPDATE, 0, 0, bytes(4)),
+        PROTOCOL_ERROR,
+        "frame_malformed",
+    ),
+    "WINDOW_UPDATE of another size": (
+        HELLO + frame(WINDOW_UPDATE, 0, 0, bytes(3)),
+        FRAME_SIZE_ERROR,
+        "frame_malformed",
+    ),
+    "a push from a client": (
+        HELLO + frame(PUSH_PROMISE, END_HEADERS, 1, bytes(4)),
+        PROTOCOL_ERROR,
+        "frame_malformed",
+    ),
+}
+"""Bytes that end their connection: the code of its GOAWAY, and what is counted."""
+
+
+@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize("cut", [0, 1_000])
+def test_what_ends_a_connection(name: str, cut: int) -> None:
+    sent, code, counter = ENDS[name]
+    front = gate.shared()
+    before, hostile = opened(front), Raw(front)
+
+    reads = [sent[at : at + cut] for at in range(0, len(sent), cut)] if cut else [sent]
+    hostile.send(*reads)
+
+    assert hostile.wire.closed is not None
+    assert hostile.wire.closed.counter == counter
+    assert hostile.goaway == code
+    assert hostile.wire.most_held <= 2 * LIMITS.header_list_bytes
+    hostile.wire.hang_up()
+    assert front.services.budget.used == 0
+    assert_serves(before, 3)
+    assert_serves(opened(front), 3)
+
+
+def opened(front: object) -> Raw:
+    """A client that has made one call."""
+    assert isinstance(front, type(gate.shared()))
+    client = Raw(front).send(HELLO)
+    assert_serves(client, 1)
+    return client
+
+
+def assert_serves(client: Raw, stream: int) -> None:
+    """A call goes through, and is answered."""
+    client.send(call(stream, service.publish(gate.FREE, 1, b"payload")))
+    assert client.server.seen[stream].is_ended
+    client.answer(stream)
+    assert client.is_answered(stream)
