@@ -158,9 +158,11 @@ class Delivering:
                 if values is Missing.MORE:
                     break
             wait_ns = self._ask(gate, None if isinstance(values, Missing) else values, size, -1, now_ns)
-            if wait_ns:
-                self._wake(wait_ns, now_ns)
+            if wait_ns == _DROP:
+                self._drops = stop - at
                 break
+            if wait_ns:
+                break  # it is asked about again once it is kept
             if stop > end:
                 self._left = stop - end
                 return end
