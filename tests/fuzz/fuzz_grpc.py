@@ -1,8 +1,8 @@
 """Feed the gRPC splice with what atheris makes up.
 
-`pip install atheris && python -m tests.fuzz.fuzz_grpc`; not part of the test run. Any exception is a finding: a
-session answers bad bytes by closing. An input is either frames of a client or of a broker, or the steps of two
-h2 peers (`tests/grpc/splice/oracle`), whose protocol must not be broken by what is between them.
+`pip install atheris && python -m tests.fuzz.fuzz_grpc`; not part of the test run. Any exception is a finding:
+a session answers bad bytes by closing. An input is either frames of a client or of a broker, or the steps of
+two h2 peers (`tests/grpc/splice/oracle`), whose protocol must not be broken by what is between them.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Hostile clients: each gets the code that it deserves, is counted by name, and costs no one else anything."""
+"""Hostile clients: each gets the code that it deserves, is counted by name, and harms nobody else."""
 
 import pytest
 from tests.grpc.splice.oracle import gate, service
