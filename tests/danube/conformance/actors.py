@@ -193,7 +193,7 @@ class Actors:
         async with asyncio.timeout(TIMEOUT_S):
             while arrived + state.dropped < of:
                 arrived += await self._next(consumer, NOTHING_S) is not None
-        assert at_least <= arrived < of
+        assert at_least <= arrived < of, (arrived, state.dropped, state.dispatched_messages)
 
     async def close(self) -> None:
         """End what is open."""

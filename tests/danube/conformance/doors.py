@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc.aio
-import yaml
 from tests.danube.conformance.steps import Case
+from tests.danube.support.gates import channel, gate, write_file
 
 from sluicegate.embedded import PolicyEngine
 from sluicegate.engine.state import TopicState
-from sluicegate.gateway.embedded import EmbeddedGateway
 from sluicegate.model import ANONYMOUS
 from sluicegate.testing.sink import RecordingSink
 from sluicegate_danube.config import DanubeConfig
@@ -33,35 +32,15 @@ class Door:
     """Every decision."""
 
 
-def policy_file(case: Case, directory: Path, broker: str) -> Path:
-    """The same file for each door."""
-    path = directory / "gateway.yaml"
-    entry = {
-        "name": "danube",
-        "system": "danube",
-        "bootstrap": [broker],
-        "listen": {"port": 0},
-        "admin": {"url": f"http://{broker}"},
-        **case.entry,
-    }
-    config = {"brokers": [entry], "state_dir": str(directory / "state"), "policies": dict(case.policies)}
-    path.write_text(yaml.safe_dump(config))
-    return path
-
-
 @asynccontextmanager
 async def proxy(case: Case, directory: Path) -> AsyncIterator[Door]:
     """The wire proxy in front of the broker."""
-    sink = RecordingSink()
-    async with AsyncExitStack() as stack:
-        broker = await stack.enter_async_context(ReferenceBroker())
-        file = policy_file(case, directory, broker.addresses[0])
-        gateway = EmbeddedGateway.from_file(file, make_sink=lambda _: sink)
-        await stack.enter_async_context(gateway)
-        host, port = gateway.address()
-        channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"{host}:{port}"))
-        gates = gateway.worker()._compiler.gates
-        yield Door(channel, lambda topic: gates.states[topic], sink)
+    async with (
+        ReferenceBroker() as broker,
+        gate(directory, broker.addresses, case.policies, **case.entry) as through,
+        channel(through) as to_gate,
+    ):
+        yield Door(to_gate, through.state, through.sink)
 
 
 @asynccontextmanager
@@ -77,8 +56,8 @@ async def server(case: Case, directory: Path) -> AsyncIterator[Door]:
             ghost_release_s=_ghost_release_s(engine),
         )
         broker = await stack.enter_async_context(ReferenceBroker(interceptors=[interceptor]))
-        channel = await stack.enter_async_context(grpc.aio.insecure_channel(broker.addresses[0]))
-        yield Door(channel, lambda topic: engine.gates.states[topic], sink)
+        to_broker = await stack.enter_async_context(grpc.aio.insecure_channel(broker.addresses[0]))
+        yield Door(to_broker, lambda topic: engine.gates.states[topic], sink)
 
 
 @asynccontextmanager
@@ -95,12 +74,12 @@ async def client(case: Case, directory: Path) -> AsyncIterator[Door]:
             ghost_release_s=_ghost_release_s(engine),
         )
         made = grpc.aio.insecure_channel(broker.addresses[0], interceptors=interceptors)
-        channel = await stack.enter_async_context(made)
-        yield Door(channel, lambda topic: engine.gates.states[topic], sink)
+        to_broker = await stack.enter_async_context(made)
+        yield Door(to_broker, lambda topic: engine.gates.states[topic], sink)
 
 
 def _engine(case: Case, directory: Path, broker: str, sink: RecordingSink) -> PolicyEngine:
-    return PolicyEngine.from_file(policy_file(case, directory, broker), sink=sink)
+    return PolicyEngine.from_file(write_file(directory, [broker], case.policies, case.entry), sink=sink)
 
 
 def _ghost_release_s(engine: PolicyEngine) -> float:
@@ -113,4 +92,4 @@ def _principal(metadata: Any) -> str:
     return principal(tuple(metadata or ())) or ANONYMOUS
 
 
-DOORS = {"server": server, "client": client}
+DOORS = {"server": server, "client": client, "proxy": proxy}

@@ -30,13 +30,8 @@ async def client(stage: Stage) -> AsyncIterator[Any]:
     try:
         yield made
     finally:
-        await hang_up(made)
-
-
-async def hang_up(of: Any) -> None:
-    """Close a client's connections, for which it has no method."""
-    for connection in of.connection_manager._connections.values():  # noqa: SLF001 - see above
-        await connection.channel.close()
+        for connection in made.connection_manager._connections.values():  # noqa: SLF001 - it has no close
+            await connection.channel.close()
 
 
 async def attempt(call: Awaitable[T]) -> tuple[T | None, str]:

@@ -10,6 +10,8 @@ from sluicegate.demo.scene import Backend, Scene
 from sluicegate_danube.demo import consuming, publishing
 
 _MAX_HOLD = "5s"
+_GHOST_RELEASE = "6s"
+"""Longer than the clients' health checks are apart, shorter than a scene."""
 _NOTES = (
     "the backend is a reference broker: no registry serves Danube's own",
     "danube-client retries RESOURCE_EXHAUSTED: to attach 5 times, to send for ever; what the scenes "
@@ -50,5 +52,6 @@ class DanubeDemo:
                 "listen": {"host": "127.0.0.1", "port": free_ports(1)},
                 "admin": {"url": broker.urls[0]},
                 "max_hold": _MAX_HOLD,
+                "ghost_release": _GHOST_RELEASE,
             }
             yield Backend(entry, _NOTES)

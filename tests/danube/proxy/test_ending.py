@@ -1,0 +1,170 @@
+"""Calls that end before they are answered: their places are given back, and what was held never goes on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import pytest
+from danube.proto import DanubeApi_pb2 as pb
+from danube.proto import DanubeApi_pb2_grpc as services
+from tests.danube.support.clients import NOTHING_S, TIMEOUT_S
+from tests.danube.support.gates import Gate, channel, gate, on_topic
+
+from sluicegate_danube.reference import ReferenceBroker
+
+HELD = {"max_publish_rate": "1/s", "on_limit": {"max_publish_rate": "delay"}}
+
+
+@asynccontextmanager
+async def publisher(through: Gate, topic: str) -> AsyncIterator[tuple[Any, Any]]:
+    """A stub, and a message of a producer that is attached."""
+    async with channel(through) as to_gate:
+        stub = services.ProducerServiceStub(to_gate)
+        made = await stub.CreateProducer(
+            pb.ProducerRequest(producer_name="p", topic_name=topic, dispatch_strategy=pb.Reliable)
+        )
+        position = pb.MsgID(producer_id=made.producer_id, topic_name=topic)
+        yield stub, pb.StreamMessage(msg_id=position, payload=b"first")
+
+
+async def _delayed(through: Gate, topic: str) -> None:
+    """Wait until a call is held."""
+    while not through.state(topic).delayed:  # noqa: ASYNC110 - the engine tells nobody
+        await asyncio.sleep(0.01)
+
+
+async def test_a_held_call_that_is_cancelled_is_never_sent(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    async with (
+        gate(tmp_path, reference.addresses, on_topic(topic, **HELD)) as through,
+        publisher(through, topic) as (stub, message),
+    ):
+        await stub.SendMessage(message)
+        message.payload = b"cancelled"
+        held = stub.SendMessage(message)
+        await _delayed(through, topic)
+        held.cancel()
+        message.payload = b"last"
+        await stub.SendMessage(message, timeout=TIMEOUT_S)
+        assert through.state(topic).allowed_messages == 2
+    assert [message.payload for message in reference.messages(topic)] == [b"first", b"last"]
+
+
+async def test_a_held_call_whose_time_runs_out_is_never_sent(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    async with (
+        gate(tmp_path, reference.addresses, on_topic(topic, **HELD)) as through,
+        publisher(through, topic) as (stub, message),
+    ):
+        await stub.SendMessage(message)
+        message.payload = b"late"
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            await stub.SendMessage(message, timeout=0.2)
+        assert ended.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        message.payload = b"last"
+        await stub.SendMessage(message, timeout=TIMEOUT_S)
+        assert through.state(topic).allowed_messages == 2
+    assert [message.payload for message in reference.messages(topic)] == [b"first", b"last"]
+
+
+async def test_a_held_call_whose_connection_ends_is_never_sent(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    async with gate(tmp_path, reference.addresses, on_topic(topic, **HELD)) as through:
+        async with publisher(through, topic) as (stub, message):
+            await stub.SendMessage(message)
+            message.payload = b"lost"
+            held = stub.SendMessage(message)
+            await _delayed(through, topic)
+        assert held.done()
+        async with publisher(through, topic) as (stub, message):
+            await stub.SendMessage(message, timeout=TIMEOUT_S)
+        assert [message.payload for message in reference.messages(topic)] == [b"first", b"first"]
+
+
+async def test_a_call_that_is_held_for_too_long_is_refused_with_when_to_come_back(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    async with (
+        gate(tmp_path, reference.addresses, on_topic(topic, **HELD), max_hold="100ms") as through,
+        publisher(through, topic) as (stub, message),
+    ):
+        await stub.SendMessage(message)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await asyncio.gather(*(stub.SendMessage(message, timeout=TIMEOUT_S) for _ in range(20)))
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "Publish rate limit exceeded" in str(refused.value.details())
+
+
+@pytest.mark.seed("S1-043")
+@pytest.mark.parametrize("how", ["cancel", "deadline", "connection"])
+async def test_a_consumer_whose_stream_ends_gives_its_place_back(
+    reference: ReferenceBroker, topic: str, tmp_path: Path, how: str
+) -> None:
+    reference.create_topic(topic, reliable=True)
+
+    def request(name: str) -> Any:
+        return pb.ConsumerRequest(
+            topic_name=topic,
+            consumer_name=name,
+            subscription="s",
+            subscription_type=pb.ConsumerRequest.Shared,
+        )
+
+    policies = on_topic(topic, max_consumers_per_topic=1)
+    async with gate(tmp_path, reference.addresses, policies) as through, channel(through) as other:
+        second = services.ConsumerServiceStub(other)
+        async with channel(through) as to_gate:
+            first = services.ConsumerServiceStub(to_gate)
+            attached = await first.Subscribe(request("first"), timeout=TIMEOUT_S)
+            stream = first.ReceiveMessages(
+                pb.ReceiveRequest(consumer_id=attached.consumer_id),
+                timeout=NOTHING_S if how == "deadline" else None,
+            )
+            reading = asyncio.ensure_future(stream.read())
+            while reference.consumers(topic, "s") != ["first"]:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await second.Subscribe(request("second"), timeout=TIMEOUT_S)
+            assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            if how == "cancel":
+                stream.cancel()
+            if how != "connection":
+                await _let_in(second, request("second"))
+        await asyncio.wait([reading])
+        if how == "connection":
+            await _let_in(second, request("second"))
+
+
+async def _let_in(stub: Any, request: Any) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            try:
+                await stub.Subscribe(request, timeout=TIMEOUT_S)
+            except grpc.aio.AioRpcError:
+                await asyncio.sleep(0.02)
+            else:
+                return
+
+
+async def test_what_the_broker_refuses_takes_no_place(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    reference.create_topic(topic, reliable=True)
+    policies = on_topic(topic, max_producers_per_topic=1)
+    async with gate(tmp_path, reference.addresses, policies) as through, channel(through) as to_gate:
+        stub = services.ProducerServiceStub(to_gate)
+        for _ in range(3):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                # The topic is reliable, which a producer must not deny.
+                await stub.CreateProducer(pb.ProducerRequest(producer_name="liar", topic_name=topic))
+            assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        await stub.CreateProducer(
+            pb.ProducerRequest(producer_name="p", topic_name=topic, dispatch_strategy=pb.Reliable)
+        )
+        assert len(through.state(topic).producers) == 1

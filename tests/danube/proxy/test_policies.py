@@ -1,0 +1,265 @@
+"""Policies on danube-client's traffic through the gate."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import grpc.aio
+import pytest
+from danube import DispatchStrategy, SubType
+from danube.proto import DanubeApi_pb2 as pb
+from danube.proto import DanubeApi_pb2_grpc as services
+from danube.topic_producer import TopicProducer
+from tests.danube.support.clients import TIMEOUT_S, consuming, danube_client, producing
+from tests.danube.support.gates import channel, gate, on_topic
+
+from sluicegate.model import Action
+from sluicegate_danube.reference import ReferenceBroker
+
+
+@pytest.mark.seed("S1-031", "S1-123")
+async def test_a_producer_too_many_is_refused_and_let_in_when_a_connection_ends(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    policies = on_topic(topic, max_producers_per_topic=1)
+    async with gate(tmp_path, reference.addresses, policies) as through:
+        # Clients of one process share a connection, so the first must not be danube-client to go alone.
+        async with channel(through) as first, danube_client(through.url) as second:
+            stub = services.ProducerServiceStub(first)
+            made = await stub.CreateProducer(pb.ProducerRequest(producer_name="first", topic_name=topic))
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                async with producing(second, topic, "second", max_retries=1):
+                    raise AssertionError("was let in")
+            assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "Current: 1, Limit: 1" in str(refused.value.details())
+            position = pb.MsgID(producer_id=made.producer_id, topic_name=topic)
+            await stub.SendMessage(pb.StreamMessage(msg_id=position, payload=b"still there"))
+        async with danube_client(through.url) as second, producing(second, topic, "second") as producer:
+            await producer.send(b"in its place")
+    assert reference.producers(topic) == ["first", "second"]
+
+
+@pytest.mark.seed("S1-034")
+async def test_subscriptions_that_were_made_without_the_gate_are_known(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    async with (
+        danube_client(reference.urls[0]) as direct,
+        producing(direct, topic, reliable=True) as producer,
+        consuming(direct, topic, "made before", "c0", kind=SubType.SHARED),
+        gate(tmp_path, reference.addresses, on_topic(topic, max_subscriptions_per_topic=1)) as through,
+        danube_client(through.url) as client,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            async with consuming(client, topic, "another", "c1", max_retries=1):
+                raise AssertionError("was let in")
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        async with consuming(client, topic, "made before", "c1", kind=SubType.SHARED) as consumer:
+            await producer.send(b"one of the two gets it")
+            await producer.send(b"the other gets it")
+            assert len(await consumer.take(1)) == 1
+
+
+@pytest.mark.seed("S1-102")
+@pytest.mark.parametrize(("on_unknown", "refused"), [("pause", True), ("open", False), ("last", False)])
+async def test_subscriptions_that_cannot_be_listed(
+    reference: ReferenceBroker, topic: str, tmp_path: Path, on_unknown: str, refused: bool
+) -> None:
+    reference.create_topic(topic)
+    policies = on_topic(
+        topic, max_subscriptions_per_topic=1, on_unknown={"max_subscriptions_per_topic": on_unknown}
+    )
+    async with (
+        gate(
+            tmp_path, reference.addresses, policies, admin={"url": "http://127.0.0.1:1"}, max_hold="100ms"
+        ) as through,
+        danube_client(through.url) as client,
+    ):
+        if not refused:
+            async with consuming(client, topic):
+                assert reference.consumers(topic, "subscription") == ["consumer"]
+            return
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            async with consuming(client, topic):
+                raise AssertionError("was let in")
+        assert error.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert "Subscription limit cannot be checked" in str(error.value.details())
+
+
+@pytest.mark.seed("S1-062")
+async def test_the_client_tries_again_what_is_over_the_rate_until_it_passes(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    sent = [f"{number:03}".encode() for number in range(15)]
+    async with (
+        gate(tmp_path, reference.addresses, on_topic(topic, max_publish_rate="10/s")) as through,
+        danube_client(through.url) as client,
+        producing(client, topic, reliable=True) as producer,
+    ):
+        for payload in sent:
+            await producer.send(payload)
+        refused = [decision for decision in through.sink.decisions if decision.action is Action.REJECT]
+        assert through.state(topic).rejected == len(refused) > 0
+    assert [message.payload for message in reference.messages(topic)] == sent
+
+
+@pytest.mark.seed("S1-060")
+async def test_delayed_publishes_keep_their_order_and_all_arrive(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    policies = on_topic(topic, max_publish_rate="50/s", on_limit={"max_publish_rate": "delay"})
+    count = 70
+    async with (
+        gate(tmp_path, reference.addresses, policies) as through,
+        danube_client(through.url) as client,
+    ):
+        producer = TopicProducer(client, topic, "p", None, DispatchStrategy.RELIABLE, 0, 0, 0)
+        await producer.create()
+        began = time.monotonic()
+        sending = []
+        for number in range(count):
+            sending.append(asyncio.ensure_future(producer.send(f"{number:03}".encode())))
+            await asyncio.sleep(0)
+        await asyncio.gather(*sending)
+        assert time.monotonic() - began >= (count - 50) / 50 * 0.95
+        assert through.state(topic).rejected == 0
+        producer.stop()
+    payloads = [message.payload for message in reference.messages(topic)]
+    assert payloads == sorted(payloads)
+    assert len(payloads) == count
+
+
+@pytest.mark.seed("S1-071", "S1-076", "S1-124")
+@pytest.mark.parametrize(
+    "policies",
+    [
+        {"max_dispatch_rate": "100/s", "burst_seconds": 0.1},
+        {"max_dispatch_rate_bytes": "10kB/s", "burst_seconds": 0.1},
+        {"max_subscription_dispatch_rate": "100/s", "burst_seconds": 0.1},
+        {"max_unacked_messages_per_consumer": 7},
+        {"fixed_delivery_delay": "300ms"},
+        {
+            "max_dispatch_rate": "200/s",
+            "max_unacked_messages_per_consumer": 3,
+            "fixed_delivery_delay": "50ms",
+        },
+    ],
+    ids=lambda policies: "+".join(policies),
+)
+async def test_reliable_messages_all_arrive_in_order_under_any_limit(
+    reference: ReferenceBroker, topic: str, tmp_path: Path, policies: dict[str, object]
+) -> None:
+    sent = [f"{number:03}".encode().ljust(100) for number in range(80)]
+    async with (
+        gate(tmp_path, reference.addresses, on_topic(topic, **policies)) as through,
+        danube_client(through.url) as client,
+        producing(client, topic, reliable=True) as producer,
+        consuming(client, topic) as consumer,
+    ):
+        for payload in sent:
+            await producer.send(payload)
+        assert await consumer.take(len(sent)) == sent
+        assert await consumer.nothing()
+        assert through.state(topic).dispatched_messages == len(sent)
+        assert through.state(topic).dropped == 0
+
+
+async def test_a_fixed_delay_is_never_early_and_keeps_the_order(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    delay_ms = 700
+    async with (
+        gate(tmp_path, reference.addresses, on_topic(topic, fixed_delivery_delay=delay_ms)) as through,
+        danube_client(through.url) as client,
+        producing(client, topic, reliable=True) as producer,
+        consuming(client, topic) as consumer,
+    ):
+
+        async def publish() -> None:
+            for number in range(20):
+                await producer.send(f"{number:02}".encode())
+                await asyncio.sleep(0.02)
+
+        publishing = asyncio.ensure_future(publish())
+        payloads = []
+        for _ in range(20):
+            message = await consumer.next()
+            assert time.time_ns() / 1e6 - message.publish_time >= delay_ms
+            payloads.append(message.payload)
+            await consumer.consumer.ack(message)
+        await publishing
+    assert payloads == [f"{number:02}".encode() for number in range(20)]
+
+
+async def test_a_consumer_that_does_not_read_holds_up_no_other_on_its_connection(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    count, size = 150, 64 * 1024
+    async with (
+        gate(tmp_path, reference.addresses, on_topic(topic, max_dispatch_rate="100k/s")) as through,
+        danube_client(through.url) as client,
+        producing(client, topic, reliable=True) as producer,
+        consuming(client, topic, "slow", "slow") as slow,
+        consuming(client, topic, "fast", "fast") as fast,
+    ):
+        # danube-client takes 100 messages without being asked for them; then it no longer reads the stream.
+        for number in range(count):
+            await producer.send(number.to_bytes(2, "big").ljust(size, b"."))
+        for payloads in (await fast.take(count), await slow.take(count)):
+            assert [int.from_bytes(payload[:2], "big") for payload in payloads] == list(range(count))
+
+
+@pytest.mark.seed("S1-024", "S1-125")
+async def test_policies_change_under_load(reference: ReferenceBroker, topic: str, tmp_path: Path) -> None:
+    async with (
+        gate(tmp_path, reference.addresses, on_topic(topic, max_message_size="1KiB")) as through,
+        danube_client(through.url) as client,
+        producing(client, topic, reliable=True) as producer,
+        consuming(client, topic) as consumer,
+    ):
+        ended = asyncio.Event()
+        sent = 0
+
+        async def publish() -> None:
+            nonlocal sent
+            while not ended.is_set():
+                await producer.send(f"{sent:06}".encode())
+                sent += 1
+
+        publishing = asyncio.ensure_future(publish())
+        large = b"x" * 2048
+        for limit, passes in (("4KiB", True), ("1KiB", False), ("0", True)):
+            through.change(name=topic, max_message_size=limit, max_dispatch_rate="10k/s")
+            if passes:
+                await producer.send(large)
+                continue
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await producer.send(large)
+            assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        ended.set()
+        await publishing
+        payloads = await consumer.take(sent + 2)
+        assert [payload for payload in payloads if payload != large] == [
+            f"{number:06}".encode() for number in range(sent)
+        ]
+        assert through.state(topic).allowed_messages == sent + 2
+
+
+async def test_what_a_health_check_asks_for_counts_as_a_sign_of_life(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    policies = on_topic(topic, max_producers_per_topic=1)
+    async with (
+        gate(tmp_path, reference.addresses, policies, ghost_release="2s") as through,
+        channel(through) as to_gate,
+    ):
+        stub = services.ProducerServiceStub(to_gate)
+        made = await stub.CreateProducer(pb.ProducerRequest(producer_name="a", topic_name=topic))
+        health = services.HealthCheckStub(to_gate)
+        for _ in range(16):
+            await health.HealthCheck(pb.HealthCheckRequest(id=made.producer_id), timeout=TIMEOUT_S)
+            await asyncio.sleep(0.2)  # together longer than `ghost_release`
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await stub.CreateProducer(pb.ProducerRequest(producer_name="b", topic_name=topic))
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert through.counters()["ghosts_released"] == 0
