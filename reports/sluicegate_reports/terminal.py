@@ -18,6 +18,8 @@ _STYLES = {
 }
 _WIDTH = 150
 """Of what is not printed to a terminal."""
+_USUAL = 80
+"""Columns below which policies' names are folded too."""
 _ROOMY = 100
 """Columns from which on thresholds are told in words too."""
 _LONGEST = 40
@@ -49,7 +51,7 @@ def summary(results: Results, width: int) -> RenderableType:
     parts += ["", _missing(results)]
     if results.policies():
         wide = width >= _policy_width(results) + 4 + _COLUMN * len(results.arms())
-        parts += ["", _matrix(results) if wide else _lines(results)]
+        parts += ["", _matrix(results) if wide else _lines(results, width)]
     return Group(*parts)
 
 
@@ -124,10 +126,10 @@ def _matrix(results: Results) -> Grid:
     return grid
 
 
-def _lines(results: Results) -> Grid:
+def _lines(results: Results, width: int) -> Grid:
     """The matrix for a narrow terminal."""
     grid = _grid("Each policy on each system, by door")
-    grid.add_column("policy", overflow="fold", min_width=_policy_width(results))
+    grid.add_column("policy", overflow="fold", min_width=_policy_width(results) if width >= _USUAL else None)
     grid.add_column("system and door", overflow="fold")
     grid.add_column("verdict", overflow="fold")
     found = cells(results)

@@ -69,7 +69,7 @@ class Machine:
 
 
 _ALL = ("make", "javac", "mvn", "haproxy", "chromium")
-_STEPS = ["make jars", "make test", "make demo"]
+_STEPS = ["make jars", "make ghz", "make test", "make demo"]
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
 
 
@@ -130,5 +130,5 @@ def test_a_step_that_fails_ends_the_check(tmp_path: Path) -> None:
     machine.put("make", '[ "$1" != test ] || exit 2')
     done = machine.run()
     assert done.returncode == 2
-    assert machine.calls("make") == _STEPS[:2]
+    assert machine.calls("make") == _STEPS[:3]
     assert "== CI FAILED (exit code 2)" in done.stdout

@@ -1,0 +1,18 @@
+"""Reports as a plugin: loaded through the entry point group `sluicegate.plugins`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sluicegate import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+
+@hookimpl
+def sluicegate_commands() -> "Sequence[click.Command]":
+    """Offer `sluicegate report` and `sluicegate compare`."""
+    from sluicegate_reports.commands import groups
+    from sluicegate_reports.runner.command import compare
+
+    return [*groups(), compare]
