@@ -1,4 +1,7 @@
-"""Scenes of consuming: subscriptions, consumers, dispatch rates, unacknowledged messages, fixed delay."""
+"""Scenes of consuming: subscriptions, consumers, dispatch rates, unacknowledged messages, fixed delay.
+
+A topic exists once it has a producer, so that each scene begins with one.
+"""
 
 import asyncio
 import time
@@ -37,10 +40,11 @@ async def _reads(consumer: Any) -> bool:
 
 async def _subscriptions(stage: Stage) -> Observation:
     async with client(stage) as of:
+        one = await producer(of, stage, "producer")
         made = [await attempt(subscribe(of, stage, f"subscription-{n}", f"reader-{n}")) for n in (1, 2, 3)]
         joined = [consumer for consumer, _ in made if consumer is not None]
         again = await attempt(subscribe(of, stage, "subscription-1", "another-reader"))
-        await fill(await producer(of, stage, "producer"), 10, _SIZE)
+        await fill(one, 10, _SIZE)
         reading = sum([await _reads(consumer) for consumer in joined])
         for consumer in joined:
             await consumer.close()
@@ -54,9 +58,10 @@ async def _subscriptions(stage: Stage) -> Observation:
 
 async def _consumers(stage: Stage) -> Observation:
     async with client(stage) as of:
+        one = await producer(of, stage, "producer")
         made = [await attempt(subscribe(of, stage, "workers", f"worker-{n}")) for n in (1, 2, 3)]
         joined = [consumer for consumer, _ in made if consumer is not None]
-        await fill(await producer(of, stage, "producer"), 20, _SIZE)
+        await fill(one, 20, _SIZE)
         reading = sum([await _reads(consumer) for consumer in joined])
         for consumer in joined:
             await consumer.close()
@@ -66,8 +71,9 @@ async def _consumers(stage: Stage) -> Observation:
 
 async def _dispatch_rate(stage: Stage) -> Observation:
     async with client(stage) as of:
+        one = await producer(of, stage, "producer")
         consumer = await subscribe(of, stage, "reader")
-        await fill(await producer(of, stage, "producer"), int(_RATE * (_READ_S + 2)), _SIZE)
+        await fill(one, int(_RATE * (_READ_S + 2)), _SIZE)
         first, rate = rates(await arrivals(consumer, _READ_S), _READ_S)
     met = first <= 2.2 * _RATE and 0.8 * _RATE <= rate <= 1.1 * _RATE
     return Observation(
@@ -77,8 +83,9 @@ async def _dispatch_rate(stage: Stage) -> Observation:
 
 async def _subscription_rate(stage: Stage) -> Observation:
     async with client(stage) as of:
+        one = await producer(of, stage, "producer")
         consumers = [await subscribe(of, stage, f"readers-{n}", f"reader-{n}") for n in (1, 2)]
-        await fill(await producer(of, stage, "producer"), int(_SUBSCRIPTION_RATE * (_READ_S + 2)), _SIZE)
+        await fill(one, int(_SUBSCRIPTION_RATE * (_READ_S + 2)), _SIZE)
         times = await asyncio.gather(*(arrivals(consumer, _READ_S) for consumer in consumers))
     found = [rates(at, _READ_S)[1] for at in times]
     met = all(0.8 * _SUBSCRIPTION_RATE <= rate <= 1.1 * _SUBSCRIPTION_RATE for rate in found)
@@ -107,8 +114,9 @@ async def _dropping(stage: Stage) -> Observation:
 
 async def _unacknowledged(stage: Stage) -> Observation:
     async with client(stage) as of:
+        one = await producer(of, stage, "producer")
         consumer = await subscribe(of, stage, "lazy")
-        await fill(await producer(of, stage, "producer"), 5 * _UNACKED, _SIZE)
+        await fill(one, 5 * _UNACKED, _SIZE)
         messages = await consumer.receive()
         taken: list[Any] = []
 
@@ -129,9 +137,9 @@ async def _unacknowledged(stage: Stage) -> Observation:
 async def _delayed(stage: Stage) -> Observation:
     late: list[float] = []
     async with client(stage) as of:
+        one = await producer(of, stage, "producer")
         consumer = await subscribe(of, stage, "reader")
         messages = await consumer.receive()
-        one = await producer(of, stage, "producer")
 
         async def read() -> None:
             while len(late) < _DELAYED and (message := await take(messages, 2 * _WAIT_S)) is not None:
