@@ -16,6 +16,8 @@ from sluicegate_grpc.splice.frames import ErrorCode, WireError
 
 NO_TABLE = b"\x20"
 """Says that there is no table (RFC 7541 section 6.3): who asked for a smaller one waits for such a word."""
+_LAST_STATIC = 0x80 + 61
+_MAX_NAMES = 256
 _STATUS_200 = b"\x88"
 _CONTENT_TYPE = b"\x0f\x10\x10application/grpc"
 """Static name 31, not indexed."""
@@ -51,6 +53,73 @@ class RequestBlocks:
         except (HPACKError, ValueError, IndexError) as error:
             raise WireError(ErrorCode.COMPRESSION_ERROR, "header_block_malformed", str(error)) from None
         return headers, plain and not table.dynamic_entries and table.maxsize == size
+
+
+class Volatile:
+    """Finds headers that differ from call to call and mean nothing to policies, without reading them.
+
+    :param names: of such headers.
+    """
+
+    __slots__ = ("_is_volatile", "_names")
+
+    def __init__(self, *names: str) -> None:
+        self._names = frozenset(names)
+        self._is_volatile: dict[bytes, bool] = {}
+
+    def without(self, block: bytes) -> bytes | None:
+        """A block without these headers; None if it has something out of the ordinary.
+
+        Fields as RFC 7541 section 6 has them, numbers of one byte, and no reference to a dynamic table.
+        """
+        kept, run, at, stop = b"", 0, 0, len(block)
+        try:
+            while at < stop:
+                begin, first = at, block[at]
+                if first >= 0x80:
+                    if first > _LAST_STATIC:
+                        return None
+                    at += 1
+                    continue
+                index = first & (0x3F if first >= 0x40 else 0x0F)
+                if 0x20 <= first < 0x40 or index == (0x3F if first >= 0x40 else 0x0F):
+                    return None
+                at += 1 if index else 2 + (block[at + 1] & 0x7F)
+                name_end = at
+                size = block[at] & 0x7F
+                if size == 0x7F:
+                    size, at = _long(block, at + 1)
+                at += 1 + size
+                if not index and self._knows(block[begin:name_end]):
+                    kept += block[run:begin]
+                    run = at
+        except IndexError:
+            return None
+        return kept + block[run:] if at == stop else None
+
+    def _knows(self, name: bytes) -> bool:
+        """Whether a literal name is one of those."""
+        known = self._is_volatile.get(name)
+        if known is None:
+            if len(self._is_volatile) >= _MAX_NAMES:
+                self._is_volatile.clear()
+            try:
+                found = Decoder().decode(b"\x00" + name[1:] + b"\x00")
+            except (HPACKError, ValueError, IndexError):
+                found = []
+            known = self._is_volatile[name] = any(str(each[0]) in self._names for each in found)
+        return known
+
+
+def _long(block: bytes, at: int) -> tuple[int, int]:
+    """A length of two or three bytes, and the place of its last one."""
+    size = 0x7F + (block[at] & 0x7F)
+    if block[at] >= 0x80:
+        at += 1
+        size += (block[at] & 0x7F) << 7
+        if block[at] >= 0x80:
+            raise IndexError
+    return size, at
 
 
 def read_alone(block: bytes, max_list_bytes: int) -> list[tuple[str, str]]:

@@ -91,6 +91,7 @@ class Flow:
         "held_bytes",
         "initial",
         "outlets",
+        "uncredited",
         "window",
     )
 
@@ -110,6 +111,8 @@ class Flow:
         self.blocked: dict[int, Outlet] = {}
         """Those of them that find no room."""
         self.held_bytes = 0
+        self.uncredited = 0
+        """Bytes kept for which the sender has no leave again."""
 
     # -- what the receiver says -----------------------------------------------------------------------
 
@@ -181,6 +184,13 @@ class Flow:
     def wait(self, payload: bytes) -> Chunk:
         """Keep bytes that have no room, at the cost of their sender's window."""
         self.held_bytes += len(payload)
+        return self._charged(payload)
+
+    def _charged(self, payload: bytes) -> Chunk:
+        self.uncredited += len(payload)
+        if self.uncredited > self.window + self.debt:
+            text = "more was sent than the windows allow"
+            raise WireError(ErrorCode.FLOW_CONTROL_ERROR, "window_exceeded", text)
         return Chunk(payload, Credit.NONE)
 
     def keep(self, outlet: Outlet, payload: bytes, padding: int, ahead: int) -> Chunk:
@@ -195,7 +205,7 @@ class Flow:
             self._grant(0, padding)
             self._grant(outlet.stream, padding)
         if not self._budget.take(size):
-            return Chunk(payload, Credit.NONE)
+            return self._charged(payload)
         self._grant(0, size)
         if outlet.ahead + size > ahead:
             return Chunk(payload, Credit.CONNECTION)
@@ -235,7 +245,9 @@ class Flow:
 
     def _let_go(self, outlet: Outlet, chunk: Chunk, size: int) -> None:
         self.held_bytes -= size
-        if chunk.credit is not Credit.NONE:
+        if chunk.credit is Credit.NONE:
+            self.uncredited -= size
+        else:
             self._budget.give(size)
         if chunk.credit is Credit.STREAM:
             outlet.ahead -= size

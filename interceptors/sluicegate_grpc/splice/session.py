@@ -101,13 +101,21 @@ class GrpcSession:
         # <hot> Runs for every read.
         if not self._is_open:
             return self._begin(data, now_ns)
-        self._guarded(self._walk_up, data, now_ns)
+        try:
+            self._walk_up(data, now_ns)
+        except (WireError, NoRoomError) as error:
+            self._broken(error)
         return PASS if self._all_passed(self._up, data) else self._finish(now_ns, up=data)
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
         # <hot> Runs for every read.
-        self._guarded(self._walk_down, data, now_ns)
+        if self._closing is not None:
+            return ()
+        try:
+            self._walk_down(data, now_ns)
+        except (WireError, NoRoomError) as error:
+            self._broken(error)
         return PASS if self._all_passed(self._down, data) else self._finish(now_ns, down=data)
 
     def _all_passed(self, lane: Lane, data: bytes) -> bool:
@@ -209,13 +217,19 @@ class GrpcSession:
             return
         try:
             walk(data, now_ns)
-        except WireError as error:
+        except (WireError, NoRoomError) as error:
+            self._broken(error)
+
+    def _broken(self, error: WireError | NoRoomError) -> None:
+        """A peer has broken the protocol, or there is no room: the connection ends."""
+        self._is_open = False
+        last = self._holding.highest
+        if isinstance(error, WireError):
             self._shared.count(error.counter)
-            last = self._holding.highest
             self._down.insert(goaway(last, error.code, str(error)))
             self._closing = Close(error.counter, f"{error} from or for {self.client}")
-        except NoRoomError:
-            self._down.insert(goaway(self._holding.highest, ErrorCode.ENHANCE_YOUR_CALM, "no room"))
+        else:
+            self._down.insert(goaway(last, ErrorCode.ENHANCE_YOUR_CALM, "no room"))
             self._closing = Close("buffer_budget_used_up", "all clients together hold too many bytes")
 
     def _walk_up(self, data: bytes, now_ns: int) -> None:
