@@ -1,8 +1,10 @@
 """`sluicegate compare run` and `sluicegate compare scenarios`."""
 
+import asyncio
 import shlex
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from sluicegate.gateway.plugins import Plugins
     from sluicegate_reports.runner.doors import Arm
     from sluicegate_reports.runner.loading import LoadedScenario
+    from sluicegate_reports.runs import Run
 
     _ParamType = click.ParamType[Any]
 else:
@@ -237,8 +240,6 @@ def _play(
     embedded: bool,
 ) -> int:
     """Play; returns how many arms were."""
-    import asyncio
-
     from rich.console import Console
 
     from sluicegate_reports.runner.progress import Bars
@@ -252,12 +253,21 @@ def _play(
     with Bars(console) as bars:
         comparison: Comparison = Comparison(loaded, arms, directory, plugins, bars, command, given, embedded)
         try:
-            run = asyncio.run(comparison.play())
+            run = asyncio.run(_until_told(comparison.play()))
+        except asyncio.CancelledError:
+            raise click.Abort from None
         except OSError as error:
             raise click.ClickException(f"the run's directory cannot be written: {error}") from None
         finally:
             tidy(directory)
     return len({(phase.name) for phase in run.facts.phases})
+
+
+async def _until_told(playing: "Coroutine[Any, Any, Run]") -> "Run":
+    """Play until it is over or SIGTERM comes; either way whatever was started is ended in order."""
+    task = asyncio.ensure_future(playing)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task
 
 
 def _minutes(seconds: float) -> str:

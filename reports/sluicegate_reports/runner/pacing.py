@@ -1,7 +1,7 @@
 """When a producer sends: rates that hold for a while, or go from one to the other in a line.
 
-Open loop: what could not be sent in time is sent as soon as it can be, and a slow answer makes no message
-disappear from the load.
+Open loop: what could not be sent in time is sent as soon as it can be, as long as its phase lasts. A slow
+answer puts off the messages after it only when as many wait for theirs as the scenario says.
 """
 
 import math

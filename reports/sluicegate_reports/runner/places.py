@@ -113,7 +113,7 @@ def _start_kafka(
     lines = node_properties(directory, {"PLAIN": (port, port)}, {1: free_port()}) | own | dict(properties)
     log = directory / "broker.log"
     child = stack.enter_context(launch_node(directory, lines, log, jvm=_JVM, extra_jars=extra_jars))
-    child.wait_for("Kafka Server started", START_S)
+    child.wait_for_port(port, START_S)
     version = f"Kafka {jars.version(jars.KAFKA, 'kafka-clients')}, one node, started by the runner"
     if extra_jars:
         version += f", Strimzi quota plug-in {jars.version(jars.STRIMZI, 'kafka-quotas-plugin')}"

@@ -8,7 +8,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-_SHOWN = ("sent", "acknowledged", "refused", "failed", "received")
+_SHOWN = {
+    "attached": "attached",
+    "attach_refused": "turned away",
+    "sent": "sent",
+    "acknowledged": "acknowledged",
+    "refused": "refused",
+    "failed": "without an answer",
+    "received": "received",
+}
 
 
 class Bars:
@@ -50,7 +58,9 @@ class Bars:
 
     def at(self, seconds: float, counts: Mapping[str, int]) -> None:
         """How far it is."""
-        self._counts = ", ".join(f"{counts[name]} {name}" for name in _SHOWN if counts.get(name))
+        self._counts = ", ".join(
+            f"{counts[name]} {text}" for name, text in _SHOWN.items() if counts.get(name)
+        )
         if self._task is not None:
             self._progress.update(self._task, completed=max(seconds, 0.0), counts=self._counts)
 

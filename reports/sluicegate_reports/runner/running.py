@@ -221,7 +221,7 @@ class Comparison:
         return Outcome(
             ArmFacts(arm.system, arm.door, _label(arm, broker), missing),
             trials(plan, resolve, way.judged, played),
-            [Phase(*each) for each in phases(plan, played)],
+            [Phase(f"{name} ({arm.name})", start, end) for name, start, end in phases(plan, played)],
             skews,
         )
 
@@ -234,6 +234,7 @@ class Comparison:
             await clients.hear("ready", _READY_S)
             skews = await _skews(plan, clients, way.process)
             done = await clients.hear("done", _SILENCE_S, lambda line: self._tell(line))
+        self.progress.at(plan.phases[-1].end_s + plan.drain_s, done["counts"])
         notes = []
         if done["foreign"]:
             notes.append(f"{done['foreign']} messages came that are none of the runner's")

@@ -36,17 +36,15 @@ class Producer(Strict):
         default=100,
         description="Messages per second of each of them; 0 for as fast as they are acknowledged.",
     )
-    size: Size = Field(
+    size: Annotated[Size, Field(ge=HEADER_BYTES, le=64 * 2**20)] = Field(
         default=512,
-        ge=HEADER_BYTES,
-        le=64 * 2**20,
         description="Bytes of each payload, of which the runner takes the first 20.",
     )
     delay: Delay = Field(
         default=0, description="Delivery delay that it asks for. Only Pulsar's clients can ask for one."
     )
     in_flight: Annotated[Count, Field(ge=1, le=10_000)] = Field(
-        default=500, description="Messages that may wait for their acknowledgement at once."
+        default=100, description="Messages that may wait for their acknowledgement at once."
     )
     start: Duration = Field(default=0, description="When it attaches, from the beginning of the run.")
     stop: Duration | None = Field(default=None, description="When it leaves; at the end if unset.")
@@ -98,7 +96,7 @@ class Phase(Strict):
     """A stretch of the run."""
 
     name: Name = Field(description="Name of the phase in the report.")
-    duration: Duration = Field(gt=0, le=3_600_000, description="How long it takes.")
+    duration: Annotated[Duration, Field(gt=0, le=3_600_000)] = Field(description="How long it takes.")
     rates: tuple[PhaseRate, ...] = Field(
         default=(), description="Producers that do something else than what they do otherwise."
     )
@@ -150,12 +148,13 @@ class Scenario(Strict):
     producers: tuple[Producer, ...] = Field(min_length=1, description="Who publishes.")
     consumers: tuple[Consumer, ...] = Field(default=(), description="Who reads.")
     phases: tuple[Phase, ...] = Field(min_length=1, max_length=100, description="What is done, in turn.")
-    drain: Duration = Field(
+    drain: Annotated[Duration, Field(le=3_600_000)] = Field(
         default=2_000,
-        le=3_600_000,
         description="How long answers and deliveries are waited for at the end; longer than any delay.",
     )
-    max_hold: Duration = Field(default=5_000, gt=0, description="Longest time that the gates hold a request.")
+    max_hold: Annotated[Duration, Field(gt=0)] = Field(
+        default=5_000, description="Longest time that the gates hold a request."
+    )
 
     @property
     def duration_ms(self) -> int:

@@ -1,0 +1,56 @@
+"""Wrong use of `sluicegate compare run` ends with 2 and the remedy, before anything is started."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sluicegate_reports.runner.command import compare
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run"], "Missing argument 'SCENARIO'"),
+        (["run", "mixd"], "one of count-limits"),
+        (["run", "mixed", "--systems", "kafka,rabbit"], "unknown system 'rabbit': expected some of kafka"),
+        (["run", "mixed", "--doors", "window"], "unknown door 'window': expected some of proxy"),
+        (["run", "mixed", "--doors", ","], "no door is named"),
+        (["run", "mixed", "--kafka", "localhost"], "write 'host:port'"),
+        (["run", "mixed", "--pulsar", "localhost:6650,b:99999"], "'b:99999' is not an address"),
+        (["run", "mixed", "--pulsar-admin", "localhost:8080"], "write 'http://host:port'"),
+        (["run", "mixed", "--pulsar-admin", "http://localhost:8080"], "give --pulsar too"),
+        (["run", "mixed", "--out", "/dev/null/run"], "give another directory by --out"),
+        (["run", "mixed", "--fast"], "No such option"),
+    ],
+)
+def test_wrong_options_end_with_two_and_a_remedy(arguments: list[str], told: str) -> None:
+    done = CliRunner().invoke(compare, arguments)
+    assert done.exit_code == 2, done.output
+    assert told in " ".join(done.output.split())
+
+
+def test_a_scenario_with_mistakes_ends_with_two_and_all_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.yaml"
+    file.write_text("name: wrong\ntopic: []\nphases: [{ name: a, duration: never }]\n")
+    done = CliRunner().invoke(compare, ["run", str(file), "--out", str(tmp_path / "run")])
+    assert done.exit_code == 2
+    assert "did you mean 'topics'?" in done.output
+    assert "'never' is not" in done.output
+    assert "5 errors, nothing was started" in done.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("mine")
+    done = CliRunner().invoke(compare, ["run", "mixed", "--out", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "is not empty: give a new or empty directory by --out" in " ".join(done.output.split())
+    assert [each.name for each in tmp_path.iterdir()] == ["kept"]
+
+
+def test_scenarios_are_listed_with_what_they_show() -> None:
+    done = CliRunner().invoke(compare, ["scenarios"])
+    assert done.exit_code == 0
+    assert "noisy-neighbour" in done.output
+    assert "One tenant floods its topic" in done.output
