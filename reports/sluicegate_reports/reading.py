@@ -1,0 +1,205 @@
+"""Decision logs and observations as DataFrames, of whatever state their directories are in.
+
+Whoever starts a job looks at each file's end (a few ms a file) and gives Spark those that are whole and of a
+known version; the others are named, never passed over in silence. The directory must have the same path on
+this machine and where Spark runs. A file may be damaged inside and still end well: Spark then fails on it, and
+`thorough` finds it by reading everything once.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from sluicegate.decisions import columns as decision_columns
+from sluicegate.decisions import schema as decision_schema
+from sluicegate.decisions.columns import Column
+from sluicegate.decisions.reading import record_batches
+from sluicegate.decisions.spool import SPOOL_SUFFIX, DecisionLogError, parquet_path
+from sluicegate_reports import observations
+
+_UNFINISHED = ".inprogress"
+_DAMAGED_IN_SPARK = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PARQUET", "Parquet")
+_TYPES = {
+    "timestamp[us, tz=UTC]": "timestamp",
+    "string": "string",
+    "double": "double",
+    "int64": "bigint",
+    "int32": "int",
+    "list<item: struct<policy: string, level: string, reason: string, current: double, limit: double>>": (
+        "array<struct<policy: string, level: string, reason: string, current: double, limit: double>>"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file that was not read."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What was read of one directory."""
+
+    frame: DataFrame
+    """All columns of the current version; those that older files lack are null."""
+    files: int
+    """Files that it comes from."""
+    rows: int
+    """Rows in them."""
+    left_out: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What tells one kind of file from another."""
+
+    what: str
+    columns: Sequence[Column]
+    version_key: bytes
+    version: int
+    schema: pa.Schema
+
+    @property
+    def ddl(self) -> str:
+        return ", ".join(f"`{column.name}` {_TYPES[column.type]}" for column in self.columns)
+
+
+_DECISIONS = _Form(
+    "decision log",
+    decision_columns.COLUMNS,
+    decision_schema.VERSION_KEY,
+    decision_columns.VERSION,
+    decision_schema.SCHEMA,
+)
+_OBSERVATIONS = _Form(
+    "file of observations",
+    observations.COLUMNS,
+    observations.VERSION_KEY,
+    observations.VERSION,
+    observations.SCHEMA,
+)
+
+
+def read_decisions(spark: SparkSession, directory: Path, *, thorough: bool = False) -> Log:
+    """Read a decision log: its Parquet files, and what is not Parquet yet up to its last whole batch.
+
+    :param directory: the log's; one that is empty or missing has no rows.
+    :param thorough: read all of each file beforehand, to leave out those that are damaged inside.
+    """
+    return _read(spark, directory, _DECISIONS, thorough=thorough)
+
+
+def read_observations(spark: SparkSession, directory: Path, *, thorough: bool = False) -> Log:
+    """Read observations; what a killed runner left unfinished is named as left out.
+
+    :param directory: the run's `observations`; one that is empty or missing has no rows.
+    :param thorough: read all of each file beforehand, to leave out those that are damaged inside.
+    """
+    return _read(spark, directory, _OBSERVATIONS, thorough=thorough)
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether Spark failed since a file is damaged: reading again with `thorough` then helps."""
+    return any(sign in str(error) for sign in _DAMAGED_IN_SPARK)
+
+
+def _read(spark: SparkSession, directory: Path, form: _Form, *, thorough: bool) -> Log:
+    whole: list[Path] = []
+    left_out: list[LeftOut] = []
+    spools: list[pa.Table] = []
+    rows = 0
+    for path in _files(directory):
+        if path.name.endswith(SPOOL_SUFFIX) and path.name.startswith("."):
+            _take_spool(path, form, spools, left_out)
+            continue
+        reason, count = _looked_at(path, form, thorough=thorough)
+        if reason:
+            left_out.append(LeftOut(path, reason))
+        else:
+            whole.append(path)
+            rows += count
+    rows += sum(len(table) for table in spools)
+    return Log(_frame(spark, form, whole, spools), len(whole) + len(spools), rows, tuple(left_out))
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    """All files, spools first: one that becomes Parquet meanwhile is then found twice, and read once."""
+    found = sorted(path for path in directory.rglob("*") if path.is_file())
+    yield from sorted(found, key=lambda path: not path.name.endswith(SPOOL_SUFFIX))
+
+
+def _take_spool(path: Path, form: _Form, spools: list[pa.Table], left_out: list[LeftOut]) -> None:
+    if parquet_path(path).exists() or form is not _DECISIONS:
+        return
+    try:
+        table = pa.Table.from_batches(record_batches(path), form.schema)
+    except FileNotFoundError:
+        return
+    except DecisionLogError as error:
+        left_out.append(LeftOut(path, str(error)))
+        return
+    if len(table):
+        spools.append(table)
+    elif path.stat().st_size:
+        left_out.append(LeftOut(path, "holds no whole batch of rows yet, or no more"))
+
+
+def _looked_at(path: Path, form: _Form, *, thorough: bool) -> tuple[str, int]:
+    """Why a file is left out, or an empty reason, and its rows."""
+    if path.name.endswith(_UNFINISHED):
+        return "was not finished: whoever wrote it was ended before", 0
+    if path.name.startswith((".", "_")) or not path.name.endswith(".parquet"):
+        return f"is no {form.what}: its name is not part-*.parquet", 0
+    try:
+        with pq.ParquetFile(path) as file:
+            reason = _version_problem(file.schema_arrow, form)
+            count = file.metadata.num_rows
+            if not reason and thorough:
+                _read_through(file)
+    except (pa.ArrowException, OSError) as error:
+        return _damage(path, error), 0
+    return reason, count
+
+
+def _read_through(file: pq.ParquetFile) -> None:
+    for _ in file.iter_batches():
+        pass
+
+
+def _damage(path: Path, error: Exception) -> str:
+    if not path.stat().st_size:
+        return "is empty"
+    return f"is damaged or cut short: {str(error).splitlines()[0]}"
+
+
+def _version_problem(schema: pa.Schema, form: _Form) -> str:
+    metadata = schema.metadata or {}
+    text = metadata.get(form.version_key, b"0")
+    version = int(text) if text.isdigit() else 0
+    if version == 0:
+        return f"is no {form.what}: its schema metadata lacks {form.version_key.decode()!r}"
+    if version > form.version:
+        return (
+            f"has schema version {version}, this release reads up to {form.version}: "
+            "read it with the release that wrote it, or a later one"
+        )
+    names = set(schema.names)
+    wrong = [f.name for f in form.schema if f.name in names and schema.field(f.name).type != f.type]
+    return f"has columns of other types: {', '.join(wrong)}" if wrong else ""
+
+
+def _frame(spark: SparkSession, form: _Form, whole: list[Path], spools: list[pa.Table]) -> DataFrame:
+    empty: Callable[[], DataFrame] = lambda: spark.createDataFrame([], form.ddl)  # noqa: E731
+    frame = spark.read.schema(form.ddl).parquet(*map(str, whole)) if whole else empty()
+    if spools:
+        table = pa.concat_tables(spools)
+        unfinished = spark.createDataFrame(table, form.ddl)
+        frame = frame.unionByName(unfinished)
+    return frame

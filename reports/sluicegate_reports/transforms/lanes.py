@@ -1,0 +1,65 @@
+"""Lanes: the trials of rates with a small number each, which then stands for system, door, topic and policy.
+
+Everything that goes over all decisions groups and sorts by that number instead of by four texts.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sluicegate_reports.runs import Family, Trial
+
+ALL_TOPICS = "*"
+"""Topic of a limit that holds over all topics."""
+SCHEMA = (
+    "lane int, policy string, system string, door string, phase string, topic string, subscription string, "
+    "operation string, counts string, rate double, burst double, saturated boolean, "
+    "begin_us bigint, end_us bigint, gate_begin_us bigint, gate_end_us bigint"
+)
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_US = 1_000_000
+
+
+def lanes(
+    spark: SparkSession, trials: Sequence[Trial], skew_us: Mapping[tuple[str, str], float] | None = None
+) -> DataFrame:
+    """The trials of rates that were carried out, one row each.
+
+    :param skew_us: how much later a gate's clock is than the clients', by system and door.
+    :return: columns of `SCHEMA`; `lane` is the trial's place in `trials`, times are us since 1970.
+    """
+    rows = []
+    for number, trial in enumerate(trials):
+        if trial.measured.family is not Family.RATE or trial.missing or trial.not_applicable:
+            continue
+        begin, end = microseconds(trial.start), microseconds(trial.end)
+        later = round((skew_us or {}).get((trial.system, trial.door), 0))
+        rows.append(
+            (
+                number,
+                trial.policy,
+                trial.system,
+                trial.door,
+                trial.phase,
+                trial.topic or ALL_TOPICS,
+                trial.subscription or None,
+                trial.measured.operation,
+                trial.measured.unit.partition("/")[0],
+                float(trial.limit),
+                float(trial.burst),
+                trial.saturated,
+                begin,
+                end,
+                begin + later,
+                end + later,
+            )
+        )
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def microseconds(moment: datetime) -> int:
+    """A time as us since 1970."""
+    since = moment - _EPOCH
+    return (since.days * 86_400 + since.seconds) * _US + since.microseconds

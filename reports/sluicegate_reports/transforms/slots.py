@@ -1,0 +1,37 @@
+"""Slots: flows summed up by lane, source, client and a short stretch of time, for most of the figures."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+FINE_US = 100_000
+"""Width that a summary's windows have too: finer is not to be had from one."""
+COARSE_US = 1_000_000
+"""Width for long runs."""
+
+_OFFERED_TO_GATE = ("admitted", "refused", "dropped")
+_LIMITED = ("refused", "dropped", "held")
+
+
+def by_client(flows: DataFrame, width_us: int) -> DataFrame:
+    """Sums of each client in each slot.
+
+    :param flows: see `flows`.
+    :param width_us: of a slot.
+    :return: `lane`, `source`, `client`, `slot` (0 begins with the lane), `admitted` and `offered` in what
+        the lane counts, `limited` (rows refused, dropped or held), `first_us` and `last_us` (of what was
+        admitted), `first_limited_us`, `last_limited_us` (null if nothing was), `window_ms` (the longest).
+    """
+    action, amount, at_us = F.col("action"), F.col("amount"), F.col("at_us")
+    of_gate = (F.col("source") == "log") & action.isin(*_OFFERED_TO_GATE)
+    admitted_at = F.when(action == "admitted", at_us)
+    limited_at = F.when(action.isin(*_LIMITED), at_us)
+    return flows.groupBy("lane", "source", "client", F.floor(at_us / width_us).cast("int").alias("slot")).agg(
+        F.sum(F.when(action == "admitted", amount).otherwise(0)).alias("admitted"),
+        F.sum(F.when(of_gate | (action == "offered"), amount).otherwise(0)).alias("offered"),
+        F.count(limited_at).alias("limited"),
+        F.min(admitted_at).alias("first_us"),
+        F.max(admitted_at).alias("last_us"),
+        F.min(limited_at).alias("first_limited_us"),
+        F.max(limited_at).alias("last_limited_us"),
+        F.max("window_ms").alias("window_ms"),
+    )
