@@ -1,8 +1,6 @@
 """A client that writes what it likes, a session, and a real server behind it."""
 
-from collections.abc import Iterable
-
-from hpack import Encoder
+from hpack import Decoder, Encoder
 from tests.grpc.splice.oracle import gate, service
 from tests.grpc.splice.oracle.peers import Peer
 from tests.grpc.splice.oracle.reshape import (
@@ -106,5 +104,25 @@ class Raw:
         """Whether the client got headers that end a stream."""
         return any(found.flags & END_STREAM for found in self._of(stream, {HEADERS}))
 
-    def _of(self, stream: int, types: set[int]) -> Iterable[Frame]:
+    def status(self, stream: int) -> str:
+        """`grpc-status` of a call that the gate has refused."""
+        (found,) = self._of(stream, {HEADERS})
+        return {str(name): str(value) for name, value in Decoder().decode(found.payload)}["grpc-status"]
+
+    def _of(self, stream: int, types: set[int]) -> list[Frame]:
         return [found for found in self.got if found.stream == stream and found.type in types]
+
+
+def opened(front: Shared | None = None) -> Raw:
+    """A client that has made one call."""
+    client = Raw(front).send(HELLO)
+    assert_serves(client, 1)
+    return client
+
+
+def assert_serves(client: Raw, stream: int) -> None:
+    """A call goes through, and is answered."""
+    client.send(call(stream, service.publish(gate.FREE, 1, b"payload")))
+    assert client.server.seen[stream].is_ended
+    client.answer(stream)
+    assert client.is_answered(stream)

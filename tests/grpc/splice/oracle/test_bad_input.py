@@ -1,8 +1,12 @@
 """Hostile clients: each gets the code that it deserves, is counted by name, and harms nobody else."""
 
 import pytest
+from h2.exceptions import ProtocolError
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.bench import START
 from tests.grpc.splice.oracle import gate, service
-from tests.grpc.splice.oracle.raw import HELLO, Raw, block, call, headers
+from tests.grpc.splice.oracle.raw import HELLO, Raw, assert_serves, block, headers, opened
 from tests.grpc.splice.oracle.reshape import (
     CONTINUATION,
     DATA,
@@ -142,6 +146,16 @@ ENDS = {
         PROTOCOL_ERROR,
         "frame_malformed",
     ),
+    "more than the windows allow": (
+        HELLO + SMALL_HEADERS + frame(DATA, 0, 1, bytes(16_384)) * 5,
+        FLOW_CONTROL_ERROR,
+        "window_exceeded",
+    ),
+    "a request on a stream of the broker's": (
+        HELLO + headers(2, service.OTHER),
+        PROTOCOL_ERROR,
+        "frame_malformed",
+    ),
     "WINDOW_UPDATE of another size": (
         HELLO + frame(WINDOW_UPDATE, 0, 0, bytes(3)),
         FRAME_SIZE_ERROR,
@@ -176,17 +190,52 @@ def test_what_ends_a_connection(name: str, cut: int) -> None:
     assert_serves(opened(front), 3)
 
 
-def opened(front: object) -> Raw:
-    """A client that has made one call."""
-    assert isinstance(front, type(gate.shared()))
-    client = Raw(front).send(HELLO)
-    assert_serves(client, 1)
-    return client
+FOR_THE_SERVER = {
+    "DATA on a stream that was never opened": frame(DATA, 0, 9, b"x"),
+    "DATA on no stream": frame(DATA, 0, 0, b"x"),
+    "RST_STREAM on no stream": frame(RST_STREAM, 0, 0, bytes(4)),
+    "RST_STREAM of another size": frame(RST_STREAM, 0, 1, bytes(3)),
+    "PING of another size": frame(PING, 0, 0, bytes(7)),
+    "SETTINGS with a value that is none": frame(SETTINGS, 0, 0, b"\0\2\0\0\0\2"),
+    "PRIORITY of another size": frame(PRIORITY, 0, 3, bytes(4)),
+    "a stream id that goes backwards": headers(7, service.OTHER) + headers(5),
+}
+"""The gate holds nothing for these and learns nothing by them: they pass, and the server ends it all."""
 
 
-def assert_serves(client: Raw, stream: int) -> None:
-    """A call goes through, and is answered."""
-    client.send(call(stream, service.publish(gate.FREE, 1, b"payload")))
-    assert client.server.seen[stream].is_ended
-    client.answer(stream)
-    assert client.is_answered(stream)
+@pytest.mark.parametrize("name", FOR_THE_SERVER)
+def test_what_the_server_judges(name: str) -> None:
+    client = opened(gate.shared())
+
+    with pytest.raises(ProtocolError):
+        client.send(FOR_THE_SERVER[name])
+    assert client.wire.session.held_bytes == 0
+
+
+def test_a_request_that_is_none_is_reset() -> None:
+    client = opened(gate.shared()).send(frame(HEADERS, END_HEADERS, 3, b"\x83"))
+
+    assert client.resets(3) == [PROTOCOL_ERROR]
+    assert 3 not in client.server.seen
+    assert_serves(client, 5)
+
+
+_HOSTILE = sorted(sent for sent, *_ in ENDS.values() if len(sent) < 20_000)
+
+
+@given(
+    reads=st.lists(st.binary(max_size=60) | st.sampled_from(_HOSTILE), max_size=6),
+    is_server=st.booleans(),
+)
+def test_whatever_comes_nothing_is_raised_and_nothing_is_kept(reads: list[bytes], is_server: bool) -> None:
+    front = gate.shared()
+    session = gate.session(front)
+    session.receive_client(HELLO + headers(1) + headers(3, service.OTHER), START)
+    session.receive_upstream(frame(SETTINGS), START)
+    for read in reads:
+        receive = session.receive_upstream if is_server else session.receive_client
+        receive(read.removeprefix(HELLO), START)
+        assert session.held_bytes <= 1_000_000
+    session.closed(START)
+
+    assert front.services.budget.used == 0
