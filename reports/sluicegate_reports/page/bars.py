@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sluicegate_reports.page.curves import described, y_scale
 from sluicegate_reports.page.looks import Look
-from sluicegate_reports.page.markup import Markup, join, short, tag
+from sluicegate_reports.page.markup import Markup, short, tag
 from sluicegate_reports.page.scales import Linear, Log, Scale
 from sluicegate_reports.quantities import NOT_MEASURED, number, quantity, scaled
 from sluicegate_reports.results import Chart, Kind, Point
@@ -43,7 +43,7 @@ def rows(chart: Chart, shown: Sequence[Look], most: int) -> Markup:
     return tag(
         "div",
         tag("ul", *drawn[:most], more, aria_label=described(chart)),
-        _scale_line(chart, axis),
+        _scale_line(axis),
         class_="rows",
     )
 
@@ -162,7 +162,7 @@ def _whisker(point: Point, look: Look, axis: _Axis) -> Iterator[Markup]:
         yield tag("line", x1=x, x2=x, y1=middle - 4, y2=middle + 4, class_=style)
 
 
-def _scale_line(chart: Chart, axis: _Axis) -> Markup:
+def _scale_line(axis: _Axis) -> Markup:
     """The axis below all rows."""
     texts = []
     last = len(axis.scale.ticks) - 1
@@ -173,10 +173,4 @@ def _scale_line(chart: Chart, axis: _Axis) -> Markup:
         text = f"{number(tick.value)} {axis.unit}".rstrip() if index == last else number(tick.value)
         style = "tick end" if index == last else f"tick x{rare}" if index else "tick"
         texts.append(tag("text", text, x=x, y="14", class_=style))
-    if chart.limit is not None:
-        place = axis.at(chart.limit)
-        side = "limit-text end" if place > 50 else "limit-text"
-        text = f"{chart.limit_text} {quantity(chart.limit, chart.unit)}"
-        texts.append(tag("text", text, x=f"{short(place)}%", y="34", class_=side))
-    height = "20" if chart.limit is None else "40"
-    return tag("div", tag("svg", join(*texts), height=height, aria_hidden="true"), class_="scale")
+    return tag("div", tag("svg", *texts, height="20", aria_hidden="true"), class_="scale")

@@ -24,6 +24,12 @@ _FAR = 4.0
 _LINE, _SECOND_LINE = 15.0, 12.0
 _LABELS = 9
 """With more series than that, the legend alone names them."""
+_LONGEST = 30
+"""The same where a name has more letters than that."""
+_LETTER = 7.3
+"""Pixels of a letter in bold, in a wide typeface."""
+_LEAST_ROOM = 176.0
+"""Pixels; `reference broker, not Danube` fits below a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Mar
         for mark in _marks(series, look, frame, index / len(pairs))
     ]
     labels = _labels(pairs, frame)
+    room = max((len(look.name) for look in shown), default=0) * _LETTER + 24
     return tag(
         "svg",
         tag("title", described(chart), id=title_id),
@@ -81,6 +88,7 @@ def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Mar
         _limit(chart, frame),
         labels,
         class_="plot" + (" named" if labels else ""),
+        style=f"--room:{max(room, _LEAST_ROOM):.0f}px" if labels else None,
         height=f"{HEIGHT:.0f}",
         role="img",
         aria_labelledby=title_id,
@@ -104,7 +112,7 @@ def _frame(chart: Chart) -> Frame:
     values = _values(chart)
     highest = max(values, default=0.0)
     limit = chart.limit
-    limit_shown = limit is not None and (highest <= 0 or limit <= highest * _FAR)
+    limit_shown = limit is not None and _limit_shown(limit, highest)
     if limit is not None and limit_shown:
         values.append(limit)
     fitting = scaled(chart.unit, max((abs(value) for value in values), default=0.0))
@@ -146,15 +154,26 @@ def _grid(chart: Chart, frame: Frame) -> Markup:
 
 
 def _limit(chart: Chart, frame: Frame) -> Markup:
-    if chart.limit is None:
+    """The line across; its text is in the legend, where no line crosses it."""
+    if chart.limit is None or not frame.limit_shown:
         return Markup()
-    text = f"{chart.limit_text} {quantity(chart.limit, chart.unit)}"
-    # The text stands above the plot, where no line can cross it, with dashes as the limit's line has them.
-    if not frame.limit_shown:
-        return tag("text", f"{text}: far above what is shown", x="100%", y="-14", class_="limit-text end")
     y = frame.height(chart.limit)
-    line = tag("line", x1="0", x2="100%", y1=y, y2=y, class_="limit")
-    return join(line, tag("text", f"╌╌ {text}", x="100%", y="-14", class_="limit-text end"))
+    return tag("line", x1="0", x2="100%", y1=y, y2=y, class_="limit")
+
+
+def limit_told(chart: Chart) -> str:
+    """What the legend says of the limit; empty if there is none."""
+    if chart.limit is None:
+        return ""
+    drawn = chart.kind in {Kind.BARS, Kind.DOTS} or _limit_shown(
+        chart.limit, max(_values(chart), default=0.0)
+    )
+    text = f"{chart.limit_text} {quantity(chart.limit, chart.unit)}"
+    return text if drawn else f"{text}, far above what is shown"
+
+
+def _limit_shown(limit: float, highest: float) -> bool:
+    return highest <= 0 or limit <= highest * _FAR
 
 
 def _runs(series: Series) -> Iterator[list[tuple[Point, float]]]:
@@ -218,7 +237,8 @@ def _labels(pairs: Sequence[tuple[Series, Look]], frame: Frame) -> Markup:
     heights = [
         _LINE + (_SECOND_LINE if look.label else 0) for _, look in sorted(ends, key=lambda end: end[0])
     ]
-    if len(ends) > _LABELS or sum(heights) > HEIGHT + 2 * _LINE:
+    longest = max((len(look.name) for _, look in ends), default=0)
+    if len(ends) > _LABELS or longest > _LONGEST or sum(heights) > HEIGHT + 2 * _LINE:
         return Markup()
     ends.sort(key=lambda end: end[0])
     tops = apart([y - _LINE / 2 for y, _ in ends], heights, HEIGHT + _LINE)

@@ -9,7 +9,7 @@ from importlib.resources import files
 from sluicegate_reports.cells import of_chart
 from sluicegate_reports.missing import MEANINGS, NOTHING, counted, gaps
 from sluicegate_reports.page.bars import rows
-from sluicegate_reports.page.curves import curves
+from sluicegate_reports.page.curves import curves, limit_told
 from sluicegate_reports.page.facts import facts, moment, seconds
 from sluicegate_reports.page.looks import definitions, legend, looks
 from sluicegate_reports.page.markup import Markup, join, tag
@@ -239,7 +239,7 @@ class _Policy:
         text = tag("p", chart.text) if chart.text else Markup()
         # Rows of bars name their arms themselves; dots in categories and lines do not.
         named = chart.kind is Kind.BARS or (chart.kind is Kind.DOTS and not chart.categories)
-        key = Markup() if named else legend(shown, lines=not in_rows)
+        key = legend([] if named else shown, not in_rows, limit_told(chart))
         return tag(
             "figure",
             tag("figcaption", heading, text, key),

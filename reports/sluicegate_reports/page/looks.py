@@ -75,10 +75,11 @@ def _other(system: str) -> int:
     return sum(system.encode())
 
 
-def legend(shown: Sequence[Look], lines: bool) -> Markup:
-    """Names of all series, each with its line and mark.
+def legend(shown: Sequence[Look], lines: bool, limit: str) -> Markup:
+    """Names of all series, each with its line and mark, and the limit.
 
     :param lines: whether the chart joins points by lines.
+    :param limit: its text; empty for none.
     """
     items = []
     for look in shown:
@@ -86,4 +87,8 @@ def legend(shown: Sequence[Look], lines: bool) -> Markup:
         sample = join(line if lines else Markup(), look.mark("17", 7.0))
         svg = tag("svg", sample, width="34", height="14", aria_hidden="true")
         items.append(tag("li", svg, tag("span", look.full)))
-    return tag("ul", *items, class_="legend")
+    if limit:
+        sample = tag("line", x1="0", x2="34", y1="7", y2="7", class_="limit")
+        svg = tag("svg", sample, width="34", height="14", aria_hidden="true")
+        items.append(tag("li", svg, tag("span", limit), class_="limit-text"))
+    return tag("ul", *items, class_="legend") if items else Markup()

@@ -12,6 +12,9 @@ from sluicegate_reports.results import MARKS, Arm, Cell, Results, RunFacts, Tabl
 _FOLDED = 8
 """Tables with more rows than that are shown on demand."""
 
+_MANY = 6
+"""A matrix with more arms than that is set in smaller type."""
+
 
 def badge(verdict: Verdict) -> Markup:
     """A verdict: its sign and its text; colour comes on top."""
@@ -56,7 +59,8 @@ def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, 
     found = cells(results)
     body = []
     for policy in results.policies():
-        name = tag("a", policy, href=f"#{sections[policy]}") if policy in sections else policy
+        folding = _folding(policy)
+        name = tag("a", folding, href=f"#{sections[policy]}") if policy in sections else folding
         row = [
             _cell(found[policy, arm.system, arm.door], arm, anchors, sections.get(policy, "")) for arm in arms
         ]
@@ -66,11 +70,17 @@ def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, 
         tag("caption", "Each policy on each system, by door", class_="unseen"),
         tag("thead", tag("tr", *_systems(arms, results.run)), tag("tr", *_doors(arms, results.run))),
         tag("tbody", *body),
-        class_="matrix",
+        class_="matrix many" if len(arms) > _MANY else "matrix",
     )
     return tag(
         "div", made, class_="scroll", tabindex="0", role="region", aria_label="Parity matrix, can be scrolled"
     )
+
+
+def _folding(policy: str) -> Markup:
+    """A name that may be folded after an underscore."""
+    first, *others = policy.split("_")
+    return join(first, *(part for other in others for part in (Markup("_<wbr>"), other)))
 
 
 def _systems(arms: list[Arm], run: RunFacts) -> list[Markup]:

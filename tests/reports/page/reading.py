@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-_VOID = {"br", "meta", "col", "link"}
+_VOID = {"br", "meta", "col", "link", "wbr"}
 
 
 @dataclass

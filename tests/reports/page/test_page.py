@@ -92,9 +92,12 @@ def test_each_series_differs_by_mark_or_dashes_and_not_by_colour_alone(shown: El
     for legend in shown.all("ul", class_="legend"):
         seen = []
         for item in legend.all("li"):
+            if item.attributes.get("class") == "limit-text":
+                continue
             (mark,) = item.all("use")
             seen.append((mark.attributes["href"], mark.attributes["class"]))
-        assert len(seen) == len(set(seen)) == 5
+        assert len(seen) == len(set(seen))
+        assert len(seen) in (0, 5)
         by_colour: dict[str, list[str]] = {}
         for href, style in seen:
             by_colour.setdefault(style.split()[1], []).append(href)
