@@ -36,8 +36,8 @@ class RequestBlocks:
 
     @property
     def is_plain(self) -> bool:
-        """True while there is nothing in the table that a block could refer to."""
-        return not self._decoder.header_table.dynamic_entries
+        """True once there is no table: what a block says can then be told by its bytes alone."""
+        return self._decoder.header_table.maxsize == 0
 
     def read(self, block: bytes) -> tuple[list[tuple[str, str]], bool]:
         """The headers of a block, and whether any other reader without a table would find the same.
@@ -84,7 +84,9 @@ class Volatile:
                 index = first & (0x3F if first >= 0x40 else 0x0F)
                 if 0x20 <= first < 0x40 or index == (0x3F if first >= 0x40 else 0x0F):
                     return None
-                at += 1 if index else 2 + (block[at + 1] & 0x7F)
+                at += 1
+                if not index:
+                    at += 1 + _short(block[at])
                 name_end = at
                 size = block[at] & 0x7F
                 if size == 0x7F:
@@ -109,6 +111,13 @@ class Volatile:
                 found = []
             known = self._is_volatile[name] = any(str(each[0]) in self._names for each in found)
         return known
+
+
+def _short(first: int) -> int:
+    """A length of one byte."""
+    if first & 0x7F == 0x7F:
+        raise IndexError
+    return first & 0x7F
 
 
 def _long(block: bytes, at: int) -> tuple[int, int]:

@@ -154,7 +154,7 @@ class Calling:
             self._up.grant(0, stop - at - HEAD)
             return None
         call.has_ended = bool(flags & END_STREAM)
-        ahead = self._most if call.step is Step.READING else 0
+        ahead = self._most if call.step is Step.READING and not call.has_ended else 0
         chunk = self._flow.keep(call.outlet, data[begin:end], padding, ahead)
         if end > begin:
             call.chunks.append(chunk)

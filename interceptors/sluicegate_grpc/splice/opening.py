@@ -35,12 +35,14 @@ class Opening:
     :param limits: what a client may do.
     """
 
-    __slots__ = ("_budget", "_chunks", "_limits", "held_bytes")
+    __slots__ = ("_at", "_block", "_budget", "_chunks", "_limits", "held_bytes")
 
     def __init__(self, budget: Budget, limits: Limits) -> None:
         self._budget = budget
         self._limits = limits
         self._chunks: list[bytes] = []
+        self._at = len(PREFACE)
+        self._block = b""
         self.held_bytes = 0
 
     def keep(self, data: bytes) -> None:
@@ -71,16 +73,15 @@ class Opening:
         """
         data = b"".join(self._chunks)
         self._chunks = [data]
-        at, block = len(PREFACE), b""
-        while len(data) - at >= HEAD:
-            high, low, kind, flags, _ = read_head(data, at)
-            stop = at + HEAD + (high << 8 | low)
+        while len(data) - self._at >= HEAD:
+            high, low, kind, flags, _ = read_head(data, self._at)
+            stop = self._at + HEAD + (high << 8 | low)
             if stop > len(data):
                 break
             if kind in (HEADERS, CONTINUATION):
-                begin, end = unpadded(data, at, stop, flags if kind == HEADERS else 0)
-                block += data[begin:end]
+                begin, end = unpadded(data, self._at, stop, flags if kind == HEADERS else 0)
+                self._block += data[begin:end]
                 if flags & END_HEADERS:
-                    return dict(reversed(read_alone(block, self._limits.header_list_bytes)))
-            at = stop
+                    return dict(reversed(read_alone(self._block, self._limits.header_list_bytes)))
+            self._at = stop
         return None
