@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 a threshold of --fail-on is not passed, 2 wrong use, or something that cannot be read.
 """
 
+import importlib
 import math
 import os
 import re
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from sluicegate_reports.results import Results, Threshold
 
 FORMATS = ("html", "json", "markdown", "terminal")
@@ -146,10 +149,10 @@ def _compared(directory: Path) -> "Results":
     :raises _Unusable: without Spark or Java, or if the directory holds no run.
     """
     try:
-        from sluicegate_reports.jobs.compare import compare_run
         from sluicegate_reports.runs import RunError
         from sluicegate_reports.session import spark_session
 
+        compare_run = _job()
         _need_java()
         session = spark_session("sluicegate report compare")
     except ModuleNotFoundError as error:
@@ -163,6 +166,13 @@ def _compared(directory: Path) -> "Results":
         raise _Unusable(str(error)) from None
     finally:
         session.stop()
+
+
+def _job() -> "Callable[[SparkSession, Path], Results]":
+    """The job, a function of a session and of a run's directory."""
+    job: Callable[[SparkSession, Path], Results]
+    job = importlib.import_module("sluicegate_reports.jobs.compare").compare_run
+    return job
 
 
 def _need_java() -> None:

@@ -1,0 +1,113 @@
+"""`sluicegate report compare`: what it says where Spark, Java or the run is missing; the job is a stand-in."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.reports.results.example import example
+
+from sluicegate.cli import main
+from sluicegate_reports import session
+from sluicegate_reports.results import Results
+from sluicegate_reports.runs import RunError
+
+Run = Callable[..., Result]
+_JOB = "sluicegate_reports.jobs.compare"
+
+
+class Session:
+    """A Spark session that only knows whether it was stopped."""
+
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.fixture
+def spark(monkeypatch: pytest.MonkeyPatch) -> Session:
+    started = Session()
+    monkeypatch.setattr(session, "spark_session", lambda name: started)
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")  # so that nobody looks for Java here
+    return started
+
+
+@pytest.fixture
+def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `sluicegate report compare run ARGUMENTS` in a directory where `run` is an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "reports")
+    Path("run").mkdir()
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["report", "compare", "run", *arguments], catch_exceptions=False)
+
+    return invoke
+
+
+def put_job(monkeypatch: pytest.MonkeyPatch, job: Callable[[object, Path], Results]) -> None:
+    module = ModuleType(_JOB)
+    module.compare_run = job  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, _JOB, module)
+
+
+def test_what_the_job_found_is_reported(
+    compare: Run, spark: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, Path]] = []
+
+    def job(given: object, directory: Path) -> Results:
+        asked.append((given, directory))
+        return example()
+
+    put_job(monkeypatch, job)
+    result = compare("--out", "r.html", "--fail-on", "off_cells")
+    assert asked == [(spark, Path("run"))]
+    assert result.exit_code == 1
+    assert Path("r.html").read_text().startswith("<!doctype html>")
+    assert spark.stopped
+
+
+def test_what_is_no_run_is_refused_and_the_session_is_stopped(
+    compare: Run, spark: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def job(given: object, directory: Path) -> Results:
+        raise RunError(f"{str(directory)!r} is no comparison run")
+
+    put_job(monkeypatch, job)
+    result = compare()
+    assert result.exit_code == 2
+    assert result.stderr == "Error: 'run' is no comparison run\n"
+    assert spark.stopped
+
+
+def test_wrong_options_are_found_before_spark_starts(
+    compare: Run, spark: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_job(monkeypatch, lambda given, directory: pytest.fail("the job ran"))
+    assert compare("--out", "r.pdf").exit_code == 2
+    assert compare("--fail-on", "a=b").exit_code == 2
+
+
+def test_without_spark_the_remedy_is_told(compare: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, _JOB, None)  # type: ignore[arg-type]
+    result = compare()
+    assert result.exit_code == 2
+    assert "pip install 'sluicegate[reports]'" in result.stderr
+    assert "sluicegate report render" in result.stderr
+
+
+def test_without_java_the_remedy_is_told(
+    compare: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_job(monkeypatch, lambda given, directory: example())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("JAVA_HOME", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    result = compare()
+    assert result.exit_code == 2
+    assert "Spark needs Java 17" in result.stderr
+    assert "JAVA_HOME" in result.stderr
