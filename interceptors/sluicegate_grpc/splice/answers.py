@@ -165,7 +165,7 @@ class Answers:
 
     def deliver(self, stream: int, request: Request, delivery: Stream) -> None:
         """Meter the messages that the broker sends to a consumer."""
-        watcher = Delivering(self._connection, stream, request, delivery)
+        watcher = Delivering(self._connection, stream, request, delivery, self.watchers)
         delivery.on_acknowledged(lambda: self.ready.add(watcher))
         self._watch(stream, watcher)
 

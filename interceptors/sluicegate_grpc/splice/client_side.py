@@ -28,6 +28,7 @@ from sluicegate_grpc.status import Refusal
 
 _FAILED_PRECONDITION = 9
 _PERMISSION_DENIED = 7
+_MISROUTED = "forbidden_broker_refused"
 
 
 class ClientSide(Side):
@@ -80,7 +81,7 @@ class ClientSide(Side):
         request = self._reader.read(block)
         holding = self._holding
         told = self.broker.waits_for_update
-        if stream <= holding.last or request.block or request.broker or told:
+        if stream <= holding.last or not request.is_plain or told:
             self._lane.cut(at, stop)
             frames = data[at:stop]
             if request.block or told:
@@ -111,25 +112,32 @@ class ClientSide(Side):
             return
         if not stream & 1:
             raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
-        refusal = self._misrouted(request.broker) if request.broker else None
-        if refusal is None:
+        refusal = request.refusal or (self._misrouted(request.broker) if request.broker else None)
+        if refusal is None and not request.is_malformed:
             self._holding.opened_apart(stream, request, frames, flags, now_ns)
             return
         self._holding.last = stream
-        self._connection.shared.count("forbidden_broker_refused")
-        self._refusals.answer(stream, refusal, alone=True)
-        if not flags & END_STREAM:
-            self._refusals.reset(stream, ErrorCode.NO_ERROR)
+        if request.is_malformed or refusal is None:  # RFC 9113 section 8.1.1
+            self._connection.shared.count("malformed_headers")
+            self._refusals.reset(stream, ErrorCode.PROTOCOL_ERROR)
+        else:
+            counter, told = refusal
+            self._connection.shared.count(counter)
+            self._refusals.answer(stream, told, alone=True)
+            if not flags & END_STREAM:
+                self._refusals.reset(stream, ErrorCode.NO_ERROR)
+        if flags & END_STREAM:
+            self._refusals.unbury(stream)
 
-    def _misrouted(self, broker: str) -> Refusal | None:
+    def _misrouted(self, broker: str) -> tuple[str, Refusal] | None:
         """Why a request for a broker cannot go on by this connection."""
         addresses = self._connection.shared.route(broker)
         if addresses is None:
             text = f"Broker {broker[:200]} is not known to this gateway."
-            return Refusal(_PERMISSION_DENIED, text, b"")
+            return _MISROUTED, Refusal(_PERMISSION_DENIED, text, b"")
         if self.bound and addresses != self.bound:
             text = f"This connection leads to another broker than {broker[:200]}. Open another."
-            return Refusal(_FAILED_PRECONDITION, text, b"")
+            return _MISROUTED, Refusal(_FAILED_PRECONDITION, text, b"")
         return None
 
     def _trailers(self, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
@@ -155,7 +163,8 @@ class ClientSide(Side):
             super().settings(data, at, stop, flags, stream, now_ns)
 
     def _ping(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        self._pings.count(now_ns)
+        # Clients measure the bandwidth by a ping for what they have read, once in each round trip.
+        self._pings.count(now_ns, self._lane.back.reads)
 
     def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         self._resets.count(now_ns)

@@ -5,6 +5,7 @@ how much the broker sends, and the connection's window is given back, so that ot
 """
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from sluicegate.engine.delay import DelayRule, due_ms
 from sluicegate.engine.gate import Gate
@@ -24,6 +25,9 @@ from sluicegate_grpc.splice.messages import (
     read_prefix,
 )
 from sluicegate_grpc.splice.requests import Request
+
+if TYPE_CHECKING:
+    from sluicegate_grpc.splice.answers import Watcher
 
 _UNACKED = "max_unacked_messages_per_consumer"
 _UNACKED_WAIT_NS = 20_000_000
@@ -70,6 +74,7 @@ class Delivering:
     :param stream: its id.
     :param request: what it answers.
     :param delivery: the consumer.
+    :param watchers: of the connection: it stays among them while messages wait behind the broker's end.
     """
 
     __slots__ = (
@@ -87,9 +92,17 @@ class Delivering:
         "_shared",
         "_stream",
         "_timer",
+        "_watchers",
     )
 
-    def __init__(self, connection: Connection, stream: int, request: Request, delivery: Stream) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        stream: int,
+        request: Request,
+        delivery: Stream,
+        watchers: "dict[int, Watcher]",
+    ) -> None:
         self._connection = connection
         self._shared = connection.shared
         self._down = connection.down
@@ -107,6 +120,7 @@ class Delivering:
         """The stream's trailers, while messages wait."""
         self._block = b""
         self._timer: Timer | None = None
+        self._watchers = watchers
 
     # -- what the broker sends ------------------------------------------------------------------------
 
@@ -207,6 +221,7 @@ class Delivering:
             self._down.over(self._stream)
             return True
         self._end = frames
+        self._watchers[self._stream] = self
         if self._queue:
             last = self._queue[-1]
             last.size = last.there  # no more of it will come
@@ -219,6 +234,7 @@ class Delivering:
             for chunk in message.chunks:
                 self._flow.drop(self._outlet, chunk, over=True)
         self._queue.clear()
+        self._end = b""
         self._finished(now_ns, gone=by_client)
 
     def _finished(self, now_ns: int, *, gone: bool = False) -> None:
@@ -250,6 +266,7 @@ class Delivering:
                 self._flow.send(self._outlet, *message.chunks)
         if self._end and not self._queue:
             end, self._end = self._end, b""
+            self._watchers.pop(self._stream, None)
             self._finished(now_ns)
             self._down.ends(self._outlet, end)
 

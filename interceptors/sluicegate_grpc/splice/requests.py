@@ -1,11 +1,15 @@
 """What a request's headers say, read once for all requests that have the same."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 
-from sluicegate.model import Method, Role
+from sluicegate.model import ANONYMOUS, Method, Role
 from sluicegate_grpc.fields import Plan
 from sluicegate_grpc.splice.blocks import RequestBlocks, Volatile, encode
 from sluicegate_grpc.splice.shared import Headers, Plans, Shared
+from sluicegate_grpc.splice.wellformed import is_method, is_wellformed
+from sluicegate_grpc.status import Refusal
 
 _NOTHING = Plans(*(Plan({}),) * 4)
 _VOLATILE = Volatile("grpc-timeout")
@@ -13,6 +17,8 @@ _VOLATILE = Volatile("grpc-timeout")
 _MAX_KNOWN = 1_024
 _MAX_KNOWN_BYTES = 8_192
 """Of a header block that is remembered."""
+_PERMISSION_DENIED = 7
+_UNIMPLEMENTED = 12
 
 
 @dataclass(slots=True)
@@ -27,14 +33,20 @@ class Request:
     plans: Plans = _NOTHING
     encoding: str = ""
     """How its compressed messages are."""
-    credentials: str = ""
-    """The words by which the broker knows its sender."""
-    principal: str = ""
+    credentials: bytes = b""
+    """A digest of the words by which the broker knows its sender; empty if they name nobody."""
+    principal: str = ANONYMOUS
     """Who that is, as he says."""
     broker: str = ""
     """The broker that it is for, if it names one."""
     block: bytes = b""
     """Its headers for the broker; empty if they may go as they came."""
+    is_malformed: bool = False
+    """True if servers may read something else in its headers than the gate."""
+    refusal: tuple[str, Refusal] | None = None
+    """Why it cannot go on, whatever the policies say: what is counted, and what is answered."""
+    is_plain: bool = True
+    """True if its headers may pass without being looked at again."""
 
     @property
     def known_method(self) -> Method:
@@ -67,7 +79,8 @@ class RequestReader:
         """
         # <hot> Runs for every request.
         key: bytes | None = block
-        if self._blocks.is_plain:
+        is_plain = self._blocks.is_plain
+        if is_plain:
             if (request := self._known.get(block)) is not None:
                 return request
             key = _VOLATILE.without(block) if len(block) <= _MAX_KNOWN_BYTES else None
@@ -76,8 +89,8 @@ class RequestReader:
         headers, is_alone = self._blocks.read(block)
         request = self._understand(headers)
         if not is_alone:
-            request.block = encode(headers)
-        elif len(block) <= _MAX_KNOWN_BYTES:
+            request.block, request.is_plain = encode(headers), False
+        elif is_plain and len(block) <= _MAX_KNOWN_BYTES:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             self._known[block if key is None else key] = request
@@ -87,14 +100,27 @@ class RequestReader:
         shared = self._shared
         found = dict(reversed(headers))
         request = Request(found.get(":path", ""), encoding=found.get("grpc-encoding", ""))
-        request.credentials = found.get("authorization", "")
-        if request.credentials:
-            request.principal = shared.principal(headers) or ""
+        request.is_malformed = not is_wellformed(headers)
+        request.refusal = self._refusal(request.path, found)
+        words = [value for name, value in headers if name == "authorization"]
+        if len(words) == 1 and (principal := shared.principal(headers)):
+            request.credentials, request.principal = sha256(words[0].encode()).digest(), principal
         if shared.methods.route_header:
             request.broker = found.get(shared.methods.route_header, "")
+        request.is_plain = not (request.is_malformed or request.refusal or request.broker)
         method = shared.methods.methods.get(request.path)
         if method is not None:
             request.method = method
             request.is_publish = method.role is Role.PUBLISH
             request.plans = shared.plans(request.path, method)
         return request
+
+    def _refusal(self, path: str, found: Mapping[str, str]) -> tuple[str, Refusal] | None:
+        for name in self._shared.forbidden:
+            if name in found:
+                text = f"Metadata {name} is not for clients."
+                return "forbidden_header_refused", Refusal(_PERMISSION_DENIED, text, b"")
+        if not is_method(path):
+            text = f"{path[:200]!r} is no path of a method."
+            return "malformed_path", Refusal(_UNIMPLEMENTED, text, b"")
+        return None

@@ -78,8 +78,10 @@ class Shared:
     sessions: int = 0
     """Connections open now."""
     first_seen: FirstSeen = field(default_factory=FirstSeen)
-    accepted: dict[str, None] = field(default_factory=dict)
-    """Credentials with which the broker has accepted a call, the oldest first."""
+    forbidden: frozenset[str] = frozenset()
+    """Metadata (lower case) by which a client would say that it is more than a client; it is refused."""
+    accepted: dict[bytes, None] = field(default_factory=dict)
+    """Digests of credentials with which the broker has accepted a call, the oldest first."""
 
     known_requests: "dict[bytes, Request]" = field(default_factory=dict)
     """What header blocks say, by their bytes."""
@@ -111,7 +113,7 @@ class Shared:
         if path not in self.rewrites:
             self.counts["unknown_method"] += 1
 
-    def accept(self, credentials: str) -> None:
+    def accept(self, credentials: bytes) -> None:
         """The broker has accepted a call with these credentials."""
         self.accepted.pop(credentials, None)
         self.accepted[credentials] = None

@@ -11,7 +11,7 @@ from sluicegate.engine.gate import Gate
 from sluicegate_danube.brokers import FACT, Address, Brokers
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
-from sluicegate_danube.method_map import METHOD_MAP, TOPIC_LOOKUP
+from sluicegate_danube.method_map import INTERNAL_HEADER, METHOD_MAP, TOPIC_LOOKUP
 from sluicegate_danube.principals import principal
 from sluicegate_danube.subscriptions import SubscriptionLists
 from sluicegate_grpc.calls import Calls
@@ -58,6 +58,7 @@ class DanubeFront:
             route=lambda broker: _alone(brokers.target(broker)),
             question=_ListSubscriptions,
             principal=principal,
+            forbidden=frozenset({INTERNAL_HEADER}),
         )
         listen = config.listen
         upstream = config.addresses if config.route == "ports" else ()

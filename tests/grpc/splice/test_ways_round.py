@@ -1,0 +1,151 @@
+"""Requests that a server and the gate could read differently: no policy can be got round by them."""
+
+import pytest
+from hpack import Encoder
+from tests.bench import SECOND, Bench
+from tests.grpc.splice.oracle import gate, service
+from tests.grpc.splice.oracle.raw import HELLO, Raw
+from tests.grpc.splice.oracle.reshape import DATA, END_HEADERS, END_STREAM, HEADERS, frame
+from tests.grpc.splice.talk import LOOKUP, TOPIC, Talk, front
+
+PROTOCOL_ERROR = 1
+UNIMPLEMENTED, PERMISSION_DENIED = "12", "7"
+TOO_LARGE = service.publish(gate.SMALL, 1, bytes(gate.MAX_SIZE + 1))
+METHOD, SCHEME, PATH = (":method", "POST"), (":scheme", "http"), (":path", service.OTHER)
+PUBLISH = (":path", service.PUBLISH)
+TYPE = ("content-type", "application/grpc")
+
+
+@pytest.mark.parametrize("path", ["{}?x", "{}#x", "{}?", "{}#"])
+def test_a_path_that_servers_cut_short_is_refused(path: str) -> None:
+    talk = Talk(front(max_message_size=5))
+    stream = talk.call(path.format(service.PUBLISH), service.publish(TOPIC, 7, b"x" * 10))
+    assert talk.refused(stream)[0] == UNIMPLEMENTED
+    asked = talk.call(path.format(LOOKUP), service.message((1, TOPIC)), end=False)
+    assert talk.refused(asked)[0] == UNIMPLEMENTED
+    assert talk.shared.counts["malformed_path"] == 2
+    talk.publish(5)
+    assert list(talk.wire.server.seen) == [5]
+
+
+def test_a_path_without_a_slash_is_refused() -> None:
+    talk = Talk(front(max_message_size=5))
+    stream = talk.call(service.PUBLISH[1:], service.publish(TOPIC, 7, b"x" * 10))
+    assert talk.refused(stream)[0] == UNIMPLEMENTED
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [METHOD, SCHEME, PATH, PUBLISH, TYPE],
+        [METHOD, SCHEME, PUBLISH, PATH, TYPE],
+        [METHOD, SCHEME, PATH, TYPE, PUBLISH],
+        [METHOD, SCHEME, PATH, (":other", "x"), TYPE],
+        [METHOD, SCHEME, TYPE],
+        [METHOD, PATH, TYPE],
+        [METHOD, SCHEME, (":path", ""), TYPE],
+        [METHOD, SCHEME, PATH, ("Content-Type", "application/grpc")],
+        [METHOD, SCHEME, PATH, TYPE, ("", "x")],
+        [METHOD, SCHEME, PATH, TYPE, ("x y", "x")],
+        [METHOD, SCHEME, PATH, TYPE, ("x\r\ny", "x")],
+        [METHOD, SCHEME, PATH, TYPE, ("x", "a\r\n:path: b")],
+        [METHOD, SCHEME, PATH, TYPE, ("x", "a\0")],
+        [METHOD, SCHEME, (":path", f"{service.OTHER}\n"), TYPE],
+        [METHOD, SCHEME, PATH, TYPE, ("connection", "x")],
+        [METHOD, SCHEME, PATH, TYPE, ("transfer-encoding", "chunked")],
+        [METHOD, SCHEME, PATH, TYPE, ("te", "gzip")],
+    ],
+)
+def test_malformed_headers_end_their_stream_and_no_other(headers: list[tuple[str, str]]) -> None:
+    encoder = Encoder()
+    encoder.header_table_size = 0
+    block = encoder.encode(headers)
+    client = Raw().send(HELLO)
+    client.send(frame(HEADERS, END_HEADERS, 1, block) + frame(DATA, END_STREAM, 1, TOO_LARGE))
+    assert client.resets(1) == [PROTOCOL_ERROR]
+    assert not client.server.seen
+    assert client.front.counts["malformed_headers"] == 1
+    client.send(frame(HEADERS, END_HEADERS | END_STREAM, 3, block))
+    assert client.resets(3) == [PROTOCOL_ERROR]
+    assert client.wire.closed is None
+
+
+def test_headers_that_only_the_gates_own_side_may_send_are_refused() -> None:
+    shared = front()
+    shared.forbidden = frozenset({"x-i-am-a-broker"})
+    talk = Talk(shared)
+    stream = talk.call(service.OTHER, b"", ("x-i-am-a-broker", "yes"))
+    assert talk.refused(stream)[0] == PERMISSION_DENIED
+    assert shared.counts["forbidden_header_refused"] == 1
+    assert not talk.client(talk.call(service.OTHER, b"")).is_over
+
+
+def test_two_credentials_are_nobodys() -> None:
+    bench = Bench()
+    bench.exempt = frozenset({"boss", ""})
+    shared = front(bench, max_producers_per_topic=1)
+    shared.principal = lambda headers: "boss"
+    talk = Talk(shared)
+    two = (("authorization", "Bearer one"), ("authorization", "Bearer boss"))
+    message = service.message((1, TOPIC), (2, "a"), (3, 1))
+    talk.answer(talk.call(service.ATTACH, message, *two), service.message((1, 1)))
+    other = service.message((1, TOPIC), (2, "b"), (3, 1))
+    assert talk.refused(talk.call(service.ATTACH, other, *two))[0] == "8"
+
+
+def test_a_consumer_whose_stream_the_broker_ended_while_messages_waited_is_released_with_its_client() -> None:
+    for gone in (True, False):
+        talk = Talk(front(max_dispatch_rate=1))
+        talk.subscribe()
+        stream = talk.receive()
+        talk.answer(stream, *(service.message((1, at), (2, b"x")) for at in range(5)))
+        assert talk.session.held_bytes > 0
+        if gone:
+            talk.wire.client.h2.reset_stream(stream, error_code=8)
+            talk.wire.settle()
+            assert talk.session.held_bytes == 0
+            talk.wire.pass_time(10 * SECOND)
+            talk.wire.settle()
+        talk.wire.hang_up()
+        assert talk.consumers() == 0
+        assert talk.shared.services.budget.used == 0
+
+
+def test_a_block_that_fills_tables_elsewhere_is_not_looked_up() -> None:
+    """What a client without a table may send fills the table of one that has one: it is not the same."""
+    front_ = gate.shared()
+    filling = Encoder().encode(service.request(service.OTHER))
+    hostile = Raw(front_).send(HELLO)
+    hostile.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x20" + filling))
+    hostile.send(frame(HEADERS, END_HEADERS | END_STREAM, 3, filling))
+    encoder = Encoder()
+    other = Raw(front_).send(HELLO)
+    for stream in (1, 3):  # before it was told that there is no table
+        block = encoder.encode(service.request(service.OTHER))
+        other.send(frame(HEADERS, END_HEADERS | END_STREAM, stream, block))
+    assert other.wire.closed is None
+    assert other.server.seen[3].headers == other.server.seen[1].headers
+
+
+def test_what_is_left_out_of_a_block_cannot_shift_what_follows() -> None:
+    """A name of 127 bytes says its length in two; who takes it for one sees fields where there are none."""
+    shared = gate.shared()
+    shared.forbidden = frozenset({"evil"})
+    encoder = Encoder()
+    encoder.header_table_size = 0
+    begin = encoder.encode(service.request(service.OTHER)).removeprefix(b"\x20")
+    evil = b"\x10\x04evil\x01x"
+    left_out = b"\x10\x0cgrpc-timeout\x021S"
+    # Wrongly read, the last letter of the name is the length of a value, which ends before `left_out`.
+    spilled = evil + b"\x10\x01a\x05" + b"v" * 5
+    assert len(spilled) == len(left_out)
+    value = b"v" * (ord("m") - 1) + spilled
+    name = b"n" * 126 + b"m"
+    harmless = begin + b"\x00\x7f\x00" + name + bytes((len(value),)) + value
+    shifted = harmless[: -len(spilled)] + left_out + spilled
+    client = Raw(shared).send(HELLO)
+    client.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x20" + begin))
+    for stream, block in ((3, harmless), (5, shifted)):
+        client.send(frame(HEADERS, END_HEADERS | END_STREAM, stream, block))
+    assert "evil" not in client.server.seen[3].headers
+    assert not client.server.seen[5].headers
