@@ -37,13 +37,13 @@ class Connection:
     __slots__ = (
         "_callers",
         "_numbers",
-        "_policies",
         "_questions",
         "_timers",
         "down",
         "has_news",
         "new_questions",
         "peer",
+        "policies",
         "shared",
         "up",
     )
@@ -65,7 +65,8 @@ class Connection:
         self._timers: list[tuple[int, int, Timer]] = []
         self._numbers = count()
         self._callers: dict[str, Caller] = {}
-        self._policies = shared.services.policies
+        self.policies = shared.services.policies
+        """Those that were looked at last."""
 
     # -- who calls ------------------------------------------------------------------------------------
 
@@ -88,8 +89,8 @@ class Connection:
     def check_policies(self) -> None:
         """Go by the policies of now; called before anything else is looked at."""
         policies = self.shared.services.policies
-        if policies is not self._policies:
-            self._policies = policies
+        if policies is not self.policies:
+            self.policies = policies
             for caller in self._callers.values():
                 caller.exempt = caller.principal in policies.exempt_principals
 

@@ -58,6 +58,7 @@ class Lane:
         "held_frames",
         "max_frame",
         "on_empty",
+        "reads",
         "told",
         "watched",
     )
@@ -86,6 +87,8 @@ class Lane:
         """Where in the bytes read the frame begins that is looked at now."""
         self.data = b""
         """The bytes that are looked at now."""
+        self.reads = 0
+        """How often bytes have come."""
         self._walked = 0
         self._edits: list[tuple[int, int, bytes]] = []
         self._grants: dict[int, int] = {}
@@ -114,6 +117,7 @@ class Lane:
         :raises NoRoomError: if there is no room for the rest.
         """
         # <hot> Runs for every read.
+        self.reads += 1
         if self._chunks:
             self._keep(data)
             if self._rest_bytes < self._need:
@@ -137,6 +141,7 @@ class Lane:
     def _frames(self, data: bytes, now_ns: int) -> int:
         # <hot> One turn for each frame.
         handlers, watched, flow, max_frame = self.handlers, self.watched, self.flow, self.max_frame
+        default = self.default
         at, end = 0, len(data)
         while end - at >= HEAD:
             high, low, kind, flags, stream = read_head(data, at)
@@ -153,7 +158,7 @@ class Lane:
                 flow.window -= size
             else:
                 self.at = at
-                handlers.get(kind, self.default)(data, at, stop, flags, stream, now_ns)
+                handlers.get(kind, default)(data, at, stop, flags, stream, now_ns)
             at = stop
         return at
 

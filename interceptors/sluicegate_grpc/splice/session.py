@@ -46,6 +46,7 @@ class GrpcSession:
         "_opening",
         "_preface",
         "_routes",
+        "_services",
         "_shared",
         "_up",
         "_wake_ns",
@@ -55,6 +56,7 @@ class GrpcSession:
         self, shared: Shared, peer: str, addresses: tuple[Address, ...] = (), *, routes: bool = False
     ) -> None:
         self._shared = shared
+        self._services = shared.services
         self._connection = connection = Connection(shared, peer)
         self._up = connection.up
         self._down = connection.down
@@ -233,14 +235,18 @@ class GrpcSession:
             self._closing = Close("buffer_budget_used_up", "all clients together hold too many bytes")
 
     def _walk_up(self, data: bytes, now_ns: int) -> None:
-        self._connection.check_policies()
+        connection = self._connection
+        if connection.policies is not self._services.policies:
+            connection.check_policies()
         self._up.walk(data, now_ns)
         holding = self._holding
         if holding.marks or holding.calls:
             holding.settle(self._up.data, now_ns)
 
     def _walk_down(self, data: bytes, now_ns: int) -> None:
-        self._connection.check_policies()
+        connection = self._connection
+        if connection.policies is not self._services.policies:
+            connection.check_policies()
         self._down.walk(data, now_ns)
 
     def _run_due(self, data: bytes, now_ns: int) -> None:
