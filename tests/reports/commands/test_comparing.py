@@ -1,4 +1,4 @@
-"""`sluicegate report compare`: what it says where Spark, Java or the run is missing; the job is a stand-in."""
+"""`sluicegate report compare` with a stand-in for the job; and without Spark, Java or a run."""
 
 import sys
 from collections.abc import Callable
@@ -93,7 +93,7 @@ def test_wrong_options_are_found_before_spark_starts(
 
 
 def test_without_spark_the_remedy_is_told(compare: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, _JOB, None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, _JOB, None)
     result = compare()
     assert result.exit_code == 2
     assert "pip install 'sluicegate[reports]'" in result.stderr
