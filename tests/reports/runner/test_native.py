@@ -17,9 +17,19 @@ from sluicegate_reports.runner.doors.native_kafka import (
     strimzi_properties,
 )
 from sluicegate_reports.runner.doors.native_pulsar import JUDGED, holds, settings_of, topic_path
+from sluicegate_reports.runner.loading import LoadedScenario
+from sluicegate_reports.runner.scenario import Scenario
 from sluicegate_reports.runs import MEASURED
 
 TOPIC = "default.orders--native-1"
+_SCENARIO = Scenario.model_validate(
+    {
+        "name": "small",
+        "topics": [{"name": "orders"}],
+        "producers": [{"name": "source", "topic": "orders"}],
+        "phases": [{"name": "all", "duration": 1000}],
+    }
+)
 
 
 def held(**values: float) -> EffectivePolicies:
@@ -89,7 +99,7 @@ def _setting(tmp_path: Path, address: str) -> tuple[Broker, Setting]:
     arm: Arm = ARMS[0]
     broker = Broker("kafka", (address,), "", "")
     setting = Setting(
-        None,  # type: ignore[arg-type] - not looked at here
+        LoadedScenario(_SCENARIO, "", ""),
         "run",
         arm,
         {"orders": TOPIC},

@@ -14,7 +14,7 @@ from danube.topic_producer import TopicProducer
 from sluicegate_reports.runner.clients.base import Delivery, FailedError, OnDelivery, RefusedError
 from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
 
-_CLOSE_S = 2.0
+_CLOSE_S = 1.0
 _NO_ANSWER = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN"}
 _KINDS = {"shared": SubType.SHARED, "exclusive": SubType.EXCLUSIVE, "failover": SubType.FAILOVER}
 

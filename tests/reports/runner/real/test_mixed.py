@@ -1,0 +1,134 @@
+"""The mixed scenario on a real Kafka and a real Pulsar, as a user runs it, and its report."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.reports.runner.conftest import Recorded
+
+from sluicegate_reports.runner.names import scenario_name
+from sluicegate_reports.runs import read_run
+
+pytestmark = pytest.mark.timeout(400)
+
+ARTEFACTS = "SLUICEGATE_ARTEFACTS"
+"""Names a directory that keeps the report; CI sets it."""
+_COMMAND = (sys.executable, "-c", "from sluicegate.cli import main; main()")
+_RUN_S = 300
+_REPORT_S = 180
+
+
+def sluicegate(*arguments: str, within_s: float) -> str:
+    """Run the command to its end; whatever it started ends with it, also when it takes too long."""
+    with subprocess.Popen(
+        [*_COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=within_s)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            output, _ = process.communicate()
+            pytest.fail(f"not over after {within_s} s: {output}")
+    assert process.returncode == 0, output
+    return output
+
+
+@pytest.fixture(scope="module")
+def mixed(brokers: None, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """One run for all tests."""
+    directory = tmp_path_factory.mktemp("mixed") / "run"
+    arguments = ("run", "mixed", "--systems", "kafka,pulsar", "--out", os.fspath(directory))
+    output = sluicegate("compare", *arguments, within_s=_RUN_S)
+    return Recorded(directory, read_run(directory), output.splitlines())
+
+
+def by_topic(made: Recorded, event: str, system: str, door: str, **columns: Any) -> Counter[str]:
+    rows = made.observations(event=event, system=system, door=door, **columns)
+    return Counter(scenario_name(row["topic"]) for row in rows)
+
+
+def test_every_arm_is_played(mixed: Recorded) -> None:
+    missing = {(arm.system, arm.door): arm.missing for arm in mixed.run.facts.arms}
+    assert missing == {
+        ("kafka", "proxy"): "",
+        ("kafka", "native"): "",
+        ("kafka-strimzi", "native"): "",
+        ("pulsar", "proxy"): "",
+        ("pulsar", "native"): "",
+    }
+    labels = {(arm.system, arm.door): arm.label for arm in mixed.run.facts.arms}
+    assert "nearest" in labels["kafka", "native"]
+    assert "nearest" in labels["kafka-strimzi", "native"]
+    assert labels["pulsar", "native"] == ""
+    assert mixed.run.facts.versions["kafka"].startswith("Kafka 4")
+    assert mixed.run.facts.versions["pulsar"].startswith("Pulsar 4")
+
+
+@pytest.mark.parametrize("system", ["kafka", "pulsar"])
+def test_the_gate_keeps_every_policy_at_clients(mixed: Recorded, system: str) -> None:
+    assert by_topic(mixed, "attach_refused", system, "proxy") == {"counted": 1}
+    # All that is larger than 4 KiB is refused, and nothing that is not.
+    refused = mixed.observations(event="refused", system=system, door="proxy")
+    assert {row["client"] for row in refused} - {"place-1", "place-2", "place-3"} == {"large"}
+    acknowledged = {
+        row["client"] for row in mixed.observations(event="acknowledged", system=system, door="proxy")
+    }
+    assert {"small", "early", "publishing", "weighing"} <= acknowledged
+    assert "large" not in acknowledged
+    late = [
+        row["time"] - row["published"]
+        for row in mixed.observations(event="received", system=system, door="proxy", client="delayed-reader")
+    ]
+    assert late
+    assert min(late) >= timedelta(milliseconds=1500 - 2)
+
+
+@pytest.mark.parametrize("system", ["kafka", "pulsar"])
+def test_no_more_is_admitted_than_the_rate(mixed: Recorded, system: str) -> None:
+    rows = mixed.observations(event="acknowledged", system=system, door="proxy", client="publishing")
+    times = sorted(row["time"] for row in rows)
+    limit, burst = 150, 150
+    # A batch may be charged at once and its answers come a little bunched: half a second's worth of slack.
+    for seconds in (1, 3, 6):
+        window = timedelta(seconds=seconds)
+        most = max(sum(start <= at < start + window for at in times) for start in times[::10])
+        assert most <= limit * (seconds + 0.5) + burst
+
+
+def test_what_a_system_has_not_is_said(mixed: Recorded) -> None:
+    trials = {(each.system, each.door, each.policy): each for each in mixed.run.trials}
+    assert "no number of clients" in trials["kafka", "native", "max_producers_per_topic"].not_applicable
+    assert "a quota of a client id" in trials["kafka", "native", "max_publish_rate_bytes"].nearest
+    assert "one limit for all clients" in trials["kafka-strimzi", "native", "max_publish_rate_bytes"].nearest
+    assert trials["pulsar", "native", "fixed_delivery_delay"].not_applicable
+    assert not trials["pulsar", "native", "max_producers_per_topic"].not_applicable
+    assert by_topic(mixed, "attach_refused", "pulsar", "native") == {"counted": 1}
+    assert by_topic(mixed, "attach_refused", "kafka", "native") == {}
+
+
+def test_nothing_of_the_decision_log_is_lost(mixed: Recorded) -> None:
+    decided = mixed.decisions()
+    assert {(row["system"], row["door"]) for row in decided} == {("kafka", "proxy"), ("pulsar", "proxy")}
+    assert {row["run"] for row in decided} == {mixed.run.facts.run}
+
+
+def test_the_report_is_made_and_kept(mixed: Recorded, tmp_path: Path) -> None:
+    report = tmp_path / "mixed.html"
+    sluicegate(
+        "report", "compare", os.fspath(mixed.directory), "--out", os.fspath(report), within_s=_REPORT_S
+    )
+    text = report.read_text(encoding="utf-8")
+    assert len(text) <= 1_000_000
+    assert "kafka-strimzi" in text
+    kept = os.environ.get(ARTEFACTS)
+    if kept:
+        target = Path(kept)
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copy(report, target / "comparison-mixed.html")
+        shutil.copy(mixed.directory / "run.json", target / "comparison-mixed-run.json")
