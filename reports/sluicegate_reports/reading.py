@@ -2,7 +2,7 @@
 
 Whoever starts a job looks at each file's end (a few ms a file) and gives Spark those that are whole and of a
 known version; the others are named, never passed over in silence. The directory must have the same path on
-this machine and where Spark runs. A file may be damaged inside and still end well: Spark then fails on it, and
+this machine and where Spark runs. A file may be damaged inside and end well: Spark then fails on it, and
 `thorough` finds it by reading everything once.
 """
 

@@ -59,6 +59,36 @@ def lanes(
     return spark.createDataFrame(rows, SCHEMA)
 
 
+TRIES_SCHEMA = (
+    "trial int, policy string, system string, door string, phase string, topic string, subscription string, "
+    "limit double, begin_us bigint, end_us bigint"
+)
+
+
+def tries(spark: SparkSession, trials: Sequence[Trial], family: Family) -> DataFrame:
+    """The trials of one family that were carried out, one row each.
+
+    :return: columns of `TRIES_SCHEMA`; `trial` is the place in `trials`, times are us since 1970.
+    """
+    rows = [
+        (
+            number,
+            trial.policy,
+            trial.system,
+            trial.door,
+            trial.phase,
+            trial.topic,
+            trial.subscription or None,
+            float(trial.limit),
+            microseconds(trial.start),
+            microseconds(trial.end),
+        )
+        for number, trial in enumerate(trials)
+        if trial.measured.family is family and not trial.missing and not trial.not_applicable
+    ]
+    return spark.createDataFrame(rows, TRIES_SCHEMA)
+
+
 def microseconds(moment: datetime) -> int:
     """A time as us since 1970."""
     since = moment - _EPOCH

@@ -19,7 +19,8 @@ def by_client(flows: DataFrame, width_us: int) -> DataFrame:
     :param width_us: of a slot.
     :return: `lane`, `source`, `client`, `slot` (0 begins with the lane), `admitted` and `offered` in what
         the lane counts, `limited` (rows refused, dropped or held), `first_us` and `last_us` (of what was
-        admitted), `first_limited_us`, `last_limited_us` (null if nothing was), `window_ms` (the longest).
+        admitted), `first_limited_us`, `last_limited_us` (null if nothing was), `window_ms` (the longest),
+        `largest` (amount admitted at once).
     """
     action, amount, at_us = F.col("action"), F.col("amount"), F.col("at_us")
     of_gate = (F.col("source") == "log") & action.isin(*_OFFERED_TO_GATE)
@@ -34,4 +35,5 @@ def by_client(flows: DataFrame, width_us: int) -> DataFrame:
         F.min(limited_at).alias("first_limited_us"),
         F.max(limited_at).alias("last_limited_us"),
         F.max("window_ms").alias("window_ms"),
+        F.max(F.when(action == "admitted", amount)).alias("largest"),
     )
