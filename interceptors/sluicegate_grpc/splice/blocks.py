@@ -16,7 +16,8 @@ from sluicegate_grpc.splice.frames import ErrorCode, WireError
 
 NO_TABLE = b"\x20"
 """Says that there is no table (RFC 7541 section 6.3): who asked for a smaller one waits for such a word."""
-_LAST_STATIC = 0x80 + 61
+_LAST_STATIC_INDEX = 61
+_LAST_STATIC = 0x80 + _LAST_STATIC_INDEX
 _MAX_NAMES = 256
 _STATUS_200 = b"\x88"
 _CONTENT_TYPE = b"\x0f\x10\x10application/grpc"
@@ -70,7 +71,7 @@ class Volatile:
     def without(self, block: bytes) -> bytes | None:
         """A block without these headers; None if it has something out of the ordinary.
 
-        Fields as RFC 7541 section 6 has them, numbers of one byte, and no reference to a dynamic table.
+        Fields as RFC 7541 section 6 has them, with indices into the static table alone.
         """
         kept, run, at, stop = b"", 0, 0, len(block)
         try:
@@ -81,10 +82,14 @@ class Volatile:
                         return None
                     at += 1
                     continue
-                index = first & (0x3F if first >= 0x40 else 0x0F)
-                if 0x20 <= first < 0x40 or index == (0x3F if first >= 0x40 else 0x0F):
-                    return None
+                most = 0x3F if first >= 0x40 else 0x0F
+                index = first & most
                 at += 1
+                if index == most:
+                    index += block[at]
+                    at += 1
+                if 0x20 <= first < 0x40 or index > _LAST_STATIC_INDEX:
+                    return None
                 if not index:
                     at += 1 + _short(block[at])
                 name_end = at

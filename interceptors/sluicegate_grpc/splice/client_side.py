@@ -52,6 +52,7 @@ class ClientSide(Side):
         limits = connection.shared.limits
         self._resets = Flood("resets", limits.resets)
         self._pings = Flood("pings", limits.pings)
+        self._pongs = Flood("pings", limits.pings)
         self._empty = empty
         self.broker: Side
         """The other side."""
@@ -163,8 +164,9 @@ class ClientSide(Side):
             super().settings(data, at, stop, flags, stream, now_ns)
 
     def _ping(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        # Clients measure the bandwidth by a ping for what they have read, once in each round trip.
-        self._pings.count(now_ns, self._lane.back.reads)
+        # Peers measure the bandwidth by a ping for what they have read, one in each round trip.
+        flood = self._pongs if flags & ACK else self._pings
+        flood.count(now_ns, self._lane.back.reads)
 
     def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         self._resets.count(now_ns)

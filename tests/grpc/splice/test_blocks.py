@@ -49,6 +49,13 @@ def test_volatile_headers_are_left_out_and_nothing_else(
         assert decoded(kept) == [each for each in headers if each[0] != "grpc-timeout"]
 
 
+def test_static_names_whose_index_takes_two_bytes_are_known() -> None:
+    """As grpc-go writes them, which does not index what has no room in the table."""
+    content_type, deadline = b"\x0f\x10\x02te", b"\x00\x0cgrpc-timeout\x021S"
+    assert Volatile("grpc-timeout").without(content_type + deadline + content_type) == content_type * 2
+    assert Volatile("grpc-timeout").without(b"\x0f\x2f\x01x") is None  # 62: the first of a dynamic table
+
+
 @given(st.binary(max_size=100))
 def test_any_bytes_are_taken_apart_or_left_to_the_decoder(block: bytes) -> None:
     kept = Volatile("grpc-timeout").without(block)

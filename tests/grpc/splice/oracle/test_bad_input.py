@@ -114,7 +114,7 @@ ENDS = {
         "frame_malformed",
     ),
     "rapid reset": (rapid_reset(), ENHANCE_YOUR_CALM, "resets_flood"),
-    "many pings": (flood(frame(PING, 0, 0, bytes(8)), LIMITS.pings), ENHANCE_YOUR_CALM, "pings_flood"),
+    "many pings": (flood(frame(PING, 0, 0, bytes(8)), 2 * LIMITS.pings), ENHANCE_YOUR_CALM, "pings_flood"),
     "many settings": (flood(frame(SETTINGS), LIMITS.settings), ENHANCE_YOUR_CALM, "settings_flood"),
     "many priorities": (
         flood(frame(PRIORITY, 0, 3, bytes(5)), LIMITS.empty_frames),
@@ -187,6 +187,19 @@ def test_what_ends_a_connection(name: str, cut: int) -> None:
     hostile.wire.hang_up()
     assert front.services.budget.used == 0
     assert_serves(before, 3)
+    assert_serves(opened(front), 3)
+
+
+def test_a_ping_in_each_round_trip_is_no_flood() -> None:
+    """So clients find out how much their connection can carry (grpc-go, C-core)."""
+    front = gate.shared()
+    pinging = Raw(front)
+    pinging.send(HELLO)
+
+    for _ in range(3 * LIMITS.pings):
+        pinging.send(frame(PING, 0, 0, bytes(8)))
+
+    assert pinging.wire.closed is None
     assert_serves(opened(front), 3)
 
 
