@@ -46,16 +46,22 @@ class Published:
     """Calls in all, those of the warm-up included."""
 
 
-def publish(address: str, *, in_flight: int, connections: int, seconds: float) -> Published:
+def publish(
+    address: str, *, in_flight: int, connections: int, seconds: float, deadline_s: int = 0
+) -> Published:
     """Send 1 KiB messages, so many at once over so many connections.
 
+    :param deadline_s: of each call; 0 for none, as Danube's clients have it.
     :raises RuntimeError: if a call fails.
     """
-    told = _run(
-        "publish",
-        {"target": address, "in-flight": in_flight, "connections": connections, "seconds": seconds},
-        seconds,
-    )
+    options = {
+        "target": address,
+        "in-flight": in_flight,
+        "connections": connections,
+        "seconds": seconds,
+        "deadline": f"{deadline_s}s",
+    }
+    told = _run("publish", options, seconds)
     return Published(told["messages"] / told["seconds"], told["p50_ms"], told["p99_ms"], int(told["sent"]))
 
 

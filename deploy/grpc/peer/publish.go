@@ -20,6 +20,7 @@ func publish(arguments []string) error {
 	inFlight := flags.Int("in-flight", 1, "how many at once")
 	connections := flags.Int("connections", 1, "over how many connections")
 	size := flags.Int("payload", 1024, "bytes of payload")
+	deadline := flags.Duration("deadline", 0, "of each call, so that no two have the same headers; 0 for none")
 	_ = flags.Parse(arguments)
 	senders := make([]*sender, *connections)
 	for each := range senders {
@@ -31,11 +32,11 @@ func publish(arguments []string) error {
 		senders[each] = opened
 	}
 	lasts := time.Duration(*seconds * float64(time.Second))
-	warmUp, _, err := burst(senders, *inFlight, lasts/5)
+	warmUp, _, err := burst(senders, *inFlight, lasts/5, *deadline)
 	if err != nil {
 		return err
 	}
-	times, took, err := burst(senders, *inFlight, lasts)
+	times, took, err := burst(senders, *inFlight, lasts, *deadline)
 	if err != nil {
 		return err
 	}
@@ -73,17 +74,17 @@ func open(target string, size int) (*sender, error) {
 }
 
 // burst returns how long each call took, and all of them together in seconds.
-func burst(senders []*sender, loops int, lasts time.Duration) ([]time.Duration, float64, error) {
+func burst(senders []*sender, loops int, lasts, deadline time.Duration) ([]time.Duration, float64, error) {
 	var group sync.WaitGroup
 	times, failures := make([][]time.Duration, loops), make([]error, loops)
-	ctx, cancel := context.WithTimeout(context.Background(), lasts+time.Minute)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	started := time.Now()
 	for loop := 0; loop < loops; loop++ {
 		group.Add(1)
 		go func(loop int) {
 			defer group.Done()
-			times[loop], failures[loop] = senders[loop%len(senders)].send(ctx, started.Add(lasts))
+			times[loop], failures[loop] = senders[loop%len(senders)].send(ctx, started.Add(lasts), deadline)
 			if failures[loop] != nil {
 				cancel()
 			}
@@ -101,11 +102,17 @@ func burst(senders []*sender, loops int, lasts time.Duration) ([]time.Duration, 
 	return all, took, nil
 }
 
-func (by *sender) send(ctx context.Context, until time.Time) ([]time.Duration, error) {
+func (by *sender) send(ctx context.Context, until time.Time, deadline time.Duration) ([]time.Duration, error) {
 	var times []time.Duration
 	var answer []byte
 	for sent := time.Now(); sent.Before(until); {
-		if err := by.connection.Invoke(ctx, "/danube.ProducerService/SendMessage", &by.message, &answer); err != nil {
+		limited, cancel := ctx, context.CancelFunc(func() {})
+		if deadline > 0 {
+			limited, cancel = context.WithTimeout(ctx, deadline)
+		}
+		err := by.connection.Invoke(limited, "/danube.ProducerService/SendMessage", &by.message, &answer)
+		cancel()
+		if err != nil {
 			return times, err
 		}
 		now := time.Now()
