@@ -18,6 +18,7 @@ from sluicegate_grpc.splice.frames import (
     WINDOW_UPDATE,
     ErrorCode,
     WireError,
+    goaway,
     header_frames,
 )
 from sluicegate_grpc.splice.refusals import Refusals
@@ -26,7 +27,6 @@ from sluicegate_grpc.splice.shared import Address
 from sluicegate_grpc.splice.sides import Block, Side
 from sluicegate_grpc.status import Refusal
 
-_FAILED_PRECONDITION = 9
 _PERMISSION_DENIED = 7
 _MISROUTED = "forbidden_broker_refused"
 
@@ -58,6 +58,8 @@ class ClientSide(Side):
         """The other side."""
         self.bound: tuple[Address, ...] = ()
         """The broker that the connection leads to, if that was up to the client."""
+        self._goes_away = False
+        """True once the client was told to make another connection."""
         self.swallows_ack = False
         """True if the client's next SETTINGS acknowledgement is for the gate's own."""
         self._lane.handlers = {
@@ -82,7 +84,7 @@ class ClientSide(Side):
         request = self._reader.read(block)
         holding = self._holding
         told = self.broker.waits_for_update
-        if stream <= holding.last or not request.is_plain or told:
+        if stream <= holding.last or not request.is_plain or told or self._goes_away:
             self._lane.cut(at, stop)
             frames = data[at:stop]
             if request.block or told:
@@ -113,6 +115,9 @@ class ClientSide(Side):
             return
         if not stream & 1:
             raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
+        if self._goes_away or self._leads_elsewhere(request.broker):
+            self._send_elsewhere(flags, stream)
+            return
         refusal = request.refusal or (self._misrouted(request.broker) if request.broker else None)
         if refusal is None and not request.is_malformed:
             self._holding.opened_apart(stream, request, frames, flags, now_ns)
@@ -131,15 +136,32 @@ class ClientSide(Side):
             self._refusals.unbury(stream)
 
     def _misrouted(self, broker: str) -> tuple[str, Refusal] | None:
-        """Why a request for a broker cannot go on by this connection."""
-        addresses = self._connection.shared.route(broker)
-        if addresses is None:
-            text = f"Broker {broker[:200]} is not known to this gateway."
-            return _MISROUTED, Refusal(_PERMISSION_DENIED, text, b"")
-        if self.bound and addresses != self.bound:
-            text = f"This connection leads to another broker than {broker[:200]}. Open another."
-            return _MISROUTED, Refusal(_FAILED_PRECONDITION, text, b"")
-        return None
+        """Why a request for a broker goes nowhere."""
+        if self._connection.shared.route(broker) is not None:
+            return None
+        text = f"Broker {broker[:200]} is not known to this gateway."
+        return _MISROUTED, Refusal(_PERMISSION_DENIED, text, b"")
+
+    def _leads_elsewhere(self, broker: str) -> bool:
+        """Whether the connection leads to another broker than a request asks for."""
+        addresses = self._connection.shared.route(broker) if broker and self.bound else None
+        return addresses is not None and addresses != self.bound
+
+    def _send_elsewhere(self, flags: int, stream: int) -> None:
+        """Have a request for another broker made again by another connection.
+
+        RFC 9113 section 6.8: the client may do so at once, as nothing was done for this stream and those
+        after it; what else is under way here goes on. A client with one connection for all brokers makes a
+        new one at each change.
+        """
+        if not self._goes_away:
+            self._goes_away = True
+            self._connection.shared.count("sent_to_another_connection")
+            text = "this connection leads to another broker"
+            self._connection.down.insert(goaway(self._holding.last, ErrorCode.NO_ERROR, text))
+        self._holding.last = stream
+        if not flags & END_STREAM:
+            self._refusals.bury(stream)
 
     def _trailers(self, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
         """More headers on a stream: the request's end."""

@@ -209,7 +209,7 @@ class GrpcSession:
                 return
             broker = headers.get(self._shared.methods.route_header, "")
             self._addresses = (self._shared.route(broker) if broker else None) or self._addresses
-            self._client.bound = self._addresses if broker else ()
+            self._client.bound = self._addresses
         self._has_dialled = self._dialling = True
 
     # -- making commands ------------------------------------------------------------------------------
