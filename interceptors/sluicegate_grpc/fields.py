@@ -18,6 +18,8 @@ _MAX_VARINT = 10
 _MAX_SHIFT = 63
 _MAX_KNOWN = 256
 _MAX_KNOWN_BYTES = 1_024
+_MAX_TEXT = 4_096
+"""Bytes of a topic's or a client's name: no broker takes longer ones, and the gate has to keep them."""
 
 
 class Missing(Enum):
@@ -274,6 +276,8 @@ def _value(data: Data, wire_type: int, at: int, after: int, kind: _Kind) -> int 
         return _varint(data, at, after)[0] & _MASK64
     if kind is _Kind.BYTES:
         return bytes(data[at:after])
+    if after - at > _MAX_TEXT:
+        raise _MalformedError
     return str(data[at:after], "utf-8")
 
 
@@ -293,6 +297,10 @@ def _merge(message: bytes, field: _Field, values: Values) -> None:
                 field.known.clear()
             field.known[message] = found
     seen, attributes = found
+    if seen & values.seen:
+        for name, value in attributes.items():
+            if name in vars(values) and type(getattr(values, name)) is not type(value):
+                raise _MalformedError  # as in `Values.keep`
     values.__dict__.update(attributes)
     values.seen |= seen
 

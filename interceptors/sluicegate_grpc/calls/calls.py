@@ -184,8 +184,11 @@ class Calls:
         if attaching.reliable is not None:
             self._topics.learn_reliable(attaching.topic, attaching.reliable)
 
-    def failed(self, attaching: Attaching, now_ns: int) -> None:
-        """It is not attached: the broker refused it, or its call ended early. Doing it again does nothing."""
+    def failed(self, attaching: Attaching, now_ns: int, *, is_known: bool = True) -> None:
+        """It is not attached: the broker refused it, or its call ended early. Doing it again does nothing.
+
+        :param is_known: False if the broker has the call, and nobody knows what became of it.
+        """
         place = attaching.place
         if place is None or attaching.ended:
             return
@@ -199,8 +202,10 @@ class Calls:
             self._release(place, now_ns)
         if attaching.create is not None:
             gate.abandon(attaching.create, now_ns)
-            if attaching.created:
+            if attaching.created and (is_known or not self._topics.are_listed):
                 gate.detach(attaching.create)
+            elif attaching.created:  # it may exist: the next list will tell
+                self._topics.outdated(attaching.topic)
 
     # -- publishing -----------------------------------------------------------------------------------
 
@@ -218,6 +223,9 @@ class Calls:
             if not isinstance(found, Place):
                 return found
             place = found
+        if values.topic != place.key[0] and values.topic and method.topic:
+            # Brokers go by the one or by the other: whoever could choose would choose his limits.
+            return caller.operation(_PUBLISH, place.key), _of_another_topic(values)
         place.seen_ns = now_ns
         op = place.publishing
         if op is None or place.publisher is not caller:
@@ -416,6 +424,11 @@ def unknown_id(what: str, called: Id) -> LostPlace:
     :param called: the id by which he calls himself.
     """
     text = f"The {what} with id {called} does not exist. Create it again."
+    return LostPlace(Action.REJECT, (Reason("", Outcome.PRECONDITION, text),))
+
+
+def _of_another_topic(values: Values) -> LostPlace:
+    text = f"The producer with id {values.producer} is not one of topic {values.topic}. Create it there."
     return LostPlace(Action.REJECT, (Reason("", Outcome.PRECONDITION, text),))
 
 

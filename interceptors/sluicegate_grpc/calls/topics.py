@@ -30,6 +30,10 @@ class Topics:
         self._listed_ns.pop(topic, None)
         _add(self._listed_ns, topic, now_ns)
 
+    def outdated(self, topic: str) -> None:
+        """What was told of a topic's subscriptions may hold no more."""
+        self._listed_ns.pop(topic, None)
+
     def fresh(self, topic: str, now_ns: int) -> bool:
         """Whether a topic's subscriptions were listed lately."""
         listed_ns = self._listed_ns.get(topic)

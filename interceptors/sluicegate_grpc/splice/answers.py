@@ -48,7 +48,7 @@ class Answer:
     :param stream: its id.
     :param request: what it answers.
     :param succeeded: called with its message and the time once the broker says that all is well.
-    :param failed: called with the time if it does not.
+    :param failed: called with the time if it does not, and with whether it has said so.
     """
 
     __slots__ = ("_block", "_connection", "_content", "_failed", "_request", "_stream", "_succeeded")
@@ -59,7 +59,7 @@ class Answer:
         stream: int,
         request: Request,
         succeeded: Callable[[bytes, int], None],
-        failed: Callable[[int], None],
+        failed: Callable[[int, bool], None],
     ) -> None:
         self._connection = connection
         self._stream = stream
@@ -84,7 +84,7 @@ class Answer:
         """Tells whether all is well."""
         limit = self._connection.shared.limits.header_list_bytes
         if dict(read_alone(block, limit)).get("grpc-status") != "0":
-            self._failed(now_ns)
+            self._failed(now_ns, True)
             return True
         if self._request.credentials:
             self._connection.shared.accept(self._request.credentials)
@@ -107,7 +107,7 @@ class Answer:
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
         """Nobody knows what became of it."""
-        self._failed(now_ns)
+        self._failed(now_ns, False)
 
 
 class Answers:
@@ -146,8 +146,8 @@ class Answers:
                 called = values.attachment if isinstance(values, Values) else None
             calls.attached(attaching, called, now_ns)
 
-        def failed(now_ns: int) -> None:
-            calls.failed(attaching, now_ns)
+        def failed(now_ns: int, is_known: bool) -> None:
+            calls.failed(attaching, now_ns, is_known=is_known)
 
         self._watch(stream, Answer(self._connection, stream, request, succeeded, failed))
 
@@ -199,5 +199,5 @@ def _nothing(message: bytes, now_ns: int) -> None:
     """Nobody else waits for it."""
 
 
-def _nothing_either(now_ns: int) -> None:
+def _nothing_either(now_ns: int, is_known: bool) -> None:
     """Nobody else waits for it."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.grpc.calls.lab import GHOST_NS, SECOND, Lab, method, values
-from tests.grpc.lab import TOPIC, P
+from tests.grpc.lab import MAP, TOPIC, P
 
 from sluicegate.model import Action, Method, MethodMap, Outcome, Role
 from sluicegate_grpc.calls import Caller, LostPlace
@@ -318,3 +318,33 @@ def test_a_message_delivered_again_counts_once_and_for_whoever_has_it() -> None:
     assert closing is not None
     closing.close(0)
     assert lab.unacked == {}
+
+
+def test_a_producer_of_one_topic_cannot_publish_to_another() -> None:
+    """Danube goes by the topic that the message names, others by the producer's: no policy can be chosen."""
+    methods = {**MAP.methods, P + "Send": Method(Role.PUBLISH, topic=(3,), producer=(1,), payload=(2,))}
+    lab = Lab(replace(MAP, methods=methods))
+    lab.producer("a", 1)
+    send = methods[P + "Send"]
+    for topic, passes in ((TOPIC, True), ("", True), ("/default/other", False)):
+        decision = lab.calls.publish(send, values(topic=topic, producer=1, payload=5), lab.me, 0)[1]
+        assert (decision is None) == passes
+    assert isinstance(decision, LostPlace)
+    assert "/default/other" in decision.text
+
+
+def test_a_subscription_whose_maker_left_before_the_broker_answered_may_exist() -> None:
+    lab = Lab(list_valid_ns=SECOND, max_subscriptions_per_topic=1)
+    lab.calls.listed(TOPIC, [], 0, 0)
+    lab.calls.failed(lab.ask_consumer("a"), 0, is_known=False)
+    assert lab.consumers == 0
+    second = lab.ask_consumer("b", subscription="t")
+    assert second.must_list
+    lab.calls.listed(TOPIC, ["s"], 1, 1)
+    refused = lab.calls.again(second, 1)
+    assert refused is not None
+    assert refused.reasons[0].policy == "max_subscriptions_per_topic"
+    third = lab.ask_consumer("c", subscription="t", now_ns=3 * SECOND)
+    assert third.must_list
+    lab.calls.listed(TOPIC, [], 3 * SECOND, 3 * SECOND)
+    assert lab.calls.again(third, 3 * SECOND) is None

@@ -185,3 +185,20 @@ def test_an_id_that_is_both_number_and_text_is_no_id() -> None:
     method = Method(Role.KEEP_ALIVE, attachment=(3,))
     data = field(3, 7) + field(3, b"seven")
     assert plan(method).read(data, 0, len(data)) is Missing.MALFORMED
+
+
+def test_an_id_that_is_number_and_text_in_messages_that_are_merged_is_no_id() -> None:
+    method = Method(Role.PUBLISH, producer=(2, 1), payload=(3,))
+    data = field(2, field(1, 7)) + field(2, field(1, b"seven")) + field(3, b"payload")
+    assert plan(method).read(data, 0, len(data)) is Missing.MALFORMED
+
+
+@pytest.mark.parametrize("path", [(1,), (1, 1)])
+def test_a_name_longer_than_any_broker_takes_is_none(path: tuple[int, ...]) -> None:
+    method = Method(Role.PUBLISH, topic=path, payload=(3,))
+    for size, is_read in ((4_096, True), (4_097, False)):
+        name = field(1, b"t" * size)
+        data = (name if len(path) == 1 else field(1, name)) + field(3, b"payload")
+        values = plan(method).read(data, 0, len(data))
+        assert isinstance(values, Values) == is_read
+        assert is_read or values is Missing.MALFORMED

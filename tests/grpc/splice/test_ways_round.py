@@ -149,3 +149,18 @@ def test_what_is_left_out_of_a_block_cannot_shift_what_follows() -> None:
         client.send(frame(HEADERS, END_HEADERS | END_STREAM, stream, block))
     assert "evil" not in client.server.seen[3].headers
     assert not client.server.seen[5].headers
+
+
+def test_a_subscription_is_not_forgotten_because_its_maker_gave_up_the_call() -> None:
+    for gives_up in (True, False):
+        talk = Talk(front(list_valid_ns=SECOND, max_subscriptions_per_topic=1))
+        talk.shared.calls.listed(TOPIC, [], talk.wire.now, talk.wire.now)
+        stream = talk.call(service.SUBSCRIBE, service.message((1, TOPIC), (2, "c"), (3, "s")))
+        assert talk.wire.server.seen[stream].is_ended
+        if gives_up:
+            talk.wire.client.h2.reset_stream(stream, error_code=8)
+            talk.wire.settle()
+        else:
+            talk.answer(stream, status=7)
+        state = talk.shared.services.gates.get(TOPIC, False, talk.wire.now).state
+        assert (state.subscription_count, state.consumer_count) == (int(gives_up), 0)
