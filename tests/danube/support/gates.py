@@ -12,6 +12,7 @@ from sluicegate.demo.ports import free_ports
 from sluicegate.engine.state import TopicState
 from sluicegate.gateway.embedded import EmbeddedGateway
 from sluicegate.testing.sink import RecordingSink
+from sluicegate_grpc.calls import Calls
 
 
 def write_file(
@@ -65,6 +66,13 @@ class Gate:
     def state(self, topic: str) -> TopicState:
         """What the engine keeps of a topic."""
         return self.gateway.worker()._compiler.gates.states[topic]
+
+    @property
+    def calls(self) -> Calls:
+        """Who is attached, as the gate sees it."""
+        front: Any = self.gateway.worker()._front
+        calls: Calls = front._started.calls
+        return calls
 
     def counters(self) -> Mapping[str, int]:
         """Event counters of the front."""
