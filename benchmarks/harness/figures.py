@@ -173,7 +173,7 @@ _GRPC = (
         arm=SLUICEGATE_DISPATCH,
         at_least=True,
     ),
-    Figure("gRPC, interceptor: its own code", "grpc-interceptor", "alone_us", 10, "us"),
+    Figure("gRPC, interceptor: its own code", "grpc-interceptor", "alone_us", 10, "us", arm=ENGINE),
     Figure("gRPC, idle connection: memory", "grpc-idle", "kib_per_connection", 20, "KiB"),
 )
 
