@@ -1,0 +1,43 @@
+import base64
+import json
+
+import pytest
+
+from sluicegate_danube.principals import principal
+
+
+def token(claims: object) -> str:
+    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"eyJhbGciOiJIUzI1NiJ9.{body}.c2ln"
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
+def test_the_subject_of_a_token_is_who_calls(scheme: str) -> None:
+    headers = [(":path", "/"), ("authorization", f"{scheme} {token({'sub': 'orders', 'exp': 1})}")]
+    assert principal(headers) == "orders"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "Basic b3JkZXJzOnNlY3JldA==",
+        "Bearer ",
+        "Bearer opaque",
+        "Bearer a.!!!.c",
+        f"Bearer {token([])}",
+        f"Bearer {token({'sub': 7})}",
+        f"Bearer {token({'sub': ''})}",
+        f"Bearer {token({'iss': 'danube'})}",
+        "Bearer a." + "A" * 20_000 + ".c",
+        "Bearer a." + base64.urlsafe_b64encode(b"[" * 12_000).decode() + ".c",
+    ],
+)
+def test_what_is_no_readable_token_names_nobody(value: str) -> None:
+    assert principal([("authorization", value)]) is None
+
+
+def test_two_tokens_name_nobody() -> None:
+    headers = [("authorization", f"Bearer {token({'sub': name})}") for name in ("one", "two")]
+    assert principal(headers) is None
+    assert principal([]) is None
