@@ -60,7 +60,7 @@ class ArmPlan:
     system: str
     door: str
     client: str
-    """Which clients are driven: the name in `clients.DRIVERS`."""
+    """Which clients are driven: those for a system, or the place of a driver as `module:name`."""
     addresses: tuple[str, ...]
     """Where they connect, host:port."""
     options: Mapping[str, str]
@@ -80,7 +80,10 @@ class Target:
     run: str
     system: str
     door: str
+    kind: str
+    """Kind of broker, for the names of topics: kafka, pulsar, danube."""
     client: str
+    """As in `ArmPlan`."""
     suffix: str
     addresses: tuple[str, ...]
     options: Mapping[str, str]
@@ -94,7 +97,7 @@ def topics(scenario: Scenario, system: str, suffix: str) -> dict[str, str]:
 
 def make_plan(scenario: Scenario, target: Target) -> ArmPlan:
     """What the clients of an arm do."""
-    names = topics(scenario, target.client, target.suffix)
+    names = topics(scenario, target.kind, target.suffix)
     partitions = {topic.name: topic.partitions for topic in scenario.topics}
     phases = _phases(scenario)
     producers = [

@@ -178,6 +178,7 @@ class Comparison:
             self.run,
             arm.system,
             arm.door,
+            arm.client,
             way.client or arm.client,
             f"{arm.door}-{suffix}",
             way.addresses,

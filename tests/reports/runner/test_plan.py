@@ -8,7 +8,7 @@ from sluicegate_reports.runner.pacing import Stretch
 from sluicegate_reports.runner.plan import ArmPlan, Target, make_plan
 from sluicegate_reports.runner.scenario import Scenario
 
-TARGET = Target("run", "kafka", "proxy", "kafka", "proxy-1", ("127.0.0.1:1",), {}, "observations")
+TARGET = Target("run", "kafka", "proxy", "kafka", "kafka", "proxy-1", ("127.0.0.1:1",), {}, "observations")
 
 
 def plan_of(**more: object) -> ArmPlan:

@@ -2,12 +2,16 @@
 
 import socket
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from tests.reports.runner.conftest import Record, Recorded
 
 from sluicegate_reports.results import REFERENCE_LABEL
+from sluicegate_reports.runner.doors import Arm, Setting, Way, register, registry
 from sluicegate_reports.runner.names import scenario_name
 
 pytestmark = pytest.mark.timeout(120)
@@ -137,3 +141,25 @@ async def test_stand_ins_are_not_judged_natively(record: Record) -> None:
     assert {arm.system for arm in made.run.facts.arms} == {"kafka", "kafka-strimzi", "pulsar"}
     for arm in made.run.facts.arms:
         assert "no policies of its own" in arm.missing or "takes no quota plug-in" in arm.missing
+
+
+async def test_a_further_door_drives_clients_of_its_own(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.setattr(registry, "_ARMS", dict(registry._ARMS))
+
+    @asynccontextmanager
+    async def wrapped(setting: Setting) -> AsyncIterator[Way]:
+        assert setting.resolve(setting.topics["limited"]).number("max_publish_rate") == 50
+        yield Way((), client="tests.reports.runner.fakes:Driver")
+
+    register(Arm("pulsar", "client", "pulsar", wrapped, label="a wrapper"))
+    made = await record(SCENARIO, ("pulsar",), ("client",))
+    [arm] = made.run.facts.arms
+    assert (arm.door, arm.label, arm.missing) == ("client", "a wrapper", "")
+    assert {row["topic"].partition("--client")[0] for row in made.observations(event="sent")} == {
+        "persistent://public/default/counted",
+        "persistent://public/default/limited",
+        "persistent://public/default/sized",
+    }

@@ -1,4 +1,4 @@
-"""Stock clients, driven alike: one module for each library, found by name."""
+"""Stock clients, driven alike: one module for each library."""
 
 from sluicegate_reports.runner.clients.base import (
     ClientDriver,
@@ -8,7 +8,7 @@ from sluicegate_reports.runner.clients.base import (
     FailedError,
     RefusedError,
 )
-from sluicegate_reports.runner.clients.registry import driver, label, register
+from sluicegate_reports.runner.clients.registry import driver, label
 
 __all__ = [
     "ClientDriver",
@@ -19,5 +19,4 @@ __all__ = [
     "RefusedError",
     "driver",
     "label",
-    "register",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
+from sluicegate_reports.runner.plan import ConsumerPlan, ProducerPlan
 
 
 class RefusedError(Exception):
@@ -81,6 +81,3 @@ class ClientDriver(Protocol):
 
     def consumer(self, plan: ConsumerPlan) -> DrivenConsumer:
         """A consumer that is not attached yet."""
-
-
-MakeDriver = Callable[[ArmPlan], ClientDriver]

@@ -64,7 +64,7 @@ class Way:
     addresses: tuple[str, ...]
     """Where clients connect."""
     client: str = ""
-    """Which clients are driven; those of the arm's system if empty."""
+    """Which clients are driven, see `plan.ArmPlan`; the stock ones of the arm's system if empty."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What the clients are told, see `plan.ArmPlan`."""
     judged: Mapping[str, Judged] = field(default_factory=dict)

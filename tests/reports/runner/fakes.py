@@ -1,0 +1,81 @@
+"""Clients that do as a test says; a driver for plans that name it `tests.reports.runner.fakes:Driver`."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from sluicegate_reports.runner.clients import Delivery, RefusedError
+from sluicegate_reports.runner.clients.base import OnDelivery
+from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
+
+
+@dataclass(slots=True)
+class Behaviour:
+    """What the system does."""
+
+    refuse_attach: int = 0
+    """How many times a client is refused before it is let in."""
+    refuse: str = ""
+    """Code that every message is refused with."""
+    hang: bool = False
+    """No message is ever answered."""
+    by_publishing: bool = False
+    most_waiting: int = 0
+    """How many messages waited at once at most."""
+    readers: list[OnDelivery] = field(default_factory=list)
+
+
+class Driver:
+    """A `ClientDriver` without a network: what is published is delivered to all who read."""
+
+    def __init__(self, plan: ArmPlan, behaviour: Behaviour | None = None) -> None:
+        self.behaviour = behaviour or Behaviour()
+
+    def producer(self, plan: ProducerPlan) -> "Producer":
+        return Producer(self.behaviour)
+
+    def consumer(self, plan: ConsumerPlan) -> "Consumer":
+        return Consumer(self.behaviour)
+
+
+class Producer:
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._behaviour = behaviour
+        self._refusals = behaviour.refuse_attach
+        self._waiting = 0
+        self.attaches_by_publishing = behaviour.by_publishing
+
+    def turned_away(self, refusal: RefusedError) -> bool:
+        return refusal.code == "AWAY"
+
+    async def attach(self) -> None:
+        if self._refusals:
+            self._refusals -= 1
+            raise RefusedError("FULL", "no room")
+
+    async def publish(self, payload: bytes) -> None:
+        own = self._behaviour
+        self._waiting += 1
+        own.most_waiting = max(own.most_waiting, self._waiting)
+        try:
+            if own.hang:
+                await asyncio.Event().wait()
+            if own.refuse:
+                raise RefusedError(own.refuse)
+            for deliver in own.readers:
+                deliver(Delivery(payload, None))
+        finally:
+            self._waiting -= 1
+
+    async def close(self) -> None:
+        pass
+
+
+class Consumer:
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._behaviour = behaviour
+
+    async def attach(self, deliver: OnDelivery) -> None:
+        self._behaviour.readers.append(deliver)
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,121 @@
+"""How a plan is played, with clients that need no broker.
+
+Real time passes: what is tested is when things happen.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.reports.runner.fakes import Behaviour, Driver
+from tests.reports.runner.test_plan import plan_of
+
+from sluicegate_reports.runner.playing import Clock, play
+from sluicegate_reports.runner.watching import Watch
+
+PHASES = [{"name": "one", "duration": 300}, {"name": "two", "duration": 300}]
+READER = {"name": "reader", "topic": "orders"}
+
+
+class Told(list[dict[str, Any]]):
+    """Rows of observations, in the order of time."""
+
+    def of(self, event: str, **columns: Any) -> list[dict[str, Any]]:
+        wanted = {"event": event, **columns}
+        return [row for row in self if all(row[name] == value for name, value in wanted.items())]
+
+
+def written(directory: Path) -> list[dict[str, Any]]:
+    return [row for file in directory.rglob("*.parquet") for row in pq.ParquetFile(file).read().to_pylist()]
+
+
+async def told(directory: Path, behaviour: Behaviour, **scenario: Any) -> Told:
+    made = plan_of(**{"phases": PHASES, "drain": 100, **scenario})
+    plan = replace(made, directory=str(directory))
+    with Watch(plan) as watch:
+        await play(plan, Driver(plan, behaviour), watch, Clock())
+    rows = written(directory)
+    assert Counter(row["event"] for row in rows) == watch.counts
+    return Told(sorted(rows, key=lambda row: row["time"]))
+
+
+def source(**more: Any) -> list[dict[str, Any]]:
+    return [{"name": "source", "topic": "orders", "rate": 100, **more}]
+
+
+async def test_each_message_is_sent_once_acknowledged_and_delivered(tmp_path: Path) -> None:
+    rows = await told(tmp_path, Behaviour(), producers=source(), consumers=[READER])
+    sent = rows.of("sent")
+    assert 50 <= len(sent) <= 60
+    numbers = list(range(len(sent)))
+    for event in ("sent", "acknowledged", "received"):
+        assert [row["sequence"] for row in rows.of(event)] == numbers
+    assert {row["producer"] for row in rows.of("received")} == {"source"}
+    assert {row["subscription"] for row in rows.of("received")} == {"readers"}
+    assert all(row["latency_ns"] >= 0 for row in rows.of("acknowledged"))
+    phases = [row["scenario"] for row in sent]
+    assert phases == sorted(phases)
+    assert set(phases) == {"one", "two"}
+    assert len(rows.of("attached")) == 2
+
+
+async def test_one_that_is_refused_tries_again_if_it_is_told_to(tmp_path: Path) -> None:
+    rows = await told(tmp_path, Behaviour(refuse_attach=2), producers=source(retry=50))
+    assert [(row["code"], row["text"]) for row in rows.of("attach_refused")] == [("FULL", "no room")] * 2
+    assert len(rows.of("attached")) == 1
+    assert rows.of("sent")
+
+
+async def test_one_that_is_refused_and_does_not_try_again_sends_nothing(tmp_path: Path) -> None:
+    rows = await told(tmp_path, Behaviour(refuse_attach=1), producers=source())
+    assert [row["event"] for row in rows] == ["attach_refused"]
+
+
+@pytest.mark.parametrize(
+    ("code", "first", "more"), [("AWAY", "attach_refused", False), ("TOO_LARGE", "attached", True)]
+)
+async def test_where_a_first_message_attaches_its_refusal_may_be_the_producers(
+    code: str, first: str, more: bool, tmp_path: Path
+) -> None:
+    behaviour = Behaviour(by_publishing=True, refuse=code)
+    rows = await told(tmp_path, behaviour, producers=source())
+    assert len(rows.of(first)) == 1
+    assert {row["code"] for row in rows.of("refused")} == {code}
+    assert (len(rows.of("sent")) > 1) is more
+
+
+async def test_what_is_never_answered_has_failed_and_no_more_wait_than_may(tmp_path: Path) -> None:
+    behaviour = Behaviour(hang=True)
+    rows = await told(tmp_path, behaviour, producers=source(in_flight=7))
+    assert len(rows.of("sent")) == len(rows.of("failed", code="NoAnswer")) == behaviour.most_waiting == 7
+    assert rows.of("acknowledged") == []
+    # 0.6 s of phases and 0.1 s of drain: the first waited all that time.
+    assert rows.of("failed")[0]["latency_ns"] >= 600_000_000
+
+
+async def test_as_fast_as_answers_come_is_faster_than_any_rate(tmp_path: Path) -> None:
+    rows = await told(tmp_path, Behaviour(), producers=source(rate=0))
+    assert len(rows.of("sent")) > 200
+    assert len(rows.of("acknowledged")) == len(rows.of("sent"))
+
+
+async def test_clients_come_and_go_when_they_are_told_to(tmp_path: Path) -> None:
+    producers = [*source(stop=200), {"name": "late", "topic": "orders", "rate": 100, "start": 350}]
+    rows = await told(tmp_path, Behaviour(), producers=producers, consumers=[{**READER, "start": 350}])
+    left = rows.of("detached", client="source")[0]["time"]
+    assert max(row["time"] for row in rows.of("sent", client="source")) < left
+    assert left < rows.of("attached", client="late")[0]["time"]
+    assert {row["scenario"] for row in rows.of("sent", client="late")} == {"two"}
+    assert rows.of("attached", client="reader")[0]["scenario"] == "two"
+    assert {row["producer"] for row in rows.of("received")} == {"late"}
+
+
+async def test_a_silent_phase_has_no_messages(tmp_path: Path) -> None:
+    silent = [{"producer": "source", "silent": True}]
+    phases = [{**PHASES[0], "rates": silent}, PHASES[1]]
+    rows = await told(tmp_path, Behaviour(), producers=source(), phases=phases)
+    assert {row["scenario"] for row in rows.of("sent")} == {"two"}
+    assert rows.of("attached")[0]["scenario"] == "one"
