@@ -13,10 +13,13 @@ class Budget:
         self.limit = limit
         self.used = 0
 
-    def take(self, amount: int) -> bool:
-        """Take `amount` bytes if they are left; False if not, and nothing is taken."""
+    def take(self, amount: int, spare: int = 0) -> bool:
+        """Take `amount` bytes if they are left; False if not, and nothing is taken.
+
+        :param spare: bytes that are to be left to others, who cannot do without.
+        """
         used = self.used + amount
-        if used > self.limit > 0:
+        if used + spare > self.limit > 0:
             return False
         self.used = used
         return True

@@ -204,7 +204,8 @@ class Flow:
         if padding:
             self._grant(0, padding)
             self._grant(outlet.stream, padding)
-        if not self._budget.take(size):
+        # What is not taken costs its sender its window; for a frame that came in part there is no such way.
+        if not self._budget.take(size, spare=self._budget.limit // 4):
             return self._charged(payload)
         self._grant(0, size)
         if outlet.ahead + size > ahead:

@@ -183,7 +183,7 @@ def test_what_all_clients_hold_together_is_bounded() -> None:
     talk.attach()
     for _ in range(100):
         talk.publish(1_000)
-    assert talk.shared.counts["stream_refused"] > 50
+    assert talk.shared.counts["stream_refused"] > 30
     assert bench.budget.used <= 10_000
     assert talk.session.held_bytes <= 10_000 + 65_535
     talk.hang_up()

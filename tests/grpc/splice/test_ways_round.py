@@ -8,6 +8,8 @@ from tests.grpc.splice.oracle.raw import HELLO, Raw
 from tests.grpc.splice.oracle.reshape import DATA, END_HEADERS, END_STREAM, HEADERS, frame
 from tests.grpc.splice.talk import LOOKUP, TOPIC, Talk, front
 
+from sluicegate.engine.budget import Budget
+
 PROTOCOL_ERROR = 1
 UNIMPLEMENTED, PERMISSION_DENIED = "12", "7"
 TOO_LARGE = service.publish(gate.SMALL, 1, bytes(gate.MAX_SIZE + 1))
@@ -164,3 +166,23 @@ def test_a_subscription_is_not_forgotten_because_its_maker_gave_up_the_call() ->
             talk.answer(stream, status=7)
         state = talk.shared.services.gates.get(TOPIC, False, talk.wire.now).state
         assert (state.subscription_count, state.consumer_count) == (int(gives_up), 0)
+
+
+def test_whoever_has_the_gate_keep_much_does_not_end_the_connections_of_others() -> None:
+    bench = Bench()
+    bench.budget = Budget(100_000)
+    shared = front(bench)
+    hostile, other = Talk(shared), Talk(shared, "10.0.0.2:5000")
+    for _ in range(7):  # messages that are never whole
+        hostile.call(service.PUBLISH, b"\0\0\1\0\0" + service.field(2, b"n" * 60_000)[:14_000], end=False)
+    stream = other.publish(5_000, settled=False)
+    wire = other.wire
+    wire.collect()
+    while wire.to_gate.size and wire.closed is None:
+        wire.move(wire.to_gate, 4_000)  # frames come in part
+    wire.settle()
+    assert wire.closed is None
+    assert wire.server.seen[stream].is_ended
+    for talk in (hostile, other):
+        talk.session.closed(wire.now)
+    assert bench.budget.used == 0
