@@ -118,3 +118,14 @@ async def test_closing_twice_does_no_harm_and_frees_the_port() -> None:
         it.acceptor.close()
         it.acceptor.close()
         socket.create_server(address).close()
+
+
+async def test_a_client_that_was_just_accepted_is_closed_with_all_others() -> None:
+    async with upstream() as broker, lab(broker) as it:
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        it.connections.accept(theirs, "127.0.0.1:1", Listener("late", "127.0.0.1", 1, ()))
+        await it.connections.abort()
+        assert ours.recv(1) == b""
+        ours.close()
+        assert theirs.fileno() == -1

@@ -322,6 +322,7 @@ class Connections:
 
     async def abort(self) -> None:
         """Close all connections at once, and stop all tasks."""
+        await asyncio.sleep(0)  # a task that never ran would not close the client that it was given
         for client in tuple(self._live):
             client.abort()
         for task in tuple(self._tasks):
