@@ -71,6 +71,8 @@ class ArmPlan:
     producers: tuple[ProducerPlan, ...]
     consumers: tuple[ConsumerPlan, ...]
     drain_s: float
+    asks_delays: bool = False
+    """Whether its clients can ask for a delivery delay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ def make_plan(scenario: Scenario, target: Target) -> ArmPlan:
         tuple(producers),
         tuple(consumers),
         scenario.drain / 1000,
+        target.kind == "pulsar",
     )
 
 

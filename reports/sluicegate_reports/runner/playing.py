@@ -20,11 +20,13 @@ from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
 from sluicegate_reports.runner.watching import Watch, now_us
 
 _FLUSH_S = 1.0
-_ATTACH_S = 30.0
+_ATTACH_S = 15.0
 """Longest time that the clients of the beginning may take to attach before the first phase begins."""
 _CLOSE_S = 10.0
 _LEAVE_S = 0.5
 """How long one that leaves before the end waits for answers."""
+
+_NO_PLACE = FailedError("NoAnswer", "neither let in nor refused before the end of the run")
 
 
 @dataclass(slots=True)
@@ -66,6 +68,8 @@ class _ProducerPart:
         self._index, self._plan, self._made = index, plan, made
         self._watch, self._clock, self._end_s = watch, clock, end_s
         self._there = False
+        self._told = False
+        """Whether it was let in or refused at least once."""
         self._slots = asyncio.Semaphore(plan.in_flight)
         self._next = 0
         self._answers: dict[asyncio.Task[RefusedError | None], tuple[payload.Stamp, int]] = {}
@@ -83,6 +87,10 @@ class _ProducerPart:
             await self._clock.until(plan.stop_s)
             if plan.stop_s < self._end_s:
                 await self.finish(_LEAVE_S)
+        except asyncio.CancelledError:
+            if not self._told:
+                self._watch.attached(plan, Event.ATTACH_REFUSED, _NO_PLACE)
+            raise
         finally:
             self.tried.set()
 
@@ -111,6 +119,7 @@ class _ProducerPart:
             refusal = await self._try_attach()
             event = Event.ATTACHED if refusal is None else Event.ATTACH_REFUSED
             self._watch.attached(plan, event, refusal)
+            self._told = True
             self.tried.set()
             if refusal is None:
                 self._there = True
@@ -185,20 +194,27 @@ class _ConsumerPart:
     async def play(self) -> None:
         """From attaching to leaving, or until it is cancelled."""
         plan = self._plan
+        told = False
         if plan.start_s > 0:
             self.tried.set()
             await self._clock.until(plan.start_s)
         try:
             while (refusal := await _outcome(self._made.attach(self._deliver))) is not None:
                 self._watch.attached(plan, Event.ATTACH_REFUSED, refusal)
+                told = True
                 self.tried.set()
                 if not plan.retry_s:
                     return
                 await asyncio.sleep(plan.retry_s)
             self._watch.attached(plan, Event.ATTACHED, None)
+            told = True
             self.tried.set()
             await (self._clock.until(plan.stop_s) if math.isfinite(plan.stop_s) else asyncio.Event().wait())
             self._watch.attached(plan, Event.DETACHED, None)
+        except asyncio.CancelledError:
+            if not told:
+                self._watch.attached(plan, Event.ATTACH_REFUSED, _NO_PLACE)
+            raise
         finally:
             self.tried.set()
             await _within(self._made.close())

@@ -30,6 +30,7 @@ class Watch:
         """Messages that came and are none of the runner's."""
         self.phase = 0
         """Index of the phase that it is now."""
+        self._asks_delays = plan.asks_delays
         self._producers = [each.name for each in plan.producers]
         self._stack = ExitStack()
         self._logs = [
@@ -115,7 +116,7 @@ class Watch:
             event,
             stamp.sequence,
             bytes=client.size,
-            delay_ms=client.delay_ms or None,
+            delay_ms=(client.delay_ms or None) if self._asks_delays else None,
         )
 
     def _add(self, phase: int, row: Observation) -> None:

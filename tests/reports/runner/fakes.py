@@ -19,6 +19,8 @@ class Behaviour:
     hang: bool = False
     """No message is ever answered."""
     by_publishing: bool = False
+    hang_attach: bool = False
+    """Nobody is ever let in, and nobody refused."""
     most_waiting: int = 0
     """How many messages waited at once at most."""
     readers: list[OnDelivery] = field(default_factory=list)
@@ -48,6 +50,8 @@ class Producer:
         return refusal.code == "AWAY"
 
     async def attach(self) -> None:
+        if self._behaviour.hang_attach:
+            await asyncio.Event().wait()
         if self._refusals:
             self._refusals -= 1
             raise RefusedError("FULL", "no room")
@@ -75,6 +79,8 @@ class Consumer:
         self._behaviour = behaviour
 
     async def attach(self, deliver: OnDelivery) -> None:
+        if self._behaviour.hang_attach:
+            await asyncio.Event().wait()
         self._behaviour.readers.append(deliver)
 
     async def close(self) -> None:

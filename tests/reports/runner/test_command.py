@@ -1,7 +1,12 @@
 """Wrong use of `sluicegate compare run` ends with 2 and the remedy, before anything is started."""
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -47,6 +52,30 @@ def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "is not empty: give a new or empty directory by --out" in " ".join(done.output.split())
     assert [each.name for each in tmp_path.iterdir()] == ["kept"]
+
+
+def test_one_that_is_told_to_end_ends_what_it_started(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from sluicegate.cli import main; main()", "compare", "run", "mixed"]
+    options = [
+        "--embedded",
+        "--systems",
+        "danube",
+        "--doors",
+        "interceptor",
+        "--out",
+        os.fspath(tmp_path / "run"),
+    ]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        plan = tmp_path / "run" / "arms" / "danube-interceptor" / "plan.json"
+        deadline = time.monotonic() + 30
+        while not plan.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+        output, _ = process.communicate(timeout=30)
+    assert process.returncode == 1, output
+    assert family
+    assert psutil.wait_procs(family, timeout=10)[1] == []
 
 
 def test_scenarios_are_listed_with_what_they_show() -> None:

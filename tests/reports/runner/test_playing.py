@@ -13,6 +13,7 @@ import pytest
 from tests.reports.runner.fakes import Behaviour, Driver
 from tests.reports.runner.test_plan import plan_of
 
+from sluicegate_reports.runner import playing
 from sluicegate_reports.runner.playing import Clock, play
 from sluicegate_reports.runner.watching import Watch
 
@@ -32,9 +33,9 @@ def written(directory: Path) -> list[dict[str, Any]]:
     return [row for file in directory.rglob("*.parquet") for row in pq.ParquetFile(file).read().to_pylist()]
 
 
-async def told(directory: Path, behaviour: Behaviour, **scenario: Any) -> Told:
+async def told(directory: Path, behaviour: Behaviour, asks_delays: bool = False, **scenario: Any) -> Told:
     made = plan_of(**{"phases": PHASES, "drain": 100, **scenario})
-    plan = replace(made, directory=str(directory))
+    plan = replace(made, directory=str(directory), asks_delays=asks_delays)
     with Watch(plan) as watch:
         await play(plan, Driver(plan, behaviour), watch, Clock())
     rows = written(directory)
@@ -119,3 +120,20 @@ async def test_a_silent_phase_has_no_messages(tmp_path: Path) -> None:
     rows = await told(tmp_path, Behaviour(), producers=source(), phases=phases)
     assert {row["scenario"] for row in rows.of("sent")} == {"two"}
     assert rows.of("attached")[0]["scenario"] == "one"
+
+
+async def test_one_that_is_neither_let_in_nor_refused_is_no_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(playing, "_ATTACH_S", 0.05)
+    rows = await told(tmp_path, Behaviour(hang_attach=True), producers=source(), consumers=[READER])
+    assert [(row["event"], row["code"]) for row in rows] == [("attach_refused", "NoAnswer")] * 2
+    assert {row["client"] for row in rows} == {"source", "reader"}
+
+
+@pytest.mark.parametrize(("can", "told_ms"), [(True, {250}), (False, {None})])
+async def test_a_delay_is_told_only_where_clients_can_ask_for_one(
+    can: bool, told_ms: set[int | None], tmp_path: Path
+) -> None:
+    rows = await told(tmp_path, Behaviour(), can, producers=source(delay=250))
+    assert {row["delay_ms"] for row in rows.of("sent")} == told_ms
