@@ -70,7 +70,10 @@ def worst_finding(findings: Sequence[Finding]) -> Finding:
 
 
 def _rate(trial: Trial, figures: Figures) -> Finding:
-    """Of a rate: `above`, `below` (relative errors), `largest`, `first_second`, `allowed`, `window_s`, `slack`."""
+    """Of a rate: `above`, `below` (relative), `largest`, `first_second`, `allowed`, `window_s`, `slack`.
+
+    The slack is what may fall on either side of the first second, where times are not exact.
+    """
     above, below = figures.get("above"), figures.get("below")
     first, allowed = figures.get("first_second"), figures.get("allowed")
     if first is None or allowed is None:

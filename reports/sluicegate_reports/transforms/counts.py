@@ -11,7 +11,8 @@ _OF_ONE_SUBSCRIPTION = "max_consumers_per_subscription"
 def attachments(observations: DataFrame, tries: DataFrame) -> DataFrame:
     """Judge each attempt by how many were attached just before it, as the clients saw it.
 
-    A subscription counts from its first consumer on and stays; producers and consumers count until they leave.
+    A subscription counts from its first consumer on and stays; producers and consumers count until they
+    leave.
 
     :param observations: columns of the observations.
     :param tries: see `lanes.tries`, of counts.

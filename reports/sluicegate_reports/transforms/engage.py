@@ -9,15 +9,15 @@ _RELEASE_S = 1
 def engage(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
     """Time to engage and to release, to within a slot.
 
-    An ideal bucket is spent when what was asked for since any moment exceeds rate x time + burst. The load has
-    fallen when no later second asks for more than the rate.
+    An ideal bucket is spent when what was asked for since any moment exceeds rate x time + burst. The load
+    has fallen when no later second asks for more than the rate.
 
     :param slots: see `slots.by_client`.
     :param lanes: see `lanes.lanes`.
     :param width_us: of these slots.
-    :return: `lane`, `source`, `spent_us` (start of the slot in which an ideal bucket is spent; null if it never
-        is), `first_limited_us`, `engage_ms` (from the one to the other; below 0: limited too early), `fell_us`
-        (null if the load did not fall before the end), `last_limited_us`, `release_ms`.
+    :return: `lane`, `source`, `spent_us` (start of the slot in which an ideal bucket is spent; null if it
+        never is), `first_limited_us`, `engage_ms` (from the one to the other; below 0: limited too early),
+        `fell_us` (null if the load did not fall before the end), `last_limited_us`, `release_ms`.
     """
     lane = Window.partitionBy("lane", "source")
     by_time = lane.orderBy("slot")
@@ -51,6 +51,7 @@ def engage(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
         F.first(F.col("end_us") - F.col("begin_us")).alias("length_us"),
     )
     fell = F.when(F.col("busy_until") + 1_000_000 <= F.col("length_us"), F.col("busy_until"))
+    after = F.col("last_limited_us") - F.col("fell_us")
     return found.withColumn("fell_us", fell).select(
         "lane",
         "source",
@@ -59,5 +60,5 @@ def engage(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
         ((F.col("first_limited_us") - F.col("spent_us")) / 1000).alias("engage_ms"),
         "fell_us",
         "last_limited_us",
-        (F.greatest(F.col("last_limited_us") - F.col("fell_us"), F.lit(0)) / 1000).alias("release_ms"),
+        F.when(after >= 0, after / 1000).when(after < 0, F.lit(0.0)).alias("release_ms"),
     )

@@ -1,0 +1,56 @@
+"""One Spark session for all tests of the reports, on this machine; without Java they skip, and say so."""
+
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_START_S = 180
+"""A session starts within 5 s on an idle machine; tests must not fail since this one is busy."""
+_SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever is first waits for the session."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_START_S))
+
+
+def need_java() -> None:
+    """Skip where there is no Java; with SLUICEGATE_REQUIRE_BROKER=1 that is a failure."""
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java") or (home and (Path(home) / "bin" / "java").exists()):
+        return
+    if os.environ.get("SLUICEGATE_REQUIRE_BROKER") == "1":
+        pytest.fail("Spark is required here: no Java (17 or later)")
+    pytest.skip("no Spark: it needs Java 17 or later")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """A session with two cores and few partitions."""
+    need_java()
+    from sluicegate_reports.session import spark_session
+
+    session = spark_session("sluicegate tests", _SETTINGS)
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # py4j leaves its sockets to the collector
+        session.stop()
