@@ -18,6 +18,8 @@ async def prepare_topics(broker: Broker, scenario: Scenario, names: Mapping[str,
         return
     if broker.system == "kafka":
         await _kafka(broker, {names[each.name]: each.partitions for each in scenario.topics})
+    if broker.system == "danube":
+        await _danube(broker, list(names.values()))
     if broker.system == "pulsar" and broker.admin:
         namespaces = {each.namespace for each in scenario.topics}
         await _pulsar(broker.admin, namespaces, list(names.values()))
@@ -41,6 +43,16 @@ async def _kafka(broker: Broker, wanted: Mapping[str, int]) -> None:
             await admin.close()
     except KafkaError as error:
         raise UnavailableError(f"Kafka does not make topics: {type(error).__name__}: {error}") from None
+
+
+async def _danube(broker: Broker, wanted: list[str]) -> None:
+    from sluicegate_reports.runner.clients import RefusedError
+    from sluicegate_reports.runner.clients.danube import make_topics
+
+    try:
+        await make_topics(broker.addresses[0], wanted)
+    except RefusedError as error:
+        raise UnavailableError(f"Danube does not make topics: {error}") from None
 
 
 async def _pulsar(admin: str, namespaces: set[str], wanted: list[str]) -> None:

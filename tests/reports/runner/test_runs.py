@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.reports.runner.conftest import Record, Recorded
 
+from sluicegate_danube.reference import ReferenceBroker
 from sluicegate_reports.results import REFERENCE_LABEL
 from sluicegate_reports.runner.doors import Arm, Setting, Way, register, registry
 from sluicegate_reports.runner.names import scenario_name
@@ -92,7 +93,7 @@ async def test_what_clients_see_is_what_the_gate_decides(system: str, record: Re
 async def test_a_system_that_cannot_be_reached_is_told_and_the_others_are_played(record: Record) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    doors = ("proxy", "interceptor", "native")
+    doors = ("interceptor", "proxy", "native")
     made = await record(SCENARIO, ("kafka", "danube"), doors, kafka=(f"127.0.0.1:{port}",))
     facts = made.run.facts
     missing = {(arm.system, arm.door): arm.missing for arm in facts.arms}
@@ -129,6 +130,15 @@ def check_the_facts(made: Recorded) -> None:
         "max_producers_per_topic",
         "max_message_size",
     }
+
+
+async def test_a_broker_that_runs_is_used_by_its_address(record: Record) -> None:
+    async with ReferenceBroker() as broker:
+        made = await record(SCENARIO, ("danube",), ("proxy",), danube=tuple(broker.addresses))
+        [arm] = made.run.facts.arms
+        assert (arm.label, arm.missing) == ("", "")
+        check_that_clients_saw_what_was_decided(made, "danube", "proxy")
+        assert made.run.facts.versions["danube"] == f"at {broker.addresses[0]}"
 
 
 async def test_a_door_that_a_system_has_not_is_told(record: Record) -> None:

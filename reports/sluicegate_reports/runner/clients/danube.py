@@ -4,6 +4,7 @@ Above it the library retries RESOURCE_EXHAUSTED for ever, so what a client is to
 """
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -47,6 +48,25 @@ async def _hang_up(client: Any) -> None:
     """Close a client's connections, for which it has no method."""
     for connection in client.connection_manager._connections.values():  # noqa: SLF001 - see above
         await connection.channel.close()
+
+
+async def make_topics(address: str, topics: Iterable[str]) -> None:
+    """Make reliable topics, which Danube does when a first producer comes.
+
+    :param address: the broker's own, not a gate's: the producers that make them must not count.
+    :raises RefusedError: if the broker makes one of them not.
+    """
+    try:
+        client = await DanubeClientBuilder().service_url(f"http://{address}").build()
+        try:
+            for topic in topics:
+                maker = TopicProducer(client, topic, "maker", None, DispatchStrategy.RELIABLE, 0, 0, 0)
+                await maker.create()
+                maker.stop()
+        finally:
+            await _hang_up(client)
+    except Exception as error:  # noqa: BLE001 - the library raises what it likes
+        raise _said(error) from None
 
 
 class _Producer:
