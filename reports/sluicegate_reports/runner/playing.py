@@ -68,6 +68,7 @@ class _ProducerPart:
         self._index, self._plan, self._made = index, plan, made
         self._watch, self._clock, self._end_s = watch, clock, end_s
         self._there = False
+        self._gone = False
         self._told = False
         """Whether it was let in or refused at least once."""
         self._slots = asyncio.Semaphore(plan.in_flight)
@@ -96,9 +97,9 @@ class _ProducerPart:
 
     async def finish(self, within_s: float) -> None:
         """Wait for answers, then leave; messages without an answer have failed."""
-        if not self._there:
+        if self._gone:
             return
-        self._there = False
+        self._gone = True
         if self._answers:
             await asyncio.wait(set(self._answers), timeout=max(within_s, 0.01))
         waiting = dict(self._answers)
@@ -108,7 +109,8 @@ class _ProducerPart:
             nothing = FailedError("NoAnswer", "no answer before the end of the run")
             self._watch.answered(self._plan, stamp, nothing, time.monotonic_ns() - began_ns)
         await _within(self._made.close())
-        self._watch.attached(self._plan, Event.DETACHED, None)
+        if self._there:
+            self._watch.attached(self._plan, Event.DETACHED, None)
 
     async def _attach(self) -> bool:
         plan = self._plan
@@ -125,18 +127,16 @@ class _ProducerPart:
                 self._there = True
                 return True
             if not plan.retry_s or self._clock.now_s + plan.retry_s >= plan.stop_s:
-                await _within(self._made.close())
+                await self.finish(0.0)
                 return False
             await asyncio.sleep(plan.retry_s)
 
     async def _try_attach(self) -> RefusedError | None:
-        try:
-            await self._made.attach()
-        except RefusedError as refusal:
-            return refusal
-        if not self._made.attaches_by_publishing:
-            return None
-        refused = await self._send(self._watch.phase)
+        refused = await _outcome(self._made.attach())
+        if refused is not None or not self._made.attaches_by_publishing:
+            return refused
+        # A message that is on its way stays there when the waiting for it ends.
+        refused = await asyncio.shield(self._send(self._watch.phase))
         return refused if refused is not None and self._made.turned_away(refused) else None
 
     async def _send_all(self, stretch: Stretch) -> None:
@@ -276,6 +276,8 @@ async def _outcome(work: Awaitable[None]) -> RefusedError | None:
         await work
     except RefusedError as refusal:
         return refusal
+    except Exception as error:  # noqa: BLE001 - whatever a library raises is what its user sees
+        return FailedError(type(error).__name__, " ".join(str(error).split()))
     return None
 
 

@@ -16,6 +16,8 @@ class Behaviour:
     """How many times a client is refused before it is let in."""
     refuse: str = ""
     """Code that every message is refused with."""
+    bug: str = ""
+    """Text of what the library raises for every message."""
     hang: bool = False
     """No message is ever answered."""
     by_publishing: bool = False
@@ -63,6 +65,8 @@ class Producer:
         try:
             if own.hang:
                 await asyncio.Event().wait()
+            if own.bug:
+                raise LookupError(own.bug)
             if own.refuse:
                 raise RefusedError(own.refuse)
             for deliver in own.readers:

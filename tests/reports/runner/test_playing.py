@@ -131,6 +131,20 @@ async def test_one_that_is_neither_let_in_nor_refused_is_no_gap(
     assert {row["client"] for row in rows} == {"source", "reader"}
 
 
+async def test_a_first_message_without_an_answer_is_no_gap_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(playing, "_ATTACH_S", 0.05)
+    rows = await told(tmp_path, Behaviour(hang=True, by_publishing=True), producers=source())
+    assert sorted(row["event"] for row in rows) == ["attach_refused", "failed", "sent"]
+
+
+async def test_what_a_library_raises_is_what_its_user_sees(tmp_path: Path) -> None:
+    rows = await told(tmp_path, Behaviour(bug="no such thing"), producers=source())
+    assert {(row["code"], row["text"]) for row in rows.of("failed")} == {("LookupError", "no such thing")}
+    assert len(rows.of("failed")) == len(rows.of("sent")) > 1
+
+
 @pytest.mark.parametrize(("can", "told_ms"), [(True, {250}), (False, {None})])
 async def test_a_delay_is_told_only_where_clients_can_ask_for_one(
     can: bool, told_ms: set[int | None], tmp_path: Path
