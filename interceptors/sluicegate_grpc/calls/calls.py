@@ -54,6 +54,8 @@ class Calls:
         self.ghosts_released = 0
         self.unknown_ids = 0
         """Calls by ids that no one here was given."""
+        self.unproven: dict[Id, None] = {}
+        """Ids of producers that count by their own word; see `proved`."""
         self._ghost_release_ns = ghost_release_ns
         self._places = Places(max_attachments)
         self._producers = self._places.producers
@@ -272,12 +274,26 @@ class Calls:
         attaching = self._attaching(_PRODUCER, key, caller, known=self._by_attaching)
         decision = self.again(attaching, now_ns)
         if decision is None and attaching.place is not None:
-            self.attached(attaching, self._called(values), now_ns)
+            called = self._called(values)
+            self.attached(attaching, called, now_ns)
+            if place is None and self._by_attaching:
+                self.unproven[called] = None
             return attaching.place
         self.failed(attaching, now_ns)
         if decision is not None and decision.action is _DELAY:
             decision = lost_place(decision)
         return attaching.attach, decision
+
+    def proved(self, producer: Id, now_ns: int, *, is_known: bool) -> None:
+        """The broker has answered the message of a producer that counted by its own word.
+
+        :param is_known: False if it did not take the message: then anybody may have sent it, and the producer
+            counts no more.
+        """
+        if producer in self.unproven:
+            del self.unproven[producer]
+            if not is_known:
+                self._leave(self._producers.get(producer), now_ns)
 
     def _called(self, values: Values) -> Id:
         """By what a producer is known; those that nobody gave an id, by their topic and name."""
@@ -413,6 +429,9 @@ class Calls:
         gate = self.gate(place.topic, False, now_ns)
         for op in place.refs.values():
             gate.detach(op)
+        if self.unproven:
+            for called in place.ids:
+                self.unproven.pop(called, None)
         self._unacked.forget(place)
         self._places.released(place)
 

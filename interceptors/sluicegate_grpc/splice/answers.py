@@ -6,7 +6,7 @@ All other answers pass without being looked at.
 from collections.abc import Callable
 from typing import Protocol
 
-from sluicegate_grpc.calls import Attaching, Stream
+from sluicegate_grpc.calls import Attaching, Id, Stream
 from sluicegate_grpc.fields import Values
 from sluicegate_grpc.splice.blocks import read_alone
 from sluicegate_grpc.splice.connection import Connection
@@ -134,6 +134,19 @@ class Answers:
         """See whether the broker accepts a call with credentials that are new."""
         if stream not in self.watchers:
             self._watch(stream, Answer(self._connection, stream, request, _nothing, _nothing_either))
+
+    def prove(self, stream: int, request: Request, producer: Id) -> None:
+        """See whether the broker knows a producer that counts by its own word."""
+        calls = self._connection.shared.calls
+
+        def succeeded(message: bytes, now_ns: int) -> None:
+            calls.proved(producer, now_ns, is_known=True)
+
+        def failed(now_ns: int, is_known: bool) -> None:
+            calls.proved(producer, now_ns, is_known=False)
+
+        if stream not in self.watchers:
+            self._watch(stream, Answer(self._connection, stream, request, succeeded, failed))
 
     def attach(self, stream: int, request: Request, attaching: Attaching) -> None:
         """Learn what the broker calls a producer or consumer, if it takes it."""

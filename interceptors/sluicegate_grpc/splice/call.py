@@ -4,7 +4,7 @@ from collections import deque
 from enum import Enum, auto
 
 from sluicegate.model import Decision, Operation
-from sluicegate_grpc.calls import Attaching, Caller, Stream
+from sluicegate_grpc.calls import Attaching, Caller, Id, Stream
 from sluicegate_grpc.fields import Tail
 from sluicegate_grpc.splice.connection import Timer
 from sluicegate_grpc.splice.flow import Chunk, Outlet
@@ -51,6 +51,7 @@ class Call:
         "op",
         "outlet",
         "place",
+        "producer",
         "request",
         "size",
         "step",
@@ -86,6 +87,8 @@ class Call:
         """What watches them."""
         self.op: Operation | None = None
         """A publish that waits."""
+        self.producer: Id | None = None
+        """Its producer, if that counts by its own word alone."""
         self.attaching: Attaching | None = None
         """A producer or consumer that waits to attach."""
         self.delivery: Stream | None = None

@@ -96,7 +96,9 @@ class Calling:
             self._flow.window -= stop - at - HEAD
             if stream > holding.highest:
                 holding.highest = stream
-            if request.credentials and caller.principal != request.principal:
+            if self._shared.calls.unproven and values.producer in self._shared.calls.unproven:
+                self._answers.prove(stream, request, values.producer)
+            elif request.credentials and caller.principal != request.principal:
                 self._answers.accept(stream, request)
             return
         call = self._keep(data, at, stop, END_STREAM, stream, now_ns)

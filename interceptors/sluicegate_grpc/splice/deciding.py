@@ -49,7 +49,9 @@ class Deciding:
         role, calls = method.role, self._calls
         call.deadline_ns = 0
         if role is Role.PUBLISH:
-            return self.published(call, *calls.publish(method, values, call.caller, now_ns), now_ns)
+            op, decision = calls.publish(method, values, call.caller, now_ns)
+            call.producer = values.producer if values.producer in calls.unproven else None
+            return self.published(call, op, decision, now_ns)
         if role in _ATTACHING:
             call.attaching = calls.attach(method, values, call.caller, now_ns)
             return self._attaching(call, call.attaching, now_ns)
@@ -118,6 +120,8 @@ class Deciding:
             self._answers.deliver(stream, request, call.delivery)
         elif call.attaching is not None:
             self._answers.attach(stream, request, call.attaching)
+        elif call.producer is not None:
+            self._answers.prove(stream, request, call.producer)
         elif request.credentials and call.caller.principal != request.principal:
             self._answers.accept(stream, request)
         call.delivery = call.attaching = None

@@ -186,3 +186,27 @@ def test_whoever_has_the_gate_keep_much_does_not_end_the_connections_of_others()
     for talk in (hostile, other):
         talk.session.closed(wire.now)
     assert bench.budget.used == 0
+
+
+@pytest.mark.parametrize("reads", [1, 2])
+@pytest.mark.parametrize("how", ["refused", "given up"])
+def test_whoever_the_broker_does_not_know_takes_no_producers_place(how: str, reads: int) -> None:
+    talk = Talk(front(max_producers_per_topic=2))
+    for producer in (101, 102, 103):
+        message = service.publish(TOPIC, producer, b"x")
+        stream = talk.call(service.PUBLISH, message if reads == 1 else b"", end=reads == 1)
+        if reads == 2:
+            talk.send(stream, message, end=True)
+        assert talk.wire.server.seen[stream].is_ended
+        if how == "refused":
+            talk.answer(stream, status=16)
+        else:
+            talk.wire.client.h2.reset_stream(stream, error_code=8)
+            talk.wire.settle()
+    known = talk.publish(5, 104)
+    talk.answer(known)
+    talk.answer(talk.publish(5, 104), status=8)
+    talk.attach("honest", 1)
+    other = talk.call(service.ATTACH, service.message((1, TOPIC), (2, "one too many"), (3, 1)))
+    assert talk.refused(other)[0] == "8"
+    talk.hang_up()
