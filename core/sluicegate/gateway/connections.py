@@ -323,11 +323,12 @@ class Connections:
     async def abort(self) -> None:
         """Close all connections at once, and stop all tasks."""
         await asyncio.sleep(0)  # a task that never ran would not close the client that it was given
-        for client in tuple(self._live):
-            client.abort()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # a client whose task was ended in the middle is told of its transport yet
+        for client in tuple(self._live):
+            client.abort()
         self.pipes.close()
         for _ in range(3):  # lets transports report that they are closed
             await asyncio.sleep(0)
