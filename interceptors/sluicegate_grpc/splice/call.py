@@ -39,6 +39,7 @@ class Call:
         "attaching",
         "caller",
         "chunks",
+        "credit",
         "deadline_ns",
         "decision",
         "delivery",
@@ -67,7 +68,9 @@ class Call:
         self.outlet = outlet
         self.place = place
         self.frames = b""
-        """Its header block and what belongs to it, until they go to the broker."""
+        """Its header block, until it goes to the broker."""
+        self.credit = 0
+        """How far the client has opened its window for the answer until then."""
         self.is_up = False
         """True once the broker knows of it."""
         self.is_answered = False

@@ -198,7 +198,7 @@ class ClientSide(Side):
         holding = self._holding
         if stream and (stream > holding.last or stream in self._refusals.dead):
             self._lane.cut(at, stop)
-        elif not (stream and holding.belongs(data, at, stop, stream, now_ns)):
+        elif not (stream and holding.belongs(data, at, stop, stream)):
             self.window(data, at, stop, stream)
 
     def _push(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:

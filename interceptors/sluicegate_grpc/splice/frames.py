@@ -91,6 +91,16 @@ def window_update(stream: int, amount: int) -> bytes:
     return frame(WINDOW_UPDATE, 0, stream, amount.to_bytes(4, "big"))
 
 
+def window_amount(data: Buffer, at: int, stop: int) -> int:
+    """How far a WINDOW_UPDATE frame opens a window.
+
+    :raises WireError: if it is of another size.
+    """
+    if stop - at != HEAD + 4:
+        raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "WINDOW_UPDATE of another size")
+    return int.from_bytes(data[at + HEAD : stop], "big") & MAX_WINDOW
+
+
 def rst_stream(stream: int, code: ErrorCode) -> bytes:
     """The end of one stream."""
     return frame(RST_STREAM, 0, stream, code.to_bytes(4, "big"))

@@ -4,13 +4,14 @@ The broker is not to hear of what is refused. Stream ids must ascend (RFC 9113 s
 are still undecided when those of a later stream go on go before them.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from typing import TypeAlias
 
 from sluicegate_grpc.splice.answers import Answers
 from sluicegate_grpc.splice.call import Call
 from sluicegate_grpc.splice.connection import Connection
 from sluicegate_grpc.splice.deciding import Deciding
-from sluicegate_grpc.splice.frames import END_STREAM, ErrorCode
+from sluicegate_grpc.splice.frames import END_STREAM, MAX_WINDOW, ErrorCode, window_amount, window_update
 from sluicegate_grpc.splice.refusals import Refusals
 from sluicegate_grpc.splice.requests import Request
 
@@ -32,6 +33,7 @@ class Holding:
         "_deciding",
         "_extras",
         "_fresh",
+        "_held",
         "_refusals",
         "_shared",
         "_up",
@@ -56,6 +58,8 @@ class Holding:
         """Where in the bytes read now the headers stand of requests whose first message is yet to come."""
         self._extras: list[tuple[int, int, int]] = []
         """Stream and place of frames behind those headers that belong to them."""
+        self._held: list[int] = []
+        """Streams whose headers wait, in their order."""
         self._fresh: list[Call] = []
         """Calls whose headers are in the bytes read now."""
         self.highest = 0
@@ -92,9 +96,12 @@ class Holding:
         if rewrite is not None:
             self._answers.rewrite(stream, request, rewrite)
 
-    def _new(self, stream: int, request: Request, place: int) -> Call:
+    def _new(self, stream: int, request: Request, place: int, *, is_up: bool = False) -> Call:
         outlet = self._up.flow.open(stream)
         call = Call(stream, request, self._connection.caller(request), outlet, place)
+        call.is_up = is_up
+        if not is_up:
+            insort(self._held, stream)
         self.calls[stream] = call
         self._up.watched.add(stream)
         self._fresh.append(call)
@@ -107,7 +114,7 @@ class Holding:
             self.forget(call, now_ns)
             self._refusals.reset(call.stream, ErrorCode.REFUSED_STREAM)
             return
-        call.frames += frames
+        call.frames = frames
         self._up.held_frames += len(frames)
 
     def call(self, stream: int, data: bytes, now_ns: int) -> Call | None:
@@ -121,16 +128,17 @@ class Holding:
         at, stop, request = mark
         frames = data[at:stop]
         self._up.cut(at, stop)
+        mine: list[tuple[int, int, int]] = []
         if self._extras:
             mine = [extra for extra in self._extras if extra[0] == stream]
             self._extras = [extra for extra in self._extras if extra[0] != stream]
-            for _, begin, end in mine:
-                self._up.cut(begin, end)
-                frames += data[begin:end]
-        self._hold(self._new(stream, request, at), frames, now_ns)
+        call = self._new(stream, request, at)
+        for _, begin, end in mine:
+            self._opens(call, data, begin, end)
+        self._hold(call, frames, now_ns)
         return self.calls.get(stream)
 
-    def belongs(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> bool:
+    def belongs(self, data: bytes, at: int, stop: int, stream: int) -> bool:
         """Whether a frame of a stream (about its window) has to stay with headers that are held."""
         if stream in self.marks:
             self._extras.append((stream, at, stop))
@@ -138,9 +146,13 @@ class Holding:
         call = self.calls.get(stream)
         if call is None or call.is_up:
             return False
-        self._up.cut(at, stop)
-        self._hold(call, data[at:stop], now_ns)
+        self._opens(call, data, at, stop)
         return True
+
+    def _opens(self, call: Call, data: bytes, at: int, stop: int) -> None:
+        """A frame opens the window of a call that is held: the broker is told of all of them in one."""
+        self._up.cut(at, stop)
+        call.credit = min(MAX_WINDOW, call.credit + window_amount(data, at, stop))
 
     def settle(self, data: bytes, now_ns: int) -> None:
         """All that was read now was looked at: hold what is undecided, send on what others must not pass.
@@ -153,7 +165,7 @@ class Holding:
                     self.call(stream, data, now_ns)
                 else:
                     at, _, request = self.marks[stream]
-                    self._new(stream, request, at).is_up = True
+                    self._new(stream, request, at, is_up=True)
             self.marks.clear()
         self._extras.clear()
         if self.calls:
@@ -166,12 +178,14 @@ class Holding:
         """Send the headers of all streams up to one, in their order, each where it stood."""
         if upto > self.highest:
             self.highest = upto
-        for stream in sorted(stream for stream in self.calls if stream <= upto):
+        count = bisect_right(self._held, upto)
+        for stream in self._held[:count]:
             call = self.calls[stream]
-            if not call.is_up:
-                call.is_up = True
-                self._up.insert_at(call.place, call.frames)
-                self._drop_frames(call)
+            call.is_up = True
+            opening = window_update(stream, call.credit) if call.credit else b""
+            self._up.insert_at(call.place, call.frames + opening)
+            self._drop_frames(call)
+        del self._held[:count]
 
     def _drop_frames(self, call: Call) -> None:
         self._up.held_frames -= len(call.frames)
@@ -183,6 +197,8 @@ class Holding:
         if self.calls.get(call.stream) is not call:
             return
         del self.calls[call.stream]
+        if not call.is_up:
+            del self._held[bisect_left(self._held, call.stream)]
         self._up.watched.discard(call.stream)
         if call.timer is not None:
             call.timer.cancel()

@@ -5,7 +5,7 @@ from hpack import Encoder
 from tests.bench import SECOND, Bench
 from tests.grpc.splice.oracle import gate, service
 from tests.grpc.splice.oracle.raw import HELLO, Raw
-from tests.grpc.splice.oracle.reshape import DATA, END_HEADERS, END_STREAM, HEADERS, frame
+from tests.grpc.splice.oracle.reshape import DATA, END_HEADERS, END_STREAM, HEADERS, WINDOW_UPDATE, frame
 from tests.grpc.splice.talk import LOOKUP, TOPIC, Talk, front
 
 from sluicegate.engine.budget import Budget
@@ -210,3 +210,19 @@ def test_whoever_the_broker_does_not_know_takes_no_producers_place(how: str, rea
     other = talk.call(service.ATTACH, service.message((1, TOPIC), (2, "one too many"), (3, 1)))
     assert talk.refused(other)[0] == "8"
     talk.hang_up()
+
+
+def test_windows_opened_on_a_call_that_is_held_are_told_at_once_later() -> None:
+    talk = Talk(front(max_publish_rate=1, on_limit__max_publish_rate="delay"))
+    talk.attach()
+    talk.publish()
+    held = talk.publish()
+    before = talk.session.held_bytes
+    opening = frame(WINDOW_UPDATE, 0, held, (3).to_bytes(4)) * 1_000
+    for _ in range(3):
+        assert talk.session.receive_client(opening, talk.wire.now) == []
+    assert talk.session.held_bytes == before
+    talk.wire.pass_time(SECOND)
+    talk.wire.settle()
+    assert talk.wire.server.seen[held].is_ended
+    assert talk.wire.server.h2.streams[held].outbound_flow_control_window == 65_535 + 9_000
