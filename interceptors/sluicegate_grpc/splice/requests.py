@@ -65,12 +65,14 @@ class RequestReader:
     :param shared: the front's state; what is read is remembered there, for all clients.
     """
 
-    __slots__ = ("_blocks", "_known", "_shared")
+    __slots__ = ("_blocks", "_known", "_leaves_out", "_shared")
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._known = shared.known_requests
         self._blocks = RequestBlocks(shared.limits.header_list_bytes)
+        self._leaves_out = not shared.edits
+        """Whether requests are one that differ only in what is volatile; those written anew are not."""
 
     def read(self, block: bytes) -> Request:
         """What a block says.
@@ -83,14 +85,16 @@ class RequestReader:
         if is_plain:
             if (request := self._known.get(block)) is not None:
                 return request
-            key = _VOLATILE.without(block) if len(block) <= _MAX_KNOWN_BYTES else None
+            key = _VOLATILE.without(block) if self._leaves_out and len(block) <= _MAX_KNOWN_BYTES else None
             if key is not None and (request := self._known.get(key)) is not None:
                 return request
         headers, is_alone = self._blocks.read(block)
         request = self._understand(headers)
-        if not is_alone:
+        if self._shared.edits and not request.is_malformed:  # trailers are, as headers
+            request.block, request.is_plain = encode(self._shared.edits.apply(headers)), False
+        elif not is_alone:
             request.block, request.is_plain = encode(headers), False
-        elif is_plain and len(block) <= _MAX_KNOWN_BYTES:
+        if is_alone and is_plain and len(block) <= _MAX_KNOWN_BYTES:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             self._known[block if key is None else key] = request

@@ -10,6 +10,7 @@ from sluicegate.engine.delay import FirstSeen
 from sluicegate.model import Method, MethodMap
 from sluicegate_grpc.calls import Calls
 from sluicegate_grpc.fields import Plan, plan, response_plan
+from sluicegate_grpc.splice.edits import Edits
 
 if TYPE_CHECKING:
     from sluicegate_grpc.splice.requests import Request
@@ -78,6 +79,8 @@ class Shared:
     sessions: int = 0
     """Connections open now."""
     first_seen: FirstSeen = field(default_factory=FirstSeen)
+    edits: Edits = field(default_factory=Edits)
+    """What is changed in the headers of every request."""
     forbidden: frozenset[str] = frozenset()
     """Metadata (lower case) by which a client would say that it is more than a client; it is refused."""
     accepted: dict[bytes, None] = field(default_factory=dict)

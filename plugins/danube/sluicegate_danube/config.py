@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sluicegate.config.models import BrokerConfig, Strict
-from sluicegate.config.units import Duration
+from sluicegate.config.units import Duration, refuse
+from sluicegate_grpc.splice.edits import why_not
 
 
 class Admin(Strict):
@@ -21,6 +22,22 @@ class Admin(Strict):
         description="Token for the gate's own questions; clients never use it. "
         "Better set by environment than in the file.",
     )
+
+
+class RequestMetadata(Strict):
+    """Metadata that the gate adds to every call, or takes from it, before the broker sees it."""
+
+    put: Mapping[str, str] = Field(
+        default={}, description="Values by key; they take the place of what the client says under these keys."
+    )
+    take: tuple[str, ...] = Field(default=(), description="Keys that the broker does not get.")
+
+    @model_validator(mode="after")
+    def _allowed(self) -> "RequestMetadata":
+        for key, value in [*self.put.items(), *((key, "") for key in self.take)]:
+            if reason := why_not(key, value):
+                raise refuse(f"metadata {key!r} cannot be edited: {reason}", "name another key, or value")
+        return self
 
 
 class DanubeConfig(BrokerConfig):
@@ -54,6 +71,10 @@ class DanubeConfig(BrokerConfig):
         gt=0,
         description="Producers and consumers of which nothing was heard for this long no longer count; "
         "keep it above your clients' health checks, which come every 5 s.",
+    )
+
+    request_metadata: RequestMetadata = Field(
+        default=RequestMetadata(), description="What is changed in the metadata of every call."
     )
 
     @property

@@ -16,6 +16,7 @@ from sluicegate_danube.principals import principal
 from sluicegate_danube.subscriptions import SubscriptionLists
 from sluicegate_grpc.calls import Calls
 from sluicegate_grpc.splice import GrpcSession, Shared
+from sluicegate_grpc.splice.edits import Edits
 
 log = logging.getLogger("sluicegate.danube")
 """Under the gateway's own logger, which alone has a handler."""
@@ -58,6 +59,7 @@ class DanubeFront:
             route=lambda broker: _alone(brokers.target(broker)),
             question=_ListSubscriptions,
             principal=principal,
+            edits=Edits(config.request_metadata.put, frozenset(config.request_metadata.take)),
             forbidden=frozenset({INTERNAL_HEADER}),
         )
         listen = config.listen
