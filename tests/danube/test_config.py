@@ -9,9 +9,8 @@ from sluicegate_danube.config import DanubeConfig
 
 
 def config(**options: Any) -> DanubeConfig:
-    return DanubeConfig(
-        name="main", system="danube", bootstrap=["127.0.0.1:6650"], listen={"port": 6660}, **options
-    )
+    entry = {"name": "main", "system": "danube", "bootstrap": ["127.0.0.1:6650"], "listen": {"port": 6660}}
+    return DanubeConfig.model_validate({**entry, **options})
 
 
 def test_metadata_that_is_put_and_taken() -> None:
