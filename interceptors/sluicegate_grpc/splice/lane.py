@@ -57,7 +57,6 @@ class Lane:
         "handlers",
         "held_frames",
         "max_frame",
-        "on_empty",
         "reads",
         "told",
         "watched",
@@ -73,8 +72,6 @@ class Lane:
         """Who looks at frames of which kind; for DATA only those of watched streams, and what has no room."""
         self.default: Handler = lambda *frame: None
         """Who looks at frames of unknown kinds."""
-        self.on_empty: Handler = self.default
-        """Told of DATA frames without content that end nothing."""
         self.watched: set[int] = set()
         """Streams whose DATA frames are looked at."""
         self.continued = _NOTHING_YET
