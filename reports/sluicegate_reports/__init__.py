@@ -1,1 +1,1 @@
-"""Spark jobs and reports over the decision log: not built yet."""
+"""Comparison runs, Spark jobs over them and over the decision log, and the report."""

@@ -22,7 +22,7 @@ from sluicegate.decisions.spool import SPOOL_SUFFIX, DecisionLogError, parquet_p
 from sluicegate_reports import observations
 
 _UNFINISHED = ".inprogress"
-_DAMAGED_IN_SPARK = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PARQUET", "Parquet")
+_DAMAGED_IN_SPARK = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "org.apache.parquet")
 _TYPES = {
     "timestamp[us, tz=UTC]": "timestamp",
     "string": "string",

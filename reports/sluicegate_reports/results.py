@@ -267,6 +267,8 @@ class Section:
     """What the policy says and what was tried."""
     charts: tuple[Chart, ...] = ()
     tables: tuple[Table, ...] = ()
+    overall: bool = False
+    """True for one about the whole run: `policy` is then its heading, and has no place in the matrix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +319,9 @@ class Results:
 
     def policies(self) -> tuple[str, ...]:
         """All policies, those of the matrix first."""
-        named = [cell.policy for cell in self.matrix] + [section.policy for section in self.sections]
+        named = [cell.policy for cell in self.matrix] + [
+            section.policy for section in self.sections if not section.overall
+        ]
         return tuple(dict.fromkeys(named))
 
 

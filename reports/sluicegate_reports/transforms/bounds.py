@@ -7,6 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812
 def messages(observations: DataFrame, tries: DataFrame, measure: str) -> DataFrame:
     """Judge each answer to a producer by what the message had and what the limit says.
 
+    What is refused with another code than messages above the limit are is refused by another policy, rightly.
+
     :param observations: columns of the observations.
     :param tries: see `lanes.tries`, of sizes or of delays that producers ask for.
     :param measure: column that the limit is on: `bytes` or `delay_ms`, where null is none.
@@ -21,16 +23,21 @@ def messages(observations: DataFrame, tries: DataFrame, measure: str) -> DataFra
         "topic",
         F.col("scenario").alias("phase"),
         "event",
+        F.coalesce("code", F.lit("")).alias("code"),
         F.coalesce(F.col(measure), F.lit(0)).alias("value"),
     )
     judged = answers.join(F.broadcast(tries), on=["system", "door", "topic", "phase"], how="inner")
     above, admitted = F.col("value") > F.col("limit"), F.col("event") == "acknowledged"
+    by_limit = (
+        judged.where(above & ~admitted).select("trial", "code", F.lit(True).alias("by_limit")).distinct()
+    )
+    judged = judged.join(by_limit, on=["trial", "code"], how="left")
     return judged.groupBy("trial").agg(
         F.count(F.when(above, 1)).alias("above"),
         F.count(F.when(~above, 1)).alias("up_to"),
         F.count(F.when(~admitted, 1)).alias("refused"),
         F.count(F.when(above & admitted, 1)).alias("wrongly_admitted"),
-        F.count(F.when(~above & ~admitted, 1)).alias("wrongly_refused"),
+        F.count(F.when(~above & ~admitted & F.col("by_limit"), 1)).alias("wrongly_refused"),
         F.max(F.when(admitted, F.col("value"))).alias("largest_admitted"),
     )
 

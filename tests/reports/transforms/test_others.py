@@ -1,4 +1,4 @@
-"""Delay, throttling, counts, bounds, delivery, drift, cost and skew, on frames that one can check by hand."""
+"""Delay, throttling, counts, bounds, delivery, cost and skew, on frames that one can check by hand."""
 
 from datetime import timedelta
 from typing import Any
@@ -10,7 +10,7 @@ from tests.reports.frames import at, one, rows_of, trial
 
 from sluicegate_reports import ideal
 from sluicegate_reports.runs import Family, Trial
-from sluicegate_reports.transforms import bounds, cost, counts, delay, delivery, drift, lanes, skew, throttle
+from sluicegate_reports.transforms import bounds, cost, counts, delay, delivery, lanes, skew, throttle
 
 Row = dict[str, Any]
 
@@ -137,6 +137,7 @@ def test_sizes_by_hand(spark: SparkSession) -> None:
         {"at": 3, "bytes": 101},
         {"at": 4, "bytes": 100, "event": "refused"},
         {"at": 5, "bytes": 999, "event": "failed"},
+        {"at": 6, "bytes": 100, "event": "refused", "code": "TOO_MANY"},  # by another policy
     ]
     found = one(
         bounds.messages(frames.observed(spark, rows), tries(spark, trial("max_message_size", 100)), "bytes")
@@ -144,8 +145,8 @@ def test_sizes_by_hand(spark: SparkSession) -> None:
     assert found == {
         "trial": 0,
         "above": 2,
-        "up_to": 2,
-        "refused": 2,
+        "up_to": 3,
+        "refused": 3,
         "wrongly_admitted": 1,
         "wrongly_refused": 1,
         "largest_admitted": 101,
@@ -183,23 +184,6 @@ def test_delivery_by_hand(spark: SparkSession) -> None:
     found = delivery.delivery(frames.observed(spark, answers + rows))
     names = ("subscription", "acknowledged", "received", "lost", "duplicates", "reordered", "told_refused")
     assert rows_of(found, *names) == [("s", 5, 5, 1, 1, 1, 1), ("t", 5, 5, 0, 0, 0, 0)]
-
-
-def test_drift_needs_both_sides(spark: SparkSession) -> None:
-    rows = [
-        ("p", "a", "kafka", "native", "worst", 4.0),
-        ("p", "a", "kafka", "proxy", "worst", 3.0),
-        ("p", "a", "pulsar", "proxy", "worst", 3.0),
-        ("p", "b", "kafka", "native", "worst", 0.0),
-        ("p", "b", "kafka", "proxy", "worst", 1.0),
-    ]
-    figures = spark.createDataFrame(
-        rows, "policy string, phase string, system string, door string, measure string, value double"
-    )
-    assert rows_of(drift.drift(figures), "phase", "door", "difference", "relative") == [
-        ("a", "proxy", -1.0, -0.25),
-        ("b", "proxy", 1.0, None),
-    ]
 
 
 def test_cost_percentiles_are_the_oracles_to_a_thousandth(spark: SparkSession) -> None:

@@ -1,0 +1,1 @@
+"""The jobs: thin, they read, let transforms compute, and put the rows where they belong."""

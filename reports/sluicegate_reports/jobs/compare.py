@@ -1,0 +1,154 @@
+"""Compare how systems enforced the same policies: from a run's directory to `Results`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from sluicegate_reports import reading
+from sluicegate_reports.jobs.figures import figures_of
+from sluicegate_reports.jobs.measuring import Measures, measure
+from sluicegate_reports.jobs.overall import overall_sections
+from sluicegate_reports.jobs.policies import policy_sections, rows_name
+from sluicegate_reports.reading import Log
+from sluicegate_reports.results import Cell, Results, RunFacts, Skew, Threshold, Verdict, worst
+from sluicegate_reports.runs import DECISIONS, NATIVE_DOOR, OBSERVATIONS, Run, Trial, read_run
+from sluicegate_reports.verdicts import Finding, judge, worst_finding
+
+
+def compare_run(spark: SparkSession, directory: Path) -> Results:
+    """Compare what a run recorded.
+
+    :param directory: of the run; Spark must find it under the same path.
+    :raises RunError: if it is no run's, see `runs.read_run`.
+    :raises PySparkException, Py4JError: if Spark fails, for another reason than a damaged file.
+    """
+    run = read_run(directory)
+    try:
+        return _compared(spark, directory, run, thorough=False)
+    except (PySparkException, Py4JError) as error:  # which of them depends on the call and on the session
+        if not reading.is_damage(error):
+            raise
+    return _compared(spark, directory, run, thorough=True)
+
+
+def _compared(spark: SparkSession, directory: Path, run: Run, *, thorough: bool) -> Results:
+    directory = directory.resolve()
+    decisions = reading.read_decisions(spark, directory / DECISIONS, thorough=thorough)
+    observations = reading.read_observations(spark, directory / OBSERVATIONS, thorough=thorough)
+    found = measure(
+        spark,
+        run.trials,
+        decisions.frame if decisions.rows else None,
+        observations.frame if observations.rows else None,
+    )
+    return results_of(run, found, tuple(_notes(directory, run, decisions, observations)))
+
+
+def results_of(run: Run, found: Measures, notes: Sequence[str] = ()) -> Results:
+    """Put what was found where it belongs.
+
+    :param notes: what is missing or was left out.
+    """
+    findings = [judge(trial, figures_of(number, trial, found)) for number, trial in enumerate(run.trials)]
+    matrix = tuple(_cells(run, findings))
+    sections = (*policy_sections(run.trials, findings, found), *overall_sections(run, found))
+    told = {table.name for section in sections for table in section.tables}
+    return Results(
+        run=replace(run.facts, skews=run.facts.skews or tuple(_skews(found))),
+        verdict=worst(cell.verdict for cell in matrix),
+        matrix=tuple(cell if cell.rows in told else replace(cell, rows="") for cell in matrix),
+        sections=sections,
+        thresholds=tuple(_thresholds(matrix, found)),
+        notes=(*notes, *_skew_notes(found)),
+    )
+
+
+def _cells(run: Run, findings: Sequence[Finding]) -> Iterator[Cell]:
+    by_place: dict[tuple[str, str, str], list[Finding]] = {}
+    for trial, finding in zip(run.trials, findings, strict=True):
+        by_place.setdefault((trial.policy, trial.system, trial.door), []).append(finding)
+    arms = [(arm.system, arm.door) for arm in run.facts.arms]
+    tried = [(trial.system, trial.door) for trial in run.trials]
+    for policy in dict.fromkeys(trial.policy for trial in run.trials):
+        for system, door in dict.fromkeys([*arms, *tried]):
+            several = by_place.get((policy, system, door))
+            yield _cell(run.facts, policy, system, door, several or [])
+
+
+def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[Finding]) -> Cell:
+    if not findings:
+        why = facts.arm(system, door).missing or "it was not tried at this door"
+        return Cell(policy, system, door, Verdict.MISSING, text=why)
+    chosen = worst_finding(findings)
+    text = chosen.text if len(findings) == 1 else f"worst of {len(findings)}: {chosen.text}"
+    return Cell(
+        policy,
+        system,
+        door,
+        chosen.verdict,
+        chosen.figure,
+        chosen.bound,
+        text,
+        rows_name(policy),
+        chosen.unit,
+    )
+
+
+def _thresholds(matrix: Sequence[Cell], found: Measures) -> Iterator[Threshold]:
+    count = {verdict: sum(cell.verdict is verdict for cell in matrix) for verdict in Verdict}
+    gates = [cell for cell in matrix if cell.door != NATIVE_DOOR]
+    off = sum(cell.verdict is Verdict.OFF for cell in gates)
+    rate = max((cell.figure for cell in gates if cell.unit == "%" and cell.figure is not None), default=None)
+    early = sum(row["early"] for row in found.delays) if found.delays else None
+    lost = sum(row["lost"] for row in found.deliveries) if found.deliveries else None
+    yield _threshold("off_cells", 0, off, "", "places of the matrix that are off, native doors not counted")
+    yield _threshold("missing_cells", 0, count[Verdict.MISSING], "", "places of the matrix without a figure")
+    if rate is not None:
+        yield _threshold("rate_error_percent", 5, rate, "%", "worst rate error of a gate")
+    if early is not None:
+        yield _threshold("early_messages", 0, early, "messages", "messages delivered before their delay")
+    if lost is not None:
+        yield _threshold("lost_messages", 0, lost, "messages", "acknowledged to producers and never received")
+
+
+def _threshold(name: str, bound: float, measured: float, unit: str, text: str) -> Threshold:
+    return Threshold(name, bound, measured, measured <= bound, unit, text)
+
+
+def _skews(found: Measures) -> Iterator[Skew]:
+    for row in found.skews:
+        middle = (row["at_least_us"] + row["at_most_us"]) / 2
+        width = abs(row["at_most_us"] - row["at_least_us"]) / 2
+        yield Skew("all", row["system"], row["door"], -middle, width)
+
+
+def _skew_notes(found: Measures) -> Iterator[str]:
+    for row in found.skews:
+        name = f"{row['system']} {row['door']}"
+        low, high = row["at_least_us"] / 1000, row["at_most_us"] / 1000
+        if low > high:
+            yield f"{name}: the clocks of gate and clients drifted apart by {low - high:,.1f} ms or more"
+        elif low > 0 or high < 0:
+            yield (
+                f"{name}: the gate's clock differs from the clients' by {low:,.1f} to {high:,.1f} ms; "
+                "the middle was taken off the gate's times"
+            )
+
+
+def _notes(directory: Path, run: Run, decisions: Log, observations: Log) -> Iterator[str]:
+    for what, log in (("decision log", decisions), ("observations", observations)):
+        if not log.rows:
+            yield f"{what}: there is not one row in {directory.name}"
+        for left_out in log.left_out:
+            yield f"{what}: {left_out.path.relative_to(directory)} was left out: it {left_out.reason}"
+    for arm in dict.fromkeys((t.system, t.door) for t in run.trials if not _excused(t)):
+        if arm not in {(known.system, known.door) for known in run.facts.arms}:
+            yield f"{arm[0]} {arm[1]}: tried, but not among the run's arms"
+
+
+def _excused(trial: Trial) -> bool:
+    return bool(trial.missing or trial.not_applicable)

@@ -1,0 +1,174 @@
+"""Runs the transforms over a run and collects what they find; all of it is small.
+
+Several queries run at once: the time of a small one is mostly planning and waiting.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.transforms import (
+    bounds,
+    cost,
+    counts,
+    delay,
+    delivery,
+    engage,
+    fairness,
+    first_second,
+    flows,
+    lanes,
+    overshoot,
+    refusals,
+    skew,
+    slots,
+    throttle,
+    windows,
+)
+from sluicegate_reports.verdicts import WINDOW_S
+
+Row: TypeAlias = dict[str, Any]
+Rows: TypeAlias = list[Row]
+
+_QUERIES_AT_ONCE = 3
+_FINE_UP_TO_S = 600
+"""Phases up to this long are looked at in slots of 100 ms, longer ones in seconds."""
+_JUDGED_US = 60_000_000
+"""So much of each phase is judged decision by decision: that pass is sequential."""
+DELAY_SHARES = delay.SHARES
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What was found, by transform; rows carry `lane` or `trial`, the trial's place in the run's list."""
+
+    skews: Rows = field(default_factory=list)
+    seconds: Rows = field(default_factory=list)
+    errors: Rows = field(default_factory=list)
+    """As `windows.rate_error`, with `window_s`."""
+    overshoots: Rows = field(default_factory=list)
+    firsts: Rows = field(default_factory=list)
+    shares: Rows = field(default_factory=list)
+    engaged: Rows = field(default_factory=list)
+    judged: Rows = field(default_factory=list)
+    attachments: Rows = field(default_factory=list)
+    bounded: Rows = field(default_factory=list)
+    unacked: Rows = field(default_factory=list)
+    delays: Rows = field(default_factory=list)
+    holds: Rows = field(default_factory=list)
+    latencies: Rows = field(default_factory=list)
+    costs: Rows = field(default_factory=list)
+    deliveries: Rows = field(default_factory=list)
+
+
+def measure(
+    spark: SparkSession, trials: Sequence[Trial], decisions: DataFrame | None, observations: DataFrame | None
+) -> Measures:
+    """Measure everything that the logs allow.
+
+    :param decisions: the decision log; None if it has no rows.
+    :param observations: likewise.
+    """
+    found = Measures()
+    if decisions is not None and observations is not None:
+        found = replace(found, skews=_skews(decisions, observations))
+    wanted: dict[str, DataFrame] = {}
+    if decisions is not None:
+        wanted |= {"holds": throttle.holds(decisions), "costs": cost.percentiles(decisions)}
+    if observations is not None:
+        wanted |= _of_observations(spark, trials, observations)
+    rates = _of_rates(spark, trials, decisions, observations, skew_us(found.skews))
+    errors = {name: frame for name, frame in rates.items() if name.startswith(_ERRORS)}
+    collected = _collected({**wanted, **rates})
+    joined = [
+        {**row, "window_s": int(name.removeprefix(_ERRORS))} for name in errors for row in collected.pop(name)
+    ]
+    bounded = [row for name in ("sizes", "asked") for row in collected.pop(name, [])]
+    return replace(found, errors=joined, bounded=bounded, **collected)
+
+
+def _skews(decisions: DataFrame, observations: DataFrame) -> Rows:
+    return sorted(collect(skew.skew(decisions, observations)), key=lambda row: (row["system"], row["door"]))
+
+
+def skew_us(skews: Rows) -> Mapping[tuple[str, str], float]:
+    """By how much gates' clocks are ahead of the clients': the middle of the bounds."""
+    return {
+        (row["system"], row["door"]): (row["at_least_us"] + row["at_most_us"]) / 2
+        for row in skews
+        # Where no difference is within the bounds, that is the likeliest.
+        if not row["at_least_us"] <= 0 <= row["at_most_us"]
+    }
+
+
+def window_s(trial: Trial) -> int:
+    """Length of the windows that a trial's rate is measured over: shorter where its phase is."""
+    steady = (trial.end - trial.start).total_seconds() - 2 * trial.burst_seconds - 1
+    return max(1, min(WINDOW_S, int(steady)))
+
+
+def collect(frame: DataFrame) -> Rows:
+    """All rows of a small frame."""
+    return [row.asDict() for row in frame.collect()]
+
+
+_ERRORS = "errors of windows of s: "
+
+
+def _collected(frames: Mapping[str, DataFrame]) -> dict[str, Rows]:
+    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
+        return dict(zip(frames, pool.map(collect, frames.values()), strict=True))
+
+
+def _of_observations(
+    spark: SparkSession, trials: Sequence[Trial], observations: DataFrame
+) -> dict[str, DataFrame]:
+    wanted = {"latencies": throttle.latencies(observations), "deliveries": delivery.delivery(observations)}
+    families: dict[Family, tuple[str, Callable[[DataFrame], DataFrame]]] = {
+        Family.COUNT: ("attachments", lambda tried: counts.attachments(observations, tried)),
+        Family.SIZE: ("sizes", lambda tried: bounds.messages(observations, tried, "bytes")),
+        Family.ASKED_DELAY: ("asked", lambda tried: bounds.messages(observations, tried, "delay_ms")),
+        Family.UNACKED: ("unacked", lambda tried: bounds.unacked(observations, tried)),
+        Family.DELAY: ("delays", lambda tried: delay.errors(observations, tried)),
+    }
+    for family, (name, transform) in families.items():
+        if any(trial.measured.family is family for trial in trials):
+            wanted[name] = transform(lanes.tries(spark, trials, family))
+    return wanted
+
+
+def _of_rates(
+    spark: SparkSession,
+    trials: Sequence[Trial],
+    decisions: DataFrame | None,
+    observations: DataFrame | None,
+    ahead_us: Mapping[tuple[str, str], float],
+) -> dict[str, DataFrame]:
+    tried = [t for t in trials if t.measured.family is Family.RATE and not t.missing and not t.not_applicable]
+    if not tried or (decisions is None and observations is None):
+        return {}
+    of = lanes.lanes(spark, trials, ahead_us)
+    parts = [] if decisions is None else [flows.from_decisions(decisions, of)]
+    parts += [] if observations is None else [flows.from_observations(observations, of)]
+    both = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
+    longest_s = max((trial.end - trial.start).total_seconds() for trial in tried)
+    width_us = slots.FINE_US if longest_s <= _FINE_UP_TO_S else slots.COARSE_US
+    # Computed once, from one pass over the log: five small queries go over it.
+    sums = slots.by_client(both, width_us).localCheckpoint(eager=True)
+    frames = {
+        "seconds": windows.per_second(sums, width_us),
+        "overshoots": overshoot.overshoot(both, of),
+        "firsts": first_second.first_second(both, sums, of),
+        "shares": fairness.jain(sums),
+        "engaged": engage.engage(sums, of, width_us),
+        "judged": refusals.refusals(both, of, _JUDGED_US),
+    }
+    for length in sorted({window_s(trial) for trial in tried}):
+        numbers = [n for n, trial in enumerate(trials) if trial in tried and window_s(trial) == length]
+        chosen = of.where(of["lane"].isin(numbers))
+        frames[f"{_ERRORS}{length}"] = windows.rate_error(sums, chosen, width_us, length)
+    return frames

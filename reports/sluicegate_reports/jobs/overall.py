@@ -1,0 +1,152 @@
+"""Sections about the whole run: what decisions cost, what became of messages, gates against native."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from sluicegate_reports.jobs.figures import figures_of, rate_figures
+from sluicegate_reports.jobs.measuring import Measures, Rows
+from sluicegate_reports.results import Chart, Kind, Point, Section, Series, Table, Value
+from sluicegate_reports.runs import NATIVE_DOOR, Family, Run, Trial
+from sluicegate_reports.transforms import cost, throttle
+from sluicegate_reports.transforms.flows import CLIENTS
+
+_COMPARED = (
+    "above",
+    "below",
+    "first_second",
+    "jain",
+    "engage_ms",
+    "release_ms",
+    "wrongly_admitted",
+    "wrongly_refused",
+    "early",
+    "p50_ms",
+    "p99_ms",
+    "most",
+)
+"""Measures that a gate and a system have alike, as clients see them."""
+
+
+def overall_sections(run: Run, found: Measures) -> Iterator[Section]:
+    """The sections for which there is anything."""
+    yield from _delivery(found)
+    yield from _drift(run.trials, found)
+    yield from _throttle(found)
+    yield from _cost(found)
+
+
+def _delivery(found: Measures) -> Iterator[Section]:
+    columns = (
+        "system",
+        "door",
+        "topic",
+        "subscription",
+        "acknowledged",
+        "received",
+        "lost",
+        "duplicates",
+        "reordered",
+        "told_refused",
+    )
+    if found.deliveries:
+        text = (
+            "What producers were told against what consumers got. Lost: acknowledged and never received. "
+            "Told refused: received, though the answer was a refusal or none."
+        )
+        table = _table("delivery", columns, found.deliveries)
+        yield Section("Delivery", text, tables=(table,), overall=True)
+
+
+def _drift(trials: Sequence[Trial], found: Measures) -> Iterator[Section]:
+    rows: list[tuple[Value, ...]] = []
+    for (policy, phase, system, _), doors in _side_by_side(trials, found).items():
+        native = doors.pop(NATIVE_DOOR, {})
+        for door, figures in doors.items():
+            for name in _COMPARED:
+                if name in figures and name in native:
+                    difference = figures[name] - native[name]
+                    rows.append((policy, phase, system, door, name, figures[name], native[name], difference))
+    if rows:
+        columns = ("policy", "phase", "system", "door", "measure", "gate", "native", "difference")
+        text = "How far each door is from the system's own policy, both as clients saw them."
+        table = Table(columns, tuple(rows), "drift", "Gate against native")
+        yield Section("Gate against native", text, tables=(table,), overall=True)
+
+
+def _side_by_side(
+    trials: Sequence[Trial], found: Measures
+) -> dict[tuple[str, str, str, int], dict[str, dict[str, float]]]:
+    """Figures by door of what is the same trial: each arm has topics of its own, in the same order."""
+    beside: dict[tuple[str, str, str, int], dict[str, dict[str, float]]] = {}
+    before: Counter[tuple[str, str, str, str]] = Counter()
+    for number, trial in enumerate(trials):
+        place = (trial.policy, trial.phase, trial.system)
+        nth = before[*place, trial.door]
+        before[*place, trial.door] += 1
+        beside.setdefault((*place, nth), {})[trial.door] = _compared(number, trial, found)
+    return beside
+
+
+def _compared(number: int, trial: Trial, found: Measures) -> dict[str, float]:
+    if trial.measured.family is Family.RATE:
+        figures = rate_figures(number, trial, found, CLIENTS)
+    else:
+        figures = figures_of(number, trial, found)
+    return {name: value for name, value in figures.items() if value is not None}
+
+
+def _throttle(found: Measures) -> Iterator[Section]:
+    tables = []
+    if found.holds:
+        columns = ("system", "door", "topic", "policy", "holds", "total_ms", "longest_ms")
+        tables.append(_table("holds", columns, found.holds, "What gates held, as announced"))
+    if found.latencies:
+        tables.append(_latencies(found.latencies))
+    if tables:
+        text = "How long gates held what they let pass later, and how long producers waited for an answer."
+        yield Section("Waiting", text, tables=tuple(tables), overall=True)
+
+
+def _latencies(rows: Rows) -> Table:
+    shares = [f"p{share * 100:g} (ms)" for share in throttle.SHARES]
+    ordered = sorted(rows, key=lambda row: (row["system"], row["door"], row["phase"], row["topic"]))
+    values = tuple(
+        (
+            *(row[name] for name in ("system", "door", "phase", "topic", "messages")),
+            *row["quantiles"],
+            row["longest_ms"],
+        )
+        for row in ordered
+    )
+    columns = ("system", "door", "phase", "topic", "messages", *shares, "longest (ms)")
+    return Table(columns, values, "latencies", "Time until a message was acknowledged")
+
+
+def _cost(found: Measures) -> Iterator[Section]:
+    if not found.costs:
+        return
+    names = [cost.name(share) for share in cost.SHARES]
+    ordered = sorted(found.costs, key=lambda row: (row["system"], row["door"]))
+    series = tuple(
+        Series(
+            row["system"],
+            row["door"],
+            tuple(Point(share, row[name]) for share, name in zip(cost.SHARES, names, strict=True)),
+        )
+        for row in ordered
+    )
+    chart = Chart(
+        "Cost of a decision, its log included", "ns", "", series, kind=Kind.QUANTILES, rows="decision cost"
+    )
+    columns = ("system", "door", "timed", *names)
+    table = _table("decision cost", columns, ordered, "Percentiles in ns, at most 0.1 % too high")
+    text = "Time that decisions took in the gate, of those that were timed."
+    yield Section("Cost of decisions", text, (chart,), (table,), overall=True)
+
+
+def _table(name: str, columns: Sequence[str], rows: Rows, title: str = "") -> Table:
+    values = sorted((tuple(row[column] for column in columns) for row in rows), key=str)
+    headings = tuple(
+        column.replace("_ms", " (ms)").replace("p99_9", "p99.9").replace("_", " ") for column in columns
+    )
+    return Table(headings, tuple(values), name, title)

@@ -1,0 +1,150 @@
+"""The whole comparison on a small run whose figures are known."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.reports import recorded
+
+from sluicegate_reports.jobs.compare import compare_run
+from sluicegate_reports.results import Cell, Results, Verdict, from_json, to_json
+from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, RunError
+
+
+@pytest.fixture(scope="module")
+def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    directory = tmp_path_factory.mktemp("run")
+    recorded.make_run(directory)
+    return compare_run(spark, directory)
+
+
+def cell(results: Results, policy: str, system: str, door: str) -> Cell:
+    (found,) = [c for c in results.matrix if (c.policy, c.system, c.door) == (policy, system, door)]
+    return found
+
+
+def test_a_perfect_gate_is_exact_and_a_sloppy_one_is_off(results: Results) -> None:
+    gate = cell(results, "max_publish_rate", "kafka", "proxy")
+    assert gate.verdict is Verdict.EXACT
+    assert gate.figure is not None
+    assert gate.figure <= 0.5 + 100 / (recorded.RATE * 5)
+    native = cell(results, "max_publish_rate", "kafka", "native")
+    assert native.verdict is Verdict.OFF
+    assert native.figure == pytest.approx(20, abs=0.5)
+    assert "nearest, not the same: per client and broker" in native.text
+    assert results.verdict is Verdict.OFF
+
+
+@pytest.mark.parametrize(
+    ("policy", "door", "verdict"),
+    [
+        ("max_producers_per_topic", "proxy", Verdict.EXACT),
+        ("max_producers_per_topic", "native", Verdict.NOT_APPLICABLE),
+        ("max_message_size", "proxy", Verdict.EXACT),
+        ("max_message_size", "native", Verdict.MISSING),
+        ("fixed_delivery_delay", "proxy", Verdict.EXACT),
+    ],
+)
+def test_each_family_has_its_verdict(results: Results, policy: str, door: str, verdict: Verdict) -> None:
+    assert cell(results, policy, "kafka", door).verdict is verdict
+
+
+def test_a_missing_arm_has_its_cells_with_the_reason(results: Results) -> None:
+    missing = [c for c in results.matrix if c.system == "danube"]
+    assert {c.policy for c in missing} == set(results.policies())
+    assert {(c.verdict, c.text) for c in missing} == {(Verdict.MISSING, "no broker could be started")}
+
+
+def test_figures_have_their_rows_and_charts(results: Results) -> None:
+    tables = results.tables()
+    assert all(c.rows in tables for c in results.matrix if c.rows)
+    rate = tables["max_publish_rate figures"]
+    by_arm = {(row[1], row[5]): dict(zip(rate.columns, row, strict=True)) for row in rate.rows}
+    log = by_arm["proxy", "log"]
+    assert log["first second"] == 99  # the hundredth was asked for a hundredth of a second later
+    assert log["overshoot"] == pytest.approx(0, abs=1e-6)
+    assert (log["wrongly admitted"], log["wrongly refused"]) == (0, 0)
+    assert log["refused at first"] == log["ideal refused"]
+    assert by_arm["proxy", "clients"]["admitted"] == log["admitted"]
+    chart = results.sections[0].charts[0]
+    assert chart.limit == recorded.RATE
+    assert {(s.system, s.door, len(s.points)) for s in chart.series} == {
+        ("kafka", "proxy", recorded.LENGTH_S),
+        ("kafka", "native", recorded.LENGTH_S),
+    }
+    assert [point.y for point in chart.series[0].points][2:-1] == [recorded.RATE] * 5
+
+
+def test_the_whole_run_has_its_sections(results: Results) -> None:
+    assert [section.policy for section in results.sections if section.overall] == [
+        "Delivery",
+        "Gate against native",
+        "Waiting",
+        "Cost of decisions",
+    ]
+    delivery = results.tables()["delivery"]
+    assert [row[4:] for row in delivery.rows] == [(row[4], row[4], 0, 0, 0, 0) for row in delivery.rows]
+    assert len(delivery.rows) == 2
+    assert {threshold.name: threshold.measured for threshold in results.thresholds} == {
+        "off_cells": 0,
+        "missing_cells": 6,
+        "rate_error_percent": pytest.approx(0, abs=1),
+        "early_messages": 0,
+        "lost_messages": 0,
+    }
+
+
+def test_results_go_through_json(results: Results) -> None:
+    assert from_json(to_json(results)) == results
+
+
+def test_skewed_clocks_are_shown_and_taken_off(spark: SparkSession, tmp_path: Path) -> None:
+    recorded.make_run(tmp_path, gate_ahead_us=90_000_000)
+    found = compare_run(spark, tmp_path)
+    (skew,) = found.run.skews
+    assert skew.offset_us == pytest.approx(-90_000_000, abs=3_000)
+    assert skew.uncertainty_us <= 3_000
+    assert any("gate's clock differs from the clients' by 89,998.0 to 90,001.0 ms" in n for n in found.notes)
+    assert cell(found, "max_publish_rate", "kafka", "proxy").verdict is Verdict.EXACT
+
+
+def test_damage_inside_a_file_is_found_named_and_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    recorded.make_run(tmp_path)
+    damaged = recorded.write_decisions(
+        tmp_path / DECISIONS, [recorded.decision(n) for n in range(1_000)], "part-x.parquet"
+    )
+    content = bytearray(damaged.read_bytes())
+    content[4:2_000] = b"\xff" * 1_996  # the end, which tells what is where, stays as it was
+    damaged.write_bytes(content)
+    found = compare_run(spark, tmp_path)
+    assert any("part-x.parquet was left out: it is damaged" in note for note in found.notes)
+    assert cell(found, "max_publish_rate", "kafka", "proxy").verdict is Verdict.EXACT
+
+
+def test_a_run_without_logs_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    recorded.make_run(tmp_path)
+    for name in (DECISIONS, OBSERVATIONS):
+        for path in (tmp_path / name).rglob("*.parquet"):
+            path.unlink()
+    found = compare_run(spark, tmp_path)
+    assert [note.partition(":")[0] for note in found.notes] == ["decision log", "observations"]
+    assert found.verdict is Verdict.MISSING
+    assert {c.verdict for c in found.matrix} == {Verdict.MISSING, Verdict.NOT_APPLICABLE}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b'{"facts": {}}', b"[]"])
+def test_a_directory_that_holds_no_run_is_refused(
+    spark: SparkSession, tmp_path: Path, content: bytes | None
+) -> None:
+    if content is not None:
+        (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(RunError, match=r"run\.json"):
+        compare_run(spark, tmp_path)
+
+
+def test_a_run_of_a_later_version_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    recorded.make_run(tmp_path)
+    path = tmp_path / "run.json"
+    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
+    with pytest.raises(RunError, match="has version 2, this release reads up to 1"):
+        compare_run(spark, tmp_path)
