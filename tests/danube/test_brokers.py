@@ -3,18 +3,19 @@ from typing import Any
 import pytest
 
 from sluicegate.broker import Listener
-from sluicegate_danube.brokers import Brokers, address_of
+from sluicegate.broker_ports import BrokerPorts
+from sluicegate_danube.brokers import address_of, brokers_of
 from sluicegate_danube.config import DanubeConfig
 
 ONE, TWO = ("b1", 6650), ("b2", 6650)
 
 
-def brokers(facts: dict[str, str] | None = None, **entry: Any) -> Brokers:
+def brokers(facts: dict[str, str] | None = None, **entry: Any) -> BrokerPorts:
     entry = {"bootstrap": ["b1:6650"], "advertised_host": "gate", **entry}
     config = DanubeConfig.model_validate(
         {"name": "main", "system": "danube", "listen": {"port": 16650}, **entry}
     )
-    return Brokers(config, facts or {})
+    return brokers_of(config, facts or {})
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_each_of_several_brokers_has_a_port_that_it_keeps() -> None:
 def test_a_broker_that_names_itself_otherwise_each_time_does_not_fill_the_gate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluicegate_danube.brokers._MAX_BROKERS", 3)
+    monkeypatch.setattr("sluicegate.broker_ports._MAX_BROKERS", 3)
     known = brokers(known_brokers=["*:6650"])
     told = [known.port_of(f"b{n}:6650") for n in range(1, 6)]
     assert None not in told[:4]

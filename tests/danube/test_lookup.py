@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate_danube.brokers import Brokers
+from sluicegate_danube.brokers import brokers_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
 
@@ -38,7 +38,7 @@ def lookup(route: str = "ports", tls: bool = False, **entry: Any) -> Lookup:
             **entry,
         }
     )
-    brokers = Brokers(config, {})
+    brokers = brokers_of(config, {})
     brokers.start()
     return Lookup(brokers, config.route, tls)
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluicegate.broker import Listener, Services
+from sluicegate.broker_ports import FACT, Address
 from sluicegate.engine.gate import Gate
-from sluicegate_danube.brokers import FACT, Address, Brokers
+from sluicegate_danube.brokers import brokers_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
 from sluicegate_danube.method_map import INTERNAL_HEADER, METHOD_MAP, TOPIC_LOOKUP
@@ -48,7 +49,7 @@ class DanubeFront:
         """Listen for the brokers that are known."""
         config = self._config
         self._services = services
-        brokers = Brokers(config, services.recall(FACT))
+        brokers = brokers_of(config, services.recall(FACT))
         self._lookup = Lookup(brokers, config.route, config.tls.client is not None)
         self._shared = Shared(
             services,

@@ -8,7 +8,7 @@ answers carry no address that a client connects to: TopicPartitions names partit
 from collections.abc import Iterator
 from typing import Literal
 
-from sluicegate_danube.brokers import Address, Brokers, shown
+from sluicegate.broker_ports import Address, BrokerPorts, shown
 
 RESPONSE_TYPE, CONNECT_URL, BROKER_URL, PROXY = 4, 5, 6, 7
 """Field numbers of TopicLookupResponse."""
@@ -27,7 +27,7 @@ class Lookup:
     :param client_tls: whether clients speak TLS with the gate.
     """
 
-    def __init__(self, brokers: Brokers, route: Literal["ports", "metadata"], client_tls: bool) -> None:
+    def __init__(self, brokers: BrokerPorts, route: Literal["ports", "metadata"], client_tls: bool) -> None:
         self._brokers = brokers
         self._route = route
         self._scheme = "https" if client_tls else "http"

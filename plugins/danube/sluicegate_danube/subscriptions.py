@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluicegate_danube.brokers import address_of, shown
+from sluicegate.broker_ports import shown
+from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 
 if TYPE_CHECKING:

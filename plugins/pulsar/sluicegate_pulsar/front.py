@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 
 from sluicegate.broker import Listener, Services
+from sluicegate.broker_ports import FACT, Address
 from sluicegate_pulsar.admin import AdminApi
-from sluicegate_pulsar.brokers import Address, Brokers, address_of
+from sluicegate_pulsar.brokers import Brokers, address_of
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session import PulsarSession
@@ -36,7 +37,7 @@ class PulsarFront:
     async def start(self, services: Services) -> None:
         """Listen; ask the admin API which brokers there are, and how they delay."""
         self._services = services
-        brokers = Brokers(self._config, services.recall("broker."))
+        brokers = Brokers(self._config, services.recall(FACT))
         self._shared = Shared(self._config, services, brokers)
         # Until it is known how the brokers delay: better late than early.
         self._shared.added_delay_ms = 0 if self._config.strict == "yes" else self._config.tick

@@ -8,8 +8,8 @@ import base64
 import json
 from collections.abc import Callable
 
+from sluicegate.broker_ports import Address
 from sluicegate.model import ANONYMOUS
-from sluicegate_pulsar.brokers import Address
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
 from sluicegate_pulsar.codec.frames import command_frame, command_type, parse_command

@@ -17,7 +17,7 @@ from sluicegate.broker import (
     ToUpstream,
     WakeAt,
 )
-from sluicegate_pulsar.brokers import Address
+from sluicegate.broker_ports import Address
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.consuming import Consuming

@@ -1,0 +1,144 @@
+"""Brokers that their addresses tell apart: which are known, and the gate's port that stands for each.
+
+A lookup's answer is a broker's word, and a broker named in metadata is a client's. A gate that dials whatever
+it is told can be made to connect anywhere: only brokers that the operator names are known.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from sluicegate.broker import Listener
+from sluicegate.config import units
+from sluicegate.config.models import Listen
+
+Address: TypeAlias = tuple[str, int]
+"""Host, in lower case, and port."""
+FACT = "broker."
+"""Prefix of the facts that are remembered over restarts."""
+_MAX_BROKERS = 1_000
+
+
+class Reach(Protocol):
+    """What a broker's entry says about the ways to it."""
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """The configured brokers."""
+
+    @property
+    def known_brokers(self) -> tuple[str, ...]:
+        """Further ones, host:port, with `*` for any part of a name."""
+
+    @property
+    def listen(self) -> Listen:
+        """Where clients connect."""
+
+    @property
+    def client_host(self) -> str:
+        """Host that clients are told."""
+
+    @property
+    def first_node_port(self) -> int:
+        """The port of the first broker."""
+
+
+class BrokerPorts:
+    """Which brokers there are, in the order in which they became known; their ports are the same for good.
+
+    :param config: of the cluster.
+    :param facts: what was remembered before (`on_new`'s keys and values).
+    :param address_of: reads a URL or `host:port`; raises ValueError if it is none.
+    :param sessions_dial: True if a session of a broker's listener says itself what it connects to.
+    """
+
+    def __init__(
+        self,
+        config: Reach,
+        facts: Mapping[str, str],
+        address_of: Callable[[str], Address],
+        *,
+        sessions_dial: bool,
+    ) -> None:
+        self._config = config
+        self._address_of = address_of
+        self._sessions_dial = sessions_dial
+        self._patterns = [
+            re.compile(".*".join(re.escape(part) for part in name.split("*")), re.IGNORECASE)
+            for name in config.known_brokers
+        ]
+        self._places: dict[Address, int] = {}
+        self.on_new: Callable[[str, str, Listener], None] = lambda key, value, listener: None
+        """Called with a fact to remember and a listener to open for each broker that is new."""
+        for key in sorted(facts, key=lambda key: int(key.removeprefix(FACT))):
+            self._places[address_of(facts[key])] = int(key.removeprefix(FACT))
+
+    def start(self) -> list[tuple[str, str, Listener]]:
+        """Take note of the configured brokers.
+
+        :return: what `on_new` is called with, for all brokers known so far.
+        """
+        for address in self._config.addresses:
+            self._place(address)
+        return [self._new(address) for address in self._places if address != self._sole]
+
+    def is_known(self, address: Address) -> bool:
+        """Whether clients may be sent to a broker."""
+        return address in self._config.addresses or any(
+            pattern.fullmatch(shown(address)) for pattern in self._patterns
+        )
+
+    def target(self, url: str) -> Address | None:
+        """The broker that a URL or `host:port` names, if it is known."""
+        try:
+            address = self._address_of(url)
+        except ValueError:
+            return None
+        return address if self.is_known(address) else None
+
+    def port_of(self, url: str) -> Address | None:
+        """Where clients reach a broker through the gate, at an address that stands for it alone.
+
+        :param url: URL or `host:port` of the broker.
+        :return: None if it is not known, or there are too many.
+        """
+        address = self.target(url)
+        if address is None or (address not in self._places and len(self._places) >= _MAX_BROKERS):
+            return None
+        return self.advertised(address)
+
+    def advertised(self, address: Address) -> Address:
+        """Where clients reach a known broker through the gate."""
+        if address == self._sole:
+            return self.main
+        return self._config.client_host, self._config.first_node_port + self._place(address)
+
+    @property
+    def main(self) -> Address:
+        """The address that all clients know."""
+        return self._config.client_host, self._config.listen.port
+
+    @property
+    def _sole(self) -> Address | None:
+        """The only configured broker, for which the main listener stands."""
+        addresses = self._config.addresses
+        return addresses[0] if len(addresses) == 1 else None
+
+    def _place(self, address: Address) -> int:
+        place = self._places.get(address)
+        if place is None:
+            place = self._places[address] = len(self._places)
+            self.on_new(*self._new(address))
+        return place
+
+    def _new(self, address: Address) -> tuple[str, str, Listener]:
+        place, name = self._places[address], shown(address)
+        port = self._config.first_node_port + place
+        # The name carries the broker, for sessions that dial it.
+        upstream = () if self._sessions_dial else (address,)
+        return f"{FACT}{place}", name, Listener(f"broker-{name}", self._config.listen.host, port, upstream)
+
+
+def shown(address: Address) -> str:
+    """An address as it stands in URLs: IPv6 hosts in brackets."""
+    return str(units.Address(*address))
