@@ -1,0 +1,192 @@
+"""The policies to try: those of a file, made ready to be sent to whoever replays."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from sluicegate.config import load as loading
+from sluicegate.config.errors import ConfigErrors
+from sluicegate.config.models import BrokerConfig
+from sluicegate.config.policy_set import policy_set
+from sluicegate.engine.faults import GateFaults
+from sluicegate.engine.gate import Gate
+from sluicegate.gateway.compiler import GateCompiler
+from sluicegate.gateway.plugins import PluginError, Plugins, load_plugins
+from sluicegate.model import Decision, Operation, PolicyLayer, PolicySet, PolicyValue, TopicName
+
+_OBSERVE_ONLY = "observe_only."
+_ACROSS_TOPICS = "connection_rate_limit"
+_COUNTS = frozenset(
+    {
+        "max_producers_per_topic",
+        "max_subscriptions_per_topic",
+        "max_consumers_per_topic",
+        "max_consumers_per_subscription",
+    }
+)
+_UNACKED = "max_unacked_messages_per_consumer"
+_NOT_REPLAYED = {
+    _ACROSS_TOPICS: "it counts over all topics of a broker, and topics are replayed one by one",
+    "fixed_delivery_delay": "it delays every message of its topics by just that time",
+    "max_delivery_delay": "the log does not tell which delay producers ask for",
+}
+
+
+class CandidateError(Exception):
+    """A file holds no policies that can be tried; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One broker of the file, with the policies that hold for it."""
+
+    config: BrokerConfig
+    policies: PolicySet
+
+    @property
+    def max_hold_ns(self) -> int:
+        """Longest time that a request is held."""
+        return self.config.max_hold * 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Policies of all brokers of a file; can be pickled."""
+
+    name: str
+    """The file's."""
+    entries: tuple[Entry, ...]
+    modules: tuple[str, ...]
+    """Plugins that the file names; they must be importable where the replay runs."""
+    notes: tuple[str, ...]
+    """What is not replayed as the file says, and why."""
+
+    def entry(self, system: str, gateway: str) -> Entry | None:
+        """The broker whose decisions these were: that of the name, else the first of the system."""
+        same = [entry for entry in self.entries if entry.config.system == system]
+        named = [entry for entry in same if entry.config.name == gateway]
+        return next(iter(named or same), None)
+
+    def sets(self, *names: str) -> bool:
+        """Whether any of these policies is set, to other than 0, anywhere in the file."""
+        return any(_sets(layer, name) for e in self.entries for layer in e.policies.layers for name in names)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it matters who attaches and leaves."""
+        return self.sets(*_COUNTS)
+
+    @property
+    def unacked(self) -> bool:
+        """Whether it matters what is acknowledged."""
+        return self.sets(_UNACKED)
+
+
+def read_candidate(path: Path, environ: Mapping[str, str] = os.environ) -> Candidate:
+    """Read a policy file, with the installed plugins and those it names; its store is not looked at.
+
+    :raises CandidateError: if it has mistakes, each of which is told with its place and remedy.
+    """
+    try:
+        modules = loading.plugin_modules(path, environ)
+        plugins = load_plugins(modules)
+        loaded = loading.load(path, plugins.policy_models, plugins.broker_models, environ)
+    except ConfigErrors as refused:
+        raise CandidateError(
+            f"{refused.render()}\n{path}: mend it, `sluicegate check` tells the same"
+        ) from None
+    except (PluginError, ValueError) as error:
+        raise CandidateError(str(error)) from None
+    sets = [(broker, policy_set(loaded, (), 1, broker.name)) for broker in loaded.config.brokers]
+    notes = tuple(_notes([policies for _, policies in sets]))
+    entries = tuple(Entry(broker, _applied(policies)) for broker, policies in sets)
+    return Candidate(path.name, entries, tuple(modules), notes)
+
+
+def _notes(sets: list[PolicySet]) -> Iterator[str]:
+    names = {name for policies in sets for layer in policies.layers for name in layer.settings}
+    if any(policies.observe_only for policies in sets) or any(n.startswith(_OBSERVE_ONLY) for n in names):
+        yield "observe_only of the file is set aside: this is what applying the policies would do."
+    for name, why in _NOT_REPLAYED.items():
+        if any(_sets(layer, name) for policies in sets for layer in policies.layers):
+            yield f"{name} is not replayed: {why}."
+
+
+def _sets(layer: PolicyLayer, name: str) -> bool:
+    return any(name in settings and settings[name].value for settings in (layer.settings, layer.ceilings))
+
+
+def _applied(policies: PolicySet) -> PolicySet:
+    """The policies without what is only observed, and without what cannot be replayed topic by topic."""
+    layers = tuple(
+        replace(
+            layer,
+            settings={name: setting for name, setting in layer.settings.items() if _is_applied(name)},
+            ceilings={name: setting for name, setting in layer.ceilings.items() if _is_applied(name)},
+        )
+        for layer in policies.layers
+    )
+    return replace(policies, layers=layers, observe_only=False)
+
+
+def _is_applied(name: str) -> bool:
+    return not name.startswith(_OBSERVE_ONLY) and name != _ACROSS_TOPICS
+
+
+class Engine:
+    """Gates of one broker, compiled as a gateway compiles them.
+
+    :param entry: the broker.
+    :param modules: plugins that the file names.
+    """
+
+    def __init__(self, entry: Entry, modules: tuple[str, ...]) -> None:
+        plugins = _plugins(modules)
+        self.entry = entry
+        self.faults = GateFaults()
+        self._name_of = _namer(plugins, entry.config)
+        self._namespaces: dict[str, str] = {}
+        self._compiler = GateCompiler(
+            plugins, self._name, entry.policies, _Sink(), self.faults, self._defaults
+        )
+
+    def gate(self, topic: str, namespace: str, principal: str, now_ns: int) -> Gate:
+        """The gate of a topic for a principal."""
+        self._namespaces[topic] = namespace
+        gate = self._compiler.gates.get(topic, principal in self.entry.policies.exempt_principals, now_ns)
+        if not gate.state.subscriptions_known:
+            gate.state.learn_subscriptions(())
+        return gate
+
+    @property
+    def _defaults(self) -> Mapping[str, PolicyValue]:
+        return self.entry.config.policy_defaults
+
+    def _name(self, topic: str) -> TopicName:
+        try:
+            return self._name_of(topic)
+        except Exception:  # noqa: BLE001 - a driver that cannot read a name: the log knows the namespace
+            return TopicName(topic, self._namespaces[topic])
+
+
+class _Sink:
+    """Keeps nothing: who asks the engine sees what it answers."""
+
+    def allowed(self, gate: Gate, op: Operation, now_ns: int) -> None:
+        """Nothing to do."""
+
+    def decided(self, gate: Gate, op: Operation, decision: Decision, now_ns: int) -> Decision:
+        """Nothing to do."""
+        return decision
+
+
+def _namer(plugins: Plugins, config: BrokerConfig) -> Callable[[str], TopicName]:
+    driver = plugins.drivers[config.system]
+    return lambda topic: driver.name_of(topic, config)
+
+
+@lru_cache(maxsize=4)
+def _plugins(modules: tuple[str, ...]) -> Plugins:
+    return load_plugins(modules)

@@ -1,0 +1,69 @@
+"""What is held waits as it would before a gate: each client with one operation, the next ones behind it."""
+
+import heapq
+from collections import deque
+from typing import Protocol
+
+NEVER_NS = 1 << 62
+
+
+class Waiting(Protocol):
+    """Something that wants to go on at a time."""
+
+    def wake(self, now_ns: int) -> None:
+        """It is that time."""
+
+
+class Holding:
+    """All that waits, by the time at which it wants to go on."""
+
+    __slots__ = ("_heap", "_number", "due_ns")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Waiting]] = []
+        self._number = 0
+        self.due_ns = NEVER_NS
+        """When the next one wants to go on."""
+
+    def wait(self, until_ns: int, waiting: Waiting) -> None:
+        """Have it woken at a time; of one time, in the order of coming here."""
+        self._number += 1
+        heapq.heappush(self._heap, (until_ns, self._number, waiting))
+        self.due_ns = self._heap[0][0]
+
+    def wake(self, now_ns: int) -> int:
+        """Wake all whose time has come, each at its own.
+
+        :return: when the next one wants to go on.
+        """
+        heap = self._heap
+        while heap and heap[0][0] <= now_ns:
+            at_ns, _, waiting = heapq.heappop(heap)
+            waiting.wake(at_ns)
+        self.due_ns = heap[0][0] if heap else NEVER_NS
+        return self.due_ns
+
+
+class Recorded:
+    """Operations that the record says were held, until the record shows them pass."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: deque[tuple[int, int]] = deque(maxlen=1024)
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def add(self, messages: int, nbytes: int) -> None:
+        """One was held."""
+        self._held.append((messages, nbytes))
+
+    def passes(self, messages: int, nbytes: int) -> bool:
+        """Whether an allow is the passing of one that was held; those held before it were given up then."""
+        need = (messages, nbytes)
+        if need not in self._held:
+            return False
+        while self._held.popleft() != need:
+            pass
+        return True

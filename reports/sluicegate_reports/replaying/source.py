@@ -1,0 +1,200 @@
+"""One client's stream of one kind of operation on one topic, asked of the candidate's gate."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate_reports.replaying.holding import Holding, Recorded
+from sluicegate_reports.replaying.tally import Outcome, Place, Tally, Totals
+
+_LASTING = frozenset({"pulsar"})
+"""Systems whose clients are held for as long as it takes, as no error that they retry is safe."""
+_SEEN_TO = Decision(Action.ALLOW, ())
+"""What `ask` gives where everything was done already."""
+
+_Asked: TypeAlias = tuple[int, int, int, int, Action]
+"""When it was asked first (ns), messages, bytes, largest, what the record says of it."""
+Ask: TypeAlias = Callable[[Operation, int], Decision | None]
+
+
+class Source:
+    """See the module. What it asks goes on in order: while one operation is held, the next ones wait.
+
+    :param place: where its outcomes are counted.
+    :param op: says who asks; used again and again.
+    :param gate: the candidate's.
+    :param max_hold_ns: longest time that one operation is held.
+    """
+
+    __slots__ = (
+        "_blame",
+        "_first_ns",
+        "_gate",
+        "_held",
+        "_held_op",
+        "_holding",
+        "_last_ns",
+        "_plain",
+        "_queue",
+        "_recorded",
+        "ask",
+        "op",
+        "place",
+        "refused",
+        "tally",
+        "totals",
+    )
+
+    def __init__(
+        self, place: Place, op: Operation, gate: Gate, max_hold_ns: int, holding: Holding, tally: Tally
+    ) -> None:
+        self.place = place
+        self.op = op
+        self.tally = tally
+        self.refused = 0
+        """Operations that the candidate refused."""
+        self.totals: Totals = tally.totals_of(place)
+        self._gate = gate
+        self._holding = holding
+        lasting = op.kind is OperationKind.DISPATCH or place[0] in _LASTING
+        self._last_ns = 1 << 62 if lasting else max_hold_ns
+        plain = {OperationKind.PUBLISH: gate.publish, OperationKind.DISPATCH: gate.dispatch}
+        self._plain: Ask = plain.get(op.kind, gate.decide)
+        self._queue: deque[_Asked] = deque()
+        self._recorded = Recorded()
+        self._held: _Asked | None = None
+        self._held_op = op
+        self._first_ns = 0
+        self._blame: Outcome | None = None
+        self.ask: Ask = self._plain
+        """Asks what is in `op`, which the record says was allowed: None if it passes, else see `follow`."""
+
+    @property
+    def gate(self) -> Gate:
+        """The candidate's gate."""
+        return self._gate
+
+    def follow(self, decision: Decision, now_ns: int) -> int:
+        """See to what `ask` gave.
+
+        :return: when something that is held wants to go on.
+        """
+        if decision is not _SEEN_TO:
+            op = self.op
+            asked = (now_ns, op.messages, op.bytes, op.largest, Action.ALLOW)
+            self._decided(op, decision, asked, now_ns)
+            self._line_up()
+        return self._holding.due_ns
+
+    def offer(
+        self, now_ns: int, messages: int, nbytes: int, largest: int, was: Action = Action.ALLOW
+    ) -> None:
+        """Ask an operation.
+
+        :param was: what the record says of it.
+        """
+        if was is Action.DELAY:
+            self._recorded.add(messages, nbytes)
+        asked = (now_ns, messages, nbytes, largest, was)
+        if self._held is None:
+            self._try(asked, now_ns)
+        else:
+            self._queue.append(asked)
+        self._line_up()
+
+    def wake(self, now_ns: int) -> None:
+        """Ask again for what is held, then for what waits behind it."""
+        held, op = self._held, self._held_op
+        if held is None:
+            return
+        decision = self._gate.decide(op, now_ns)
+        if decision is not None and decision.action is Action.DELAY:
+            left_ns = self._first_ns + self._last_ns - now_ns
+            if left_ns > 0:
+                self._holding.wait(now_ns + max(1, min(decision.delay_ns, left_ns)), self)
+                return
+            self._gate.abandon(op, now_ns)
+            self._refused(decision, held)
+        elif decision is not None and decision.action is not Action.REWRITE:
+            self._refused(decision, held)
+        else:
+            self._passed_late(held, now_ns)
+        self._held = None
+        while self._queue and self._held is None:
+            self._try(self._queue.popleft(), now_ns)
+        self._line_up()
+
+    def _try(self, asked: _Asked, now_ns: int) -> None:
+        op = self.op
+        _, op.messages, op.bytes, op.largest, was = asked
+        op.reliable = was is not Action.DROP
+        decision = self._plain(op, now_ns)
+        op.reliable = True
+        if decision is not None and decision.action is not Action.REWRITE:
+            self._decided(op, decision, asked, now_ns)
+        elif now_ns > asked[0]:
+            self._passed_late(asked, now_ns)
+        else:
+            self._passed(was)
+
+    def _decided(self, op: Operation, decision: Decision, asked: _Asked, now_ns: int) -> None:
+        if decision.action is Action.REWRITE:
+            return
+        if decision.action is not Action.DELAY:
+            self._refused(decision, asked)
+            return
+        self._held, self._held_op, self._first_ns = asked, op, now_ns
+        self.op = Operation(
+            op.kind, op.topic, op.principal, op.client, op.producer, op.subscription, op.consumer
+        )
+        self._blame = self._outcome(decision)
+        self._holding.wait(now_ns + max(1, min(decision.delay_ns, self._last_ns)), self)
+
+    def _refused(self, decision: Decision, asked: _Asked) -> None:
+        outcome = self._outcome(decision)
+        outcome.refused += 1
+        self.refused += 1
+        was = asked[4]
+        if was is Action.ALLOW or was is Action.DELAY:
+            outcome.newly_refused += 1
+
+    def _passed(self, was: Action) -> None:
+        if was is Action.DELAY:
+            self.totals.no_longer_delayed += 1
+        elif was is not Action.ALLOW:
+            self.totals.no_longer_refused += 1
+
+    def _passed_late(self, asked: _Asked, now_ns: int) -> None:
+        outcome, was, late_ns = self._blame, asked[4], now_ns - asked[0]
+        if outcome is None:  # nothing is late without something that was held before
+            return
+        outcome.delayed += 1
+        outcome.delay_ns += late_ns
+        outcome.longest_ns = max(outcome.longest_ns, late_ns)
+        if was is Action.ALLOW:
+            outcome.newly_delayed += 1
+        elif was is not Action.DELAY:
+            self.totals.no_longer_refused += 1
+
+    def _outcome(self, decision: Decision) -> Outcome:
+        policy = decision.reasons[0].policy if decision.reasons else "unknown"
+        outcome = self.tally.outcome(self.place, policy)
+        outcome.worst(decision)
+        return outcome
+
+    def _line_up(self) -> None:
+        """What is neither held nor waited for goes straight to the gate."""
+        self.ask = self._careful if self._held is not None or self._recorded else self._plain
+
+    def _careful(self, op: Operation, now_ns: int) -> Decision:
+        """As a gate, where something is held here, or was held by the record."""
+        if self._recorded.passes(op.messages, op.bytes):
+            # It was asked when it was held, which is a row of its own.
+            self.totals.operations -= 1
+            self.totals.messages -= op.messages
+            self._line_up()
+        else:
+            self.offer(now_ns, op.messages, op.bytes, op.largest)
+        return _SEEN_TO

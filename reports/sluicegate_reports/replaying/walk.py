@@ -1,0 +1,266 @@
+"""The walk through a log in order of time: each operation is asked of the candidate's gates."""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from sluicegate.model import ANONYMOUS, Action, Operation, OperationKind
+from sluicegate_reports.replaying.candidate import Candidate, Engine
+from sluicegate_reports.replaying.holding import NEVER_NS, Holding
+from sluicegate_reports.replaying.marks import Mark
+from sluicegate_reports.replaying.source import Source
+from sluicegate_reports.replaying.tally import Place, Range, Tally
+from sluicegate_reports.replaying.windows import WindowBounds, limit_name
+
+WHO = ("system", "door", "gateway", "namespace", "topic", "principal", "client", "operation", "subscription")
+"""Columns that tell who asks for what."""
+_SIZE = "max_message_size"
+_WINDOW_NS = 100_000_000
+_WAS = {Mark.HELD: Action.DELAY, Mark.REFUSED: Action.REJECT, Mark.DROPPED: Action.DROP}
+_KINDS = {kind.name.lower(): kind for kind in OperationKind}
+_ATTACHING = frozenset(
+    {OperationKind.ATTACH_PRODUCER, OperationKind.CREATE_SUBSCRIPTION, OperationKind.ATTACH_CONSUMER}
+)
+
+_CONSUMING = frozenset({OperationKind.ATTACH_CONSUMER, OperationKind.DISPATCH, OperationKind.ACKNOWLEDGE})
+_NUMBERS = ("at_us", "messages", "bytes", "largest", "mark", "operations")
+
+Who: TypeAlias = tuple[str | None, ...]
+Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+
+class _Spread:
+    """The operations of a window, evenly over its time."""
+
+    __slots__ = ("_asked", "_bytes", "_holding", "_messages", "_operations", "_source", "_start_ns")
+
+    def __init__(self, source: Source, holding: Holding, start_ns: int, sums: tuple[int, int, int]) -> None:
+        self._source = source
+        self._holding = holding
+        self._start_ns = start_ns
+        self._operations, self._messages, self._bytes = sums
+        self._asked = 0
+        holding.wait(self._time(0), self)
+
+    def _time(self, place: int) -> int:
+        return self._start_ns + (2 * place + 1) * _WINDOW_NS // (2 * self._operations)
+
+    def _part(self, whole: int, place: int) -> int:
+        return whole * (place + 1) // self._operations - whole * place // self._operations
+
+    def wake(self, now_ns: int) -> None:
+        """Ask the next one."""
+        messages, nbytes = self._part(self._messages, self._asked), self._part(self._bytes, self._asked)
+        self._source.offer(now_ns, messages, nbytes, -(-nbytes // max(1, messages)))
+        self._asked += 1
+        if self._asked < self._operations:
+            self._holding.wait(self._time(self._asked), self)
+
+
+class Walker:
+    """Walks through rows of `demand` in order of time.
+
+    :param candidate: the policies to try.
+    """
+
+    def __init__(self, candidate: Candidate) -> None:
+        self._candidate = candidate
+        self._engines: dict[tuple[str, str, str], tuple[Engine, Engine] | None] = {}
+        self._sources: dict[Who, Source | None] = {}
+        self._staying: dict[Who, Source] = {}
+        self._bounds: dict[Place, WindowBounds | None] = {}
+        self._holding = Holding()
+        self.tally = Tally()
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Go through a batch, whose rows follow those of the batch before."""
+        whos, codes = _coded(batch)
+        rows = {name: _numbers(batch, name) for name in _NUMBERS}
+        rows["at_ns"] = rows.pop("at_us") * 1000
+        found = [self._source(who, int(rows["at_ns"][0])) for who in whos]
+        sources = [source for source in found if source is not None]
+        if len(sources) < len(found):
+            known = np.array([source is not None for source in found])
+            kept = known[codes]
+            codes = (np.cumsum(known) - 1)[codes[kept]]
+            rows = {name: column[kept] for name, column in rows.items()}
+        self._count(sources, codes, rows)
+        self._walk(sources, codes.tolist(), rows)
+
+    def finish(self) -> pa.RecordBatch:
+        """Let what is held go on as it would, and give all that was counted."""
+        self._holding.wake(NEVER_NS)
+        for bounds in self._bounds.values():
+            if bounds is not None:
+                bounds.close()
+        return self.tally.batch()
+
+    def _walk(self, sources: Sequence[Source], codes: list[int], rows: dict[str, Array]) -> None:
+        holding, due = self._holding, self._holding.due_ns
+        names = ("at_ns", "messages", "bytes", "largest", "mark", "operations")
+        # <hot> A turn for every row: most are plain, their source's operation is used again and again, and
+        # its gate is asked directly.
+        for source, now_ns, messages, nbytes, largest, mark, operations in zip(
+            map(sources.__getitem__, codes), *(rows[name].tolist() for name in names), strict=True
+        ):
+            if now_ns >= due:
+                due = holding.wake(now_ns)
+            if mark:
+                self._special(source, Mark(mark), now_ns, (operations, messages, nbytes), largest)
+                due = holding.due_ns
+                continue
+            op = source.op
+            op.messages = messages
+            op.bytes = nbytes
+            op.largest = largest
+            decision = source.ask(op, now_ns)
+            if decision is not None:
+                due = source.follow(decision, now_ns)
+
+    def _special(
+        self, source: Source, mark: Mark, now_ns: int, sums: tuple[int, int, int], largest: int
+    ) -> None:
+        if mark is Mark.LEFT:
+            source.gate.detach(source.op)
+        elif mark is Mark.WINDOW:
+            self._window(source, now_ns, sums)
+        elif source.op.kind in _ATTACHING:
+            self._attach(source, now_ns, _was(source, mark))
+        elif mark is Mark.HELD and _everyone(source.place) in self._bounds:
+            # Its passing is part of some window, and is asked there.
+            source.totals.operations -= 1
+            source.totals.messages -= sums[1]
+            source.totals.recorded_delayed += 1
+        else:
+            _, messages, nbytes = sums
+            source.offer(now_ns, messages, nbytes, largest, _was(source, mark))
+            bounds = self._bounds.get(_everyone(source.place))
+            if bounds is not None:
+                bounds.add(now_ns, 0, 1, messages, nbytes)
+
+    def _attach(self, source: Source, now_ns: int, was: Action) -> None:
+        """Ask twice: where clients leave with their last operation, and where nobody ever leaves."""
+        before = source.refused
+        source.offer(now_ns, 0, 0, 0, was)
+        engines = self._engines[source.place[:3]]
+        if engines is None:
+            return
+        op, refused = source.op, source.refused
+        decision = engines[1].gate(op.topic, source.place[3], op.principal, now_ns).decide(op, now_ns)
+        if decision is not None and decision.reasons and refused == before:
+            self.tally.outcome(source.place, decision.reasons[0].policy).maybe_refused += 1
+
+    def _window(self, source: Source, start_ns: int, sums: tuple[int, int, int]) -> None:
+        if source.op.kind not in (OperationKind.PUBLISH, OperationKind.DISPATCH):
+            return
+        _Spread(source, self._holding, start_ns, sums)
+        place = _everyone(source.place)
+        if place not in self._bounds:
+            self._bounds[place] = self._bounds_of(source, place)
+        bounds = self._bounds[place]
+        if bounds is not None:
+            bounds.add(start_ns, _WINDOW_NS, *sums)
+
+    def _bounds_of(self, source: Source, place: Place) -> WindowBounds | None:
+        policies, operation = source.gate.policies, place[6]
+        name = limit_name(policies, operation)
+        if name is None:
+            return None
+        range_ = self.tally.ranges.setdefault((place, name), Range())
+        return WindowBounds(policies, operation, range_)
+
+    def _count(self, sources: Sequence[Source], codes: Array, rows: dict[str, Array]) -> None:
+        """Sums of what was asked; and what may be refused as a message of a batch may be larger."""
+        operations = np.bincount(codes, rows["operations"], len(sources))
+        messages = np.bincount(codes, rows["messages"], len(sources))
+        limits = np.array([source.gate.policies.number(_SIZE) or np.inf for source in sources])[codes]
+        published = np.array([source.op.kind == OperationKind.PUBLISH for source in sources])[codes]
+        doubtful = published & (rows["largest"] <= limits) & (rows["bytes"] > limits)
+        most = np.minimum(rows["operations"], rows["bytes"] // (np.minimum(limits, 1 << 62) + 1))
+        may = np.bincount(codes, doubtful * most, len(sources))
+        for source, asked, sent, doubts in zip(sources, operations, messages, may, strict=True):
+            source.totals.operations += int(asked)
+            source.totals.messages += int(sent)
+            if doubts:
+                self.tally.outcome(source.place, _SIZE).maybe_refused += int(doubts)
+
+    def _source(self, who: Who, now_ns: int) -> Source | None:
+        """Who asks for what; None where the candidate has no broker of the system."""
+        if who not in self._sources:
+            self._sources[who] = self._new_source(who, now_ns)
+        return self._sources[who]
+
+    def _new_source(self, who: Who, now_ns: int) -> Source | None:
+        system, door, gateway, namespace, topic, principal, client, operation, subscription = (
+            value or "" for value in who
+        )
+        engines = self._engines_of(system, door, gateway)
+        if engines is None:
+            return None
+        principal = principal or ANONYMOUS
+        kind, key = _KINDS[operation], client or "?"
+        consumes = bool(subscription) or kind in _CONSUMING
+        producer, consumer = ("", key) if consumes else (key, "")
+        op = Operation(kind, topic, principal, client, producer, subscription, consumer)
+        gate = engines[0].gate(topic, namespace, principal, now_ns)
+        place: Place = (system, door, gateway, namespace, topic, who[5], operation)
+        return Source(place, op, gate, engines[0].entry.max_hold_ns, self._holding, self.tally)
+
+    def _engines_of(self, system: str, door: str, gateway: str) -> tuple[Engine, Engine] | None:
+        key = (system, door, gateway)
+        if key not in self._engines:
+            entry = self._candidate.entry(system, gateway)
+            modules = self._candidate.modules
+            self._engines[key] = (Engine(entry, modules), Engine(entry, modules)) if entry else None
+        return self._engines[key]
+
+
+def replayed(candidate: Candidate, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Walk through the rows of one partition: all of its topics' rows, in order of time."""
+    walker = Walker(candidate)
+    for batch in batches:
+        if batch.num_rows:
+            walker.take(batch)
+    yield walker.finish()
+
+
+def _was(source: Source, mark: Mark) -> Action:
+    """What the record says of an operation, counted."""
+    was = _WAS.get(mark, Action.ALLOW)
+    if was is Action.DELAY:
+        source.totals.recorded_delayed += 1
+    elif was is not Action.ALLOW:
+        source.totals.recorded_refused += 1
+    return was
+
+
+def _everyone(place: Place) -> Place:
+    return (*place[:5], None, place[6])
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> Array:
+    found: Array = batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return found
+
+
+def _coded(batch: pa.RecordBatch) -> tuple[list[Who], Array]:
+    """The different values of WHO in a batch, and the place of each row's among them."""
+    codes = np.zeros(batch.num_rows, np.int64)
+    words = []
+    for name in WHO:
+        column = batch.column(name).dictionary_encode("encode")
+        words.append((len(column.dictionary), column.dictionary.to_pylist()))
+        if len(column.dictionary) > 1:
+            codes = codes * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
+    unique, places = np.unique(codes, return_inverse=True)
+    return [_decoded(int(code), words) for code in unique], places
+
+
+def _decoded(code: int, words: list[tuple[int, list[str | None]]]) -> Who:
+    who: list[str | None] = []
+    for count, dictionary in reversed(words):
+        code, place = divmod(code, count)
+        who.append(dictionary[place])
+    return tuple(reversed(who))
