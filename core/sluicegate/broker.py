@@ -149,6 +149,14 @@ class StreamingSession(Session, Protocol):
         """So many of them have gone to the client."""
 
 
+class CallingSession(Session, Protocol):
+    """A session that knows which requests the broker has yet to answer, whatever else comes meanwhile."""
+
+    @property
+    def open_calls(self) -> int:
+        """How many; a gateway that is ending waits for them."""
+
+
 class Services(Protocol):
     """What the gateway gives to a broker front."""
 

@@ -366,13 +366,14 @@ class ClientSide(PausableReading):
 
     @property
     def at_rest(self) -> bool:
-        """True if nothing is held, queued or asked for this client."""
+        """True if nothing is held, queued, asked or to be answered for this client."""
         session = self.session
         return session is None or not (
             self._asks
             or self._splice is not None
             or self._wake_timer is not None
             or session.held_bytes
+            or getattr(session, "open_calls", 0)
             or self._queued()
         )
 

@@ -39,6 +39,7 @@ class BrokerSide(Side):
         self._calls = calling.holding.calls
         self._answers = answers
         self._watchers = answers.watchers
+        self._open = connection.open_calls
         self._refusals = refusals
         self.client: Side
         """The other side."""
@@ -70,6 +71,8 @@ class BrokerSide(Side):
     def headers(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """Response headers or trailers: of most nobody waits for."""
         # <hot> Runs twice for every answer.
+        if flags & END_STREAM:
+            self._open.discard(stream)
         looked_at = stream in self._lane.watched or stream in self._calls or self._owes_update
         if looked_at or not flags & END_HEADERS:
             super().headers(data, at, stop, flags, stream, now_ns)

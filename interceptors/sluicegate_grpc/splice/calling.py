@@ -180,6 +180,7 @@ class Calling:
 
         :param reset: False if it has only ended its own side, so that it waits for the client's end.
         """
+        self._connection.open_calls.discard(stream)
         call = self.holding.calls.get(stream)
         if call is None:
             if reset:
@@ -193,6 +194,7 @@ class Calling:
 
     def reset(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> None:
         """The client has given up a stream; the broker hears of it if it has heard of the stream."""
+        self._connection.open_calls.discard(stream)
         holding = self.holding
         call = holding.call(stream, data, now_ns)
         if call is not None:

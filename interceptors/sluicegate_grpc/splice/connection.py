@@ -42,6 +42,7 @@ class Connection:
         "down",
         "has_news",
         "new_questions",
+        "open_calls",
         "peer",
         "policies",
         "shared",
@@ -57,6 +58,8 @@ class Connection:
         self.down = Lane(budget)
         """From the broker to the client."""
         self.up.back, self.down.back = self.down, self.up
+        self.open_calls: set[int] = set()
+        """Streams of requests that the broker has yet to answer, but those by which it delivers."""
         self.has_news = False
         """True if there is something new to wait for."""
         self.new_questions: list[object] = []

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 _UNACKED = "max_unacked_messages_per_consumer"
 _UNACKED_WAIT_NS = 20_000_000
-"""Acknowledgements may come by another connection, of which nobody tells."""
+"""Acknowledgements may come by another connection, of which nobody tells; it doubles while none come."""
+_MAX_UNACKED_WAIT_NS = 320_000_000
+_GIVEN_UP = frozenset({"1", "4"})
+"""CANCELLED and DEADLINE_EXCEEDED: it was the client that ended the stream, and the broker told first."""
 _LEAST_WAIT_NS = 1_000_000
 _NS_PER_MS = 1_000_000
 _FIRST_BYTES = 128
@@ -85,8 +88,10 @@ class Delivering:
         "_drops",
         "_end",
         "_flow",
+        "_is_given_up",
         "_left",
         "_outlet",
+        "_patience_ns",
         "_queue",
         "_request",
         "_shared",
@@ -118,6 +123,8 @@ class Delivering:
         """Bytes still to come of one that was dropped."""
         self._end = b""
         """The stream's trailers, while messages wait."""
+        self._is_given_up = False
+        self._patience_ns = _UNACKED_WAIT_NS
         self._block = b""
         self._timer: Timer | None = None
         self._watchers = watchers
@@ -216,6 +223,8 @@ class Delivering:
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """The broker ends the stream: behind what waits of it."""
+        headers = read_alone(block, self._shared.limits.header_list_bytes)
+        self._is_given_up = dict(headers).get("grpc-status") in _GIVEN_UP
         if not self._queue and not self._outlet.items:
             self._finished(now_ns)
             self._down.over(self._stream)
@@ -241,7 +250,7 @@ class Delivering:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._delivery.close(now_ns, gone=gone)
+        self._delivery.close(now_ns, gone=gone or self._is_given_up)
 
     # -- deciding -------------------------------------------------------------------------------------
 
@@ -257,6 +266,7 @@ class Delivering:
                 self._wake(wait_ns, now_ns)
                 break
             self._queue.popleft()
+            self._patience_ns = _UNACKED_WAIT_NS
             if wait_ns == _DROP:
                 self._drops = message.size - message.there
                 for chunk in message.chunks:
@@ -331,7 +341,9 @@ class Delivering:
             self._shared.count("dispatch_dropped")
             return _DROP
         if decision.reasons[0].policy == _UNACKED:
-            return _UNACKED_WAIT_NS
+            wait_ns = self._patience_ns
+            self._patience_ns = min(2 * wait_ns, _MAX_UNACKED_WAIT_NS)
+            return wait_ns
         return max(decision.delay_ns, _LEAST_WAIT_NS) if decision.delay_ns else LONGEST_WAIT_NS
 
     def _early_ms(self, rule: DelayRule, values: Values | None, seen_ms: int, now_ns: int) -> int:

@@ -34,6 +34,7 @@ class Holding:
         "_extras",
         "_fresh",
         "_held",
+        "_open",
         "_refusals",
         "_shared",
         "_up",
@@ -52,6 +53,7 @@ class Holding:
         self._refusals = refusals
         self._deciding = deciding
         self._up = connection.up
+        self._open = connection.open_calls
         self.calls: dict[int, Call] = {}
         """Requests that are looked at, by stream."""
         self.marks: dict[int, Mark] = {}
@@ -71,6 +73,8 @@ class Holding:
         """A request has come whose headers are a frame of the bytes read now."""
         # <hot> Runs for every request.
         self.last = stream
+        if not request.is_delivery:
+            self._open.add(stream)
         if request.method is None or flags & END_STREAM:
             self._passes(stream, request)
         else:
@@ -80,6 +84,8 @@ class Holding:
     def opened_apart(self, stream: int, request: Request, frames: bytes, flags: int, now_ns: int) -> None:
         """A request has come whose headers do not stand in the bytes read now as they are to go on."""
         self.last = stream
+        if not request.is_delivery:
+            self._open.add(stream)
         if request.method is None or flags & END_STREAM:
             self.flush(stream)  # here, for its place is the one at which these headers stand
             self._passes(stream, request)

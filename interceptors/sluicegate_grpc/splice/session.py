@@ -87,6 +87,11 @@ class GrpcSession:
         return early + self._up.held_bytes + self._down.held_bytes
 
     @property
+    def open_calls(self) -> int:
+        """Calls that the broker has yet to answer; streams of messages do not count."""
+        return len(self._connection.open_calls)
+
+    @property
     def mid_frame(self) -> bool:
         """True while the client has sent a frame only in part."""
         return self._up.mid_frame or 0 < len(self._preface) < len(PREFACE)

@@ -168,3 +168,33 @@ async def test_what_the_broker_refuses_takes_no_place(
             pb.ProducerRequest(producer_name="p", topic_name=topic, dispatch_strategy=pb.Reliable)
         )
         assert len(through.state(topic).producers) == 1
+
+
+async def test_a_gate_that_ends_waits_for_the_answer_of_a_call_that_went_on(tmp_path: Path) -> None:
+    """Else its client would make the call again, which the broker has taken."""
+    arrived = asyncio.Event()
+
+    async def slow_at_first(request: bytes, context: Any) -> bytes:
+        if not arrived.is_set():
+            arrived.set()
+            await asyncio.sleep(1)
+        return b""
+
+    handler: Any = grpc.unary_unary_rpc_method_handler(slow_at_first)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("danube.HealthCheck", {"HealthCheck": handler}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with gate(tmp_path, [f"127.0.0.1:{port}"]) as through, channel(through) as to_gate:
+            stub = services.HealthCheckStub(to_gate)
+            call = stub.HealthCheck(pb.HealthCheckRequest(id=1))
+            await arrived.wait()
+            await stub.HealthCheck(pb.HealthCheckRequest(id=1))  # something comes back meanwhile
+            ending = asyncio.ensure_future(through.gateway.worker().drain(TIMEOUT_S))
+            assert (await call).status == 0
+            await ending
+    finally:
+        await server.stop(None)

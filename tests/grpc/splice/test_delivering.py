@@ -232,3 +232,13 @@ def test_the_consumer_of_a_stream_counts_once_however_often_it_comes_back() -> N
     assert positions(talk, again) == [1]
     assert talk.refused(talk.call(SUBSCRIBE, service.message((1, TOPIC), (2, "d"), (3, "s"))))[0] == "8"
     talk.hang_up()
+
+
+@pytest.mark.parametrize("status", [1, 4])
+def test_a_stream_that_ran_out_of_time_gives_its_place_back_whoever_tells_first(status: int) -> None:
+    talk = Talk()
+    talk.subscribe()
+    stream = talk.receive()
+    assert talk.consumers() == 1
+    talk.answer(stream, status=status)  # the client's RST_STREAM comes later, of a stream that is no more
+    assert talk.consumers() == 0
