@@ -297,7 +297,7 @@ class PolicyEngine:
             if looks % _LOOKS_A_SECOND == 0:
                 self._wall_clock.follow()
                 now_ns = monotonic_ns()
-                self._every_second = [call for call in self._every_second if call(now_ns)]
+                self._every_second = [call for call in self._every_second if _goes_on(call, now_ns)]
             if looks % _LOOKS_TO_DROP == 0:
                 self.gates.drop_unused()
 
@@ -315,6 +315,15 @@ class PolicyEngine:
     def _report(self, fault: Fault) -> None:
         if self._throttle.passes((fault.plugin, fault.error), monotonic_ns()) is not None:
             log.error("plugin %s raised %s", fault.plugin, fault.error, extra={"topic": fault.topic})
+
+
+def _goes_on(call: Callable[[int], bool], now_ns: int) -> bool:
+    """Make a call that wants to be made each second; one that raises keeps no other from being made."""
+    try:
+        return call(now_ns)
+    except Exception:
+        log.exception("what is to be done each second failed")
+        return True
 
 
 def _entry(config: GatewayConfig, broker: str | None) -> BrokerConfig:

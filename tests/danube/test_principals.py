@@ -17,6 +17,12 @@ def test_the_subject_of_a_token_is_who_calls(scheme: str) -> None:
     assert principal(headers) == "orders"
 
 
+def test_danube_goes_by_a_claim_of_its_own() -> None:
+    claims = {"sub": "orders", "principal_name": "service-a"}
+    assert principal([("authorization", f"Bearer {token(claims)}")]) == "service-a"
+    assert principal([("authorization", f"Bearer {token({'sub': 'orders', 'principal_name': 7})}")]) is None
+
+
 @pytest.mark.parametrize(
     "value",
     [

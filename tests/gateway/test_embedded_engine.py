@@ -87,6 +87,16 @@ def test_policies_of_a_file_hold_and_exempt_principals_are_named(tmp_path: Path)
         assert engine.max_hold_ns == 10_000_000_000
 
 
+def test_what_raises_each_second_keeps_nothing_else_from_being_done(tmp_path: Path) -> None:
+    def raising(_: int) -> bool:
+        raise RuntimeError("each second")
+
+    with PolicyEngine.from_file(write(tmp_path / "p.yaml", "100")) as engine:
+        engine.every_second(raising)
+        looks = itertools.count()
+        until(engine, lambda: next(looks) >= 1)
+
+
 @pytest.mark.seed("S1-024")
 def test_a_changed_file_comes_into_force_and_a_broken_one_leaves_the_last_good(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"

@@ -9,7 +9,9 @@ _BEARER = "bearer "
 
 
 def principal(headers: Sequence[tuple[str, str]]) -> str | None:
-    """The subject of a JSON web token (RFC 7519); worth nothing until the broker has accepted the token.
+    """Whom a JSON web token (RFC 7519) names; worth nothing until the broker has accepted the token.
+
+    Danube goes by the claim `principal_name`; tokens without it are of others, and name their subject.
 
     :param headers: names (lower case) and values of a call's metadata.
     :return: None if there is no token that can be read; the broker will say what it thinks of it.
@@ -19,7 +21,8 @@ def principal(headers: Sequence[tuple[str, str]]) -> str | None:
         return None
     try:
         body = told[0][len(_BEARER) :].split(".")[1]
-        subject = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["sub"]
-    except (ValueError, IndexError, KeyError, TypeError, RecursionError):
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        name = claims.get("principal_name", claims.get("sub"))
+    except (ValueError, IndexError, AttributeError, TypeError, RecursionError):
         return None
-    return subject if isinstance(subject, str) and subject else None
+    return name if isinstance(name, str) and name else None
