@@ -1,1 +1,1 @@
-"""Sluicegate in front of Apache Pulsar: not built yet."""
+"""Sluicegate in front of Apache Pulsar."""
