@@ -27,13 +27,14 @@ from benchmarks.scenarios import (
     pulsar_rate,
     pulsar_throughput,
     rate,
+    reports,
     throughput,
 )
 
 _KAFKA = (throughput, latency, rate, idle)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate)
 _GRPC = (grpc_unary, grpc_streams, grpc_idle, grpc_interceptor)
-_MODULES = (engine, *_KAFKA, *_PULSAR, *_GRPC)
+_MODULES = (engine, *_KAFKA, *_PULSAR, *_GRPC, reports)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}
 RESULTS = jars.ROOT / "benchmarks/results"
 

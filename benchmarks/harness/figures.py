@@ -7,6 +7,7 @@ from typing import Literal
 
 from benchmarks.harness.names import (
     DIRECT,
+    DUCKDB,
     ENGINE,
     HAPROXY,
     KROXYLICIOUS,
@@ -15,6 +16,7 @@ from benchmarks.harness.names import (
     SLUICEGATE,
     SLUICEGATE_DELAY,
     SLUICEGATE_DISPATCH,
+    SPARK,
     STRIMZI,
 )
 from benchmarks.harness.samples import Results, mid
@@ -230,4 +232,14 @@ FIGURES = (
     Figure("idle connection: memory", "idle-connections", "kib_per_connection", 10.0, "KiB"),
     *_PULSAR,
     *_GRPC,
+    Figure(
+        "reports: five queries over 50 M decisions, of DuckDB",
+        "reports-50m",
+        "total_s",
+        2.8,
+        "x",
+        arm=SPARK,
+        against=DUCKDB,
+        how="ratio",
+    ),
 )

@@ -20,3 +20,8 @@ NGINX = "nginx"
 ENVOY = "envoy"
 GRPC_AIO = "grpc-aio"
 """A generic proxy on grpc.aio: every call ended and made anew."""
+
+SPARK = "spark"
+"""The comparison's own job; the two others run the same queries in their own words."""
+DUCKDB = "duckdb"
+POLARS = "polars"

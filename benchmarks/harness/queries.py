@@ -1,0 +1,154 @@
+"""Five queries over a decision log, by one engine, in a process of its own: prints `query_s=SECONDS` each.
+
+`python -m benchmarks.harness.queries ENGINE DIRECTORY LENGTH_S`. Per-second windows, overshoot against an
+ideal bucket, percentiles of the cost of decisions, Jain's index, time to engage; each its own words.
+Exit code 3: the engine is not there.
+"""
+
+import importlib.util
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import synthetic
+
+_SHARES = (0.5, 0.9, 0.99, 0.999)
+_START_US = int(synthetic.START.timestamp()) * 1_000_000
+"""What X counts from: any time does, a near one loses no digits."""
+
+
+def _duckdb(directory: Path, _: float) -> Iterator[tuple[str, Callable[[], object]]]:
+    import duckdb
+
+    log = f"read_parquet('{directory}/**/*.parquet')"
+    ordered = "(partition by system, door, topic order by time rows unbounded preceding)"
+    queries = {
+        "windows": f"""
+            select system, door, topic, date_trunc('second', time) as second,
+              sum(messages) filter (action = 'allow'), sum(messages), count(*) filter (action <> 'allow')
+            from {log} group by all""",
+        "overshoot": f"""
+            with x as (select system, door, topic, time, messages, sum(messages) over w
+                - {synthetic.RATE} * (epoch_us(time) - {_START_US}) / 1e6 as x
+              from {log} where action = 'allow' window w as {ordered}),
+            y as (select system, door, topic, x - min(x - messages) over w as rise
+              from x window w as {ordered})
+            select system, door, topic, max(rise) - {synthetic.RATE} from y group by all""",
+        "percentiles": f"""
+            select system, door, approx_quantile(decision_cost, [0.5, 0.9, 0.99, 0.999])
+            from {log} group by all""",
+        "jain": f"""
+            select system, door, topic, sum(a) * sum(a) / (count(*) * sum(a * a))
+            from (select system, door, topic, client, sum(messages)::double as a
+              from {log} where action = 'allow' group by all) group by all""",
+        "engage": f"""
+            select system, door, topic, min(time) filter (action <> 'allow') - min(time)
+            from {log} group by all""",
+    }
+    connection = duckdb.connect()
+    for name, query in queries.items():
+        yield name, connection.sql(query).fetchall
+
+
+def _polars(directory: Path, _: float) -> Iterator[tuple[str, Callable[[], object]]]:
+    import polars as pl
+
+    log = pl.scan_parquet(f"{directory}/**/*.parquet", hive_partitioning=False)
+    topic = ["system", "door", "topic"]
+    allowed = pl.col("action") == "allow"
+    seconds = (pl.col("time").dt.epoch("us") - _START_US) / 1e6
+    x = pl.col("messages").cum_sum().over(topic) - synthetic.RATE * seconds
+    low = (pl.col("x") - pl.col("messages")).cum_min().over(topic)
+    shares = [pl.col("decision_cost").quantile(share).alias(str(share)) for share in _SHARES]
+    got = pl.col("messages").sum().cast(pl.Float64).alias("a")
+    frames = {
+        "windows": log.group_by(*topic, pl.col("time").dt.truncate("1s")).agg(
+            pl.col("messages").filter(allowed).sum(), pl.col("messages").sum().alias("all"), (~allowed).sum()
+        ),
+        "overshoot": log.filter(allowed)
+        .select(*topic, "time", "messages")
+        .sort("time")
+        .with_columns(x=x)
+        .with_columns(rise=pl.col("x") - low)
+        .group_by(topic)
+        .agg(pl.col("rise").max() - synthetic.RATE),
+        "percentiles": log.group_by("system", "door").agg(shares),
+        "jain": log.filter(allowed)
+        .group_by(*topic, "client")
+        .agg(got)
+        .group_by(topic)
+        .agg(pl.col("a").sum().pow(2) / (pl.len() * (pl.col("a") * pl.col("a")).sum())),
+        "engage": log.group_by(topic).agg(pl.col("time").filter(~allowed).min() - pl.col("time").min()),
+    }
+    for name, frame in frames.items():
+        yield name, frame.collect
+
+
+def _spark(directory: Path, length_s: float) -> Iterator[tuple[str, Callable[[], object]]]:
+    from sluicegate_reports.reading import read_decisions
+    from sluicegate_reports.runs import Trial
+    from sluicegate_reports.session import spark_session
+    from sluicegate_reports.transforms import cost, engage, fairness, flows, lanes, overshoot, slots, windows
+
+    spark = None
+
+    def session() -> None:
+        nonlocal spark
+        spark = spark_session("benchmark", {"spark.ui.showConsoleProgress": "false"})
+
+    yield "session", session
+    assert spark is not None
+    end = synthetic.START + timedelta(seconds=length_s)
+    trials = [
+        Trial("max_publish_rate", system, door, "load", name, synthetic.RATE, synthetic.START, end)
+        for system, door in synthetic.ARMS
+        for name in (synthetic.topic_name(system, number) for number in range(synthetic.TOPICS))
+    ]
+    made: dict[str, Any] = {}
+
+    def base() -> None:
+        made["log"] = read_decisions(spark, directory).frame
+        made["lanes"] = lanes.lanes(spark, trials)
+        made["flows"] = flows.from_decisions(made["log"], made["lanes"])
+        made["slots"] = slots.by_client(made["flows"], slots.COARSE_US).localCheckpoint(eager=True)
+
+    yield "base", base  # the sums that three of the queries are made of
+    width = slots.COARSE_US
+    yield "windows", windows.per_second(made["slots"], width).collect
+    yield "overshoot", overshoot.overshoot(made["flows"], made["lanes"]).collect
+    yield "percentiles", cost.percentiles(made["log"], _SHARES).collect
+    yield "jain", fairness.jain(made["slots"]).collect
+    yield "engage", engage.engage(made["slots"], made["lanes"], width).collect
+    spark.stop()
+
+
+_ENGINES = {"spark": ("pyspark", _spark), "duckdb": ("duckdb", _duckdb), "polars": ("polars", _polars)}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the queries of one engine.
+
+    :param arguments: engine, directory of the log, its length in s.
+    :return: exit code.
+    """
+    engine, directory, length_s = arguments
+    module, queries = _ENGINES[engine]
+    if importlib.util.find_spec(module) is None:
+        print(f"{module} is not installed: pip install {module}")
+        return 3
+    total = 0.0
+    for name, run in queries(Path(directory), float(length_s)):
+        started = time.monotonic()
+        run()
+        seconds = time.monotonic() - started
+        print(f"{name}_s={seconds:.3f}")
+        total += seconds if name != "session" else 0.0
+    print(f"total_s={total:.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

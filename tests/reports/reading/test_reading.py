@@ -1,0 +1,155 @@
+"""Directories in every state: whole, empty, cut, damaged, foreign, of other versions, half written."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from tests.reports import recorded
+
+from sluicegate.decisions.schema import SCHEMA, VERSION_KEY
+from sluicegate.decisions.spool import Spool, encode
+from sluicegate_reports import observations
+from sluicegate_reports.observations import Event, Observation, ObservationLog, Role
+from sluicegate_reports.reading import Log, is_damage, read_decisions, read_observations
+
+
+def write(directory: Path, name: str, count: int = 3, metadata: dict[bytes, bytes] | None = None) -> Path:
+    path = recorded.write_decisions(directory, [recorded.decision(n) for n in range(count)], name)
+    if metadata is not None:
+        pq.write_table(pq.ParquetFile(path).read().replace_schema_metadata(metadata), path)
+    return path
+
+
+def reasons(log: Log) -> dict[str, str]:
+    return {left_out.path.name: left_out.reason for left_out in log.left_out}
+
+
+@pytest.mark.parametrize("read", [read_decisions, read_observations])
+def test_a_directory_without_files_has_no_rows_and_all_columns(
+    spark: SparkSession, tmp_path: Path, read: Callable[[SparkSession, Path], Log]
+) -> None:
+    for directory in (tmp_path, tmp_path / "missing"):
+        log = read(spark, directory)
+        assert (log.files, log.rows, log.left_out, log.frame.count()) == (0, 0, (), 0)
+        assert "client" in log.frame.columns
+
+
+def test_whole_files_are_read_with_all_columns_and_in_utc(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path, "part-a-1.parquet")
+    write(tmp_path, "part-a-2.parquet", 2)
+    log = read_decisions(spark, tmp_path)
+    assert (log.files, log.rows, log.left_out) == (2, 5, ())
+    assert log.frame.columns == SCHEMA.names
+    rows = log.frame.selectExpr("unix_micros(time) as at", "topic", "bytes").distinct().collect()
+    start_us = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()) * 1_000_000
+    assert sorted(row["at"] for row in rows) == [start_us, start_us + 1, start_us + 2]
+    assert {(row["topic"], row["bytes"]) for row in rows} == {(recorded.TOPIC, 100)}
+
+
+def test_an_older_file_has_nulls_for_what_it_lacks(spark: SparkSession, tmp_path: Path) -> None:
+    path = write(tmp_path, "part-new.parquet", 1)
+    table = pq.ParquetFile(path).read()
+    older = table.drop_columns(["other_reasons", "window", "decision_cost"])
+    pq.write_table(older.replace_schema_metadata({VERSION_KEY: b"1"}), path.with_name("part-old.parquet"))
+    log = read_decisions(spark, tmp_path)
+    assert (log.files, log.left_out) == (2, ())
+    assert sorted(str(row["window"]) for row in log.frame.select("window").collect()) == ["0", "None"]
+
+
+def test_what_cannot_be_read_is_named_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+    whole = write(tmp_path, "part-whole.parquet")
+    content = whole.read_bytes()
+    whole.with_name("part-cut.parquet").write_bytes(content[: len(content) * 6 // 10])
+    whole.with_name("part-empty.parquet").write_bytes(b"")
+    whole.with_name("part-text.parquet").write_text("not Parquet at all")
+    whole.with_name("notes.txt").write_text("mine")
+    whole.with_name(".part-x.parquet.inprogress").write_bytes(content)
+    write(tmp_path, "part-foreign.parquet", metadata={})
+    write(tmp_path, "part-later.parquet", metadata={VERSION_KEY: b"99"})
+    wrong = pa.table({"time": ["noon"]}).replace_schema_metadata({VERSION_KEY: b"1"})
+    pq.write_table(wrong, whole.with_name("part-types.parquet"))
+    log = read_decisions(spark, tmp_path)
+    assert (log.files, log.rows, log.frame.count()) == (1, 3, 3)
+    found = reasons(log)
+    assert found.keys() == {
+        "part-cut.parquet",
+        "part-empty.parquet",
+        "part-text.parquet",
+        "notes.txt",
+        ".part-x.parquet.inprogress",
+        "part-foreign.parquet",
+        "part-later.parquet",
+        "part-types.parquet",
+    }
+    assert found["part-cut.parquet"].startswith("is damaged or cut short: ")
+    assert found["part-empty.parquet"] == "is empty"
+    assert found["notes.txt"] == "is no decision log: its name is not part-*.parquet"
+    assert found[".part-x.parquet.inprogress"].startswith("was not finished")
+    assert "lacks 'sluicegate.decisions.version'" in found["part-foreign.parquet"]
+    assert "schema version 99, this release reads up to 1" in found["part-later.parquet"]
+    assert found["part-types.parquet"] == "has columns of other types: time"
+
+
+def test_observations_are_no_decisions(spark: SparkSession, tmp_path: Path) -> None:
+    with ObservationLog(tmp_path, "r1", "kafka", "proxy", "steady") as writer:
+        writer.add(Observation(1, "p1", Role.PRODUCER, "orders", Event.SENT, 0))
+    log = read_observations(spark, tmp_path)
+    assert (log.files, log.rows) == (1, 1)
+    assert log.frame.columns == observations.SCHEMA.names
+    (reason,) = reasons(read_decisions(spark, tmp_path)).values()
+    assert reason.startswith("is no decision log")
+
+
+def test_what_is_not_parquet_yet_is_read_to_its_last_whole_batch(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path, "part-done.parquet", 2)
+    folder = tmp_path / "run=r1" / "system=kafka"
+    spool = Spool(folder, "part-live", {"run": "r1", "system": "kafka", "door": "proxy", "gateway": "main"})
+    shared = {
+        "namespace": "n",
+        "topic": "t",
+        "operation": "publish",
+        "action": "allow",
+        "factor": 1.0,
+        "delay": 0,
+        "bytes": 1,
+        "messages": 1,
+        "policy_version": 1,
+        "decisions": 1,
+        "window": 0,
+    }
+    spool.write(encode({"time": [1, 2, 3], **shared}))
+    spool.write(encode({"time": [4, 5], **shared})[:-7])  # as a kill in the middle leaves it
+    # One that has become Parquet already is read once.
+    (folder / ".part-done.jsonl").write_bytes(spool.path.read_bytes())
+    log = read_decisions(spark, tmp_path)
+    spool.close()
+    assert (log.files, log.rows, log.left_out) == (2, 5, ())
+    assert sorted(row[0] for row in log.frame.selectExpr("unix_micros(time)").collect())[:3] == [1, 2, 3]
+
+
+def test_a_spool_without_a_whole_batch_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "run=r1" / "system=kafka"
+    Spool(folder, "part-live", {"run": "r1"}).close()
+    assert list(reasons(read_decisions(spark, tmp_path)).values()) == [
+        "holds no whole batch of rows yet, or no more"
+    ]
+
+
+def test_damage_inside_is_found_when_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    damaged = write(tmp_path, "part-x.parquet", 1_000)
+    content = bytearray(damaged.read_bytes())
+    content[4:2_000] = b"\xff" * 1_996
+    damaged.write_bytes(content)
+    log = read_decisions(spark, tmp_path)
+    assert (log.files, log.left_out) == (1, ())
+    with pytest.raises(Exception, match="part-x") as failed:
+        log.frame.agg({"time": "max", "messages": "sum"}).collect()
+    assert is_damage(failed.value)
+    assert not is_damage(ValueError("something else"))
+    thorough = read_decisions(spark, tmp_path, thorough=True)
+    assert (thorough.files, thorough.frame.count()) == (0, 0)
+    assert reasons(thorough)["part-x.parquet"].startswith("is damaged or cut short: ")
