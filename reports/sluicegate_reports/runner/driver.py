@@ -5,6 +5,7 @@ A process of its own, so that a client library that blocks, or aborts when it en
 
 import asyncio
 import json
+import os
 import sys
 from contextlib import suppress
 from dataclasses import asdict
@@ -82,4 +83,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    # All is written. Threads of client libraries may still wait for brokers, or abort when their turn comes.
+    sys.stdout.flush()
+    os._exit(status)

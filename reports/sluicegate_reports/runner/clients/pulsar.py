@@ -1,7 +1,8 @@
 """pulsar-client. It blocks, so its calls run in threads.
 
 It must not write to a Python logger: its own threads do, and now and then that aborts the process when it
-ends. Each client here has a connection of its own, as a process of its own would.
+ends. Each client here has a connection of its own, as a process of its own would. Clients are closed and
+never shut down: `shutdown` was seen to stop every other client of the process for 20 s.
 """
 
 import asyncio
@@ -124,7 +125,7 @@ class _Producer:
 
     async def close(self) -> None:
         if self._client is not None:
-            await _blocking(self._client.shutdown)
+            await _blocking(self._client.close)
 
 
 class _Consumer:
@@ -171,4 +172,4 @@ class _Consumer:
         if self._thread is not None:
             await _blocking(self._thread.join, 5.0)
         if self._client is not None:
-            await _blocking(self._client.shutdown)
+            await _blocking(self._client.close)
