@@ -27,6 +27,7 @@ from benchmarks.scenarios import (
     pulsar_rate,
     pulsar_throughput,
     rate,
+    replay,
     reports,
     throughput,
 )
@@ -34,7 +35,7 @@ from benchmarks.scenarios import (
 _KAFKA = (throughput, latency, rate, idle)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate)
 _GRPC = (grpc_unary, grpc_streams, grpc_idle, grpc_interceptor)
-_MODULES = (engine, *_KAFKA, *_PULSAR, *_GRPC, reports)
+_MODULES = (engine, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}
 RESULTS = jars.ROOT / "benchmarks/results"
 

@@ -229,6 +229,15 @@ FIGURES = (
         "engine: 500 topics x 2,000 producers, of one topic", "engine", "many_of_one", 1.15, "x", arm=ENGINE
     ),
     Figure("engine: memory of an idle topic", "engine", "idle_topic_kib", 4.0, "KiB", arm=ENGINE),
+    Figure(
+        "replay: decisions of 8 topics",
+        "replay",
+        "decisions_per_s",
+        300_000,
+        "/s",
+        arm=SPARK,
+        at_least=True,
+    ),
     Figure("idle connection: memory", "idle-connections", "kib_per_connection", 10.0, "KiB"),
     *_PULSAR,
     *_GRPC,

@@ -1,19 +1,20 @@
-"""`sluicegate report`: compare a recorded run, or show again what a comparison found.
+"""`sluicegate report`: compare a recorded run, show again what a comparison found, ask a decision log.
 
 Exit codes: 0 done, 1 a threshold of --fail-on is not passed, 2 wrong use, or something that cannot be read.
 """
 
 import importlib
 import math
-import os
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
 import click
+
+from sluicegate_reports import log_commands
+from sluicegate_reports.usage import Unusable, need_java, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,12 +29,6 @@ _TEXT_WIDTH = 150
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _Wanted: TypeAlias = tuple[str, float | None]
 """Name of a threshold, and its bound where it is not the report's own."""
-
-
-class _Unusable(click.ClickException):
-    """Something that was named cannot be used; 1 would say that a threshold failed."""
-
-    exit_code = 2
 
 
 def _read_fail_on(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> tuple[_Wanted, ...]:
@@ -123,9 +118,9 @@ def render(results_file: Path, out: Path | None, form: str | None, fail_on: tupl
     try:
         results = from_json(results_file.read_bytes())
     except OSError as error:
-        raise _Unusable(f"cannot read {str(results_file)!r}: {error.strerror}") from None
+        raise Unusable(f"cannot read {str(results_file)!r}: {error.strerror}") from None
     except ResultsError as error:
-        raise _Unusable(f"{str(results_file)!r}: {error}") from None
+        raise Unusable(f"{str(results_file)!r}: {error}") from None
     _deliver(results, out, chosen, fail_on)
 
 
@@ -146,24 +141,24 @@ def _format(out: Path | None, form: str | None) -> str:
 def _compared(directory: Path) -> "Results":
     """Run the job.
 
-    :raises _Unusable: without Spark or Java, or if the directory holds no run.
+    :raises Unusable: without Spark or Java, or if the directory holds no run.
     """
     try:
         from sluicegate_reports.runs import RunError
         from sluicegate_reports.session import spark_session
 
         compare_run = _job()
-        _need_java()
+        need_java()
         session = spark_session("sluicegate report compare")
     except ModuleNotFoundError as error:
-        raise _Unusable(
+        raise Unusable(
             f"{error.name} is not installed: pip install 'sluicegate[reports]'; "
             "`sluicegate report render RESULTS.json` works without it"
         ) from None
     try:
         return compare_run(session, directory)
     except RunError as error:
-        raise _Unusable(str(error)) from None
+        raise Unusable(str(error)) from None
     finally:
         session.stop()
 
@@ -175,17 +170,6 @@ def _job() -> "Callable[[SparkSession, Path], Results]":
     return job
 
 
-def _need_java() -> None:
-    """Spark's own message without Java is a stack of traces."""
-    home = os.environ.get("JAVA_HOME")
-    if "SPARK_REMOTE" in os.environ or shutil.which("java") or (home and (Path(home) / "bin/java").exists()):
-        return
-    raise _Unusable(
-        "Spark needs Java 17, and there is none: install it (Debian: default-jre-headless) or set JAVA_HOME; "
-        "or name a Spark Connect server by SPARK_REMOTE=sc://HOST:PORT"
-    )
-
-
 def _deliver(results: "Results", out: Path | None, form: str, fail_on: Sequence[_Wanted]) -> None:
     from sluicegate_reports.terminal import show
 
@@ -195,7 +179,7 @@ def _deliver(results: "Results", out: Path | None, form: str, fail_on: Sequence[
     elif out is None:
         click.echo(_rendered(results, form), nl=False)
     else:
-        _write(out, _rendered(results, form))
+        write(out, _rendered(results, form))
         show(results)
         click.echo(f"\nwritten to {out}")
     failed = [threshold for threshold in decisive if not threshold.passed]
@@ -212,7 +196,7 @@ def _with_bounds(results: "Results", fail_on: Sequence[_Wanted]) -> "tuple[Resul
     for name, bound in fail_on:
         if name not in known:
             names = ", ".join(known) or "none"
-            raise _Unusable(f"--fail-on {name}: no such threshold; these results have: {names}")
+            raise Unusable(f"--fail-on {name}: no such threshold; these results have: {names}")
         decisive[name] = known[name] if bound is None else known[name].against(bound)
     thresholds = tuple(decisive.get(threshold.name, threshold) for threshold in results.thresholds)
     return replace(results, thresholds=thresholds), list(decisive.values())
@@ -254,15 +238,8 @@ def _plain(results: "Results") -> str:
     return text.getvalue()
 
 
-def _write(out: Path, text: str) -> None:
-    """Write it whole or not at all: a reader never meets half a page."""
-    unfinished = out.with_name(f".{out.name}.unfinished")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(out)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise _Unusable(f"cannot write {str(out)!r}: {error.strerror}") from None
+for _command in log_commands.COMMANDS:
+    report.add_command(_command)
 
 
 def groups() -> list[click.Command]:

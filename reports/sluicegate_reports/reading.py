@@ -105,6 +105,11 @@ def read_observations(spark: SparkSession, directory: Path, *, thorough: bool = 
     return _read(spark, directory, _OBSERVATIONS, thorough=thorough)
 
 
+def decisions_ddl() -> str:
+    """The decision log's columns, as Spark writes a schema."""
+    return _DECISIONS.ddl
+
+
 def is_damage(error: Exception) -> bool:
     """Whether Spark failed since a file is damaged: reading again with `thorough` then helps."""
     return any(sign in str(error) for sign in _DAMAGED_IN_SPARK)

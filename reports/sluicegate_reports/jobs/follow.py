@@ -1,0 +1,162 @@
+"""A log followed: each call takes in the files that are new, and never one twice.
+
+Spark's checkpoint says which files belong to which batch; each batch is summed up and stored under its
+number, written beside it and then renamed. A process may be ended at any time: a batch that was stored
+and not yet noted by the checkpoint is computed again from the same files and takes its own place.
+"""
+
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from sluicegate_reports.findings import Findings
+from sluicegate_reports.reading import decisions_ddl, read_decisions
+from sluicegate_reports.results import Table, Value
+
+FILES_PER_BATCH = 64
+"""So many at most, for a bounded memory; a file has up to some million rows."""
+SUMS = (
+    "system string, door string, gateway string, topic string, principal string, operation string, "
+    "action string, policy string, minute timestamp, decisions bigint, messages bigint, bytes bigint, "
+    "delay_ns bigint"
+)
+"""What is stored: sums of each minute."""
+_KEYS = ("system", "door", "gateway", "topic", "principal", "operation", "action", "policy")
+_SUMMED = ("decisions", "messages", "bytes", "delay_ns")
+
+
+class FollowError(Exception):
+    """A log cannot be followed; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What is known by now."""
+
+    sums: DataFrame
+    """All batches together: rows of SUMS, one for each key and minute."""
+    batches: int
+    new_batches: int
+    """Of them, those of this call."""
+
+
+def follow(
+    spark: SparkSession, directory: Path, state: Path, *, files_per_batch: int = FILES_PER_BATCH
+) -> Followed:
+    """Take in what is new in a decision log, and give the sums of everything.
+
+    Only finished files are taken in: a gateway finishes one after 5 minutes at most.
+
+    :param directory: the log's; its path must stay the same from call to call.
+    :param state: where checkpoint and sums are kept; made if it does not exist. One call at a time.
+    :raises FollowError: for files that are damaged or not of this log's form.
+    """
+    _refuse_damaged(spark, directory)
+    stored = state / "sums"
+    stored.mkdir(parents=True, exist_ok=True)
+    before = len(_stored(stored))
+    if any(directory.glob("run=*/system=*/part-*.parquet")):
+        _take_in(spark, directory, state, files_per_batch)
+    found = _stored(stored)
+    return Followed(_together(spark, found), len(found), len(found) - before)
+
+
+def summed(decisions: DataFrame) -> DataFrame:
+    """Sums of each minute: rows of SUMS."""
+    return decisions.groupBy(*_KEYS, F.date_trunc("minute", "time").alias("minute")).agg(
+        F.sum("decisions").alias("decisions"),
+        F.sum("messages").alias("messages"),
+        F.sum("bytes").alias("bytes"),
+        F.sum("delay").alias("delay_ns"),
+    )
+
+
+def put(stored: Path, batch: DataFrame, number: int) -> None:
+    """Store a batch under its number, in place of what an earlier attempt at it may have left."""
+    target, unfinished = stored / f"batch={number}", stored / f".batch-{number}.unfinished"
+    summed(batch).coalesce(1).write.mode("overwrite").parquet(str(unfinished))
+    place(unfinished, target)
+
+
+def place(unfinished: Path, target: Path) -> None:
+    """Make what was written what counts."""
+    # An older attempt holds the same sums: between the two steps the checkpoint still lacks the batch.
+    shutil.rmtree(target, ignore_errors=True)
+    unfinished.rename(target)
+
+
+def findings(found: Followed) -> Findings:
+    """Tell the sums of all that was not simply allowed, and who asked most."""
+    rows = found.sums.groupBy(*_KEYS[:4], "operation", "policy", "action").agg(
+        *(F.sum(name).alias(name) for name in _SUMMED),
+        F.min("minute").alias("first"),
+        F.max("minute").alias("last"),
+    )
+    collected = rows.collect()
+    decided = sum(row["decisions"] for row in collected)
+    refused = sum(row["decisions"] for row in collected if row["action"] in ("reject", "drop"))
+    return Findings(
+        title="What a log says by now",
+        summary=f"{decided:,} decisions, of them {refused:,} refused or dropped.",
+        facts={"batches": f"{found.batches}, {found.new_batches} of them new"},
+        tables=(_table(collected),),
+    )
+
+
+def _refuse_damaged(spark: SparkSession, directory: Path) -> None:
+    """Spark would fail on them at every call, and passing over them would leave a gap."""
+    damaged = [
+        left
+        for left in read_decisions(spark, directory).left_out
+        if left.path.name.startswith("part-") and left.path.suffix == ".parquet"
+    ]
+    if damaged:
+        told = "\n".join(f"{left.path} {left.reason}" for left in damaged)
+        raise FollowError(f"{told}\nmove what cannot be read out of {directory}, then call again")
+
+
+def _take_in(spark: SparkSession, directory: Path, state: Path, files_per_batch: int) -> None:
+    source = spark.readStream.schema(decisions_ddl()).option("maxFilesPerTrigger", files_per_batch)
+    stream = source.parquet(str(directory.absolute() / "run=*" / "system=*" / "part-*.parquet"))
+    query = (
+        stream.writeStream.foreachBatch(partial(put, (state / "sums").absolute()))
+        .option("checkpointLocation", str(state.absolute() / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def _stored(stored: Path) -> list[Path]:
+    return sorted(stored.glob("batch=*"))
+
+
+def _together(spark: SparkSession, found: list[Path]) -> DataFrame:
+    if not found:
+        return spark.createDataFrame([], SUMS)
+    rows = spark.read.schema(SUMS).parquet(*map(str, found))
+    return rows.groupBy(*_KEYS, "minute").agg(*(F.sum(name).alias(name) for name in _SUMMED))
+
+
+def _table(rows: list[Row]) -> Table:
+    told: list[tuple[Value, ...]] = [
+        (
+            *(row[name] for name in _KEYS[:4]),
+            row["operation"],
+            row["policy"],
+            row["action"],
+            row["decisions"],
+            row["messages"],
+            row["bytes"],
+            f"{row['first']:%Y-%m-%d %H:%M}",
+            f"{row['last']:%Y-%m-%d %H:%M}",
+        )
+        for row in rows
+    ]
+    told.sort(key=lambda row: (row[6] == "allow", -int(row[7] or 0), *map(str, row[:7])))
+    columns = (*_KEYS[:4], "operation", "policy", "action", "decisions", "messages", "bytes", "first", "last")
+    return Table(columns, tuple(told), "sums", "By topic, policy and action (times in UTC)")

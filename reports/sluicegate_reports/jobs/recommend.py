@@ -1,0 +1,201 @@
+"""Limits recommended from a recorded baseline, per topic, with what each principal asks for."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from sluicegate_reports.findings import Findings
+from sluicegate_reports.reading import read_decisions
+from sluicegate_reports.recommending import baseline
+from sluicegate_reports.recommending.policy_file import (
+    MAX_TOPICS,
+    Advice,
+    Broker,
+    Limit,
+    Plan,
+    count_of,
+    limit_of,
+)
+from sluicegate_reports.results import Table, Value
+
+HEAD_ROOM = 2.0
+"""As the policies' own advice: twice the usual peak leaves room, and still stops a runaway client."""
+_RATES = {
+    "publish": ("max_publish_rate", "max_publish_rate_bytes"),
+    "dispatch": ("max_dispatch_rate", "max_dispatch_rate_bytes"),
+}
+_COUNTS = {
+    "producers": ("max_producers_per_topic", "producers in one minute"),
+    "consumers": ("max_consumers_per_topic", "consumers in one minute"),
+    "subscriptions": ("max_subscriptions_per_topic", "subscriptions"),
+    "subscription_consumers": ("max_consumers_per_subscription", "consumers of a subscription in one minute"),
+}
+_NAME = re.compile(r"[^\s*]+")
+"""Of a topic that a file can name: a space is not allowed there, and a star is a pattern's."""
+_NAMED = 5
+"""Principals named for each topic in the file."""
+
+
+class RecommendError(Exception):
+    """Nothing can be recommended; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """A policy file, and what it comes from."""
+
+    plan: Plan
+    findings: Findings
+
+
+def recommend(
+    spark: SparkSession, directory: Path, *, head_room: float = HEAD_ROOM, apply: bool = False
+) -> Recommendation:
+    """Measure a log and recommend limits for its topics.
+
+    :param directory: the decision log's.
+    :param head_room: factor above the 99th percentile, 1 or more.
+    :param apply: whether the limits are to apply at once; else they are only observed.
+    :raises RecommendError: if the log has no traffic.
+    """
+    log = read_decisions(spark, directory)
+    left_out = [f"{left.path} is left out: it {left.reason}." for left in log.left_out]
+    return recommended(
+        log.frame, f"{directory} ({log.rows:,} rows)", left_out, head_room=head_room, apply=apply
+    )
+
+
+def recommended(
+    decisions: DataFrame, source: str, notes: Sequence[str] = (), *, head_room: float, apply: bool
+) -> Recommendation:
+    """The same of a frame of decisions."""
+    of_topics = _grouped(baseline.rates(decisions, baseline.TOPIC))
+    if not of_topics:
+        raise RecommendError(
+            f"{source} has no publish and no dispatch: record a baseline first, with `decisions.enabled`; "
+            "`decisions.detail: full` tells sizes and clients too"
+        )
+    of_principals = _grouped(baseline.rates(decisions, (*baseline.TOPIC, "principal")))
+    counted = {_topic(row): row for row in baseline.counts(decisions).collect()}
+    sized = {_topic(row): row for row in baseline.sizes(decisions).collect()}
+    topics = sorted((topic for topic in of_topics if _NAME.fullmatch(topic[3])), key=str)
+    advice = _merged(
+        _advice(
+            topic,
+            of_topics[topic],
+            of_principals[topic],
+            counted.get(topic),
+            sized.get(topic),
+            head_room,
+        )
+        for topic in topics
+    )
+    told = [*notes, *_gaps(topics, sized)]
+    if len(topics) < len(of_topics):
+        told.append(f"{len(of_topics) - len(topics):,} topics have names that no policy file can hold.")
+    if len(advice) > MAX_TOPICS:
+        told.append(f"{len(advice) - MAX_TOPICS:,} of {len(advice):,} topics have no limits here: too many.")
+    brokers = tuple(Broker(name, system) for system, name in sorted({(t[0], t[1]) for t in topics}))
+    plan = Plan(brokers, tuple(advice), head_room, apply, source, tuple(told))
+    tables = [[row for rows in found.values() for row in rows] for found in (of_topics, of_principals)]
+    return Recommendation(plan, _findings(plan, *tables))
+
+
+def _grouped(frame: DataFrame) -> dict[tuple[str, ...], list[Row]]:
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in frame.collect():
+        found.setdefault(_topic(row), []).append(row)
+    return found
+
+
+def _topic(row: Row) -> tuple[str, ...]:
+    return tuple(row[name] for name in baseline.TOPIC)
+
+
+def _gaps(topics: Sequence[tuple[str, ...]], sized: Mapping[tuple[str, ...], Row]) -> Iterator[str]:
+    missing = [topic[3] for topic in topics if topic not in sized]
+    if missing:
+        yield (
+            f"{len(missing):,} topics were recorded in windows only (`detail: summary`): no limits of sizes "
+            f"and counts for them, such as {missing[0]}."
+        )
+
+
+def _advice(
+    topic: tuple[str, ...],
+    rates: Sequence[Row],
+    principals: Sequence[Row],
+    counted: Row | None,
+    sized: Row | None,
+    head_room: float,
+) -> Advice:
+    limits: list[Limit | None] = []
+    for row in sorted(rates, key=lambda row: str(row["operation"]), reverse=True):
+        for policy, what in zip(_RATES[row["operation"]], ("messages", "bytes"), strict=True):
+            limits.append(limit_of(policy, _measured(row, what), head_room, f"{what}/s"))
+    if sized is not None:
+        limits.append(limit_of("max_message_size", _measured(sized, "size"), head_room, "bytes"))
+    if counted is not None:
+        limits += [count_of(name, counted[key], head_room, what) for key, (name, what) in _COUNTS.items()]
+    remarks = tuple(_remarks(topic, rates, principals))
+    return Advice(topic[3], tuple(limit for limit in limits if limit is not None), remarks)
+
+
+def _measured(row: Row, what: str) -> dict[str, float]:
+    return {name: float(row[f"{what}_{name}"] or 0) for name in baseline.MEASURES}
+
+
+def _remarks(topic: tuple[str, ...], rates: Sequence[Row], principals: Sequence[Row]) -> Iterator[str]:
+    seconds = max(row["seconds"] for row in rates)
+    yield f"{topic[0]}, broker {topic[1]}: {seconds:,} seconds with traffic"
+    told = [row for row in principals if row["principal"] is not None]
+    for row in sorted(told, key=lambda row: -(row["messages_p99"] or 0))[:_NAMED]:
+        yield (
+            f"{row['principal']}, {row['operation']}: p99 {row['messages_p99']:,} messages/s, "
+            f"peak {row['messages_peak']:,}"
+        )
+
+
+def _merged(advice: Iterator[Advice]) -> list[Advice]:
+    """One entry for each name: where several brokers have a topic of one name, the higher limits hold."""
+    found: dict[str, Advice] = {}
+    for each in advice:
+        known = found.get(each.topic)
+        if known is None:
+            found[each.topic] = each
+            continue
+        limits = {limit.policy: limit for limit in known.limits}
+        for limit in each.limits:
+            if limit.policy not in limits or limits[limit.policy].value < limit.value:
+                limits[limit.policy] = limit
+        found[each.topic] = Advice(each.topic, tuple(limits.values()), (*known.remarks, *each.remarks))
+    return list(found.values())
+
+
+def _findings(plan: Plan, of_topics: Sequence[Row], of_principals: Sequence[Row]) -> Findings:
+    limits: tuple[tuple[Value, ...], ...] = tuple(
+        (each.topic, limit.policy, limit.value, limit.why) for each in plan.advice for limit in each.limits
+    )
+    return Findings(
+        title="Limits from a baseline",
+        summary=f"{len(limits):,} limits for {len(plan.advice):,} topics, "
+        + ("applied at once." if plan.apply else "only observed at first."),
+        facts={"log": plan.source, "head-room": f"{plan.head_room:g}"},
+        tables=(
+            Table(("topic", "policy", "limit", "why"), limits, "limits", "Recommended"),
+            _rates_table("Rates by topic, over seconds with traffic", "rates", of_topics, ()),
+            _rates_table("Rates by principal", "principals", of_principals, ("principal",)),
+        ),
+        notes=plan.notes,
+    )
+
+
+def _rates_table(title: str, name: str, rows: Sequence[Row], keys: tuple[str, ...]) -> Table:
+    who = ("system", "topic", *keys, "operation", "seconds")
+    measures = [f"{what}_{measure}" for what in ("messages", "bytes") for measure in baseline.MEASURES]
+    told: list[tuple[Value, ...]] = [tuple(row[column] for column in (*who, *measures)) for row in rows]
+    headings = [f"{m.split('_')[1]} ({m.split('_')[0]}/s)" for m in measures]
+    return Table((*who, *headings), tuple(sorted(told, key=str)), name, title)

@@ -1,0 +1,193 @@
+"""`sluicegate report replay`, `recommend` and `follow`: what a decision log says, and what it would say.
+
+Exit codes: 0 done, 2 wrong use, or something that cannot be read or written.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from sluicegate_reports.usage import Unusable, spark, without, write
+
+if TYPE_CHECKING:
+    from sluicegate_reports.findings import Findings
+
+_FORMS = ("json", "markdown", "terminal")
+_SUFFIXES = {".json": "json", ".md": "markdown", ".txt": "terminal"}
+_LOG = click.Path(exists=True, file_okay=False, path_type=Path)
+_TEXT_WIDTH = 150
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+
+
+def _form_options(command: _Command) -> _Command:
+    """Where the findings go."""
+    for option in (
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(_FORMS),
+            help="What to write. By default what the ending of --out says (.json, .md, .txt); without --out, "
+            "terminal.",
+        ),
+        click.option(
+            "--out",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="File to write to; the findings are printed too. Without it only that.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("replay")
+@click.argument("log", type=_LOG, metavar="LOG")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE")
+@_form_options
+def replay(log: Path, file: Path, out: Path | None, form: str | None) -> None:
+    """Tell whom the policies in FILE would have refused or delayed, had they held when LOG was recorded.
+
+    LOG is the directory of a decision log, FILE a gateway's file; its store is not looked at. Of what was
+    recorded with `detail: full`, rates and sizes are exact; of summaries bounds are told.
+    """
+    chosen = _form(out, form)
+    try:
+        from sluicegate_reports.jobs import replay as job
+        from sluicegate_reports.replaying.candidate import CandidateError, read_candidate
+    except ModuleNotFoundError as error:
+        raise without(error) from None
+    try:
+        candidate = read_candidate(file)
+    except CandidateError as error:
+        raise Unusable(str(error)) from None
+    with spark("sluicegate report replay") as session:
+        found = job.findings(job.replay(session, log, candidate))
+    _deliver(found, out, chosen)
+
+
+@click.command("recommend")
+@click.argument("log", type=_LOG, metavar="LOG")
+@click.option(
+    "--head-room",
+    type=click.FloatRange(min=1, max=1000),
+    default=2.0,
+    show_default=True,
+    help="Factor above the 99th percentile of what was usual.",
+)
+@click.option("--apply", is_flag=True, help="Have the limits applied at once; by default only observed.")
+@click.option(
+    "--policies",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write the policies to; without it they are printed instead of the findings.",
+)
+@_form_options
+def recommend(
+    log: Path, head_room: float, apply: bool, policies: Path | None, out: Path | None, form: str | None
+) -> None:
+    """Recommend limits from a baseline: the percentiles of what was asked in LOG, as a ready policy file."""
+    chosen = _form(out, form)
+    try:
+        from sluicegate_reports.jobs import recommend as job
+        from sluicegate_reports.recommending.policy_file import policy_file
+    except ModuleNotFoundError as error:
+        raise without(error) from None
+    with spark("sluicegate report recommend") as session:
+        try:
+            found = job.recommend(session, log, head_room=head_room, apply=apply)
+        except job.RecommendError as error:
+            raise Unusable(str(error)) from None
+    text = policy_file(found.plan)
+    if policies is not None:
+        write(policies, text)
+        _deliver(found.findings, out, chosen)
+        click.echo(
+            f"\npolicies written to {policies}: put your brokers in, then `sluicegate check {policies}`"
+        )
+        return
+    if out is not None:
+        write(out, _rendered(found.findings, chosen))
+    click.echo(text, nl=False)
+
+
+@click.command("follow")
+@click.argument("log", type=_LOG, metavar="LOG")
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Directory for what is known by now: a checkpoint, and sums of each minute. One call at a time.",
+)
+@click.option(
+    "--files-per-batch",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="Files taken in at once, which bounds the memory.",
+)
+@_form_options
+def follow(log: Path, state: Path, files_per_batch: int, out: Path | None, form: str | None) -> None:
+    """Take in the files that are new in LOG since the last call, and tell the sums of all.
+
+    A call that was killed is made again: nothing is lost then, and nothing counts twice.
+    """
+    chosen = _form(out, form)
+    try:
+        from sluicegate_reports.jobs import follow as job
+    except ModuleNotFoundError as error:
+        raise without(error) from None
+    with spark("sluicegate report follow") as session:
+        try:
+            found = job.findings(job.follow(session, log, state, files_per_batch=files_per_batch))
+        except job.FollowError as error:
+            raise Unusable(str(error)) from None
+        except OSError as error:
+            raise Unusable(f"cannot write {str(state)!r}: {error.strerror}") from None
+    _deliver(found, out, chosen)
+
+
+def _form(out: Path | None, form: str | None) -> str:
+    """The form to write, known before anything long begins."""
+    if form is not None:
+        return form
+    if out is None:
+        return "terminal"
+    if out.suffix.lower() not in _SUFFIXES:
+        known = ", ".join(_SUFFIXES)
+        raise click.UsageError(
+            f"--out {str(out)!r}: its ending names no format; expected one of {known}, or --format"
+        )
+    return _SUFFIXES[out.suffix.lower()]
+
+
+def _deliver(found: "Findings", out: Path | None, form: str) -> None:
+    from sluicegate_reports.findings import show
+
+    if out is None and form != "terminal":
+        click.echo(_rendered(found, form), nl=False)
+        return
+    if out is not None:
+        write(out, _rendered(found, form))
+    show(found)
+    if out is not None:
+        click.echo(f"\nwritten to {out}")
+
+
+def _rendered(found: "Findings", form: str) -> str:
+    from io import StringIO
+
+    from rich.console import Console
+
+    from sluicegate_reports import findings
+
+    if form == "json":
+        return findings.to_json(found)
+    if form == "markdown":
+        return findings.markdown(found)
+    text = StringIO()
+    findings.show(found, Console(file=text, width=_TEXT_WIDTH, no_color=True, highlight=False, markup=False))
+    return text.getvalue()
+
+
+COMMANDS = (replay, recommend, follow)

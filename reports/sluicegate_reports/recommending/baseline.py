@@ -1,0 +1,85 @@
+"""What is usual on each topic, and of each principal: rates, counts and sizes."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+TOPIC = ("system", "gateway", "namespace", "topic")
+_ACCURACY = 10_000
+_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+MEASURES = (*_SHARES, "peak")
+
+
+def rates(decisions: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Percentiles of what was asked in each second in which anything was.
+
+    Refused and dropped is part of it: a baseline under too low a limit would confirm the limit. What was held
+    counts when it passed. A window of a summary counts to the second in which it began.
+
+    :param decisions: a decision log.
+    :param keys: columns that tell whose rates; `operation` is added to them.
+    :return: keys, `operation`, `seconds`, and of `messages` and `bytes` each `_p50`, `_p95`, `_p99`,
+        `_peak`.
+    """
+    by = (*keys, "operation")
+    asked = decisions.where(
+        F.col("operation").isin("publish", "dispatch")
+        & F.col("action").isin("allow", "rewrite", "reject", "drop")
+    )
+    seconds = asked.groupBy(*by, F.date_trunc("second", "time").alias("second")).agg(
+        F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes")
+    )
+    return seconds.groupBy(*by).agg(
+        F.count("*").alias("seconds"), *_percentiles("messages"), *_percentiles("bytes")
+    )
+
+
+def sizes(decisions: DataFrame) -> DataFrame:
+    """Mean size of the messages of each publish: that of the message, where one was sent alone.
+
+    :return: TOPIC, `size_p50`, `size_p95`, `size_p99`, `size_peak` in bytes; topics whose allows are only
+        known in windows have no row, as their largest message is not known.
+    """
+    single = decisions.where(
+        (F.col("operation") == "publish") & (F.col("window") == 0) & (F.col("messages") > 0)
+    ).where(F.col("action") == "allow")
+    each = single.select(*TOPIC, F.ceil(F.col("bytes") / F.col("messages")).alias("size"))
+    return each.groupBy(*TOPIC).agg(*_percentiles("size"))
+
+
+def counts(decisions: DataFrame) -> DataFrame:
+    """Clients that were active in the same minute, at most; the log does not tell when they leave.
+
+    :return: TOPIC, `producers`, `consumers`, `subscriptions` (all that were seen), `subscription_consumers`
+        (of one subscription); topics whose clients are not told have no row.
+    """
+    told = decisions.where(
+        F.col("client").isNotNull()
+        & (F.col("window") == 0)
+        & (F.col("action") == "allow")
+        & F.col("operation").isin("publish", "dispatch", "attach_producer", "attach_consumer")
+    )
+    produces = F.col("operation").isin("publish", "attach_producer")
+    minute = F.date_trunc("minute", "time").alias("minute")
+    minutes = told.groupBy(*TOPIC, minute).agg(
+        F.countDistinct(F.when(produces, F.col("client"))).alias("producers"),
+        F.countDistinct(F.when(~produces, F.struct("client", "subscription"))).alias("consumers"),
+    )
+    peaks = minutes.groupBy(*TOPIC).agg(
+        F.max("producers").alias("producers"), F.max("consumers").alias("consumers")
+    )
+    subscribed = told.where(~produces & F.col("subscription").isNotNull())
+    of_one = subscribed.groupBy(*TOPIC, "subscription", minute).agg(
+        F.countDistinct("client").alias("clients")
+    )
+    of_all = of_one.groupBy(*TOPIC).agg(
+        F.countDistinct("subscription").alias("subscriptions"),
+        F.max("clients").alias("subscription_consumers"),
+    )
+    return peaks.join(of_all, list(TOPIC), "left").na.fill(0)
+
+
+def _percentiles(name: str) -> list[Column]:
+    found = [F.percentile_approx(name, p, _ACCURACY).alias(f"{name}_{label}") for label, p in _SHARES.items()]
+    return [*found, F.max(name).alias(f"{name}_peak")]

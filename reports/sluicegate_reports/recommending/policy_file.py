@@ -1,0 +1,138 @@
+"""Limits as a policy file, with the reasons beside them."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+MAX_TOPICS = 1000
+"""Topics that get limits of their own; more would not fit into the 1 MiB that a policy file may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One recommended limit."""
+
+    policy: str
+    value: int
+    """In the policy's own unit."""
+    why: str
+    """What it comes from, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What is recommended for one topic."""
+
+    topic: str
+    limits: tuple[Limit, ...]
+    remarks: tuple[str, ...] = ()
+    """Further lines: who uses it, what could not be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker entry that the log's decisions were taken for."""
+
+    name: str
+    system: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that goes into the file."""
+
+    brokers: tuple[Broker, ...]
+    advice: tuple[Advice, ...]
+    head_room: float
+    apply: bool
+    """False: all of it is only observed at first."""
+    source: str
+    """What it comes from, for the head of the file."""
+    notes: tuple[str, ...] = field(default=())
+
+
+def limit_of(policy: str, measured: Mapping[str, float], head_room: float, unit: str) -> Limit | None:
+    """Head-room above the 99th percentile, and never below the peak; None where nothing was measured.
+
+    :param measured: `p50`, `p95`, `p99`, `peak`.
+    :param head_room: factor, 1 or more.
+    :param unit: of what was measured, for the reasoning.
+    """
+    if measured["peak"] <= 0:
+        return None
+    value = round_up(max(measured["p99"] * head_room, measured["peak"]))
+    told = ", ".join(f"{name} {measured[name]:,.0f}" for name in ("p50", "p95", "p99", "peak"))
+    raised = measured["peak"] > measured["p99"] * head_room
+    why = f"{told} {unit}; " + ("the peak" if raised else f"{head_room:g} x p99")
+    return Limit(policy, value, why)
+
+
+def count_of(policy: str, most: int, head_room: float, what: str) -> Limit | None:
+    """Head-room above the most that were seen; None for none."""
+    if most <= 0:
+        return None
+    return Limit(policy, math.ceil(most * head_room), f"at most {most:,} {what}; {head_room:g} x that")
+
+
+def round_up(value: float) -> int:
+    """The next number with two significant digits, which people can read and compare."""
+    if value <= 10:
+        return math.ceil(value)
+    step: int = 10 ** (math.floor(math.log10(value)) - 1)
+    return math.ceil(value / step) * step
+
+
+def policy_file(plan: Plan) -> str:
+    """The file, as YAML that `sluicegate check` accepts."""
+    lines = [
+        f"# Limits recommended from {_one_line(plan.source)}.",
+        f"# Each is {plan.head_room:g} times what was usual (p99 of seconds in which anything came), and",
+        "# never below the peak. After a quiet time a second's worth passes at once (burst_seconds: 1).",
+        *(f"# Note: {_one_line(note)}" for note in plan.notes),
+        "#",
+        *_rollout(plan),
+        "brokers:",
+    ]
+    for port, broker in enumerate(plan.brokers, 9192):
+        lines += [
+            f"- name: {_text(broker.name)}",
+            f"  system: {broker.system}",
+            '  bootstrap: ["127.0.0.1:9092"]  # put your brokers here',
+            f"  listen: {{port: {port}}}",
+        ]
+        if not plan.apply:
+            lines.append("  observe_only: true  # take this line away to apply the limits")
+    lines += ["policies:", *_topics(plan.advice)]
+    return "\n".join(lines) + "\n"
+
+
+def _rollout(plan: Plan) -> Iterator[str]:
+    if plan.apply:
+        return
+    yield "# Nothing is refused or delayed yet (observe_only). A way to put it into force:"
+    yield "# 1. run the gateway with this file, and look at what would have been refused: rows of the"
+    yield "#    decision log whose action begins with would_, or `sluicegate report replay LOG THIS_FILE`;"
+    yield "# 2. take observe_only away for a test namespace's broker, then everywhere."
+
+
+def _topics(advice: Sequence[Advice]) -> Iterator[str]:
+    if not advice:
+        yield "  broker: {}"
+        return
+    yield "  topics:"
+    for each in advice[:MAX_TOPICS]:
+        yield f"  - name: {_text(each.topic)}"
+        yield from (f"    # {_one_line(remark)}" for remark in each.remarks)
+        for limit in each.limits:
+            yield f"    {limit.policy}: {limit.value}  # {_one_line(limit.why)}"
+
+
+def _text(value: str) -> str:
+    """A string as YAML; JSON's form is one of YAML's."""
+    return json.dumps(value)
+
+
+def _one_line(text: str) -> str:
+    """Text of a log must not end a comment: whatever breaks lines or cannot be printed becomes a space."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)

@@ -1,0 +1,120 @@
+"""A log followed: killed between batches and made again, nothing is lost and nothing counts twice."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from tests.reports.conftest import need_java
+
+from sluicegate.decisions.schema import SCHEMA
+from sluicegate_reports.jobs.follow import FollowError, findings, follow
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from sluicegate_reports.jobs import follow
+from sluicegate_reports.session import spark_session
+
+log, state, moment, master = sys.argv[1:]
+place = follow.place
+def place_and_die(unfinished, target):
+    last = target.name == "batch=1"
+    if last and moment == "before":
+        os.killpg(0, signal.SIGKILL)
+    place(unfinished, target)
+    if last and moment == "after":
+        os.killpg(0, signal.SIGKILL)
+follow.place = place_and_die
+settings = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.driver.memory": "512m",
+            "spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1"}
+follow.follow(spark_session("follow", settings), Path(log), Path(state), files_per_batch=1)
+"""
+
+
+def put_file(log: Path, number: int, decisions: int = 1) -> None:
+    """A finished file of three rows on one topic; its first allow has 10**number messages."""
+    folder = log / "run=r" / "system=kafka"
+    folder.mkdir(parents=True, exist_ok=True)
+    start = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    base = {
+        "run": "r",
+        "system": "kafka",
+        "door": "proxy",
+        "gateway": "main",
+        "namespace": "default",
+        "topic": "orders",
+        "operation": "publish",
+        "factor": 1.0,
+        "delay": 0,
+        "bytes": 10,
+        "messages": 0,
+        "policy_version": 1,
+        "decisions": decisions,
+        "window": 0,
+        "action": "allow",
+    }
+    rows = [
+        {**base, "time": start + timedelta(seconds=number), "messages": 10**number},
+        {**base, "time": start, "action": "reject", "policy": "max_publish_rate"},
+        {**base, "time": start + timedelta(minutes=1)},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), folder / f"part-main-{number:05}.parquet")
+
+
+def known(spark: SparkSession, log: Path, state: Path) -> tuple[int, int]:
+    """Messages of the sums, whose digits tell how often each file is in them; and decisions."""
+    rows = follow(spark, log, state, files_per_batch=1).sums.collect()
+    return sum(row["messages"] for row in rows), sum(row["decisions"] for row in rows)
+
+
+@pytest.mark.timeout(300)
+def test_what_is_killed_between_batches_and_made_again_is_neither_lost_nor_doubled(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    need_java()
+    log, state = tmp_path / "log", tmp_path / "state"
+    for number in range(4):
+        put_file(log, number)
+    for moment in ("after", "before"):
+        command = [sys.executable, "-c", KILLED, str(log), str(state), moment, "local[2]"]
+        ended = subprocess.run(command, start_new_session=True, capture_output=True, check=False)
+        assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()[-2000:]
+        assert (state / "sums" / "batch=0").exists()
+        assert not (state / "checkpoint" / "commits" / "1").exists()
+    assert known(spark, log, state) == (1111, 12)
+    put_file(log, 4)
+    assert known(spark, log, state) == (11111, 15)
+    assert known(spark, log, state) == (11111, 15)
+
+
+def test_sums_are_told_refusals_first(spark: SparkSession, tmp_path: Path) -> None:
+    put_file(tmp_path / "log", 1, decisions=7)
+    found = findings(follow(spark, tmp_path / "log", tmp_path / "state"))
+    assert found.summary == "21 decisions, of them 7 refused or dropped."
+    assert [row[5:9] for row in found.tables[0].rows] == [
+        ("max_publish_rate", "reject", 7, 0),
+        (None, "allow", 14, 10),
+    ]
+
+
+def test_an_empty_log_says_nothing_yet(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    followed = follow(spark, tmp_path / "log", tmp_path / "state")
+    assert (followed.batches, followed.sums.collect()) == (0, [])
+
+
+def test_a_damaged_file_is_named_and_nothing_is_taken_in(spark: SparkSession, tmp_path: Path) -> None:
+    put_file(tmp_path / "log", 1)
+    broken = tmp_path / "log" / "run=r" / "system=kafka" / "part-main-9.parquet"
+    broken.write_bytes(b"PAR1" + os.urandom(100))
+    with pytest.raises(FollowError, match=r"part-main-9.parquet is damaged"):
+        follow(spark, tmp_path / "log", tmp_path / "state")
+    assert not list((tmp_path / "state").glob("*")) if (tmp_path / "state").exists() else True

@@ -1,0 +1,127 @@
+"""Limits from a literal baseline, as a file that `sluicegate check` accepts."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import DataFrame, SparkSession
+from tests.reports.frames import at
+
+from sluicegate.cli import main
+from sluicegate_reports.jobs.recommend import RecommendError, recommended
+from sluicegate_reports.reading import decisions_ddl
+from sluicegate_reports.recommending.policy_file import Limit, limit_of, policy_file, round_up
+
+
+def log(spark: SparkSession, *rows: dict[str, object]) -> DataFrame:
+    """A decision log of these rows."""
+    base: dict[str, object] = {
+        "run": "r",
+        "system": "kafka",
+        "door": "proxy",
+        "gateway": "main",
+        "namespace": "default",
+        "topic": "orders",
+        "operation": "publish",
+        "action": "allow",
+        "factor": 1.0,
+        "delay": 0,
+        "policy_version": 1,
+        "decisions": 1,
+        "window": 0,
+    }
+    empty = spark.createDataFrame([], decisions_ddl())
+    values = [{**base, **row} for row in rows]
+    return spark.createDataFrame([tuple(v.get(name) for name in empty.columns) for v in values], empty.schema)
+
+
+def one(second: float, messages: int, **changes: object) -> dict[str, object]:
+    told = {"principal": "User:anna", "client": "c1"}
+    return {"time": at(second), "messages": messages, "bytes": 100 * messages, **told, **changes}
+
+
+def test_limits_are_head_room_above_what_was_usual(spark: SparkSession) -> None:
+    # In each of 100 seconds 10 messages of 100 bytes, half of them refused; once 15.
+    rows = [
+        row
+        for second in range(100)
+        for row in (one(second, 5), one(second + 0.5, 10 if second == 7 else 5, action="reject"))
+    ]
+    found = recommended(log(spark, *rows), "a test", head_room=3, apply=False)
+    (advice,) = found.plan.advice
+    assert {limit.policy: limit.value for limit in advice.limits} == {
+        "max_publish_rate": 30,
+        "max_publish_rate_bytes": 3000,
+        "max_message_size": 300,
+        "max_producers_per_topic": 3,
+    }
+    assert "p50 10, p95 10, p99 10, peak 15 messages/s; 3 x p99" in advice.limits[0].why
+    assert any("User:anna, publish: p99 10 messages/s, peak 15" in remark for remark in advice.remarks)
+
+
+def test_sums_of_windows_tell_rates_and_no_sizes(spark: SparkSession) -> None:
+    rows = [
+        {"time": at(i / 10), "messages": 4, "bytes": 40, "decisions": 4, "window": 100} for i in range(20)
+    ]
+    found = recommended(log(spark, *rows), "a test", head_room=1, apply=False)
+    (advice,) = found.plan.advice
+    assert {limit.policy: limit.value for limit in advice.limits} == {
+        "max_publish_rate": 40,
+        "max_publish_rate_bytes": 400,
+    }
+    assert "recorded in windows only" in found.plan.notes[0]
+
+
+def test_consumers_and_subscriptions_are_counted(spark: SparkSession) -> None:
+    told = [("c1", "s1"), ("c2", "s1"), ("c3", "s2")]
+    rows = [
+        one(i, 1, operation="dispatch", client=client, subscription=name)
+        for i, (client, name) in enumerate(told)
+    ]
+    (advice,) = recommended(log(spark, *rows), "a test", head_room=2, apply=False).plan.advice
+    values = {limit.policy: limit.value for limit in advice.limits}
+    assert values["max_consumers_per_topic"] == 6
+    assert values["max_subscriptions_per_topic"] == values["max_consumers_per_subscription"] == 4
+    assert values["max_dispatch_rate"] == 2
+
+
+@pytest.mark.parametrize("apply", [False, True])
+def test_the_file_is_accepted_and_observes_only_at_first(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apply: bool
+) -> None:
+    monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "kafka,pulsar,danube")
+    hostile = 'a"b:{#\\é'
+    rows = [
+        one(0, 5),
+        one(1, 5, topic=hostile, principal="x\ny: 1\u2028z"),
+        one(1, 5, topic="a b"),
+        one(2, 5, topic="persistent://public/default/t", system="pulsar", gateway="p"),
+        one(3, 5, topic="/default/t", system="danube", gateway="d"),
+    ]
+    text = policy_file(recommended(log(spark, *rows), "a\ntest", head_room=2, apply=apply).plan)
+    path = tmp_path / "policies.yaml"
+    path.write_text(text)
+    checked = CliRunner().invoke(main, ["check", str(path)])
+    assert checked.exit_code == 0, checked.output
+    assert "policy settings in 4 places" in checked.output
+    assert "# Note: 1 topics have names that no policy file can hold." in text
+    assert text.count("observe_only: true") == (0 if apply else 3)
+
+
+def test_a_log_without_traffic_is_no_baseline(spark: SparkSession) -> None:
+    with pytest.raises(RecommendError, match=r"record a baseline first"):
+        recommended(log(spark, one(0, 0, operation="connect")), "a test", head_room=2, apply=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "rounded"),
+    [(0.2, 1), (10, 10), (10.1, 11), (100, 100), (101, 110), (1999, 2000), (12_340, 13_000)],
+)
+def test_numbers_are_rounded_up_to_two_digits(value: float, rounded: int) -> None:
+    assert round_up(value) == rounded
+
+
+def test_a_limit_is_never_below_the_peak() -> None:
+    measured = {"p50": 1.0, "p95": 5.0, "p99": 10.0, "peak": 99.0}
+    assert limit_of("p", measured, 2, "u") == Limit("p", 99, "p50 1, p95 5, p99 10, peak 99 u; the peak")
+    assert limit_of("p", dict.fromkeys(measured, 0.0), 2, "u") is None

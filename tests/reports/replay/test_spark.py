@@ -1,0 +1,81 @@
+"""The job on Spark: out of real log files, in whatever order Spark reads them."""
+
+import random
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.reports.replay.door import START_US, candidate
+
+from sluicegate.decisions import DecisionLog
+from sluicegate.model import Operation, OperationKind
+from sluicegate.testing import ManualClock
+from sluicegate_reports.jobs.replay import findings, replay
+from sluicegate_reports.replaying.candidate import Candidate, Engine
+
+POLICIES = """
+max_publish_rate: 40
+on_limit: {max_publish_rate: reject}
+"""
+OPERATIONS = 3_000
+
+
+@pytest.fixture
+def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Candidate:
+    monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "kafka")
+    return candidate(tmp_path, POLICIES)
+
+
+def record(directory: Path, tried: Candidate, detail: Literal["full", "summary"]) -> dict[str, int]:
+    """Let the engine decide, its real log write, and count what it refused on each topic."""
+    random_ = random.Random(1)
+    clock = ManualClock(START_US * 1000)
+    log = DecisionLog(
+        directory,
+        "kafka",
+        "main",
+        "full" if detail == "full" else "summary",
+        wall_clock=clock,
+        monotonic=clock,
+    )
+    engine = Engine(tried.entries[0], ())
+    engine._compiler._sink = log  # type: ignore[assignment]
+    refused: dict[str, int] = {}
+    for _ in range(OPERATIONS):
+        clock.advance(ns=1000 * random_.randrange(20_000))
+        topic, client = random_.choice(("orders", "bills")), random_.choice(("anna", "ben"))
+        op = Operation(OperationKind.PUBLISH, topic, client, client, client)
+        op.messages, op.bytes, op.largest = 1, 100, 100
+        if engine.gate(topic, "default", client, clock()).publish(op, clock()) is not None:
+            refused[topic] = refused.get(topic, 0) + 1
+    assert log.close()
+    return refused
+
+
+def test_a_full_log_under_its_own_policies_changes_nothing(
+    spark: SparkSession, tmp_path: Path, tried: Candidate
+) -> None:
+    refused = record(tmp_path / "log", tried, "full")
+    rows = replay(spark, tmp_path / "log", tried).frame.collect()
+    found = {topic: sum(row["refused"] for row in rows if row["topic"] == topic) for topic in refused}
+    assert found == refused
+    assert sum(refused.values()) > 100
+    assert sum(row["operations"] for row in rows) == OPERATIONS
+    assert sum(row["newly_refused"] + row["no_longer_refused"] for row in rows) == 0
+
+
+def test_the_bounds_of_a_summary_hold_what_was_refused(
+    spark: SparkSession, tmp_path: Path, tried: Candidate
+) -> None:
+    refused = record(tmp_path / "log", tried, "summary")
+    found = findings(replay(spark, tmp_path / "log", tried))
+    (by_topic, _) = found.tables
+    place = {name: by_topic.columns.index(name) for name in ("topic", "at least", "at most")}
+    for row in by_topic.rows:
+        low, high = (row[place[name]] for name in ("at least", "at most"))
+        assert isinstance(low, int)
+        assert isinstance(high, int)
+        assert low <= refused[str(row[place["topic"]])] <= high
+        assert high - low < OPERATIONS / 2
+    assert any("windows of 100 ms" in note for note in found.notes)
