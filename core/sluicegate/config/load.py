@@ -117,6 +117,7 @@ def read_text(file: str) -> str:
 
     :raises ConfigErrors: if it cannot be read, or is something else.
     """
+
     def refused(message: str, remedy: str = "") -> ConfigErrors:
         return ConfigErrors([ConfigError(file, 0, 0, "", message, remedy)])
 
