@@ -3,9 +3,11 @@
 Exit codes: 0 done, 2 wrong use, or something that cannot be read or written.
 """
 
+import importlib
+import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -53,14 +55,10 @@ def replay(log: Path, file: Path, out: Path | None, form: str | None) -> None:
     recorded with `detail: full`, rates and sizes are exact; of summaries bounds are told.
     """
     chosen = _form(out, form)
+    job, reading = _part("jobs.replay"), _part("replaying.candidate")
     try:
-        from sluicegate_reports.jobs import replay as job
-        from sluicegate_reports.replaying.candidate import CandidateError, read_candidate
-    except ModuleNotFoundError as error:
-        raise without(error) from None
-    try:
-        candidate = read_candidate(file)
-    except CandidateError as error:
+        candidate = reading.read_candidate(file)
+    except reading.CandidateError as error:
         raise Unusable(str(error)) from None
     with spark("sluicegate report replay") as session:
         found = job.findings(job.replay(session, log, candidate))
@@ -88,17 +86,15 @@ def recommend(
 ) -> None:
     """Recommend limits from a baseline: the percentiles of what was asked in LOG, as a ready policy file."""
     chosen = _form(out, form)
-    try:
-        from sluicegate_reports.jobs import recommend as job
-        from sluicegate_reports.recommending.policy_file import policy_file
-    except ModuleNotFoundError as error:
-        raise without(error) from None
+    if not math.isfinite(head_room):
+        raise click.BadParameter(f"{head_room} is not in the range 1<=x<=1000", param_hint="'--head-room'")
+    job, writing = _part("jobs.recommend"), _part("recommending.policy_file")
     with spark("sluicegate report recommend") as session:
         try:
             found = job.recommend(session, log, head_room=head_room, apply=apply)
         except job.RecommendError as error:
             raise Unusable(str(error)) from None
-    text = policy_file(found.plan)
+    text = writing.policy_file(found.plan)
     if policies is not None:
         write(policies, text)
         _deliver(found.findings, out, chosen)
@@ -133,10 +129,7 @@ def follow(log: Path, state: Path, files_per_batch: int, out: Path | None, form:
     A call that was killed is made again: nothing is lost then, and nothing counts twice.
     """
     chosen = _form(out, form)
-    try:
-        from sluicegate_reports.jobs import follow as job
-    except ModuleNotFoundError as error:
-        raise without(error) from None
+    job = _part("jobs.follow")
     with spark("sluicegate report follow") as session:
         try:
             found = job.findings(job.follow(session, log, state, files_per_batch=files_per_batch))
@@ -145,6 +138,14 @@ def follow(log: Path, state: Path, files_per_batch: int, out: Path | None, form:
         except OSError as error:
             raise Unusable(f"cannot write {str(state)!r}: {error.strerror}") from None
     _deliver(found, out, chosen)
+
+
+def _part(name: str) -> Any:
+    """A module that needs the extra; loaded only now, as the command line starts faster without Spark."""
+    try:
+        return importlib.import_module(f"sluicegate_reports.{name}")
+    except ModuleNotFoundError as error:
+        raise without(error) from None
 
 
 def _form(out: Path | None, form: str | None) -> str:

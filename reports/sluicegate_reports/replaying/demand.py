@@ -5,6 +5,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sluicegate_reports.replaying.marks import Mark
 
+_PARTITIONS = 32
+"""Topics are spread over so many. Spark would join small ones to about as many as there are cores, and the
+longest would then be waited for; more would have tasks that find no topic."""
 _PLACE = ("system", "door", "gateway", "namespace", "topic")
 
 
@@ -40,7 +43,7 @@ def demand(decisions: DataFrame, *, counts: bool, unacked: bool) -> DataFrame:
     )
     if counts:
         rows = rows.unionByName(_left(asked))
-    return rows.repartition(*_PLACE).sortWithinPartitions("at_us", "order")
+    return rows.repartition(_PARTITIONS, *_PLACE).sortWithinPartitions("at_us", "order")
 
 
 def _largest() -> Column:

@@ -36,6 +36,7 @@ class Source:
         "_held_op",
         "_holding",
         "_last_ns",
+        "_outcomes",
         "_plain",
         "_queue",
         "_recorded",
@@ -43,6 +44,7 @@ class Source:
         "op",
         "place",
         "refused",
+        "streams",
         "tally",
         "totals",
     )
@@ -60,8 +62,11 @@ class Source:
         self._holding = holding
         lasting = op.kind is OperationKind.DISPATCH or place[0] in _LASTING
         self._last_ns = 1 << 62 if lasting else max_hold_ns
+        self.streams = op.kind in (OperationKind.PUBLISH, OperationKind.DISPATCH)
+        """Whether it carries messages; anything else attaches, or acknowledges."""
         plain = {OperationKind.PUBLISH: gate.publish, OperationKind.DISPATCH: gate.dispatch}
         self._plain: Ask = plain.get(op.kind, gate.decide)
+        self._outcomes: dict[str, Outcome] = {}
         self._queue: deque[_Asked] = deque()
         self._recorded = Recorded()
         self._held: _Asked | None = None
@@ -126,6 +131,24 @@ class Source:
             self._try(self._queue.popleft(), now_ns)
         self._line_up()
 
+    def again(self, op: Operation, now_ns: int) -> bool:
+        """Ask for what the record says was refused, where nothing is held: most of such rows.
+
+        :return: False if it is to be offered instead.
+        """
+        if self.ask is not self._plain:
+            return False
+        decision = self._plain(op, now_ns)
+        if decision is None:
+            self.totals.no_longer_refused += 1
+        elif decision.action is Action.REJECT:
+            self._outcome(decision).refused += 1
+            self.refused += 1
+        else:
+            self._decided(op, decision, (now_ns, op.messages, op.bytes, op.largest, Action.REJECT), now_ns)
+            self._line_up()
+        return True
+
     def _try(self, asked: _Asked, now_ns: int) -> None:
         op = self.op
         _, op.messages, op.bytes, op.largest, was = asked
@@ -180,7 +203,9 @@ class Source:
 
     def _outcome(self, decision: Decision) -> Outcome:
         policy = decision.reasons[0].policy if decision.reasons else "unknown"
-        outcome = self.tally.outcome(self.place, policy)
+        outcome = self._outcomes.get(policy)
+        if outcome is None:
+            outcome = self._outcomes[policy] = self.tally.outcome(self.place, policy)
         outcome.worst(decision)
         return outcome
 

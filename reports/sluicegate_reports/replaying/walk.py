@@ -100,6 +100,7 @@ class Walker:
     def _walk(self, sources: Sequence[Source], codes: list[int], rows: dict[str, Array]) -> None:
         holding, due = self._holding, self._holding.due_ns
         names = ("at_ns", "messages", "bytes", "largest", "mark", "operations")
+        refused = int(Mark.REFUSED)
         # <hot> A turn for every row: most are plain, their source's operation is used again and again, and
         # its gate is asked directly.
         for source, now_ns, messages, nbytes, largest, mark, operations in zip(
@@ -107,14 +108,15 @@ class Walker:
         ):
             if now_ns >= due:
                 due = holding.wake(now_ns)
-            if mark:
-                self._special(source, Mark(mark), now_ns, (operations, messages, nbytes), largest)
-                due = holding.due_ns
-                continue
             op = source.op
             op.messages = messages
             op.bytes = nbytes
             op.largest = largest
+            if mark:
+                if not (mark == refused and source.streams and not self._bounds and source.again(op, now_ns)):
+                    self._special(source, Mark(mark), now_ns, (operations, messages, nbytes), largest)
+                due = holding.due_ns
+                continue
             decision = source.ask(op, now_ns)
             if decision is not None:
                 due = source.follow(decision, now_ns)
@@ -127,15 +129,14 @@ class Walker:
         elif mark is Mark.WINDOW:
             self._window(source, now_ns, sums)
         elif source.op.kind in _ATTACHING:
-            self._attach(source, now_ns, _was(source, mark))
+            self._attach(source, now_ns, _WAS.get(mark, Action.ALLOW))
         elif mark is Mark.HELD and _everyone(source.place) in self._bounds:
             # Its passing is part of some window, and is asked there.
             source.totals.operations -= 1
             source.totals.messages -= sums[1]
-            source.totals.recorded_delayed += 1
         else:
             _, messages, nbytes = sums
-            source.offer(now_ns, messages, nbytes, largest, _was(source, mark))
+            source.offer(now_ns, messages, nbytes, largest, _WAS.get(mark, Action.ALLOW))
             bounds = self._bounds.get(_everyone(source.place))
             if bounds is not None:
                 bounds.add(now_ns, 0, 1, messages, nbytes)
@@ -153,7 +154,7 @@ class Walker:
             self.tally.outcome(source.place, decision.reasons[0].policy).maybe_refused += 1
 
     def _window(self, source: Source, start_ns: int, sums: tuple[int, int, int]) -> None:
-        if source.op.kind not in (OperationKind.PUBLISH, OperationKind.DISPATCH):
+        if not source.streams:
             return
         _Spread(source, self._holding, start_ns, sums)
         place = _everyone(source.place)
@@ -180,9 +181,15 @@ class Walker:
         doubtful = published & (rows["largest"] <= limits) & (rows["bytes"] > limits)
         most = np.minimum(rows["operations"], rows["bytes"] // (np.minimum(limits, 1 << 62) + 1))
         may = np.bincount(codes, doubtful * most, len(sources))
-        for source, asked, sent, doubts in zip(sources, operations, messages, may, strict=True):
+        marks = rows["mark"]
+        refused = np.bincount(codes, (marks == Mark.REFUSED) | (marks == Mark.DROPPED), len(sources))
+        held = np.bincount(codes, marks == Mark.HELD, len(sources))
+        sums = zip(sources, operations, messages, refused, held, may, strict=True)
+        for source, asked, sent, rejected, delayed, doubts in sums:
             source.totals.operations += int(asked)
             source.totals.messages += int(sent)
+            source.totals.recorded_refused += int(rejected)
+            source.totals.recorded_delayed += int(delayed)
             if doubts:
                 self.tally.outcome(source.place, _SIZE).maybe_refused += int(doubts)
 
@@ -224,16 +231,6 @@ def replayed(candidate: Candidate, batches: Iterator[pa.RecordBatch]) -> Iterato
         if batch.num_rows:
             walker.take(batch)
     yield walker.finish()
-
-
-def _was(source: Source, mark: Mark) -> Action:
-    """What the record says of an operation, counted."""
-    was = _WAS.get(mark, Action.ALLOW)
-    if was is Action.DELAY:
-        source.totals.recorded_delayed += 1
-    elif was is not Action.ALLOW:
-        source.totals.recorded_refused += 1
-    return was
 
 
 def _everyone(place: Place) -> Place:

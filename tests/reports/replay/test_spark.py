@@ -40,7 +40,7 @@ def record(directory: Path, tried: Candidate, detail: Literal["full", "summary"]
         monotonic=clock,
     )
     engine = Engine(tried.entries[0], ())
-    engine._compiler._sink = log  # type: ignore[assignment]
+    engine._compiler._sink = log
     refused: dict[str, int] = {}
     for _ in range(OPERATIONS):
         clock.advance(ns=1000 * random_.randrange(20_000))

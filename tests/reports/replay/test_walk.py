@@ -7,7 +7,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.reports.replay.door import START_US, Arrival, Door, candidate, replay, total
+from tests.reports.replay.door import START_US, Arrival, Door, candidate, replay, row, total, window
+
+from sluicegate_reports.replaying.candidate import CandidateError, read_candidate
+from sluicegate_reports.replaying.marks import Mark
 
 
 @pytest.fixture(autouse=True)
@@ -83,3 +86,125 @@ def test_a_log_of_the_engine_replayed_under_its_own_policies_changes_nothing(
     assert total(found, "refused") == total(found, "recorded_refused") == len(recorded.refused)
     for name in ("newly_refused", "no_longer_refused", "no_longer_delayed"):
         assert total(found, name) == 0, name
+
+
+def test_who_may_attach_lies_between_those_who_leave_and_those_who_stay(tmp_path: Path) -> None:
+    tried = candidate(tmp_path, "max_producers_per_topic: 1")
+    rows = [
+        row(START_US + 0, "attach_producer", "anna", 0, 0, Mark.OTHER),
+        row(START_US + 1, "attach_producer", "ben", 0, 0, Mark.OTHER),
+        row(START_US + 2, "detach", "anna", 0, 0, Mark.LEFT, operations=0),
+        row(START_US + 3, "attach_producer", "cleo", 0, 0, Mark.OTHER),
+        row(START_US + 4, "attach_producer", "anna", 0, 0, Mark.REFUSED),
+    ]
+    found = [each for each in replay(tried, rows) if each["policy"]]
+    told = {each["principal"]: (each["refused"], each["refused_low"], each["refused_high"]) for each in found}
+    # ben comes while anna is there; cleo has the place that anna left, if she did.
+    assert told == {"ben": (1, 1, 1), "cleo": (0, 0, 1), "anna": (1, 1, 1)}
+    assert total(found, "newly_refused") == 1
+
+
+def test_a_batch_may_hold_a_message_that_is_too_large(tmp_path: Path) -> None:
+    tried = candidate(tmp_path, "max_message_size: 100")
+    rows = [
+        row(START_US, messages=1, nbytes=101),
+        row(START_US + 1, messages=2, nbytes=150),
+        row(START_US + 2, messages=2, nbytes=300),
+        row(START_US + 3, messages=2, nbytes=100),
+    ]
+    (found,) = (each for each in replay(tried, rows) if each["policy"])
+    assert (found["refused"], found["refused_low"], found["refused_high"]) == (2, 2, 3)
+    assert (found["current"], found["limit"]) == (150, 100)
+
+
+def test_a_window_is_bounded_by_all_at_once_and_as_the_tokens_come(tmp_path: Path) -> None:
+    tried = candidate(
+        tmp_path, "max_publish_rate: 100\nburst_seconds: 0.5\non_limit: {max_publish_rate: reject}"
+    )
+    (found,) = (each for each in replay(tried, [window(START_US, 70, 70, 7000)]) if each["policy"])
+    # 50 are in the bucket, 10 come within the 100 ms: between 50 and 60 of 70 pass.
+    assert (found["refused_low"], found["refused_high"]) == (10, 20)
+    assert 10 <= found["refused"] <= 20
+    assert found["principal"] is None
+
+
+def test_the_delay_of_a_window_is_bounded(tmp_path: Path) -> None:
+    tried = candidate(tmp_path, "max_publish_rate: 100\nburst_seconds: 0.5")
+    (found,) = (each for each in replay(tried, [window(START_US, 70, 70, 7000)]) if each["policy"])
+    assert (found["delayed_low"], found["delayed_high"]) == (10, 20)
+    assert (found["longest_delay_low_ns"], found["longest_delay_high_ns"]) == (100_000_000, 200_000_000)
+    assert 100_000_000 <= found["longest_delay_ns"] <= 200_000_001
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    windows=st.lists(st.lists(st.integers(0, 99_999), min_size=1, max_size=30), min_size=1, max_size=12),
+    limit=st.integers(1, 200),
+    waits=st.booleans(),
+)
+def test_the_bounds_of_windows_hold_wherever_in_them_operations_came(
+    windows: list[list[int]], limit: int, waits: bool
+) -> None:
+    came: list[Arrival] = []
+    rows = []
+    for number, offsets in enumerate(windows):
+        start_us = START_US + number * 100_000
+        # A client each, or they would wait for each other and not for the bucket.
+        for at in sorted(offsets):
+            came.append((start_us + at, "publish", f"c{len(came)}", 1, 100))
+        rows.append(window(start_us, len(offsets), len(offsets), 100 * len(offsets)))
+    on_limit = "delay" if waits else "reject"
+    with TemporaryDirectory() as folder:
+        tried = candidate(
+            Path(folder),
+            f"max_publish_rate: {limit}\nburst_seconds: 0.25\non_limit: {{max_publish_rate: {on_limit}}}",
+        )
+    seen = Door(tried).play(came)
+    found = [each for each in replay(tried, rows) if each["policy"]]
+    assert total(found, "refused_low") <= len(seen.refused) <= total(found, "refused_high")
+    assert total(found, "delayed_low") <= len(seen.delayed) <= total(found, "delayed_high")
+
+
+def test_an_exempt_principal_is_not_refused(tmp_path: Path) -> None:
+    tried = candidate(
+        tmp_path,
+        "max_publish_rate: 1\non_limit: {max_publish_rate: reject}",
+        "  exempt: {principals: [anna]}\n",
+    )
+    rows = [row(START_US + at, client=client) for at in range(3) for client in ("anna", "ben")]
+    found = replay(tried, rows)
+    assert {each["principal"]: each["refused"] for each in found if each["policy"]} == {"ben": 2}
+
+
+def test_what_is_held_too_long_is_refused(tmp_path: Path) -> None:
+    tried = candidate(tmp_path, "max_publish_rate: 1\nburst_seconds: 1", "  idle_timeout: 1h\n")
+    short = tmp_path / "candidate.yaml"
+    short.write_text(short.read_text().replace("max_hold: 1h", "max_hold: 500ms"))
+    rows = [row(START_US), row(START_US + 1)]
+    assert total(replay(tried, rows), "delayed") == 1
+    assert total(replay(read_candidate(short, {}), rows), "newly_refused") == 1
+
+
+def test_another_system_is_not_replayed(tmp_path: Path) -> None:
+    tried = candidate(tmp_path, "max_publish_rate: 1")
+    rows = [row(START_US, system="pulsar"), row(START_US + 1)]
+    assert [each["operations"] for each in replay(tried, rows)] == [1]
+
+
+def test_what_is_observed_only_is_applied_and_that_is_told(tmp_path: Path) -> None:
+    tried = candidate(
+        tmp_path,
+        "max_publish_rate: 1\non_limit: {max_publish_rate: reject}\nconnection_rate_limit: 5",
+        "  observe_only: true\n",
+    )
+    assert total(replay(tried, [row(START_US), row(START_US + 1)]), "newly_refused") == 1
+    told = " ".join(tried.notes)
+    assert "observe_only of the file is set aside" in told
+    assert "connection_rate_limit is not replayed" in told
+
+
+def test_a_file_with_mistakes_is_refused_with_place_and_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text("brokers:\n- {name: main, system: kafka, listen: {port: 1}}\nmax_publish: 3\n")
+    with pytest.raises(CandidateError, match=r"(?s)wrong\.yaml:3:1.*`sluicegate check`"):
+        read_candidate(path, {})
