@@ -10,11 +10,12 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.harness.brokers import launch_node, node_properties
-from benchmarks.harness.processes import Child
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from tests.real.certificates import Authority, Identity
 from tests.real.ports import free_ports
+
+from sluicegate_reports.runner.brokers.processes import Child
 
 _START_S = 90
 _STOP_S = 30
