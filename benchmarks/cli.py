@@ -18,6 +18,7 @@ from benchmarks.scenarios import (
     engine,
     grpc_idle,
     grpc_interceptor,
+    grpc_rate,
     grpc_streams,
     grpc_unary,
     idle,
@@ -34,7 +35,7 @@ from benchmarks.scenarios import (
 
 _KAFKA = (throughput, latency, rate, idle)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate)
-_GRPC = (grpc_unary, grpc_streams, grpc_idle, grpc_interceptor)
+_GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_interceptor)
 _MODULES = (engine, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}
 RESULTS = jars.ROOT / "benchmarks/results"

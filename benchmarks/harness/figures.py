@@ -143,6 +143,15 @@ _PULSAR = (
     ),
 )
 _GRPC = (
+    Figure(
+        "gRPC, rate: worst shifted window",
+        "grpc-rate",
+        "worst_window_error_percent",
+        0.5,
+        "%",
+        magnitude=True,
+    ),
+    Figure("gRPC, rate: first second of rate + burst", "grpc-rate", "first_second_of_allowed", 1.0, "x"),
     *(
         figure
         for in_flight in (16, 64)

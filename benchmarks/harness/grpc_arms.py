@@ -26,6 +26,13 @@ _POLICIES: dict[str, object] = {
     "max_producers_per_topic": 100,
     "max_consumers_per_topic": 100,
 }
+LIMITED_TOPIC = "/default/limited"
+LIMITED_PER_S = 1_000
+_LIMITED: dict[str, object] = {
+    "name": LIMITED_TOPIC,
+    "max_publish_rate": f"{LIMITED_PER_S}/s",
+    "on_limit": {"max_publish_rate": "delay"},
+}
 _DISPATCH: dict[str, object] = {"max_dispatch_rate": "10M/s", "max_subscription_dispatch_rate": "10M/s"}
 
 
@@ -88,7 +95,7 @@ class GrpcArms:
             "bootstrap": [f"127.0.0.1:{upstream}"],
             "listen": {"port": port},
         }
-        policies = {"broker": _POLICIES | _MORE[name]}
+        policies = {"broker": _POLICIES | _MORE[name], "topics": [_LIMITED]}
         return start_gate(self.stack, self.directory / name, entry, policies)
 
 
