@@ -70,7 +70,7 @@ def _parts(findings: Findings) -> Iterator[RenderableType]:
         yield Text("! ", "bold magenta").append(note, "default not bold")
     for table in findings.tables:
         yield ""
-        yield _grid(table)
+        yield _grid(table) if table.rows else Text(f"{table.title}: none")
         left = left_out(table, min(len(table.rows), _ROWS))
         if left:
             yield Text(f"{left}; all of them are in the JSON form", "dim")

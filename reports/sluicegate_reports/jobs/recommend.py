@@ -98,10 +98,17 @@ def recommended(
         told.append(f"{len(of_topics) - len(topics):,} topics have names that no policy file can hold.")
     if len(advice) > MAX_TOPICS:
         told.append(f"{len(advice) - MAX_TOPICS:,} of {len(advice):,} topics have no limits here: too many.")
-    brokers = tuple(Broker(name, system) for system, name in sorted({(t[0], t[1]) for t in topics}))
+    brokers = tuple(_brokers(sorted({(topic[0], topic[1]) for topic in topics})))
     plan = Plan(brokers, tuple(advice), head_room, apply, source, tuple(told))
     tables = [[row for rows in found.values() for row in rows] for found in (of_topics, of_principals)]
     return Recommendation(plan, _findings(plan, *tables))
+
+
+def _brokers(found: Sequence[tuple[str, str]]) -> Iterator[Broker]:
+    """An entry for each system and name; a name that several systems have is told apart, as a file must."""
+    names = [name for _, name in found]
+    for system, name in found:
+        yield Broker(name if names.count(name) == 1 else f"{name}-{system}", system)
 
 
 def _grouped(frame: DataFrame) -> dict[tuple[str, ...], list[Row]]:

@@ -16,6 +16,8 @@ from sluicegate_reports.replaying.walk import replayed
 from sluicegate_reports.results import Table, Value
 
 _WHERE = ("system", "door", "gateway", "topic")
+_PLACE = ("system", "door", "topic", "operation", "policy")
+_TIMES = ("mean (ms)", "longest (ms)", "longest at most (ms)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def findings(found: Replay) -> Findings:
         title=f"What {found.candidate.name} would do",
         summary=summary,
         facts={"log": f"{found.rows:,} rows in {found.files} files"},
-        tables=(_by_topic(rows), _by_principal(outcomes)),
+        tables=(*_by_topic(rows), _by_principal(outcomes)),
         notes=tuple(_notes(found, rows)),
     )
 
@@ -103,7 +105,7 @@ def _not_covered(found: Replay) -> Iterator[str]:
             yield f"{where} is not replayed: the file has no broker of that system."
 
 
-def _by_topic(rows: Sequence[Row]) -> Table:
+def _by_topic(rows: Sequence[Row]) -> tuple[Table, Table]:
     groups: dict[tuple[str, ...], list[Row]] = {}
     asked: dict[tuple[str, ...], int] = {}
     for row in rows:
@@ -112,41 +114,55 @@ def _by_topic(rows: Sequence[Row]) -> Table:
             asked[key] = asked.get(key, 0) + row["operations"]
         else:
             groups.setdefault((*key, row["policy"]), []).append(row)
-    told = [_topic_row(key, asked.get(key[:5], 0), group) for key, group in groups.items()]
-    columns = (
-        *("system", "door", "gateway", "topic", "operation", "policy", "asked"),
-        *("refused", "at least", "at most", "newly refused"),
-        *("delayed", "delayed at least", "delayed at most", "newly delayed"),
-        *("mean delay (ms)", "longest (ms)", "longest at most (ms)", "highest", "limit"),
+    refused = [_refused_row(key, asked.get(key[:5], 0), group) for key, group in groups.items()]
+    delayed = [_delayed_row(key, asked.get(key[:5], 0), group) for key, group in groups.items()]
+    return (
+        Table(
+            (*_PLACE, "asked", "refused", "at least", "at most", "newly", "highest", "limit"),
+            tuple(sorted((row for row in refused if row[6] or row[8]), key=_weight)),
+            "refused",
+            "Refused or dropped, by topic and policy",
+        ),
+        Table(
+            (*_PLACE, "asked", "delayed", "at least", "at most", "newly", *_TIMES),
+            tuple(sorted((row for row in delayed if row[6] or row[8]), key=_weight)),
+            "delayed",
+            "Delayed, by topic and policy",
+        ),
     )
-    return Table(columns, tuple(sorted(told, key=_weight)), "by_topic", "By topic and policy")
 
 
-def _topic_row(key: tuple[str, ...], asked: int, group: Sequence[Row]) -> tuple[Value, ...]:
+def _refused_row(key: tuple[str, ...], asked: int, group: Sequence[Row]) -> tuple[Value, ...]:
     worst = max(group, key=lambda row: (row["current"] or 0) / (row["limit"] or 1))
+    return *_place(key, asked), *_bounded(group, "refused"), worst["current"], worst["limit"]
+
+
+def _delayed_row(key: tuple[str, ...], asked: int, group: Sequence[Row]) -> tuple[Value, ...]:
     delayed = _sum(group, "delayed")
     return (
-        *key,
-        asked,
-        _sum(group, "refused"),
-        _sum(group, "refused_low"),
-        _sum(group, "refused_high"),
-        _sum(group, "newly_refused"),
-        delayed,
-        _sum(group, "delayed_low"),
-        _sum(group, "delayed_high"),
-        _sum(group, "newly_delayed"),
+        *_place(key, asked),
+        *_bounded(group, "delayed"),
         _sum(group, "delay_ns") / delayed / 1e6 if delayed else 0.0,
         max(row["longest_delay_ns"] for row in group) / 1e6,
         max(row["longest_delay_high_ns"] or 0 for row in group) / 1e6,
-        worst["current"],
-        worst["limit"],
     )
 
 
+def _place(key: tuple[str, ...], asked: int) -> tuple[Value, ...]:
+    system, door, gateway, topic, operation, policy = key
+    return system, f"{door} {gateway}", topic, operation, policy, asked
+
+
+def _bounded(group: Sequence[Row], what: str) -> tuple[int, int, int, int]:
+    """A figure, at least, at most, and how much of it is new."""
+    names = (what, f"{what}_low", f"{what}_high", f"newly_{what}")
+    told, low, high, newly = (_sum(group, name) for name in names)
+    return told, low, high, newly
+
+
 def _weight(row: tuple[Value, ...]) -> tuple[object, ...]:
-    """Most newly refused first, then most newly delayed, then by name."""
-    return -int(row[10] or 0), -int(row[14] or 0), *map(str, row[:6])
+    """Most that is new first, then by name."""
+    return -int(row[9] or 0), *map(str, row[:5])
 
 
 def _by_principal(outcomes: Sequence[Row]) -> Table:

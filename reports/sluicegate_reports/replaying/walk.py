@@ -86,6 +86,8 @@ class Walker:
             kept = known[codes]
             codes = (np.cumsum(known) - 1)[codes[kept]]
             rows = {name: column[kept] for name, column in rows.items()}
+        if not sources:
+            return
         self._count(sources, codes, rows)
         self._walk(sources, codes.tolist(), rows)
 

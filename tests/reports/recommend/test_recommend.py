@@ -96,7 +96,7 @@ def test_the_file_is_accepted_and_observes_only_at_first(
         one(1, 5, topic=hostile, principal="x\ny: 1\u2028z"),
         one(1, 5, topic="a b"),
         one(2, 5, topic="persistent://public/default/t", system="pulsar", gateway="p"),
-        one(3, 5, topic="/default/t", system="danube", gateway="d"),
+        one(3, 5, topic="/default/t", system="danube"),
     ]
     text = policy_file(recommended(log(spark, *rows), "a\ntest", head_room=2, apply=apply).plan)
     path = tmp_path / "policies.yaml"

@@ -70,7 +70,7 @@ def test_the_bounds_of_a_summary_hold_what_was_refused(
 ) -> None:
     refused = record(tmp_path / "log", tried, "summary")
     found = findings(replay(spark, tmp_path / "log", tried))
-    (by_topic, _) = found.tables
+    by_topic = found.tables[0]
     place = {name: by_topic.columns.index(name) for name in ("topic", "at least", "at most")}
     for row in by_topic.rows:
         low, high = (row[place[name]] for name in ("at least", "at most"))

@@ -189,6 +189,7 @@ def test_another_system_is_not_replayed(tmp_path: Path) -> None:
     tried = candidate(tmp_path, "max_publish_rate: 1")
     rows = [row(START_US, system="pulsar"), row(START_US + 1)]
     assert [each["operations"] for each in replay(tried, rows)] == [1]
+    assert replay(tried, rows[:1]) == []
 
 
 def test_what_is_observed_only_is_applied_and_that_is_told(tmp_path: Path) -> None:
