@@ -5,8 +5,10 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
+from sluicegate.config.models import Decisions
 from sluicegate.config.units import (
     BYTE_RATE,
     COUNT,
@@ -121,3 +123,10 @@ def test_an_ipv6_address_loses_its_brackets() -> None:
 def test_what_is_no_address_is_refused(value: object) -> None:
     with pytest.raises(PydanticCustomError, match=re.escape(f"{value!r} is not an address")):
         parse_address(value)
+
+
+def test_what_a_field_demands_besides_its_unit_holds() -> None:
+    for value in (0, "0"):
+        with pytest.raises(ValidationError, match="greater than 0"):
+            Decisions.model_validate({"max_rows_queued": value})
+    assert Decisions.model_validate({"max_rows_queued": "7"}).max_rows_queued == 7

@@ -103,7 +103,8 @@ class Unit:
         return f"{amount}{tail}"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.parse)
+        # What a field itself demands (`gt=0`) stands within, where it must not be lost.
+        return core_schema.no_info_before_validator_function(self.parse, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
