@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 KAFKA_LIBS := $(or $(SLUICEGATE_KAFKA_LIBS),deploy/kafka/target/dependency)
 PULSAR_LIBS := $(or $(SLUICEGATE_PULSAR_LIBS),deploy/pulsar/target/dependency)
+STRIMZI_LIBS := deploy/peers/strimzi-quotas/target/dependency
 GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 
 .PHONY: help test demo check broker bench jars ghz docs clean
@@ -38,7 +39,8 @@ demo: $(VENV)/bin/sluicegate
 jars:
 	@missing=''; \
 	command -v java >/dev/null || missing='java (17 or later)'; \
-	if ! { ls $(KAFKA_LIBS)/*.jar && ls $(PULSAR_LIBS)/*.jar; } >/dev/null 2>&1 && ! command -v mvn >/dev/null; then \
+	if ! { ls $(KAFKA_LIBS)/*.jar && ls $(PULSAR_LIBS)/*.jar && ls $(STRIMZI_LIBS)/*.jar; } >/dev/null 2>&1 \
+	  && ! command -v mvn >/dev/null; then \
 	  missing="$${missing:+$$missing and }mvn (Maven)"; \
 	fi; \
 	if [ -n "$$missing" ]; then \
@@ -51,7 +53,8 @@ jars:
 	    mvn -q -B -Dstyle.color=never -f "$$3" dependency:copy-dependencies -DincludeScope=runtime; \
 	  fi; \
 	}; \
-	fetch Kafka $(KAFKA_LIBS) deploy/kafka && fetch Pulsar $(PULSAR_LIBS) deploy/pulsar
+	fetch Kafka $(KAFKA_LIBS) deploy/kafka && fetch Pulsar $(PULSAR_LIBS) deploy/pulsar && \
+	fetch "the Strimzi plug-in" $(STRIMZI_LIBS) deploy/peers/strimzi-quotas
 
 # The load client and its peer are built from source with Go 1.19 or later; without it what needs them says so.
 ghz:
