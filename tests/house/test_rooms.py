@@ -58,7 +58,8 @@ def dependencies() -> set[str]:
     """Import names of all that the product depends on, its extras included."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
-    names = {re.split(r"[<>=\[ ]", line)[0].lower() for line in wanted}
+    # One extra takes in another by the project's own name.
+    names = {re.split(r"[<>=\[ ]", line)[0].lower() for line in wanted} - {project["name"]}
     return {
         package
         for package, distributions in packages_distributions().items()
