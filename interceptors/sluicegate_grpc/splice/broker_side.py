@@ -4,6 +4,7 @@ from sluicegate_grpc.splice.answers import Answers
 from sluicegate_grpc.splice.blocks import NO_TABLE
 from sluicegate_grpc.splice.calling import Calling
 from sluicegate_grpc.splice.connection import Connection
+from sluicegate_grpc.splice.delivering import Delivering
 from sluicegate_grpc.splice.frames import (
     CONTINUATION,
     DATA,
@@ -126,6 +127,11 @@ class BrokerSide(Side):
     def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         if stream in self._refusals.gone:
             self._refusals.swallow_answer(at, stop, stream, size=0, end=True)
+            return
+        watcher = self._watchers.get(stream)
+        if isinstance(watcher, Delivering) and watcher.is_ending:
+            # RFC 9113 section 8.1: the rest of the request is not wanted; the response must not be discarded.
+            self._lane.cut(at, stop)
             return
         self._calling.over(stream, now_ns, reset=True)
         self._answers.over(stream, now_ns)

@@ -221,6 +221,11 @@ class Delivering:
                 message.size = PREFIX + read_prefix(message.content())[1]
                 message.seen_ms = self._shared.services.wall_ms(now_ns)
 
+    @property
+    def is_ending(self) -> bool:
+        """True if the broker has said all, and some of it waits."""
+        return bool(self._end)
+
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """The broker ends the stream: behind what waits of it."""
         headers = read_alone(block, self._shared.limits.header_list_bytes)

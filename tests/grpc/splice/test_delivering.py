@@ -5,7 +5,7 @@ import gzip
 import pytest
 from tests.bench import SECOND, START, Bench
 from tests.grpc.splice.oracle import service
-from tests.grpc.splice.talk import ACK, SUBSCRIBE, TOPIC, Talk, delivered, front
+from tests.grpc.splice.talk import ACK, RECEIVE, SUBSCRIBE, TOPIC, Talk, delivered, front
 
 from sluicegate.broker import PASS
 from sluicegate_grpc.splice import Limits
@@ -242,3 +242,23 @@ def test_a_stream_that_ran_out_of_time_gives_its_place_back_whoever_tells_first(
     assert talk.consumers() == 1
     talk.answer(stream, status=status)  # the client's RST_STREAM comes later, of a stream that is no more
     assert talk.consumers() == 0
+
+
+def test_messages_that_wait_are_not_lost_when_the_broker_wants_no_more_of_the_request() -> None:
+    bench = Bench()
+    talk = Talk(front(bench))
+    bench.set_topic(TOPIC, max_dispatch_rate=10)
+    talk.subscribe()
+    stream = talk.call(RECEIVE, service.message((1, 9)), end=False)
+    broker = talk.wire.server.h2
+    broker.send_headers(stream, service.ANSWER)
+    broker.send_data(stream, b"".join(delivered(at) for at in range(15)))
+    broker.send_headers(stream, [("grpc-status", "0")], end_stream=True)
+    broker.reset_stream(stream, 0)
+    talk.wire.settle()
+    assert positions(talk, stream) == list(range(10))
+    talk.wire.pass_time(SECOND)
+    talk.wire.settle()
+    assert positions(talk, stream) == list(range(15))
+    assert talk.client(stream).status == "0"
+    talk.hang_up()
