@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import click
 
-from sluicegate.cli.opening import Opened, open_file, read_store
+from sluicegate.cli.opening import Desk, Opened, open_file
 from sluicegate.config.models import BrokerConfig
-from sluicegate.config.policy_set import policy_set
-from sluicegate.engine.hierarchy import resolve
 from sluicegate.model import EffectivePolicies
 
 _DECISION_ID = re.compile(r"[0-9a-z]{4,}-[0-9a-z]+")
@@ -100,10 +98,8 @@ def _choose(opened: Opened, name: str | None) -> BrokerConfig:
 
 def effective_policies(opened: Opened, broker: BrokerConfig, topic: str) -> EffectivePolicies:
     """Merge what file and store say for one topic."""
-    version, layers = read_store(opened)
     name = opened.drivers[broker.system].name_of(topic, broker)
-    snapshot = policy_set(opened.loaded, layers, version, broker.name)
-    return resolve(snapshot, name, {**opened.loaded.fields.defaults, **broker.policy_defaults})
+    return Desk(opened).resolver(broker.name).resolve(name)
 
 
 def shown(opened: Opened, broker: BrokerConfig, effective: EffectivePolicies) -> list[Line]:

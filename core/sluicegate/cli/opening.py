@@ -118,7 +118,7 @@ class Desk:
         loaded = self._opened.loaded
         version, layers = read_store(self._opened)
         [entry] = [entry for entry in loaded.config.brokers if entry.name == broker]
-        defaults = {**loaded.fields.defaults, **entry.policy_defaults}
+        defaults = loaded.fields.defaults_with(entry.policy_defaults)
         return Resolver(policy_set(loaded, layers, version, broker), defaults)
 
     def change(self, level: Level, name: str, changes: Mapping[str, object]) -> None:

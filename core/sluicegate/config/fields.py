@@ -89,6 +89,13 @@ class PolicyFields:
             defaults={k: v for model in models for k, v in model.defaults.items()},
         )
 
+    def defaults_with(self, own: Mapping[str, PolicyValue]) -> Mapping[str, PolicyValue]:
+        """What holds where nothing is set.
+
+        :param own: `BrokerConfig.policy_defaults` of the kind of broker, which goes before.
+        """
+        return {**self.defaults, **own}
+
     @property
     def policies(self) -> tuple[str, ...]:
         """Fields that are policies of their own, not parameters of others."""

@@ -43,7 +43,7 @@ class GateCompiler:
         faults: GateFaults,
         defaults: Mapping[str, PolicyValue] = MappingProxyType({}),
     ) -> None:
-        self._defaults = {**PolicyFields.of(plugins.policy_models).defaults, **defaults}
+        self._defaults = PolicyFields.of(plugins.policy_models).defaults_with(defaults)
         self._name_of = name_of
         self._sink = sink
         self._faults = faults

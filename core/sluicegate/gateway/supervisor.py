@@ -221,7 +221,7 @@ class Supervisor:
         for broker in self._watch.loaded.config.brokers:
             policies = await self._in_thread(self._watch.policies, broker.name)
             self._policies[broker.name] = messages.policies_to_json(policies)
-            defaults = {**self._watch.loaded.fields.defaults, **broker.policy_defaults}
+            defaults = self._watch.loaded.fields.defaults_with(broker.policy_defaults)
             self._resolvers[broker.name] = Resolver(policies, defaults)
             if broker.name not in self._facts:
                 self._facts[broker.name] = await self._in_thread(self._watch.facts, broker.name)
