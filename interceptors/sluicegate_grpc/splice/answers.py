@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sluicegate_grpc.calls import Attaching, Id, Stream
 from sluicegate_grpc.fields import Values
-from sluicegate_grpc.splice.blocks import read_alone
+from sluicegate_grpc.splice.blocks import value_alone
 from sluicegate_grpc.splice.connection import Connection
 from sluicegate_grpc.splice.delivering import Delivering
 from sluicegate_grpc.splice.messages import (
@@ -83,7 +83,7 @@ class Answer:
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """Tells whether all is well."""
         limit = self._connection.shared.limits.header_list_bytes
-        if dict(read_alone(block, limit)).get("grpc-status") != "0":
+        if value_alone(block, "grpc-status", limit) != "0":
             self._failed(now_ns, True)
             return True
         if self._request.credentials:
@@ -100,7 +100,7 @@ class Answer:
         if not packed:
             return message
         try:
-            encoding = dict(read_alone(self._block, limit)).get("grpc-encoding", "")
+            encoding = value_alone(self._block, "grpc-encoding", limit)
             return inflated(message, encoding, _MAX_ANSWER)
         except (UnknownEncodingError, UnreadableError):
             return b""

@@ -144,6 +144,14 @@ def read_alone(block: bytes, max_list_bytes: int) -> list[tuple[str, str]]:
     return RequestBlocks(max_list_bytes).read(block)[0]
 
 
+def value_alone(block: bytes, name: str, max_list_bytes: int) -> str:
+    """One header of such a block; empty if it has none of that name.
+
+    :raises WireError: if it cannot be read.
+    """
+    return dict(read_alone(block, max_list_bytes)).get(name, "")
+
+
 def encode(headers: Iterable[tuple[str, str]]) -> bytes:
     """A block that any reader understands, whatever is in its table; it is empty afterwards."""
     return NO_TABLE + b"".join(literal(name.encode(), value.encode()) for name, value in headers)

@@ -13,7 +13,7 @@ from sluicegate.engine.line import LONGEST_WAIT_NS
 from sluicegate.model import Action
 from sluicegate_grpc.calls import Stream
 from sluicegate_grpc.fields import Missing, Plan, Values
-from sluicegate_grpc.splice.blocks import read_alone
+from sluicegate_grpc.splice.blocks import value_alone
 from sluicegate_grpc.splice.connection import Connection, Timer
 from sluicegate_grpc.splice.flow import Chunk
 from sluicegate_grpc.splice.frames import HEAD, unpadded
@@ -228,8 +228,8 @@ class Delivering:
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """The broker ends the stream: behind what waits of it."""
-        headers = read_alone(block, self._shared.limits.header_list_bytes)
-        self._is_given_up = dict(headers).get("grpc-status") in _GIVEN_UP
+        status = value_alone(block, "grpc-status", self._shared.limits.header_list_bytes)
+        self._is_given_up = status in _GIVEN_UP
         if not self._queue and not self._outlet.items:
             self._finished(now_ns)
             self._down.over(self._stream)
@@ -310,7 +310,7 @@ class Delivering:
             return Missing.MORE
         limits = self._shared.limits
         try:
-            encoding = dict(read_alone(self._block, limits.header_list_bytes)).get("grpc-encoding", "")
+            encoding = value_alone(self._block, "grpc-encoding", limits.header_list_bytes)
             plain = inflated(content[PREFIX:], encoding, limits.message_bytes)
         except (UnknownEncodingError, UnreadableError):
             # It counts as what it is on the wire; whether its consumer can read it is not known here.

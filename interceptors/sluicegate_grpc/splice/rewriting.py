@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
-from sluicegate_grpc.splice.blocks import read_alone
+from sluicegate_grpc.splice.blocks import value_alone
 from sluicegate_grpc.splice.connection import Connection
 from sluicegate_grpc.splice.flow import Chunk
 from sluicegate_grpc.splice.frames import END_STREAM, HEAD, ErrorCode, WireError, unpadded
@@ -79,7 +79,7 @@ class Rewriting:
         if not packed:
             return message
         limits = self._connection.shared.limits
-        encoding = dict(read_alone(self._block, limits.header_list_bytes)).get("grpc-encoding", "")
+        encoding = value_alone(self._block, "grpc-encoding", limits.header_list_bytes)
         try:
             return inflated(message, encoding, limits.message_bytes)
         except (UnknownEncodingError, UnreadableError):
