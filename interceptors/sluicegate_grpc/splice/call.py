@@ -3,10 +3,10 @@
 from collections import deque
 from enum import Enum, auto
 
+from sluicegate.engine.timers import Timer
 from sluicegate.model import Decision, Operation
 from sluicegate_grpc.calls import Attaching, Caller, Id, Stream
 from sluicegate_grpc.fields import Tail
-from sluicegate_grpc.splice.connection import Timer
 from sluicegate_grpc.splice.flow import Chunk, Outlet
 from sluicegate_grpc.splice.messages import PREFIX
 from sluicegate_grpc.splice.requests import Request

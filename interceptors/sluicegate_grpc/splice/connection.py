@@ -1,9 +1,8 @@
 """What is known of one connection, and where its rooms leave what is to be done later."""
 
-import heapq
 from collections.abc import Callable
-from itertools import count
 
+from sluicegate.engine.timers import Timer, Timers
 from sluicegate.model import ANONYMOUS
 from sluicegate_grpc.calls import Caller
 from sluicegate_grpc.splice.lane import Lane
@@ -11,20 +10,6 @@ from sluicegate_grpc.splice.requests import Request
 from sluicegate_grpc.splice.shared import Shared
 
 _MAX_CALLERS = 1_000
-
-
-class Timer:
-    """Something to be done at a time, unless it is cancelled."""
-
-    __slots__ = ("at_ns", "call")
-
-    def __init__(self, at_ns: int, call: Callable[[int], None]) -> None:
-        self.at_ns = at_ns
-        self.call: Callable[[int], None] | None = call
-
-    def cancel(self) -> None:
-        """Do nothing at the time."""
-        self.call = None
 
 
 class Connection:
@@ -36,7 +21,6 @@ class Connection:
 
     __slots__ = (
         "_callers",
-        "_numbers",
         "_questions",
         "_timers",
         "down",
@@ -65,8 +49,7 @@ class Connection:
         self.new_questions: list[object] = []
         """What the front is to be asked."""
         self._questions: dict[object, list[Callable[[int], None]]] = {}
-        self._timers: list[tuple[int, int, Timer]] = []
-        self._numbers = count()
+        self._timers = Timers()
         self._callers: dict[str, Caller] = {}
         self.policies = shared.services.policies
         """Those that were looked at last."""
@@ -117,23 +100,16 @@ class Connection:
     def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
         """Have something done at a time."""
         self.has_news = True
-        timer = Timer(at_ns, call)
-        heapq.heappush(self._timers, (at_ns, next(self._numbers), timer))
-        return timer
+        return self._timers.at(at_ns, call)
 
     @property
     def due_ns(self) -> int | None:
         """When something is due next; None if nothing is."""
-        while self._timers and self._timers[0][2].call is None:
-            heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
+        return self._timers.due_ns
 
     def run_due(self, now_ns: int) -> None:
         """Do what is due."""
-        while self._timers and self._timers[0][0] <= now_ns:
-            call = heapq.heappop(self._timers)[2].call
-            if call is not None:
-                call(now_ns)
+        self._timers.run_due(now_ns)
 
     def closed(self, now_ns: int) -> None:
         """The connection is gone: what only it used is released, and nothing waits any more."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from sluicegate.engine.delay import DelayRule, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.line import LONGEST_WAIT_NS
+from sluicegate.engine.timers import Timer
 from sluicegate.model import Action
 from sluicegate_grpc.calls import Stream
 from sluicegate_grpc.fields import Missing, Plan, Values
 from sluicegate_grpc.splice.blocks import value_alone
-from sluicegate_grpc.splice.connection import Connection, Timer
+from sluicegate_grpc.splice.connection import Connection
 from sluicegate_grpc.splice.flow import Chunk
 from sluicegate_grpc.splice.frames import HEAD, unpadded
 from sluicegate_grpc.splice.messages import (

@@ -4,12 +4,12 @@ Rooms never return commands: they forward, answer, wait and ask here, and the se
 in the right place between the frames that pass unread.
 """
 
-import heapq
 from collections.abc import Callable
 from itertools import count
 from typing import TypeAlias
 
 from sluicegate.broker import Buffer
+from sluicegate.engine.timers import Timer, Timers
 from sluicegate.model import ANONYMOUS
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
@@ -28,20 +28,6 @@ _MAX_REQUESTS = 10_000
 """Requests of one connection that the gate waits for at once."""
 
 
-class Timer:
-    """Something to be done at a time, unless it is cancelled."""
-
-    __slots__ = ("at_ns", "call")
-
-    def __init__(self, at_ns: int, call: Callable[[int], None]) -> None:
-        self.at_ns = at_ns
-        self.call: Callable[[int], None] | None = call
-
-    def cancel(self) -> None:
-        """Do nothing at the time."""
-        self.call = None
-
-
 class Connection:
     """One client connection.
 
@@ -49,7 +35,6 @@ class Connection:
     """
 
     __slots__ = (
-        "_numbers",
         "_pauses",
         "_questions",
         "_requests",
@@ -98,8 +83,7 @@ class Connection:
         """Ids for requests of the gate's own to the broker."""
         self._questions: dict[object, list[OnAnswer]] = {}
         self._requests: dict[int, OnResponse] = {}
-        self._timers: list[tuple[int, int, Timer]] = []
-        self._numbers = count()
+        self._timers = Timers()
         self._pauses = 0
 
     @property
@@ -165,25 +149,16 @@ class Connection:
 
     def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
         """Call `call(now_ns)` at a monotonic time, or a little later."""
-        timer = Timer(at_ns, call)
-        heapq.heappush(self._timers, (at_ns, next(self._numbers), timer))
-        return timer
+        return self._timers.at(at_ns, call)
 
     def run_due(self, now_ns: int) -> None:
         """Do what is due."""
-        timers = self._timers
-        while timers and timers[0][0] <= now_ns:
-            call = heapq.heappop(timers)[2].call
-            if call is not None:
-                call(now_ns)
+        self._timers.run_due(now_ns)
 
     @property
     def due_ns(self) -> int | None:
         """When something is to be done next."""
-        timers = self._timers
-        while timers and timers[0][2].call is None:
-            heapq.heappop(timers)
-        return timers[0][0] if timers else None
+        return self._timers.due_ns
 
     @property
     def has_work(self) -> bool:

@@ -9,12 +9,13 @@ from itertools import count
 
 from sluicegate.engine.delay import DelayRule
 from sluicegate.engine.gate import Gate
+from sluicegate.engine.timers import Timer
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.codec.messages import read_message
-from sluicegate_pulsar.connection import Connection, Timer
+from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.due import Dates, dates_of, due_in_ms
 from sluicegate_pulsar.permits import Permits
 from sluicegate_pulsar.shared import Shared

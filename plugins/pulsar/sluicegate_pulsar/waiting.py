@@ -8,9 +8,10 @@ lets it. Whatever else the client sends goes on meanwhile.
 from collections.abc import Callable
 
 from sluicegate.engine.gate import Gate
+from sluicegate.engine.timers import Timer
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_pulsar.codec.errors import ServerError
-from sluicegate_pulsar.connection import Connection, Timer
+from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.refusals import error
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.subscriptions import ListSubscriptions

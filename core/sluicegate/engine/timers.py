@@ -1,0 +1,51 @@
+"""What a session is to do at some time; the clock is an argument, as everywhere here."""
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+_NUMBERS = count()
+"""What is due at the same time is done in the order in which it was asked for."""
+
+
+class Timer:
+    """Something to be done at a time, unless it is cancelled."""
+
+    __slots__ = ("at_ns", "call")
+
+    def __init__(self, at_ns: int, call: Callable[[int], None]) -> None:
+        self.at_ns = at_ns
+        self.call: Callable[[int], None] | None = call
+
+    def cancel(self) -> None:
+        """Do nothing at the time."""
+        self.call = None
+
+
+class Timers(list[tuple[int, int, Timer]]):
+    """The timers of one session, the first one due in front.
+
+    A list itself, as sessions look at every read whether there are any.
+    """
+
+    __slots__ = ()
+
+    def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
+        """Call `call(now_ns)` at a monotonic time, or a little later."""
+        timer = Timer(at_ns, call)
+        heapq.heappush(self, (at_ns, next(_NUMBERS), timer))
+        return timer
+
+    @property
+    def due_ns(self) -> int | None:
+        """When something is to be done next; None if nothing is."""
+        while self and self[0][2].call is None:
+            heapq.heappop(self)
+        return self[0][0] if self else None
+
+    def run_due(self, now_ns: int) -> None:
+        """Do what is due."""
+        while self and self[0][0] <= now_ns:
+            call = heapq.heappop(self)[2].call
+            if call is not None:
+                call(now_ns)
