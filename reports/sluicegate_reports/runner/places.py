@@ -100,7 +100,7 @@ class Places:
         )
 
     def _pulsar(self, stack: ExitStack, directory: Path) -> Broker:
-        node = PulsarNode(directory, {"transactionCoordinatorEnabled": "false"}, jvm=SMALL_JVM)
+        node = PulsarNode(directory, jvm=SMALL_JVM)
         stack.enter_context(node)
         version = f"Pulsar {jars.version(jars.PULSAR, 'pulsar-broker')}, standalone, started by the runner"
         return Broker("pulsar", (node.address,), "", version, node.admin_url)

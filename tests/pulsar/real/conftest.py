@@ -1,7 +1,7 @@
 """Real Pulsar for the tests below this folder; without Java or Pulsar's jars they skip and say why."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.pulsar.real.support import tokens
 from tests.pulsar.real.support.admin import DEFAULT_NAMESPACE, Admin
-from tests.pulsar.real.support.broker import PulsarBroker, Tls, why_unavailable
+from tests.pulsar.real.support.broker import TRANSACTIONS, PulsarBroker, Tls, why_unavailable
 from tests.pulsar.real.support.cluster import PulsarCluster
-from tests.pulsar.real.support.family import Family, Keys
+from tests.pulsar.real.support.family import ANSWER_S, Family, Form, Keys, RefusedError, eventually, numbered
 from tests.pulsar.real.support.gate import Gate, Policies
 from tests.pulsar.real.support.java import JavaFamily, why_no_compiler
 from tests.pulsar.real.support.python import PythonFamily
@@ -80,6 +80,29 @@ def guarded_pulsar(pulsar_libs: None, tmp_path_factory: pytest.TempPathFactory) 
     """One node for the session that asks for tokens and lets roles do only what they were granted."""
     directory, headers = tmp_path_factory.mktemp("guarded") / "node", tokens.bearer(tokens.SUPERUSER)
     with _shown(PulsarBroker(directory, tls=None, admin_headers=headers, **tokens.settings())) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def transactional_pulsar(
+    pulsar_libs: None, java: JavaFamily, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PulsarBroker]:
+    """One node with transactions, which has committed one: only then are the topics there that they need."""
+    node = PulsarBroker(
+        tmp_path_factory.mktemp("transactional") / "node", tls=None, admin_headers=None, **TRANSACTIONS
+    )
+    values = numbered(1)
+
+    def committed() -> bool:
+        # The coordinator may be away for a moment while it is made.
+        with suppress(RefusedError, TimeoutError):
+            topic = "persistent://public/default/first"
+            published = java.produce(broker.service_url, topic, values, form=Form.TRANSACTIONAL).close()
+            return [one.value for one in published if one.entry] == values
+        return False
+
+    with closing(node.admin), _shown(node) as broker:
+        eventually(committed, "a transaction is committed", 2 * ANSWER_S)
         yield broker
 
 

@@ -57,18 +57,6 @@ def test_every_third_message_is_too_large(
     judge(published, read_topic(pulsar.service_url, topic)).assert_clean()
 
 
-@pytest.mark.seed("S1-051")
-def test_transactions_with_a_refused_message_abort_and_the_next_ones_commit(
-    pulsar: PulsarBroker, gate: Gate, new_topic: NewTopic, java: JavaFamily
-) -> None:
-    topic, values = new_topic(), values_with_large(10, 7)[:60]
-    gate.apply({"topics": [{"name": topic, "max_message_size": LIMIT}]})
-    published = java.produce(gate.service_url, topic, values, form=Form.TRANSACTIONAL).close()
-    # Transactions have five messages each, and every other one has a refused one.
-    assert failed(published) == {number for number in range(60) if number % 10 >= 5}
-    judge(published, read_topic(pulsar.service_url, topic)).assert_clean()
-
-
 @pytest.mark.seed("S1-008", "S1-050")
 def test_chunked_messages_are_not_limited_and_keep_their_place(
     pulsar: PulsarBroker, gate: Gate, new_topic: NewTopic, java: JavaFamily

@@ -152,9 +152,9 @@ class PulsarNode:
     def _ready(self) -> bool:
         if self._admin_page("/admin/v2/brokers/health") != "ok":
             return False
-        if self.settings.get("transactionCoordinatorEnabled") == "false":
-            return '"pulsar/system"' in self._admin_page(_NAMESPACES)
-        return '"partitions":1' in self._admin_page(_COORDINATOR)
+        if self.settings.get("transactionCoordinatorEnabled") == "true":
+            return '"partitions":1' in self._admin_page(_COORDINATOR)
+        return '"pulsar/system"' in self._admin_page(_NAMESPACES)
 
     def _admin_page(self, path: str) -> str:
         """The body of a page with status 200, else nothing."""
@@ -182,7 +182,6 @@ class PulsarNode:
             "nettyMaxFrameSizeBytes": "5253120",
             "systemTopicEnabled": "true",
             "topicLevelPoliciesEnabled": "true",
-            "transactionCoordinatorEnabled": "true",
             "loadBalancerEnabled": "false",
             "functionsWorkerEnabled": "false",
             "delayedDeliveryTickTimeMillis": "100",

@@ -16,9 +16,8 @@ from tests.pulsar.real.support.broker import PulsarBroker
 from tests.pulsar.real.support.family import eventually
 
 _START_S = 60
-# Only tests move topics. A moving coordinator of transactions would add its own noise.
+# Only tests move topics.
 _SHARED = {
-    "transactionCoordinatorEnabled": "false",
     "loadBalancerEnabled": "true",
     "loadBalancerSheddingEnabled": "false",
     "loadBalancerAutoBundleSplitEnabled": "false",

@@ -25,10 +25,9 @@ class Form(StrEnum):
 
 
 EVERY_FORM = [
-    *(("python", form) for form in Form if form is not Form.TRANSACTIONAL),
-    *(("java", form) for form in Form),
+    (library, form) for library in ("python", "java") for form in Form if form is not Form.TRANSACTIONAL
 ]
-"""Client libraries and what each can produce, as parameters of the fixture `family` and `form`."""
+"""Client libraries and what both can produce, as parameters of the fixture `family` and `form`."""
 
 
 class Subscription(StrEnum):
