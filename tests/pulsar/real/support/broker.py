@@ -14,9 +14,9 @@ from tests.real.certificates import Authority, Identity
 
 TRANSACTIONS = {
     "transactionCoordinatorEnabled": "true",
-    # A topic that is loaded reads its namespace's snapshots by a reader that all topics share: it asks whether
-    # there is one more, then waits 30 s for it, and closes the topic if none comes. Hence one thread, as another
-    # might take the snapshot in between, and no compaction, which might remove it.
+    # A topic that is loaded reads its namespace's snapshots by a reader that all topics share: it asks if
+    # there is one more, then waits 30 s for it, and closes the topic if none comes. Hence one thread, as
+    # another might take the snapshot in between, and no compaction, which might remove it.
     "numTransactionReplayThreadPoolSize": "1",
     "brokerServiceCompactionMonitorIntervalInSeconds": "0",
 }
