@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from sluicegate.decisions.columns import Column
 from sluicegate.decisions.spool import partition
 
-VERSION = 1
+VERSION = 2
+"""2: consumers' `acknowledged`, `acknowledges`, and `latency_ns` of attaching and leaving, which 1 lacks."""
 VERSION_KEY = b"sluicegate.observations.version"
 """Key of the version in the metadata of an Arrow or Parquet schema."""
 IN_PROGRESS_SUFFIX = ".inprogress"
@@ -44,11 +45,14 @@ class Event(StrEnum):
 
     ATTACHED = "attached"
     ATTACH_REFUSED = "attach_refused"
+    """`latency_ns` of these two is the time since it began to try."""
     DETACHED = "detached"
+    """It has left; `latency_ns` is the time since it began to."""
     SENT = "sent"
     """A producer gave a message to its library; `time` is before the call."""
     ACKNOWLEDGED = "acknowledged"
-    """The broker has a producer's message, or a consumer told it that it is done with one."""
+    """The broker has a producer's message, or a consumer tells it that it is done with one; of a consumer,
+    `time` is before the call."""
     REFUSED = "refused"
     """A message was refused with a code of the protocol."""
     FAILED = "failed"
@@ -75,16 +79,18 @@ class Observation(NamedTuple):
     """What the protocol calls a refusal."""
     text: str | None = None
     latency_ns: int | None = None
-    """From `sent` to this answer, by a monotonic clock."""
+    """From `sent`, or from beginning to attach or to leave, to this row; by a monotonic clock."""
     published: int | None = None
     """us since 1970: when the message was sent, as its payload says; of `received`."""
     producer: str | None = None
     """Which client sent it; of `received` and of a consumer's `acknowledged`."""
     delay_ms: int | None = None
     """Delay that the producer asked for."""
+    acknowledges: bool | None = None
+    """Of a consumer's `attached`: whether it acknowledges each message, and `acknowledged` tells of it."""
 
 
-_TEXT, _INT, _TIME = "string", "int64", "timestamp[us, tz=UTC]"
+_TEXT, _INT, _TIME, _FLAG = "string", "int64", "timestamp[us, tz=UTC]", "bool"
 COLUMNS = (
     Column("time", _TIME, "when the client saw it, by its own clock", "UTC", False),
     Column("run", _TEXT, "the comparison run", "", False),
@@ -107,12 +113,19 @@ COLUMNS = (
     Column("bytes", _INT, "payload, before compression", "bytes", False),
     Column("code", _TEXT, "the protocol's name of a refusal; null otherwise"),
     Column("text", _TEXT, "what the client was told with it"),
-    Column("latency_ns", _INT, "from sending to this answer, by a monotonic clock", "ns"),
+    Column(
+        "latency_ns", _INT, "from sending, or beginning to attach or leave, to this; monotonic clock", "ns"
+    ),
     Column("published", _TIME, "when the message was sent, as its payload says", "UTC"),
     Column("producer", _TEXT, "the client that sent the message; of consumers' rows"),
     Column("delay_ms", _INT, "delay that the producer asked for", "ms"),
+    Column(
+        "acknowledges",
+        _FLAG,
+        "of a consumer's attached: whether it acknowledges each message; null of others",
+    ),
 )
-_TYPES = {_TEXT: pa.string(), _INT: pa.int64(), _TIME: pa.timestamp("us", tz="UTC")}
+_TYPES = {_TEXT: pa.string(), _INT: pa.int64(), _TIME: pa.timestamp("us", tz="UTC"), _FLAG: pa.bool_()}
 SCHEMA = pa.schema(
     [
         pa.field(

@@ -29,6 +29,7 @@ _TYPES = {
     "double": "double",
     "int64": "bigint",
     "int32": "int",
+    "bool": "boolean",
     "list<item: struct<policy: string, level: string, reason: string, current: double, limit: double>>": (
         "array<struct<policy: string, level: string, reason: string, current: double, limit: double>>"
     ),

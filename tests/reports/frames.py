@@ -86,7 +86,7 @@ _OBSERVED: Row = {
     "messages": 1,
     "bytes": 100,
 }
-_TYPES = {"string": "string", "int64": "bigint", "timestamp[us, tz=UTC]": "timestamp"}
+_TYPES = {"string": "string", "int64": "bigint", "bool": "boolean", "timestamp[us, tz=UTC]": "timestamp"}
 _OBSERVATIONS = ", ".join(f"{column.name} {_TYPES[column.type]}" for column in observations.COLUMNS)
 
 

@@ -41,6 +41,7 @@ def test_a_row_has_every_column(tmp_path: Path) -> None:
         published=1_000_000,
         producer="p1",
         delay_ms=250,
+        acknowledges=True,
     )
     with log(tmp_path) as writer:
         writer.add(row)
@@ -68,6 +69,7 @@ def test_a_row_has_every_column(tmp_path: Path) -> None:
             "published": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
             "producer": "p1",
             "delay_ms": 250,
+            "acknowledges": True,
         }
     ]
 
@@ -76,7 +78,7 @@ def test_the_schema_tells_version_meaning_and_unit(tmp_path: Path) -> None:
     with log(tmp_path) as writer:
         writer.add(sent(0))
     schema = pq.read_schema(files(tmp_path)[0])
-    assert schema.metadata[observations.VERSION_KEY] == b"1"
+    assert schema.metadata[observations.VERSION_KEY] == b"2"
     assert schema.names == [column.name for column in COLUMNS] == SCHEMA.names
     assert schema.field("latency_ns").metadata[b"unit"] == b"ns"
     assert all(

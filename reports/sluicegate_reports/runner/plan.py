@@ -41,6 +41,8 @@ class ConsumerPlan:
     stop_s: float
     retry_s: float
     acknowledge: bool
+    acknowledge_after_s: float = 0.0
+    """How long it has a message before it acknowledges it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class ArmPlan:
     drain_s: float
     asks_delays: bool = False
     """Whether its clients can ask for a delivery delay."""
+    acknowledges_each: bool = False
+    """Whether its consumers acknowledge single messages: Kafka's commit offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,7 @@ def make_plan(scenario: Scenario, target: Target) -> ArmPlan:
         tuple(consumers),
         scenario.drain / 1000,
         target.kind == "pulsar",
+        target.kind != "kafka",
     )
 
 
@@ -164,6 +169,7 @@ def _consumer(each: Consumer, number: int, topic: str, scenario: Scenario) -> Co
         _stop_s(each, scenario) if each.stop is not None else math.inf,
         each.retry / 1000,
         each.acknowledge,
+        each.acknowledge_after / 1000,
     )
 
 

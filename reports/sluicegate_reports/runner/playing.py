@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sluicegate_reports.observations import Event
@@ -71,6 +72,8 @@ class _ProducerPart:
         self._gone = False
         self._told = False
         """Whether it was let in or refused at least once."""
+        self._trying_ns = time.monotonic_ns()
+        """When it began to try to attach."""
         self._slots = asyncio.Semaphore(plan.in_flight)
         self._next = 0
         self._answers: dict[asyncio.Task[RefusedError | None], tuple[payload.Stamp, int]] = {}
@@ -90,7 +93,7 @@ class _ProducerPart:
                 await self.finish(_LEAVE_S)
         except asyncio.CancelledError:
             if not self._told:
-                self._watch.attached(plan, Event.ATTACH_REFUSED, _NO_PLACE)
+                self._watch.attached(plan, Event.ATTACH_REFUSED, _NO_PLACE, _since(self._trying_ns))
             raise
         finally:
             self.tried.set()
@@ -108,9 +111,10 @@ class _ProducerPart:
             task.cancel()
             nothing = FailedError("NoAnswer", "no answer before the end of the run")
             self._watch.answered(self._plan, stamp, nothing, time.monotonic_ns() - began_ns)
+        leaving_ns = time.monotonic_ns()
         await _within(self._made.close())
         if self._there:
-            self._watch.attached(self._plan, Event.DETACHED, None)
+            self._watch.attached(self._plan, Event.DETACHED, None, _since(leaving_ns))
 
     async def _attach(self) -> bool:
         plan = self._plan
@@ -118,9 +122,10 @@ class _ProducerPart:
             self.tried.set()
             await self._clock.until(plan.start_s)
         while True:
+            self._trying_ns = time.monotonic_ns()
             refusal = await self._try_attach()
             event = Event.ATTACHED if refusal is None else Event.ATTACH_REFUSED
-            self._watch.attached(plan, event, refusal)
+            self._watch.attached(plan, event, refusal, _since(self._trying_ns))
             self._told = True
             self.tried.set()
             if refusal is None:
@@ -183,41 +188,70 @@ class _ConsumerPart:
         self._plan = plan
         self._made = driver.consumer(plan)
         self._watch, self._clock = watch, clock
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closing = False
         self.tried = asyncio.Event()
         """Set when it has tried to attach for the first time."""
 
     def _deliver(self, delivery: Delivery) -> None:
+        """Take a message; called from any thread."""
         self._watch.received(self._plan, delivery.payload)
-        if delivery.acknowledge is not None:
+        if delivery.acknowledge is None:
+            return
+        if self._plan.acknowledge_after_s and self._loop is not None:
+            # The run may be over by then, and its loop closed.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(
+                    self._loop.call_later, self._plan.acknowledge_after_s, self._acknowledge, delivery
+                )
+        else:
+            self._acknowledge(delivery)
+
+    def _acknowledge(self, delivery: Delivery) -> None:
+        if delivery.acknowledge is not None and not self._closing:
+            self._watch.acknowledging(self._plan, delivery.payload)
             delivery.acknowledge()
 
     async def play(self) -> None:
         """From attaching to leaving, or until it is cancelled."""
         plan = self._plan
-        told = False
+        self._loop = asyncio.get_running_loop()
+        leaves = False
         if plan.start_s > 0:
             self.tried.set()
             await self._clock.until(plan.start_s)
         try:
+            if not await self._attach():
+                return
+            await (self._clock.until(plan.stop_s) if math.isfinite(plan.stop_s) else asyncio.Event().wait())
+            leaves = True
+        finally:
+            self.tried.set()
+            leaving_ns = time.monotonic_ns()
+            self._closing = True
+            await _within(self._made.close())
+            if leaves:
+                self._watch.attached(plan, Event.DETACHED, None, _since(leaving_ns))
+
+    async def _attach(self) -> bool:
+        plan, told = self._plan, False
+        trying_ns = time.monotonic_ns()
+        try:
             while (refusal := await _outcome(self._made.attach(self._deliver))) is not None:
-                self._watch.attached(plan, Event.ATTACH_REFUSED, refusal)
+                self._watch.attached(plan, Event.ATTACH_REFUSED, refusal, _since(trying_ns))
                 told = True
                 self.tried.set()
                 if not plan.retry_s:
-                    return
+                    return False
                 await asyncio.sleep(plan.retry_s)
-            self._watch.attached(plan, Event.ATTACHED, None)
-            told = True
-            self.tried.set()
-            await (self._clock.until(plan.stop_s) if math.isfinite(plan.stop_s) else asyncio.Event().wait())
-            self._watch.attached(plan, Event.DETACHED, None)
+                trying_ns = time.monotonic_ns()
         except asyncio.CancelledError:
             if not told:
-                self._watch.attached(plan, Event.ATTACH_REFUSED, _NO_PLACE)
+                self._watch.attached(plan, Event.ATTACH_REFUSED, _NO_PLACE, _since(trying_ns))
             raise
-        finally:
-            self.tried.set()
-            await _within(self._made.close())
+        self._watch.attached(plan, Event.ATTACHED, None, _since(trying_ns))
+        self.tried.set()
+        return True
 
 
 async def play(plan: ArmPlan, driver: ClientDriver, watch: Watch, clock: Clock) -> None:
@@ -268,6 +302,10 @@ async def _all_tried(tried: Iterable[asyncio.Event]) -> None:
         _, late = await asyncio.wait(waiting, timeout=_ATTACH_S)
         for task in late:
             task.cancel()
+
+
+def _since(then_ns: int) -> int:
+    return time.monotonic_ns() - then_ns
 
 
 async def _outcome(work: Awaitable[None]) -> RefusedError | None:

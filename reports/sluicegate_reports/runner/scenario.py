@@ -77,6 +77,9 @@ class Consumer(Strict):
     acknowledge: bool = Field(
         default=True, strict=True, description="False takes messages and acknowledges none."
     )
+    acknowledge_after: Duration = Field(
+        default=0, description="How long it has a message before it acknowledges it. Not on Kafka."
+    )
 
 
 class PhaseRate(Strict):

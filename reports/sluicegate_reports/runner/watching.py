@@ -25,12 +25,13 @@ class Watch:
 
     def __init__(self, plan: ArmPlan) -> None:
         self.counts: Counter[str] = Counter()
-        """Rows by kind of event, for progress."""
+        """Rows by kind of event, for progress; consumers' acknowledgements are `consumed`."""
         self.foreign = 0
         """Messages that came and are none of the runner's."""
         self.phase = 0
         """Index of the phase that it is now."""
         self._asks_delays = plan.asks_delays
+        self._acknowledges_each = plan.acknowledges_each
         self._producers = [each.name for each in plan.producers]
         self._stack = ExitStack()
         self._logs = [
@@ -52,18 +53,25 @@ class Watch:
             log.flush()
 
     def attached(
-        self, client: ProducerPlan | ConsumerPlan, event: Event, refusal: RefusedError | None
+        self, client: ProducerPlan | ConsumerPlan, event: Event, refusal: RefusedError | None, latency_ns: int
     ) -> None:
-        """A client came in, was refused, or left."""
+        """A client came in, was refused, or left.
+
+        :param latency_ns: since it began to try.
+        """
+        consumes = isinstance(client, ConsumerPlan)
+        tells = consumes and event is Event.ATTACHED and self._acknowledges_each
         row = Observation(
             now_us(),
             client.name,
-            Role.CONSUMER if isinstance(client, ConsumerPlan) else Role.PRODUCER,
+            Role.CONSUMER if consumes else Role.PRODUCER,
             client.topic,
             event,
-            subscription=client.subscription if isinstance(client, ConsumerPlan) else None,
+            subscription=client.subscription if consumes else None,
             code=refusal.code if refusal is not None else None,
             text=refusal.text or None if refusal is not None else None,
+            latency_ns=latency_ns,
+            acknowledges=client.acknowledge if consumes and tells else None,
         )
         self._add(self.phase, row)
 
@@ -87,16 +95,23 @@ class Watch:
 
     def received(self, client: ConsumerPlan, content: bytes) -> None:
         """A message came."""
+        self._consumed(client, content, Event.RECEIVED)
+
+    def acknowledging(self, client: ConsumerPlan, content: bytes) -> None:
+        """A consumer is about to tell the broker that it is done with a message."""
+        self._consumed(client, content, Event.ACKNOWLEDGED)
+
+    def _consumed(self, client: ConsumerPlan, content: bytes, event: Event) -> None:
         stamp = payload.read(content)
         if stamp is None or stamp.producer >= len(self._producers) or stamp.phase >= len(self._logs):
-            self.foreign += 1
+            self.foreign += event is Event.RECEIVED
             return
         row = Observation(
             now_us(),
             client.name,
             Role.CONSUMER,
             client.topic,
-            Event.RECEIVED,
+            event,
             stamp.sequence,
             bytes=len(content),
             subscription=client.subscription,
@@ -120,5 +135,6 @@ class Watch:
         )
 
     def _add(self, phase: int, row: Observation) -> None:
-        self.counts[row.event.value] += 1
+        done = row.role is Role.CONSUMER and row.event is Event.ACKNOWLEDGED
+        self.counts["consumed" if done else row.event.value] += 1
         self._logs[phase].add(row)

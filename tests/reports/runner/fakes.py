@@ -26,6 +26,12 @@ class Behaviour:
     most_waiting: int = 0
     """How many messages waited at once at most."""
     readers: list[OnDelivery] = field(default_factory=list)
+    acknowledged: int | None = None
+    """Messages that consumers have acknowledged; None where the system knows no such thing."""
+
+    def consumed(self) -> None:
+        """One more was acknowledged."""
+        self.acknowledged = (self.acknowledged or 0) + 1
 
 
 class Driver:
@@ -70,7 +76,7 @@ class Producer:
             if own.refuse:
                 raise RefusedError(own.refuse)
             for deliver in own.readers:
-                deliver(Delivery(payload, None))
+                deliver(Delivery(payload, own.consumed if own.acknowledged is not None else None))
         finally:
             self._waiting -= 1
 

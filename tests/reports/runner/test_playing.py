@@ -5,6 +5,7 @@ Real time passes: what is tested is when things happen.
 
 from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sluicegate_reports.runner.watching import Watch
 
 PHASES = [{"name": "one", "duration": 300}, {"name": "two", "duration": 300}]
 READER = {"name": "reader", "topic": "orders"}
+ATTACHING = ("attach_refused", "attached", "detached")
 
 
 class Told(list[dict[str, Any]]):
@@ -39,7 +41,9 @@ async def told(directory: Path, behaviour: Behaviour, asks_delays: bool = False,
     with Watch(plan) as watch:
         await play(plan, Driver(plan, behaviour), watch, Clock())
     rows = written(directory)
-    assert Counter(row["event"] for row in rows) == watch.counts
+    done = ("consumer", "acknowledged")
+    kinds = ("consumed" if (row["role"], row["event"]) == done else row["event"] for row in rows)
+    assert Counter(kinds) == watch.counts
     return Told(sorted(rows, key=lambda row: row["time"]))
 
 
@@ -61,6 +65,26 @@ async def test_each_message_is_sent_once_acknowledged_and_delivered(tmp_path: Pa
     assert phases == sorted(phases)
     assert set(phases) == {"one", "two"}
     assert len(rows.of("attached")) == 2
+
+
+async def test_acknowledgements_are_told_before_they_are_made_and_as_late_as_the_scenario_says(
+    tmp_path: Path,
+) -> None:
+    behaviour = Behaviour(acknowledged=0)
+    reader = {**READER, "acknowledge_after": 100}
+    rows = await told(tmp_path, behaviour, producers=source(), consumers=[reader])
+    told_of = rows.of("acknowledged", role="consumer")
+    assert len(told_of) == behaviour.acknowledged > 40
+    received = {row["sequence"]: row["time"] for row in rows.of("received")}
+    waits = [row["time"] - received[row["sequence"]] for row in told_of]
+    assert min(waits) >= timedelta(milliseconds=95)
+    assert {row["client"] for row in told_of} == {"reader"}
+
+
+async def test_one_that_comes_or_goes_tells_how_long_it_tried(tmp_path: Path) -> None:
+    rows = await told(tmp_path, Behaviour(refuse_attach=1), producers=source(retry=50, stop=200))
+    assert [row["event"] for row in rows if row["event"] in ATTACHING] == list(ATTACHING)
+    assert all(row["latency_ns"] >= 0 for row in rows if row["event"] in ATTACHING)
 
 
 async def test_one_that_is_refused_tries_again_if_it_is_told_to(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Above it the library retries RESOURCE_EXHAUSTED for ever, so what a client is to
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import grpc
@@ -44,6 +45,22 @@ class Driver:
         return _Consumer(self._url, plan)
 
 
+async def _client(url: str) -> Any:
+    """A client with connections of its own, as a process of its own would have.
+
+    Channels of one process to one address share a connection by default, and a broker then never sees one
+    client leave.
+    """
+    client: Any = await DanubeClientBuilder().service_url(url).build()
+    client.connection_manager._create_channel = _channel  # noqa: SLF001 - the library offers no other way
+    return client
+
+
+def _channel(url: str) -> grpc.aio.Channel:
+    target = url.removeprefix("http://")
+    return grpc.aio.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)])
+
+
 async def _hang_up(client: Any) -> None:
     """Close a client's connections, for which it has no method."""
     for connection in client.connection_manager._connections.values():  # noqa: SLF001 - see above
@@ -57,7 +74,7 @@ async def make_topics(address: str, topics: Iterable[str]) -> None:
     :raises RefusedError: if the broker makes one of them not.
     """
     try:
-        client = await DanubeClientBuilder().service_url(f"http://{address}").build()
+        client = await _client(f"http://{address}")
         try:
             for topic in topics:
                 maker = TopicProducer(client, topic, "maker", None, DispatchStrategy.RELIABLE, 0, 0, 0)
@@ -84,7 +101,7 @@ class _Producer:
     async def attach(self) -> None:
         try:
             if self._client is None:
-                self._client = await DanubeClientBuilder().service_url(self._url).build()
+                self._client = await _client(self._url)
             # No retries, and the numbers of the library's own back-off.
             made = TopicProducer(
                 self._client, self._plan.topic, self._plan.name, None, DispatchStrategy.RELIABLE, 0, 0, 0
@@ -114,12 +131,13 @@ class _Consumer:
         self._client: Any = None
         self._consumer: Any = None
         self._reading: asyncio.Task[None] | None = None
+        self._acknowledging: set[asyncio.Task[None]] = set()
 
     async def attach(self, deliver: OnDelivery) -> None:
         plan = self._plan
         try:
             if self._client is None:
-                self._client = await DanubeClientBuilder().service_url(self._url).build()
+                self._client = await _client(self._url)
             builder = self._client.new_consumer().with_topic(plan.topic).with_consumer_name(plan.name)
             builder = builder.with_subscription(plan.subscription)
             made = builder.with_subscription_type(_KINDS[plan.kind]).build()
@@ -133,14 +151,21 @@ class _Consumer:
     async def _read(self, messages: Any, deliver: OnDelivery) -> None:
         while True:
             message = await messages.get()
-            deliver(Delivery(message.payload, None))
-            if self._plan.acknowledge:
-                with suppress(Exception):
-                    await self._consumer.ack(message)
+            acknowledge = partial(self._acknowledge, message) if self._plan.acknowledge else None
+            deliver(Delivery(message.payload, acknowledge))
+
+    def _acknowledge(self, message: Any) -> None:
+        task = asyncio.ensure_future(self._ack(message))
+        self._acknowledging.add(task)
+        task.add_done_callback(self._acknowledging.discard)
+
+    async def _ack(self, message: Any) -> None:
+        with suppress(Exception):
+            await self._consumer.ack(message)
 
     async def close(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
+        for task in [*([self._reading] if self._reading is not None else []), *self._acknowledging]:
+            task.cancel()
         with suppress(TimeoutError):
             if self._consumer is not None:
                 await asyncio.wait_for(self._consumer.close(), _CLOSE_S)
