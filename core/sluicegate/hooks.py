@@ -4,7 +4,10 @@ Build hooks are called when a gate is compiled, never for a message: they return
 A hook that raises is reported under its plugin's name and never stops traffic.
 """
 
+import ssl
 from collections.abc import Callable, Mapping, Sequence
+from logging import Logger
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
@@ -12,8 +15,12 @@ import pluggy
 from sluicegate.broker import BrokerDriver
 from sluicegate.engine.check import Check
 from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.factors import Factor, Factors
 from sluicegate.engine.hierarchy import Resolver
+from sluicegate.engine.pressure import PressureSource
+from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
+from sluicegate.engine.task import Task
 from sluicegate.model import EffectivePolicies, Level, MethodMap, PolicyValue, TopicName
 
 if TYPE_CHECKING:
@@ -42,6 +49,129 @@ class PolicyDesk(Protocol):
 
     def text(self, field: str, value: PolicyValue) -> str:
         """A value as people write it, such as `30s`."""
+
+
+class Gauge(Protocol):
+    """A number that goes up and down."""
+
+    def set(self, value: float, *labels: str) -> None:
+        """Set it.
+
+        :param labels: values of its labels, in the order of their names.
+        """
+
+    def clear(self) -> None:
+        """Forget all its values, such as those of topics that are no more."""
+
+
+class Counter(Protocol):
+    """A number that only grows."""
+
+    def inc(self, amount: float = 1, *labels: str) -> None:
+        """Add to it.
+
+        :param labels: values of its labels, in the order of their names.
+        """
+
+
+class Metrics(Protocol):
+    """Metrics of a plugin, published with a label `broker` before their own; any thread may set them.
+
+    Values of more than 1,000 sets of labels count as `other`.
+    """
+
+    def gauge(self, name: str, help: str, labels: Sequence[str] = ()) -> Gauge:  # noqa: A002
+        """A gauge, the same one each time.
+
+        :param name: as Prometheus wants it.
+        :param help: one sentence.
+        :param labels: names of its labels.
+        :raises ValueError: if the name is taken by another kind of metric, or is none for Prometheus.
+        """
+
+    def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> Counter:  # noqa: A002
+        """A counter, the same one each time; parameters and errors as for `gauge`.
+
+        :param name: without `_total`, which is added.
+        """
+
+
+class BrokerContext(Protocol):
+    """What the gateway of one broker gives to plugins that follow the broker's state.
+
+    What is not said to be for any thread is for the thread that owns the gates; tasks run on another one.
+    """
+
+    @property
+    def broker(self) -> str:
+        """Name of the broker's entry."""
+
+    @property
+    def system(self) -> str:
+        """The kind of broker, such as `kafka`."""
+
+    @property
+    def config(self) -> Any:
+        """The broker's entry, a `sluicegate.config.BrokerConfig`."""
+
+    @property
+    def broker_tls(self) -> ssl.SSLContext | None:
+        """What to speak with the broker where it speaks TLS; None if the file does not say."""
+
+    @property
+    def policies(self) -> EffectivePolicies:
+        """What the policies now in force say for the whole broker. For any thread; ask again each time."""
+
+    def resolve(self, topic: str) -> EffectivePolicies:
+        """What the policies now in force say for one topic. For any thread."""
+
+    @property
+    def states(self) -> Mapping[str, TopicState]:
+        """States by topic.
+
+        Other threads may read the numbers in them, and copy the mapping first by `tuple(states.items())`.
+        """
+
+    @property
+    def factors(self) -> Factors:
+        """The factors that all plugins gave."""
+
+    @property
+    def pressure_sources(self) -> Sequence[PressureSource]:
+        """The pressure sources that all plugins gave; complete when tasks run."""
+
+    def quota(self, principal: str) -> Quota | None:
+        """What the plugins say that a principal may publish; None for as much as it wants."""
+
+    def apply(self, call: Callable[[], None]) -> None:
+        """Have something done by the thread that owns the gates. For any thread; it does not wait.
+
+        Whatever changes factors, switches or buckets goes through this. What the call raises is counted
+        under the plugin's name.
+        """
+
+    def now_ns(self) -> int:
+        """Monotonic time, as checks get it. For any thread."""
+
+    def wall_ms(self) -> int:
+        """Wall-clock milliseconds since 1970. For any thread."""
+
+    @property
+    def log(self) -> Logger:
+        """The gateway's log under the plugin's name. For any thread."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """Metrics to publish. For any thread."""
+
+    def remember(self, key: str, value: str) -> None:
+        """Keep a small fact over restarts. For any thread.
+
+        `sluicegate explain` shows what is kept under `adaptive.`, as JSON; `factor.` is the gateway's own.
+        """
+
+    def recall(self, prefix: str) -> Mapping[str, str]:
+        """The facts kept under a prefix. For any thread."""
 
 
 @hookspec
@@ -78,6 +208,50 @@ def sluicegate_delay_rule(topic: TopicName, policies: EffectivePolicies) -> Dela
 
     :param topic: the topic's name and namespace.
     :param policies: what holds for it after merging.
+    """
+
+
+@hookspec(firstresult=True)
+def sluicegate_quota(principal: str, context: BrokerContext) -> Quota | None:
+    """Say what a principal may publish over all topics of a gate.
+
+    Called once for each principal and version of the policies, when it first publishes; the first plugin that
+    returns a quota wins. A quota is stable: what follows the broker's state is a factor.
+
+    :param principal: as the broker names it.
+    :param context: the broker's gateway.
+    """
+
+
+@hookspec
+def sluicegate_quota_factors(context: BrokerContext) -> Sequence[Factor]:  # type: ignore[empty-body]
+    """Add factors that multiply every quota of publishing.
+
+    Called once when a gateway starts; all plugins are asked. A factor begins at 1.0; a task sets it, or a
+    thread of the plugin's own, by `context.apply`.
+
+    :param context: the broker's gateway; keep it, to apply what is found out.
+    """
+
+
+@hookspec
+def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:  # type: ignore[empty-body]
+    """Say where pressure on the broker can be read, for controllers such as adaptive publish throttling.
+
+    Called once when a gateway starts, after `sluicegate_quota_factors`; all plugins are asked.
+
+    :param context: the broker's gateway.
+    """
+
+
+@hookspec
+def sluicegate_tasks(context: BrokerContext) -> Sequence[Task]:  # type: ignore[empty-body]
+    """Add work to be done again and again, off the path of messages.
+
+    Called once when a gateway starts, after `sluicegate_pressure_sources`; all plugins are asked. The first
+    run of each task is waited for, at most 5 s, before clients are accepted.
+
+    :param context: the broker's gateway.
     """
 
 
@@ -130,6 +304,22 @@ def sluicegate_commands(  # type: ignore[empty-body]
 
     :param open_policies: opens a configuration file and its store, to read and set policies; it prints the
         file's mistakes and ends the command if there are any.
+    """
+
+
+@hookspec
+def sluicegate_demo(  # type: ignore[empty-body]
+    directory: Path, systems: Sequence[str], plain: bool
+) -> Sequence[str]:
+    """Show something more at the end of `sluicegate demo`, on standard output.
+
+    Called once, after the table of scenes and with nothing of the demo running; all plugins are asked, one
+    after the other. May take a minute if it says how far it is.
+
+    :param directory: the demo's own; a folder may be made in it.
+    :param systems: kinds of broker that were shown and whose clients are installed.
+    :param plain: no colours, and ASCII only.
+    :return: what is not as it should be, a sentence each; any of them makes the demo's exit code 1.
     """
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
+from sluicegate.engine.switch import Switch
 from sluicegate.model import Decision, Operation, OperationKind
 
 CheckCall: TypeAlias = Callable[[Operation, int], Decision | None]
@@ -40,3 +41,8 @@ class Check:
     """A publish whose largest message has at most so many bytes needs no call: this check allows it.
 
     Used for the first check of a gate, where a comparison then takes the place of a call."""
+    switch: Switch | None = None
+    """While it is off the gate does not call the check at all; None for a check that is always called."""
+    takes: bool = False
+    """True for a check of Stage.RATE that charges its bucket as it allows: it is called after all others of
+    the stage. Those only look whether they would allow, and charge by a second check in Stage.ACCOUNT."""

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from sluicegate.engine.attachments import Attachments
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.line import Line
 from sluicegate.model import Operation, OperationKind, TopicName
+
+if TYPE_CHECKING:
+    from sluicegate.hooks import BrokerContext
 
 SUBSCRIPTIONS_BEFORE_PRUNING = 256
 COUNTERS = (
@@ -86,6 +90,7 @@ class TopicState(_Limiters):
         "_plugin_data",
         "allowed_bytes",
         "allowed_messages",
+        "context",
         "delayed",
         "dispatched_bytes",
         "dispatched_messages",
@@ -108,6 +113,8 @@ class TopicState(_Limiters):
         self.topic = topic
         self.now_ns = now_ns
         """Monotonic time when a gate was last compiled for the topic: the time for build hooks."""
+        self.context: BrokerContext | None = None
+        """The gateway of the topic's broker; None where gates are compiled without one, as in tests."""
         self.lock = Lock()
         """Held while attachments are decided and changed, so that racing ones cannot both be the last."""
         self.producers = Attachments()

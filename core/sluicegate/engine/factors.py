@@ -1,0 +1,100 @@
+"""Quota factors: what the state of a broker leaves of the rates that are allowed.
+
+A factor multiplies every quota of publishing, and knows none of them; quotas know no factor. Each factor has
+a bucket of its own for each quota, so that releasing one never releases another.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from math import isfinite
+
+from sluicegate.engine.switch import Switch
+from sluicegate.model import EffectivePolicies
+
+
+class Factor:
+    """One reason to allow less than the quotas do. It begins at 1.0, without effect.
+
+    Only the thread that owns the gates may set it (`BrokerContext.apply`).
+
+    :param name: what decisions, metrics and options (`observe_only.NAME`) call it, in snake_case.
+    :param text: what clients are advised to do, a sentence; or what gives it when one is refused.
+    """
+
+    __slots__ = ("_text", "known", "name", "switch", "value", "why")
+
+    def __init__(self, name: str, text: str | Callable[[], str]) -> None:
+        self.name = name
+        self._text = text
+        self.value = 1.0
+        """What is left of each quota, 0.0 to 1.0: 1.0 restricts nothing, at 0.0 nothing passes."""
+        self.why = ""
+        """Why it has this value, a clause for texts: `volume 1 is 95 % full`."""
+        self.known = True
+        """False while the value stands in for data that is missing."""
+        self.switch = Switch()
+        """On while the value is below 1.0."""
+
+    @property
+    def text(self) -> str:
+        """What clients are advised to do."""
+        return self._text if isinstance(self._text, str) else self._text()
+
+    def set(self, value: float, why: str, *, known: bool = True) -> None:
+        """Change it; no gate is compiled anew for that.
+
+        :param value: 0.0 to 1.0.
+        :param why: see the attribute.
+        :param known: False if data is missing and this is what holds meanwhile.
+        :raises ValueError: if the value is no number from 0 to 1; the old one stays.
+        """
+        if not (isfinite(value) and 0 <= value <= 1):
+            raise ValueError(f"factor {self.name} cannot be {value!r}, expected 0.0 to 1.0")
+        self.value = float(value)
+        self.why = why
+        self.known = known
+        self.switch.turn(self.value < 1)
+
+
+class Factors:
+    """All factors of one broker.
+
+    :param factors: in any order; more may be added.
+    :raises ValueError: if two have one name.
+    """
+
+    def __init__(self, factors: Iterable[Factor] = ()) -> None:
+        self._by_name: dict[str, Factor] = {}
+        for factor in factors:
+            self.add(factor)
+
+    def add(self, factor: Factor) -> None:
+        """Take one more.
+
+        :raises ValueError: if there is one of its name.
+        """
+        if factor.name in self._by_name:
+            raise ValueError(f"there is a factor {factor.name!r} already, expected another name")
+        self._by_name[factor.name] = factor
+
+    def get(self, name: str) -> Factor | None:
+        """The factor of a name."""
+        return self._by_name.get(name)
+
+    def __iter__(self) -> Iterator[Factor]:
+        return iter(tuple(self._by_name.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def minimum(self, policies: EffectivePolicies | None = None) -> float:
+        """The smallest value: what is left of each quota when all of them hold.
+
+        :param policies: leaves out what is only observed under them.
+        """
+        return min((factor.value for factor in self if not _is_observed(factor, policies)), default=1.0)
+
+
+def _is_observed(factor: Factor, policies: EffectivePolicies | None) -> bool:
+    if policies is None:
+        return False
+    return policies.observe_only or policies.flag(f"observe_only.{factor.name}")

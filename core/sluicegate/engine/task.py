@@ -1,0 +1,22 @@
+"""Periodic work of a plugin."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Work that a gateway does again and again, off the path of messages.
+
+    It runs on an event loop of its own in one thread with the other tasks of the broker, so it must not
+    block. What it finds out comes into force by `BrokerContext.apply`.
+    """
+
+    name: str
+    """What logs and metrics call it, in snake_case; each task of a broker has its own."""
+    interval_ms: Callable[[], int]
+    """Milliseconds from the beginning of one run to that of the next; asked again while it waits, so it may
+    follow the policies. At least 10."""
+    run: Callable[[], Awaitable[None]]
+    """One run. If it raises, or takes longer than three intervals (at least 5 s), that is counted and logged,
+    and it is run again at its next time."""

@@ -1,0 +1,19 @@
+"""The memory of the machine that the gateway runs on, as the kernel tells it."""
+
+from pathlib import Path
+
+from sluicegate import hookimpl
+from sluicegate.engine.pressure import PressureSource
+
+MEMINFO = Path("/proc/meminfo")
+
+
+async def used():
+    lines = (line.split() for line in MEMINFO.read_text().splitlines())
+    kib = {words[0]: int(words[1]) for words in lines}
+    return 1 - kib["MemAvailable:"] / kib["MemTotal:"]
+
+
+@hookimpl
+def sluicegate_pressure_sources(context):
+    return [PressureSource("machine", "memory", used)]
