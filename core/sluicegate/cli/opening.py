@@ -123,11 +123,11 @@ class Desk:
 
     def change(self, level: Level, name: str, changes: Mapping[str, object]) -> None:
         """Set policies in the store."""
-        config, fields = self._opened.loaded.config, self._opened.loaded.fields
+        loaded, actor = self._opened.loaded, f"{_user()} (command line)"
         try:
-            store: PolicyStore = self._opened.plugins.open_store(config.store_url)
+            store: PolicyStore = self._opened.plugins.open_store(loaded.config.store_url)
             try:
-                change_store(store, fields, level, name, changes, f"{_user()} (command line)")
+                change_store(store, loaded.fields, level, name, changes, actor, loaded.policy_layers)
             finally:
                 store.close()
         except (PolicyRefusedError, PolicyUnavailableError, StoreError, PluginError) as error:

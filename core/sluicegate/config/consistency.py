@@ -117,8 +117,9 @@ def _is_set(level: Node, name: str, fields: PolicyFields) -> bool:
     if policy:
         node = level.child(option)
         return node is not None and (isinstance(node.scalar, bool) or node.child(policy) is not None)
-    names = [name, *(alias for alias, canonical in fields.aliases.items() if canonical == name)]
-    return any((node := level.child(each)) is not None and node.scalar is not None for each in names)
+    return any(
+        (node := level.child(each)) is not None and node.scalar is not None for each in fields.names_of(name)
+    )
 
 
 def _ceilings(level: Node, path: Path) -> Iterator[ConfigError]:

@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from sluicegate.config.models import OnUnknown, PolicyModel, Strict
+from sluicegate.config.models import Contradiction, OnUnknown, PolicyModel, Strict
 from sluicegate.config.units import DELAY, DURATION, Unit, refuse
 from sluicegate.model import PolicyValue
 
@@ -112,6 +112,10 @@ class PolicyFields:
             *(f"{CEILING}{name}" for name in self.infos if self.takes_ceiling(name)),
         )
 
+    def names_of(self, name: str) -> tuple[str, ...]:
+        """All names of a field: the canonical one, then its aliases."""
+        return (name, *(alias for alias, canonical in self.aliases.items() if canonical == name))
+
     def unit(self, name: str) -> Unit | None:
         """The unit of a field; None for choices, switches and names that are no field."""
         return _unit(self.infos[name].rebuild_annotation()) if name in self.infos else None
@@ -138,6 +142,15 @@ class PolicyFields:
             self._adapters[name] = TypeAdapter(self._annotation(name))
         parsed: PolicyValue = self._adapters[name].validate_python(value)
         return parsed
+
+    def contradictions(self, values: Mapping[str, PolicyValue]) -> Iterable[Contradiction]:
+        """Fields of the broker's level that make no sense together.
+
+        :param values: what is set there, by canonical name.
+        """
+        merged = {**self.defaults, **values}
+        for model in self.models:
+            yield from model.contradictions(merged)
 
     def _annotation(self, name: str) -> Any:
         option, _, policy = name.partition(".")

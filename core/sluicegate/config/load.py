@@ -57,6 +57,8 @@ def load(
     errors.extend(take_doubles(root, fields))
     made = _validate(root, model, errors)
     errors.extend(inconsistencies(root, fields))
+    layers = tuple(_layers(root, made, fields)) if made is not None and not errors else ()
+    errors.extend(_contradictions(root, layers, fields))
     if errors or made is None:
         raise ConfigErrors(errors)
     sections = {name: getattr(made, name) for name in GatewayConfig.model_fields}
@@ -64,7 +66,7 @@ def load(
     digest.update(repr(overrides(environ)).encode(errors="surrogateescape"))
     return Loaded(
         config=GatewayConfig.model_construct(**sections),
-        policy_layers=tuple(_layers(root, made, fields)),
+        policy_layers=layers,
         text_digest=digest.hexdigest(),
         fields=fields,
     )
@@ -160,6 +162,20 @@ def _layers(root: Node, made: Any, fields: PolicyFields) -> Iterable[PolicyLayer
         )
 
 
+def _contradictions(root: Node, layers: Iterable[PolicyLayer], fields: PolicyFields) -> Iterable[ConfigError]:
+    """Settings of the broker's level that make no sense together."""
+    [settings, *_] = [layer.settings for layer in layers if layer.level is Level.BROKER] or [{}]
+    policies = root.child("policies")
+    broker = policies.child("broker") if policies is not None else None
+    if broker is None:
+        return
+    for found in fields.contradictions({name: setting.value for name, setting in settings.items()}):
+        written = next((key for key in fields.names_of(found.field) if broker.key(key) is not None), None)
+        place = broker.key(written) if written is not None else None
+        path = ("policies", "broker", written or found.field)
+        yield (place or broker.place).error(path, found.problem, found.remedy)
+
+
 def _settings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting]:
     settings = {
         name: Setting(
@@ -195,8 +211,7 @@ def _ceilings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting
 
 
 def _location(node: Node, name: str, fields: PolicyFields) -> str:
-    names = [name, *(alias for alias, canonical in fields.aliases.items() if canonical == name)]
-    places = [place for each in names if (place := node.key(each)) is not None]
+    places = [place for each in fields.names_of(name) if (place := node.key(each)) is not None]
     return locate_text(places[0] if places else node.place)
 
 

@@ -1,9 +1,9 @@
 """What the configuration file may hold; broker rooms and plugins extend two of these models."""
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sluicegate.config.units import Count, Duration, HostPort, Size, StorageSize, refuse
 
@@ -17,6 +17,15 @@ class Strict(BaseModel):
     """A section of the file: unknown keys are refused, values never change after loading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class Contradiction(NamedTuple):
+    """Fields that make no sense together."""
+
+    field: str
+    """The one to point at."""
+    problem: str
+    remedy: str
 
 
 class PolicyModel(Strict):
@@ -38,6 +47,18 @@ class PolicyModel(Strict):
     """Fields that make sense for a whole broker only; namespaces and topics refuse them."""
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {}
     """What holds where a field is unset everywhere; a field that is not named here is then unlimited."""
+
+    @classmethod
+    def contradictions(cls, values: Mapping[str, int | float | str | bool]) -> Iterable[Contradiction]:
+        """Find fields that make no sense together, such as a low watermark above the high one.
+
+        Asked about the broker's own level, when the file is read and before the store is changed. File and
+        store may still contradict each other later, as each is changed without the other: who reads the
+        fields keeps what held before, then.
+
+        :param values: what would hold, defaults included; by canonical name.
+        """
+        return ()
 
     @model_validator(mode="before")
     @classmethod
@@ -108,6 +129,103 @@ class Exempt(Strict):
     )
 
 
+class StorageConfig(Strict):
+    """Where the usage of a broker's volumes is read, for storage quotas; the limits are policies."""
+
+    source: Literal["path", "prometheus", "log_dirs", "snapshots"] = Field(
+        description="path: file systems of this machine. prometheus: queries to a Prometheus server. log_dirs: "
+        "Kafka's DescribeLogDirs. snapshots: a compacted Kafka topic."
+    )
+    interval: Duration = Field(default=60_000, ge=100, description="Time between two readings.")
+    timeout: Duration = Field(default=3_000, gt=0, description="Longest time for one answer.")
+    paths: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(), description="Source path: a directory on each volume."
+    )
+    broker_id: str = Field(
+        default="local", min_length=1, description="Source path: id of the node that the paths belong to."
+    )
+    url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^/\s]+(/\S*)?$",
+        description="Source prometheus: address of the server, such as http://prometheus:9090.",
+    )
+    token: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Source prometheus: bearer token; better set by environment than in the file.",
+    )
+    ca: str | None = Field(
+        default=None, description="Source prometheus: PEM file that signs the server; the system's if unset."
+    )
+    capacity_query: str | None = Field(
+        default=None, min_length=1, description="Source prometheus: query for the bytes of each volume."
+    )
+    consumed_query: str | None = Field(
+        default=None, min_length=1, description="Source prometheus: query for the bytes in use."
+    )
+    free_query: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Source prometheus: query for the free bytes, instead of those in use.",
+    )
+    broker_label: str = Field(
+        default="instance", min_length=1, description="Source prometheus: label that tells nodes apart."
+    )
+    volume_label: str = Field(
+        default="mountpoint", min_length=1, description="Source prometheus: label that tells volumes apart."
+    )
+    topic: str | None = Field(
+        default=None, min_length=1, description="Source snapshots: compacted topic to read, keyed by node id."
+    )
+    publish_snapshots: str | None = Field(
+        default=None, min_length=1, description="Compacted topic to publish what was read to; Kafka only."
+    )
+    brokers: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(),
+        description="Nodes that must be known at all times. Without it: those that the cluster names, else "
+        "those that were seen.",
+    )
+    forget_after: Duration = Field(
+        default=3_600_000,
+        description="Where no cluster names its nodes, how long one that is gone counts as unknown.",
+    )
+
+    @model_validator(mode="after")
+    def _what_the_source_needs(self) -> "StorageConfig":
+        for source, keys in _STORAGE_KEYS.items():
+            extra = [key for key in keys if getattr(self, key)]
+            if source != self.source and extra:
+                raise refuse(
+                    f"{extra[0]!r} is for source {source}, not for {self.source}",
+                    f"take it away, or write source: {source}",
+                )
+        if self.source == "path" and not self.paths:
+            raise refuse("source path needs 'paths'", "name a directory on each volume: paths: [/var/lib/kafka]")
+        if self.source == "snapshots" and self.topic is None:
+            raise refuse("source snapshots needs 'topic'", "name the compacted topic that brokers publish to")
+        if self.source == "prometheus":
+            self._check_queries()
+        return self
+
+    def _check_queries(self) -> None:
+        if self.url is None or self.capacity_query is None:
+            missing = "url" if self.url is None else "capacity_query"
+            raise refuse(f"source prometheus needs {missing!r}", f"add '{missing}:'")
+        if (self.consumed_query is None) == (self.free_query is None):
+            raise refuse(
+                "source prometheus needs either 'consumed_query' or 'free_query'",
+                "give one of them: bytes in use, or bytes free",
+            )
+
+
+_STORAGE_KEYS = {
+    "path": ("paths",),
+    "prometheus": ("url", "token", "ca", "capacity_query", "consumed_query", "free_query"),
+    "snapshots": ("topic",),
+}
+"""Keys of `storage:` that only one source reads."""
+
+
 class BrokerConfig(Strict):
     """What every broker entry shares; a broker room subclasses it with `system: Literal["kafka"]`."""
 
@@ -115,6 +233,10 @@ class BrokerConfig(Strict):
     """What holds on this kind of broker where nothing is set; it goes before `PolicyModel.defaults`."""
     alpn: ClassVar[tuple[str, ...]] = ()
     """Protocols that TLS must agree on by name, on both sides; empty for those that know no ALPN."""
+    storage_sources: ClassVar[frozenset[str]] = frozenset({"path", "prometheus"})
+    """What `storage.source` may be for this kind of broker."""
+    publishes_snapshots: ClassVar[bool] = False
+    """True for kinds of broker that take `storage.publish_snapshots`."""
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$",
@@ -155,9 +277,22 @@ class BrokerConfig(Strict):
         description="Bytes that all connections of this broker may hold back together.",
     )
     exempt: Exempt = Field(default=Exempt(), description="Principals that skip counts, rates and factors.")
+    storage: StorageConfig | None = Field(
+        default=None, description="Where the usage of the broker's volumes is read, for storage quotas."
+    )
     observe_only: bool = Field(
         default=False, strict=True, description="Compute and record everything, apply nothing."
     )
+
+    @field_validator("storage")
+    @classmethod
+    def _source_of_this_kind(cls, value: StorageConfig | None) -> StorageConfig | None:
+        if value is not None and value.source not in cls.storage_sources:
+            known = " or ".join(sorted(cls.storage_sources))
+            raise refuse(f"source {value.source} is of Kafka only", f"write source: {known}")
+        if value is not None and value.publish_snapshots and not cls.publishes_snapshots:
+            raise refuse("'publish_snapshots' is of Kafka only", "take it away")
+        return value
 
     @property
     def client_host(self) -> str:

@@ -1,12 +1,14 @@
 """Changing the store: every value is checked before the first one is written."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
 from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError
 from sluicegate.config.fields import PolicyFields
-from sluicegate.model import Level, PolicyValue
+from sluicegate.config.models import Contradiction
+from sluicegate.engine.hierarchy import Resolver
+from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
 from sluicegate.store import PolicyStore, StoreError
 
 
@@ -17,6 +19,7 @@ def change_store(
     name: str,
     changes: Mapping[str, object],
     actor: str,
+    file: Sequence[PolicyLayer] = (),
 ) -> None:
     """Set and unset fields of one namespace, one topic or the whole broker.
 
@@ -25,6 +28,7 @@ def change_store(
     :param name: namespace or topic; empty at broker level.
     :param changes: values by field, in base units or as people write them; None takes a field away.
     :param actor: who does it, for the history.
+    :param file: what the file says, which the store's values must not contradict.
     :raises PolicyRefusedError: if a field is unknown or a value does not fit; nothing is changed then.
     :raises PolicyUnavailableError: if the store cannot be written.
     """
@@ -32,6 +36,8 @@ def change_store(
         field: None if value is None else _checked(fields, field, value) for field, value in changes.items()
     }
     try:
+        if level is Level.BROKER:
+            _refuse_contradictions(fields, (*file, *store.layers()[1]), checked)
         for field, value in checked.items():
             if value is None:
                 store.unset(level, name, field, actor)
@@ -39,6 +45,36 @@ def change_store(
                 store.set(level, name, field, value, actor)
     except StoreError as error:
         raise PolicyUnavailableError(str(error)) from error
+
+
+def _refuse_contradictions(
+    fields: PolicyFields, layers: Sequence[PolicyLayer], changes: Mapping[str, PolicyValue | None]
+) -> None:
+    """Refuse changes that would set the broker's fields against each other, where they are not already."""
+    canonical = {fields.aliases.get(name, name): value for name, value in changes.items()}
+    after = [_without(layer, canonical) for layer in layers]
+    changed = {name: Setting(value, Source.STORE) for name, value in canonical.items() if value is not None}
+    before = _contradictions(fields, layers)
+    for found in _contradictions(fields, [*after, PolicyLayer(Level.BROKER, "", changed)]):
+        if found not in before:
+            raise PolicyRefusedError(f"{found.field}: {found.problem}; {found.remedy}")
+
+
+def _without(layer: PolicyLayer, names: Mapping[str, object]) -> PolicyLayer:
+    """A layer of the broker's level without what the store said of some fields."""
+    if layer.level is not Level.BROKER:
+        return layer
+    kept = {
+        name: setting
+        for name, setting in layer.settings.items()
+        if name not in names or setting.source is not Source.STORE
+    }
+    return PolicyLayer(layer.level, layer.name, kept, layer.ceilings)
+
+
+def _contradictions(fields: PolicyFields, layers: Sequence[PolicyLayer]) -> list[Contradiction]:
+    broker = Resolver(PolicySet(0, tuple(layers)), {}).resolve(TopicName("", ""), Level.BROKER)
+    return list(fields.contradictions(broker.values))
 
 
 def _checked(fields: PolicyFields, field: str, value: object) -> PolicyValue:

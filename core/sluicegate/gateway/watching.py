@@ -97,7 +97,8 @@ class PolicyWatch:
         :raises PolicyRefusedError: if a value does not fit; nothing is changed then.
         :raises PolicyUnavailableError: if the store cannot be written.
         """
-        change_store(self._store, self.loaded.fields, level, name, changes, actor)
+        loaded = self.loaded
+        change_store(self._store, loaded.fields, level, name, changes, actor, loaded.policy_layers)
 
     @property
     def plugins(self) -> Plugins:
