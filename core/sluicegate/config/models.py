@@ -133,8 +133,8 @@ class StorageConfig(Strict):
     """Where the usage of a broker's volumes is read, for storage quotas; the limits are policies."""
 
     source: Literal["path", "prometheus", "log_dirs", "snapshots"] = Field(
-        description="path: file systems of this machine. prometheus: queries to a Prometheus server. log_dirs: "
-        "Kafka's DescribeLogDirs. snapshots: a compacted Kafka topic."
+        description="path: file systems of this machine. prometheus: queries to a Prometheus server. "
+        "log_dirs: Kafka's DescribeLogDirs. snapshots: a compacted Kafka topic."
     )
     interval: Duration = Field(default=60_000, ge=100, description="Time between two readings.")
     timeout: Duration = Field(default=3_000, gt=0, description="Longest time for one answer.")
@@ -200,7 +200,9 @@ class StorageConfig(Strict):
                     f"take it away, or write source: {source}",
                 )
         if self.source == "path" and not self.paths:
-            raise refuse("source path needs 'paths'", "name a directory on each volume: paths: [/var/lib/kafka]")
+            raise refuse(
+                "source path needs 'paths'", "name a directory on each volume: paths: [/var/lib/kafka]"
+            )
         if self.source == "snapshots" and self.topic is None:
             raise refuse("source snapshots needs 'topic'", "name the compacted topic that brokers publish to")
         if self.source == "prometheus":

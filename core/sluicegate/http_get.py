@@ -1,0 +1,106 @@
+"""Small questions over HTTP, now and then: metrics of a broker, a query to Prometheus.
+
+A whole HTTP client would take more memory than the gate's own work, so each question has a connection of its
+own. Answers are bounded in size and time.
+"""
+
+import asyncio
+import io
+import ssl
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+LARGEST_ANSWER = 16 * 1024 * 1024
+"""Bytes, unless told otherwise."""
+_PORTS = {"http": 80, "https": 443}
+
+
+class HttpError(Exception):
+    """A question has no answer; the message says why.
+
+    :param status: the answer's status; 0 if there was none.
+    """
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+async def http_get(
+    url: str,
+    *,
+    timeout_s: float,
+    token: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    largest: int = LARGEST_ANSWER,
+) -> bytes:
+    """What stands at an address.
+
+    :param url: `http:` or `https:`; its query must be quoted.
+    :param timeout_s: seconds for all of it.
+    :param token: for `Authorization: Bearer`.
+    :param tls: what to speak with `https:` addresses; the system's defaults if None.
+    :param largest: bytes of the whole answer.
+    :raises HttpError: if there is no answer in time, it is too large, or its status is not 200. Queries and
+        tokens do not show in its message.
+    """
+    shown = url.partition("?")[0]
+    try:
+        async with asyncio.timeout(timeout_s):
+            response, content = await _ask(url, token, tls, largest)
+    except TimeoutError:
+        raise HttpError(f"{shown} does not answer within {timeout_s:g} s") from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise HttpError(f"{shown}: {str(error) or type(error).__name__}") from error
+    if response.status != HTTPStatus.OK:
+        raise HttpError(f"{shown} answers {response.status} {response.reason}", response.status)
+    return content
+
+
+async def _ask(
+    url: str, token: str | None, tls: ssl.SSLContext | None, largest: int
+) -> tuple[HTTPResponse, bytes]:
+    parts = urlsplit(url)
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise ValueError("expected an address such as http://host:9090")
+    chosen = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
+    port = parts.port or _PORTS[parts.scheme]
+    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=chosen)
+    try:
+        writer.write(_request(parts.path or "/", parts.query, parts.netloc.rpartition("@")[2], token))
+        received = await _read_all(reader, largest)
+    finally:
+        writer.close()
+    response = HTTPResponse(cast("Any", _Received(received)))
+    response.begin()
+    return response, response.read()
+
+
+def _request(path: str, query: str, host: str, token: str | None) -> bytes:
+    target = f"{path}?{query}" if query else path
+    lines = [f"GET {target} HTTP/1.1", f"Host: {host}", "Accept: */*", "Connection: close"]
+    if token is not None:
+        lines.append(f"Authorization: Bearer {token}")
+    if any("\r" in line or "\n" in line for line in lines):
+        raise ValueError("line breaks in an address or a token")
+    return "\r\n".join((*lines, "", "")).encode()
+
+
+async def _read_all(reader: asyncio.StreamReader, largest: int) -> bytes:
+    try:
+        await reader.readexactly(largest + 1)
+    except asyncio.IncompleteReadError as whole:
+        return whole.partial
+    raise HTTPException(f"an answer of more than {largest} bytes")
+
+
+class _Received:
+    """As much of a socket as an `HTTPResponse` reads: what has come."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, mode: str) -> io.BytesIO:
+        return io.BytesIO(self._data)
