@@ -2,6 +2,7 @@
 
 from sluicegate.builtin import counts, delay, rates, size, unacked
 from sluicegate.builtin.connections import ConnectionRate
+from sluicegate.storage_quota.plugin import StorageQuotas
 
 __all__ = ["DEFAULTS", "builtin_plugins"]
 
@@ -15,4 +16,4 @@ DEFAULTS = {
 
 def builtin_plugins() -> list[object]:
     """The plugins of one gateway, in the order to register them; some hold state, so they are not shared."""
-    return [size, counts, rates, unacked, delay, ConnectionRate()]
+    return [size, counts, rates, unacked, delay, ConnectionRate(), StorageQuotas()]
