@@ -164,13 +164,133 @@ def test_a_hold_for_another_reason_turns_into_a_place_and_keeps_its_decision() -
     assert op.ticket.decision is held.decision
 
 
-def test_joining_another_line_leaves_the_first() -> None:
+def test_one_who_waits_in_two_lines_keeps_both_places_until_each_is_given_up() -> None:
     first, second = drained(10), drained(10)
     op = publish()
     first.admit(op, 0)
+    assert isinstance(op.ticket, Ticket)
+    op.ticket.decision = held = Decision(Action.DELAY, ())
+
     second.admit(op, 0)
 
-    assert (first.waiting, second.waiting) == (0, 1)
+    assert (first.waiting, second.waiting) == (1, 1)
+    second.leave(op)
+    assert (first.waiting, second.waiting) == (1, 0)
+    assert isinstance(op.ticket, Ticket)
+    assert op.ticket.decision is held
+    first.leave(op)
+    assert op.ticket is None
+
+
+def test_looking_charges_nothing_and_keeps_the_place() -> None:
+    line = drained(10)
+    op = publish()
+
+    assert line.ready(op, 0) == pytest.approx(100 * MS, abs=1)
+    assert line.ready(op, 100 * MS + 1) == 0
+    assert line.waiting == 1
+    assert line.bucket.balance(100 * MS + 1)[0] == pytest.approx(1, abs=1e-6)
+    other = publish()
+    assert line.ready(other, 100 * MS + 1) > 0  # it is not his turn while the first one is there
+    line.leave(op)
+    assert line.ready(other, 100 * MS + 2) == 0
+
+
+def hold(op: Operation, now_ns: int) -> None:
+    """What a gate does when it holds an operation."""
+    assert isinstance(op.ticket, Ticket)
+    op.ticket.held(now_ns)
+
+
+def test_who_waits_for_others_elsewhere_lets_those_behind_him_pass() -> None:
+    mine, crowded = Line(DualBucket(10, 0, 1.0, 0)), drained(1)
+    blocker, op, behind = publish(), publish(), publish()
+    crowded.admit(blocker, 0)
+    mine.bucket.charge(10, 0, 0)
+    assert mine.ready(op, 0) > 0
+    hold(op, 0)
+
+    now_ns = 500 * MS
+    assert mine.ready(behind, now_ns) > 0  # the first one's turn, as nothing else holds him
+    assert mine.ready(op, now_ns) == 0
+    assert crowded.ready(op, now_ns) > 0
+    hold(op, now_ns)
+
+    assert mine.ready(behind, now_ns) == 0
+    # Once he is first there too, what he needs is saved up for him, and nothing else.
+    now_ns = 1000 * MS + 1
+    assert crowded.admit(blocker, now_ns) == 0
+    mine.leave(behind)
+    assert mine.ready(op, now_ns) == 0
+    assert crowded.ready(op, now_ns) > 0
+    hold(op, now_ns)
+    mine.bucket.charge(int(mine.bucket.balance(now_ns)[0]) - 1, 0, now_ns)
+    assert mine.ready(behind, now_ns) > 0
+    assert mine.ready(behind, now_ns + 100 * MS) == 0
+    assert mine.ready(op, now_ns + 100 * MS) == 0
+
+
+def test_nothing_is_saved_up_before_one_who_was_held_earlier() -> None:
+    mine, other = drained(10), drained(1)
+    early, late = publish(), publish()
+    other.ready(early, 0)
+    mine.ready(late, 0)
+    other.ready(late, 0)
+    hold(late, 0)
+    assert isinstance(late.ticket, Ticket)
+    place = late.ticket.place_in(mine)
+    assert place is not None
+    place.blocked, place.saves = False, True
+
+    assert mine.ready(early, 100 * MS + 1) == 0
+    assert mine.ready(publish(), 100 * MS + 1) > 0
+
+
+def test_who_is_held_by_something_else_than_a_line_blocks_nobody() -> None:
+    line = drained(10)
+    op, behind = publish(), publish()
+    line.ready(op, 0)
+    hold(op, 0)
+
+    hold(op, 200 * MS)  # by a pause: no line was asked
+
+    assert line.ready(behind, 200 * MS) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rates=st.tuples(st.integers(5, 200), st.integers(5, 200), st.integers(5, 200)),
+    users=st.lists(st.sets(st.integers(0, 2), min_size=1, max_size=3), min_size=2, max_size=8),
+)
+def test_nobody_starves_whichever_lines_he_needs_at_once(
+    rates: tuple[int, int, int], users: list[set[int]]
+) -> None:
+    lines = [drained(rate) for rate in rates]
+    ops = [publish(producer=str(number)) for number in range(len(users))]
+    turns, admitted = Counter[int](), Counter[int]()
+    wakes = [(0, number) for number in range(len(users))]
+    end_ns = 5 * SECOND_NS
+    while wakes[0][0] < end_ns:
+        now_ns, number = heapq.heappop(wakes)
+        op, needed = ops[number], [lines[place] for place in sorted(users[number])]
+        wait = next((wait for line in needed if (wait := line.ready(op, now_ns))), 0)
+        if wait:
+            hold(op, now_ns)
+        else:
+            for line in needed:
+                line.leave(op)
+                line.bucket.charge(op.messages, 0, now_ns)
+            turns[number] += 1
+            admitted.update(users[number])
+        heapq.heappush(wakes, (now_ns + max(wait, MS), number))
+
+    for place, rate in enumerate(rates):
+        assert admitted[place] <= rate * end_ns / SECOND_NS
+    for number, needs in enumerate(users):
+        # A quarter of what he would have if all others needed the scarcest of what he needs.
+        assert (
+            turns[number] >= 0.25 * min(rates[place] for place in needs) / len(users) * end_ns / SECOND_NS - 1
+        )
 
 
 def saturate(

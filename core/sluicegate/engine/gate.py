@@ -39,8 +39,10 @@ class Gate:
     """
 
     __slots__ = (
+        "__weakref__",
         "_checks",
         "_dispatch_calls",
+        "_entries",
         "_faults",
         "_first",
         "_has_more",
@@ -86,21 +88,23 @@ class Gate:
         """Gets what the next publish decision took; see `time_next_publish`."""
         self._sink = sink
         self._faults = faults
-        ordered = sorted(checks, key=lambda check: check.stage)
+        ordered = sorted(checks, key=lambda check: (check.stage, check.takes))
         compiled = [
             GuardedCheck(
                 check, observed=policies.observe_only or policies.flag(f"observe_only.{check.policy}")
             )
             for check in ordered
         ]
-        self._checks = tuple(
+        self._entries = tuple(
             tuple(entry for entry in compiled if kind in entry.check.kinds) for kind in OperationKind
         )
-        self._line_up()
+        for switch in {check.switch for check in ordered if check.switch is not None}:
+            switch.join(self)
+        self.line_up()
 
     def asks(self, kind: OperationKind) -> bool:
-        """True if any policy wants to be asked about this kind of operation."""
-        return bool(self._checks[kind])
+        """True if any policy wants to be asked about this kind of operation, now or when switched on."""
+        return bool(self._entries[kind])
 
     def publish(self, op: Operation, now_ns: int) -> Decision | None:
         """Decide a publish operation; parameters and result as for `decide`."""
@@ -200,8 +204,8 @@ class Gate:
     def abandon(self, op: Operation, now_ns: int) -> None:
         """Give up a held operation, whose client is gone or was answered otherwise; nothing is charged."""
         ticket = op.ticket
-        if isinstance(ticket, Ticket) and ticket.line is not None:
-            ticket.line.leave(op)
+        if isinstance(ticket, Ticket):
+            ticket.leave()
         op.ticket = None
 
     def judge(
@@ -244,7 +248,7 @@ class Gate:
     def _faulted(self, op: Operation, error: Exception, place: int, now_ns: int) -> Decision | None:
         """Follow up an exception that a hot way met, in the check at `place`."""
         decision = self._fault(self._checks[op.kind][place], error, now_ns)
-        self._line_up()
+        self.line_up()
         if decision is not None:
             return self._settle(op, decision, place, now_ns)
         return self.judge(op, now_ns, place + 1)
@@ -262,6 +266,7 @@ class Gate:
         ticket = op.ticket
         if not isinstance(ticket, Ticket):
             op.ticket = ticket = Ticket()
+        ticket.held(now_ns)
         first = ticket.decision
         if first is not None:
             return replace(decision, id=first.id, policy_version=self.version)
@@ -269,8 +274,15 @@ class Gate:
         ticket.decision = self._record(op, decision, now_ns)
         return ticket.decision
 
-    def _line_up(self) -> None:
-        """Set out what the hot ways call; a check that has raised is called with precaution from then on."""
+    def line_up(self) -> None:
+        """Set out what is called: no check that is switched off, and one that has raised with precaution.
+
+        Only between two decisions, as they keep the place of the check that they are at.
+        """
+        self._checks = tuple(
+            tuple(entry for entry in entries if entry.check.switch is None or entry.check.switch.on)
+            for entries in self._entries
+        )
         publish, dispatch = (
             [partial(self._ask, entry) if entry.suspect else entry.call for entry in self._checks[kind]]
             for kind in (OperationKind.PUBLISH, OperationKind.DISPATCH)
@@ -361,8 +373,9 @@ def compile_gate(
 ) -> Gate:
     """Make the gate of a topic.
 
-    Checks run by stage; those of one stage in the order given. At most one check that charges should
-    stand in Stage.RATE for a kind: an operation that a later one holds is charged again by an earlier one.
+    Checks run by stage; those of one stage in the order given, those that take last. At most one that takes
+    should stand in Stage.RATE for a kind: an operation that a later one holds is charged again by an earlier
+    one.
 
     :param topic: the topic.
     :param policies: what holds for it; `observe_only` of all or of single policies is applied here.
