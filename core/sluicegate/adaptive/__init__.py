@@ -1,0 +1,1 @@
+"""Publish rates that follow the pressure on a broker: a controller, off by default, experimental."""

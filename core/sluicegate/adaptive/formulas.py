@@ -1,0 +1,59 @@
+"""The arithmetic of adaptive throttling, without state: from pressure to the rate of the next cycle.
+
+The expressions are those of Apache Pulsar's pull request 25239 ("Add adaptive publish throttle controller"),
+roundings and degenerate cases included.
+"""
+
+from math import floor
+
+
+def linear_pressure(value: float, low: float, high: float) -> float:
+    """How hard a signal presses, 0.0 to 1.0: nothing up to `low`, all from `high` on, linear in between.
+
+    :param value: the signal, such as used memory as a part of its limit.
+    :param low: low watermark, inclusive.
+    :param high: high watermark, inclusive; not above `low` makes a step at `low`.
+    """
+    if value <= low:
+        return 0.0
+    if value >= high:
+        return 1.0
+    return (value - low) / (high - low)
+
+
+def backlog_pressure(nbytes: float, quota_bytes: float, low: float, high: float) -> float:
+    """The pressure of a topic's backlog, 0.0 to 1.0; none where the topic has no quota (0 or less)."""
+    return linear_pressure(nbytes / quota_bytes, low, high) if quota_bytes > 0 else 0.0
+
+
+def floor_rate(natural: float, min_factor: float) -> int:
+    """The rate that throttling never goes below: a part of the natural rate, at least 1."""
+    return max(1, floor(natural * min_factor))
+
+
+def ideal_rate(natural: float, pressure: float, min_factor: float) -> int:
+    """The rate that a pressure calls for in the end, at least 1.
+
+    :param natural: what producers publish when nothing holds them, a second; 0 gives 1.
+    :param pressure: 0.0 to 1.0.
+    :param min_factor: part of the natural rate that is left at full pressure.
+    """
+    return max(1, floor(natural * (1.0 - pressure * (1.0 - min_factor))))
+
+
+def next_rate(natural: float, current: int, pressure: float, min_factor: float, step: float) -> int:
+    """The rate of the next cycle: towards the ideal one, by a bounded step.
+
+    :param natural: what producers publish when nothing holds them, a second; 0 gives 1.
+    :param current: the rate in force; 0 if none is, and the natural one is where it begins.
+    :param pressure: 0.0 to 1.0.
+    :param min_factor: part of the natural rate that is never taken away.
+    :param step: largest change in one cycle, as a part of the natural rate.
+    """
+    if natural <= 0:
+        return 1
+    ideal = ideal_rate(natural, pressure, min_factor)
+    largest = max(1, floor(natural * step))
+    base = current if current > 0 else floor(natural)
+    moved = max(ideal, base - largest) if ideal < base else min(ideal, base + largest)
+    return max(moved, floor_rate(natural, min_factor))
