@@ -5,6 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from sluicegate import hooks
+from sluicegate.adaptive.settings import NAMES
 from sluicegate.builtin import DEFAULTS, builtin_plugins
 from sluicegate.builtin.counts import CountPolicies
 from sluicegate.builtin.delay import DelayPolicies
@@ -35,6 +36,15 @@ FIELDS = {
     "delayed_delivery_tick_time",
     "delay_clock",
     "max_timestamp_ahead",
+    "storage_quota",
+    "storage_hard_consumed_bytes",
+    "storage_hard_min_free_bytes",
+    "storage_hard_min_free_ratio",
+    "storage_soft_consumed_bytes",
+    "storage_soft_min_free_bytes",
+    "storage_soft_min_free_ratio",
+    "storage_stale_after",
+    *NAMES,
 }
 
 

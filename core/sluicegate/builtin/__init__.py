@@ -1,8 +1,10 @@
 """The product's own policies: plugins through the same hooks as anyone's."""
 
+from sluicegate.adaptive.plugin import AdaptiveThrottling
+from sluicegate.adaptive.settings import AdaptivePolicies
 from sluicegate.builtin import counts, delay, rates, size, unacked
 from sluicegate.builtin.connections import ConnectionRate
-from sluicegate.storage_quota.plugin import StorageQuotas
+from sluicegate.storage_quota.plugin import StoragePolicies, StorageQuotas
 
 __all__ = ["DEFAULTS", "builtin_plugins"]
 
@@ -10,10 +12,13 @@ DEFAULTS = {
     **size.SizePolicies.defaults,
     **rates.RatePolicies.defaults,
     **delay.DelayPolicies.defaults,
+    **StoragePolicies.defaults,
+    **AdaptivePolicies.defaults,
 }
 """What holds where no level sets a field; everything else is unlimited then."""
 
 
 def builtin_plugins() -> list[object]:
     """The plugins of one gateway, in the order to register them; some hold state, so they are not shared."""
-    return [size, counts, rates, unacked, delay, ConnectionRate(), StorageQuotas()]
+    stateful = [ConnectionRate(), StorageQuotas(), AdaptiveThrottling()]
+    return [size, counts, rates, unacked, delay, *stateful]

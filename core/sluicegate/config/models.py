@@ -3,20 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from sluicegate.config.pressure import PressureConfig
+from sluicegate.config.strict import Strict as Strict
 from sluicegate.config.units import Count, Duration, HostPort, Size, StorageSize, refuse
 
 OnLimit: TypeAlias = Literal["delay", "reject", "drop"]
 OnUnknown: TypeAlias = Literal["pause", "open", "last"]
 ListenPort: TypeAlias = Annotated[int, Field(ge=0, le=65535, strict=True)]
 """A port to listen on; 0 takes a free one, which only tests and demos want."""
-
-
-class Strict(BaseModel):
-    """A section of the file: unknown keys are refused, values never change after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 
 class Contradiction(NamedTuple):
@@ -279,6 +275,9 @@ class BrokerConfig(Strict):
         description="Bytes that all connections of this broker may hold back together.",
     )
     exempt: Exempt = Field(default=Exempt(), description="Principals that skip counts, rates and factors.")
+    pressure: PressureConfig = Field(
+        default=PressureConfig(), description="Where pressure on the broker is read."
+    )
     storage: StorageConfig | None = Field(
         default=None, description="Where the usage of the broker's volumes is read, for storage quotas."
     )

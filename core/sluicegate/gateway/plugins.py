@@ -14,6 +14,7 @@ from sluicegate import __version__, hooks
 from sluicegate.broker import BrokerDriver
 from sluicegate.builtin import builtin_plugins
 from sluicegate.config.models import BrokerConfig, PolicyModel
+from sluicegate.pressure import plugin as pressure_plugin
 from sluicegate.store import PolicyStore
 from sluicegate.store import plugin as store_plugin
 
@@ -169,7 +170,7 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
             raise PluginError(f"plugin {name!r} cannot be used: {error}") from error
         origins[name] = (version, origin)
 
-    for plugin in (*builtin_plugins(), store_plugin):
+    for plugin in (*builtin_plugins(), store_plugin, pressure_plugin):
         register(plugin, _name_of(plugin), __version__, "built in")
     for entry_point in _chosen():
         version = entry_point.dist.version if entry_point.dist is not None else ""

@@ -1,0 +1,96 @@
+"""Where pressure on a broker is read: a section of its entry."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from sluicegate.config.strict import Strict
+from sluicegate.config.units import Count, Duration, StorageSize, refuse
+
+_MEMORY_KEYS = {"process": ("pid", "pidfile"), "metrics": ("url", "used", "max", "token")}
+_SERIES = r"^[a-zA-Z_:][a-zA-Z0-9_:]*(\{.*\})?$"
+
+
+class MemorySource(Strict):
+    """One place to read how much memory is in use, as a share of a limit."""
+
+    source: Literal["gateway", "process", "metrics"] = Field(
+        description="gateway: this gateway's own process. process: another one of this machine. metrics: an "
+        "address that answers in Prometheus' text format, such as Pulsar's /metrics/ or a JMX exporter."
+    )
+    limit: StorageSize = Field(
+        default=0,
+        description="Sources gateway and process: bytes that count as all memory; 0 for the limit of the "
+        "process's control group, or else the memory of the machine.",
+    )
+    pid: Annotated[int, Field(gt=0, strict=True)] | None = Field(
+        default=None, description="Source process: its id."
+    )
+    pidfile: str | None = Field(
+        default=None, min_length=1, description="Source process: file with its id, read again each time."
+    )
+    url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^/\s]+(/\S*)?$",
+        description="Source metrics: address, such as http://broker:8080/metrics/.",
+    )
+    used: str | None = Field(
+        default=None,
+        pattern=_SERIES,
+        description='Source metrics: series of the bytes in use, as jvm_memory_used_bytes{area="heap"}. If '
+        "unset, the usual names of a JVM's heap are looked for.",
+    )
+    max: str | None = Field(
+        default=None, pattern=_SERIES, description="Source metrics: series of the bytes that there may be."
+    )
+    token: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Source metrics: bearer token; better set by environment than in the file.",
+    )
+    timeout: Duration = Field(default=2_000, gt=0, description="Source metrics: longest time for an answer.")
+
+    @model_validator(mode="after")
+    def _what_the_source_needs(self) -> "MemorySource":
+        for source, keys in _MEMORY_KEYS.items():
+            extra = [key for key in keys if getattr(self, key) is not None]
+            if source != self.source and extra:
+                remedy = f"take it away, or write source: {source}"
+                raise refuse(f"{extra[0]!r} is for source {source}, not for {self.source}", remedy)
+        if self.source == "process" and (self.pid is None) == (self.pidfile is None):
+            raise refuse("source process needs either 'pid' or 'pidfile'", "give one of them")
+        if self.source == "metrics" and self.url is None:
+            raise refuse("source metrics needs 'url'", "add 'url: http://broker:8080/metrics/'")
+        if (self.used is None) != (self.max is None):
+            raise refuse("'used' and 'max' belong together", "give both, or neither for a JVM's heap")
+        return self
+
+
+class BacklogConfig(Strict):
+    """How backlogs are read, and what they are measured against."""
+
+    interval: Duration = Field(
+        default=5_000, ge=100, description="Time between two readings; in between the last one holds."
+    )
+    timeout: Duration = Field(default=2_000, gt=0, description="Longest time for one answer.")
+    quota: StorageSize = Field(
+        default=0,
+        description="Bytes of backlog that each topic may have, where the broker has no quota of its own; "
+        "0 for none.",
+    )
+    quota_messages: Count = Field(
+        default=0,
+        description="The same in messages, where a broker counts only these (Danube); 0 for none.",
+    )
+    urls: tuple[Annotated[str, Field(pattern=r"^https?://[^/\s]+(/\S*)?$")], ...] = Field(
+        default=(), description="Danube: addresses of the brokers' metrics, http://broker:9040/metrics."
+    )
+
+
+class PressureConfig(Strict):
+    """Where pressure on the broker is read, for adaptive publish throttling; nothing is read without it."""
+
+    memory: tuple[MemorySource, ...] = Field(
+        default=(MemorySource(source="gateway"),), description="The fullest of these counts."
+    )
+    backlog: BacklogConfig = Field(default=BacklogConfig(), description="Backlogs of topics.")

@@ -1,0 +1,77 @@
+"""As much of Prometheus' text format as finding a few series takes, in answers of many megabytes."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+
+_LABEL = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\\n]|\\.)*)"\s*,?')
+_LINE = re.compile(r'(?:\{((?:[^"}\n]|"(?:[^"\\\n]|\\.)*")*)\})?[ \t]+([^\s]+)')
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Series of one name, all of whose labels here have these values."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "Selector":
+        """Read `name` or `name{label="value"}`.
+
+        :raises ValueError: if it is neither.
+        """
+        found = _NAME.match(text.strip())
+        rest = text.strip()[found.end() :].strip() if found is not None else ""
+        if found is None or (rest and not (rest.startswith("{") and rest.endswith("}"))):
+            raise ValueError(f'{text!r} names no series, expected name or name{{label="value"}}')
+        return cls(found.group(), tuple(labels_of(rest[1:-1]).items()))
+
+
+def labels_of(text: str) -> dict[str, str]:
+    """Labels as they stand between braces.
+
+    :raises ValueError: if they do not.
+    """
+    labels, place = {}, 0
+    while place < len(text.rstrip()):
+        found = _LABEL.match(text, place)
+        if found is None:
+            raise ValueError(f"cannot read the labels {text[:200]!r}")
+        labels[found.group(1)] = re.sub(r"\\.", lambda at: _ESCAPES.get(at[0], at[0]), found.group(2))
+        place = found.end()
+    return labels
+
+
+def series(text: str, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
+    """Labels and values of all series of a name; lines that cannot be read are passed over.
+
+    :param text: an answer, whole.
+    :param name: without labels.
+    """
+    start = 0
+    while (start := text.find(name, start)) >= 0:
+        begins_line = start == 0 or text[start - 1] == "\n"
+        start += len(name)
+        found = _LINE.match(text, start) if begins_line else None
+        if found is None:
+            continue
+        try:
+            yield labels_of(found.group(1) or ""), float(found.group(2))
+        except ValueError:
+            continue
+
+
+def total(text: str, selector: Selector) -> float | None:
+    """The sum of the series that a selector names; None if there are none.
+
+    Series that are not finite, or below 0 as a JVM says of a pool without a bound, are left out.
+    """
+    wanted = dict(selector.labels).items()
+    values = [value for labels, value in series(text, selector.name) if wanted <= labels.items()]
+    if not values:
+        return None
+    return sum(value for value in values if isfinite(value) and value > 0)
