@@ -1,5 +1,6 @@
 # Two commands from a fresh machine to a result: `make test` and `make demo`.
-# Needed: Python 3.11 or later with venv, a POSIX shell; for the tests on real brokers also Java 17 and Maven.
+# Needed: Python 3.11 or later with venv, a POSIX shell; for the report that ends the demo also Java 17, for the
+# tests on real brokers Java 17 and Maven.
 PYTHON ?= python3
 VENV ?= .venv
 KAFKA_LIBS := $(or $(SLUICEGATE_KAFKA_LIBS),deploy/kafka/target/dependency)
@@ -11,7 +12,8 @@ GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 
 help:
 	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
-	@echo "make demo    see each policy at work on real client traffic (under a minute after set-up)"
+	@echo "make demo    see each policy at work on real client traffic, then a report that compares the systems"
+	@echo "             (under three minutes after set-up; the report needs Java 17, the rest does not)"
 	@echo "make broker  only the tests on real brokers     make check  lint and types alone"
 	@echo "make bench   compare with other proxies         make docs   check documents"
 	@echo "make clean   remove what these commands made"
@@ -73,9 +75,11 @@ $(VENV)/bin/python:
 $(VENV)/bin/tox: | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'tox>=4.22,<5'
 
-# pip builds the wheel and installs it with the clients that the demo uses.
-$(VENV)/bin/sluicegate: pyproject.toml $(shell find core interceptors plugins reports -name '*.py') | $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade '.[danube,kafka,pulsar]'
+# pip builds the wheel and installs it with the clients that the demo uses, and with Spark for its report.
+$(VENV)/bin/sluicegate: pyproject.toml $(shell find core interceptors plugins reports -name '*.py' -o -name '*.yaml') \
+  | $(VENV)/bin/python
+	@echo "installing the clients of the three systems and Spark (450 MB, once)"
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade '.[danube,kafka,pulsar,reports]'
 	@touch $@
 
 clean:

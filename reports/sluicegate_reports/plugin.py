@@ -1,6 +1,7 @@
 """Reports as a plugin: loaded through the entry point group `sluicegate.plugins`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
@@ -16,3 +17,11 @@ def sluicegate_commands() -> "Sequence[click.Command]":
     from sluicegate_reports.runner.command import compare
 
     return [*groups(), compare]
+
+
+@hookimpl
+def sluicegate_demo(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
+    """End the demo with a comparison of the systems."""
+    from sluicegate_reports.demo import show
+
+    return show(directory, systems, plain)

@@ -1,7 +1,9 @@
 """What all commands of the reports share: how wrong use is told, what Spark needs, whole files."""
 
 import os
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +13,17 @@ import click
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+JAVA = 17
+"""The oldest Java that Spark 4 runs on."""
+_REMEDY = (
+    f"apt-get install openjdk-{JAVA}-jre-headless (Debian, Ubuntu; any later one does too), or set JAVA_HOME "
+    "to one that is installed, or name a Spark Connect server by SPARK_REMOTE=sc://HOST:PORT"
+)
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+"""Of `openjdk version "17.0.15"`, and of the old `java version "1.8.0_402"`."""
+_ASK_S = 20.0
 
 
 class Unusable(click.ClickException):
@@ -24,13 +37,37 @@ def need_java() -> None:
 
     :raises Unusable: with the remedy.
     """
-    home = os.environ.get("JAVA_HOME")
-    if "SPARK_REMOTE" in os.environ or shutil.which("java") or (home and (Path(home) / "bin/java").exists()):
+    if "SPARK_REMOTE" in os.environ:
         return
-    raise Unusable(
-        "Spark needs Java 17, and there is none: install it (Debian: default-jre-headless) or set JAVA_HOME; "
-        "or name a Spark Connect server by SPARK_REMOTE=sc://HOST:PORT"
-    )
+    java = _java()
+    if java is None:
+        home = os.environ.get("JAVA_HOME")
+        where = f"JAVA_HOME={home} holds none" if home else "there is none"
+        raise Unusable(f"Spark needs Java {JAVA} or later, and {where}: {_REMEDY}")
+    found = _java_version(java)
+    if found is not None and found < JAVA:
+        raise Unusable(f"Spark needs Java {JAVA} or later, and {java} is Java {found}: {_REMEDY}")
+
+
+def _java() -> str | None:
+    """The program that Spark would start: that of JAVA_HOME, else of the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if not home:
+        return shutil.which("java")
+    program = Path(home) / "bin" / "java"
+    return str(program) if program.exists() else None
+
+
+def _java_version(java: str) -> int | None:
+    """Its major version; None if it does not say, which Spark then has to judge."""
+    try:
+        done = subprocess.run(  # noqa: S603 - what Spark would start
+            [java, "-version"], capture_output=True, text=True, timeout=_ASK_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = _VERSION.search(done.stderr)
+    return int(found[1]) if found else None
 
 
 @contextmanager

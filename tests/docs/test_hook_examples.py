@@ -3,6 +3,7 @@
 from pathlib import Path
 from types import ModuleType
 
+import pytest
 from click.testing import CliRunner
 
 from sluicegate.config.fields import PolicyFields
@@ -128,6 +129,17 @@ def test_hook_sluicegate_commands(tmp_path: Path) -> None:
     assert command.name == "last-refusal"
     assert result.exit_code == 0
     assert "Message size 9 exceeds maximum allowed 8" in result.output
+
+
+def test_hook_sluicegate_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_bytes(bytes(2**20))
+
+    [found] = plugin_manager([example("demo")]).hook.sluicegate_demo(
+        directory=tmp_path, systems=("kafka",), plain=True
+    )
+
+    assert found == []
+    assert capsys.readouterr().out == f"\n{tmp_path} takes 1.0 MiB\n"
 
 
 def test_hook_sluicegate_startup() -> None:

@@ -69,17 +69,17 @@ def show(outcome: Outcome, page: Page) -> None:
     if refused is not None:
         _explain(outcome, refused, page)
     page.say(f"\n{outcome.directory} keeps the policy file, the logs of gate and clients, and all state.")
+    page.say(*totals(outcome))
+
+
+def totals(outcome: Outcome) -> tuple[str, str]:
+    """How many observations are as they should be, and the style to say it in."""
     total = len(outcome.played)
     if outcome.different:
-        page.say(
-            f"{outcome.different} of {total} observations differ from the policy; {outcome.seconds:.0f} s.",
-            "bold red",
-        )
-    else:
-        page.say(
-            f"{total} of {total} observations are what the policies say; {outcome.seconds:.0f} s.",
-            "bold green",
-        )
+        text = f"{outcome.different} of {total} observations differ from the policy; {outcome.seconds:.0f} s."
+        return text, "bold red"
+    text = f"{total} of {total} observations are what the policies say; {outcome.seconds:.0f} s."
+    return text, "bold green"
 
 
 def observations(outcome: Outcome, page: Page) -> Table:

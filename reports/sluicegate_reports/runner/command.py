@@ -2,9 +2,8 @@
 
 import asyncio
 import shlex
-import signal
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from sluicegate.gateway.plugins import Plugins
     from sluicegate_reports.runner.doors import Arm
     from sluicegate_reports.runner.loading import LoadedScenario
-    from sluicegate_reports.runs import Run
 
     _ParamType = click.ParamType[Any]
 else:
@@ -242,33 +240,22 @@ def _play(
     """Play; returns how many arms were."""
     from rich.console import Console
 
-    from sluicegate_reports.runner.progress import Bars
-    from sluicegate_reports.runner.running import Comparison, estimate_s, tidy
+    from sluicegate_reports.runner.shown import play_shown
 
-    console = Console()
-    starts = not embedded and not all(system in given for system in ("kafka", "pulsar"))
-    seconds = estimate_s(loaded, arms, starts_brokers=starts)
-    console.print(f"{loaded.scenario.name}: {len(arms)} arms, about {_minutes(seconds)}", highlight=False)
     command = " ".join(["sluicegate", *map(shlex.quote, sys.argv[1:])])
-    with Bars(console) as bars:
-        comparison: Comparison = Comparison(loaded, arms, directory, plugins, bars, command, given, embedded)
-        try:
-            run = asyncio.run(_until_told(comparison.play()))
-        except asyncio.CancelledError:
-            raise click.Abort from None
-        except OSError as error:
-            raise click.ClickException(f"the run's directory cannot be written: {error}") from None
-        finally:
-            tidy(directory)
+    try:
+        run = play_shown(
+            loaded,
+            arms,
+            directory,
+            plugins,
+            console=Console(),
+            command=command,
+            given=given,
+            embedded=embedded,
+        )
+    except asyncio.CancelledError:
+        raise click.Abort from None
+    except OSError as error:
+        raise click.ClickException(f"the run's directory cannot be written: {error}") from None
     return len({(phase.name) for phase in run.facts.phases})
-
-
-async def _until_told(playing: "Coroutine[Any, Any, Run]") -> "Run":
-    """Play until it is over or SIGTERM comes; either way whatever was started is ended in order."""
-    task = asyncio.ensure_future(playing)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await task
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -155,4 +155,5 @@ def test_what_the_issue_asks_for_is_shipped() -> None:
         "noisy-neighbour",
         "ramp",
         "mixed",
+        "demo",
     }

@@ -1,0 +1,233 @@
+"""The end of `sluicegate demo`: one short scenario against each system, and the report of what was recorded.
+
+It is `sluicegate compare run demo --embedded` and `sluicegate report compare`, one after the other.
+"""
+
+import importlib.util
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from sluicegate.gateway.plugins import load_plugins
+from sluicegate_reports.demo_table import clients_table
+from sluicegate_reports.markdown import markdown
+from sluicegate_reports.page import page
+from sluicegate_reports.results import Cell, Results, Verdict, from_json
+from sluicegate_reports.runner.command import shipped
+from sluicegate_reports.runner.doors import arms_of
+from sluicegate_reports.runner.loading import load_scenario
+from sluicegate_reports.runner.scenario import SYSTEMS
+from sluicegate_reports.runner.shown import play_shown
+from sluicegate_reports.runs import MEASURED, Family, Run
+from sluicegate_reports.terminal import show as show_summary
+from sluicegate_reports.usage import Unusable, need_java, write
+
+SCENARIO = "demo"
+DOORS = ("proxy", "interceptor")
+"""Stand-ins have no policies of their own, so there is no native door."""
+ANSWERED = (Family.COUNT, Family.SIZE, Family.ASKED_DELAY)
+"""What is answered yes or no, on any machine alike."""
+CERTAIN = ("early_messages", "lost_messages")
+"""Thresholds that no busy machine explains."""
+
+_JOB_S = 240.0
+"""Longest time that the job may take; on two idle cores it needs half a minute."""
+_WIDTH = 150
+"""Of what is not printed to a terminal."""
+_MAIN = "from sluicegate.cli import main; main()"
+_ASCII = str.maketrans("╭╮╰╯┬┴├┤┼─│━┃✓✕≈", "+++++++++-|=|+x~")
+
+
+def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
+    """Compare the systems, and print what was found.
+
+    :param directory: the demo's; a folder `comparison` is made in it.
+    :param systems: kinds of broker that can be had here.
+    :param plain: no colours, and ASCII only.
+    :return: what is not as it should be, see `wrong`.
+    """
+    compared = [system for system in SYSTEMS if system in systems]
+    if not compared:
+        return []
+    place = directory / "comparison"
+    run_directory = place / "run"
+    run_directory.mkdir(parents=True)
+    screen = _Screen(plain)
+    lacking = lacks()
+    screen.say(
+        "\nThe comparison: one scenario against each system, one after the other, through the gate and, for "
+        "Danube, with the interceptor in the reference broker. Real brokers have a native door besides: "
+        "sluicegate compare run mixed",
+        "bold",
+    )
+    if lacking:
+        screen.say("There will be no report at its end: see there why.")
+    run = _play(run_directory, compared, screen.console)
+    screen.say("")
+    screen.console.print(clients_table(run_directory, run.facts.arms, plain=plain))
+    problems = [f"{arm.name}: {arm.missing}" for arm in run.facts.arms if arm.missing]
+    if lacking:
+        screen.say(f"\n{_without(lacking, run_directory)}", "bold yellow")
+        return problems
+    try:
+        results = _compared(place, run_directory, screen)
+        _written(results, place)
+    except _FailedError as failed:
+        return [*problems, str(failed)]
+    screen.summary(results)
+    screen.say(f"\nThe report, to look at in a browser: {place / 'report.html'}", "bold")
+    screen.say(f"and beside it report.json and report.md; the run it is of is in {run_directory}")
+    return [*problems, *wrong(results)]
+
+
+def lacks() -> str:
+    """What is missing for the report, with the remedy; empty if nothing is."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "Spark is not installed: pip install 'sluicegate[reports]'"
+    try:
+        need_java()
+    except Unusable as missing:
+        return missing.message
+    return ""
+
+
+def wrong(results: Results) -> Iterator[str]:
+    """What no slow or busy machine explains: these decide the demo's exit code.
+
+    That is a policy that was not measured, a wrong answer to what is answered yes or no, a message that came
+    too early or not at all. How near rates came to their limits, and how late messages were, depends on what
+    else the machine did at that moment: that stands in the report, and decides nothing here.
+    """
+    for cell in results.matrix:
+        if cell.verdict is Verdict.MISSING or (cell.verdict is Verdict.OFF and _answered(cell)):
+            yield f"{cell.policy}, {cell.system} {cell.door}: {cell.verdict.text}: {cell.text}"
+    for threshold in results.thresholds:
+        if threshold.name in CERTAIN and not threshold.passed:
+            yield f"{threshold.measured:,.0f} {threshold.text}"
+
+
+def _answered(cell: Cell) -> bool:
+    return cell.policy in MEASURED and MEASURED[cell.policy].family in ANSWERED
+
+
+class _FailedError(Exception):
+    """The report could not be made."""
+
+
+class _Screen:
+    """Standard output."""
+
+    def __init__(self, plain: bool) -> None:
+        self._plain = plain
+        self.console = Console(no_color=plain, highlight=False)
+        if not self.console.is_terminal:
+            self.console = Console(no_color=plain, highlight=False, width=_WIDTH)
+
+    def say(self, line: str, style: str = "") -> None:
+        self.console.print(line, style=style or None, soft_wrap=True, markup=False)
+
+    def summary(self, results: Results) -> None:
+        """The report's summary."""
+        self.say("")
+        if not self._plain:
+            show_summary(results, self.console)
+            return
+        text = StringIO()
+        show_summary(
+            results,
+            Console(file=text, width=self.console.width, no_color=True, highlight=False, markup=False),
+        )
+        self.say(text.getvalue().translate(_ASCII).encode("ascii", "replace").decode())
+
+    def waiting(self, text: str) -> Progress:
+        """How long something has taken, while it does; without a terminal it is told once."""
+        if not self.console.is_terminal:
+            self.say(text)
+        return Progress(
+            SpinnerColumn("line"),
+            TextColumn(text),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+
+
+def _play(directory: Path, systems: Sequence[str], console: Console) -> Run:
+    plugins = load_plugins(())
+    options = ["--systems", ",".join(systems), "--doors", ",".join(DOORS)]
+    return play_shown(
+        load_scenario(shipped()[SCENARIO], plugins.policy_models),
+        arms_of(systems, DOORS),
+        directory,
+        plugins,
+        console=console,
+        command=" ".join(["sluicegate", "compare", "run", SCENARIO, "--embedded", *options]),
+        given={},
+        embedded=True,
+    )
+
+
+def _without(lacking: str, run_directory: Path) -> str:
+    return (
+        f"There is no comparison report, as something is missing here. {lacking}. The run is recorded, so "
+        "nothing has to be played again then:\n"
+        f"$ sluicegate report compare {shlex.quote(str(run_directory))} --out report.html"
+    )
+
+
+def _compared(place: Path, run_directory: Path, screen: _Screen) -> Results:
+    """Run the job as its command does, in a process of its own: what Spark prints goes to a file.
+
+    :raises _FailedError: if it fails.
+    """
+    out, log = place / "report.json", place / "spark.log"
+    arguments = ["report", "compare", str(run_directory), "--out", str(out)]
+    # Unless told otherwise Spark listens where the machine's name leads.
+    environment = {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ}
+    began = time.monotonic()
+    with log.open("w", encoding="utf-8") as printed, screen.waiting("Spark compares the systems") as bar:
+        bar.add_task("", total=None)
+        code = _done([sys.executable, "-c", _MAIN, *arguments], environment, printed.fileno())
+    if code != 0 or not out.exists():
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        last = lines[-1].strip() if lines else f"exit code {code}"
+        again = " ".join(["sluicegate", *map(shlex.quote, arguments)])
+        raise _FailedError(f"the report could not be made: {last}; see {log}, and try again: {again}")
+    screen.say(f"compared by Spark in {time.monotonic() - began:.0f} s\n")
+    return from_json(out.read_bytes())
+
+
+def _done(command: list[str], environment: dict[str, str], printed: int) -> int:
+    """Run a program to its end, or end it."""
+    with subprocess.Popen(  # noqa: S603 - this program itself
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT
+    ) as process:
+        try:
+            return process.wait(_JOB_S)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            raise _FailedError(f"the report could not be made: not over after {_JOB_S:.0f} s") from None
+        except BaseException:
+            process.terminate()
+            raise
+
+
+def _written(results: Results, place: Path) -> None:
+    """The report as a page and as Markdown; as JSON the job wrote it.
+
+    :raises _FailedError: if it cannot be written.
+    """
+    try:
+        write(place / "report.html", page(results))
+        write(place / "report.md", markdown(results))
+    except Unusable as error:
+        raise _FailedError(error.message) from None

@@ -1,0 +1,64 @@
+"""Plays a run with its progress on a terminal."""
+
+import asyncio
+import signal
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from sluicegate_reports.runner.progress import Bars
+from sluicegate_reports.runner.running import Comparison, estimate_s, tidy
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.plugins import Plugins
+    from sluicegate_reports.runner.doors import Arm
+    from sluicegate_reports.runner.loading import LoadedScenario
+    from sluicegate_reports.runs import Run
+
+
+def play_shown(
+    loaded: "LoadedScenario",
+    arms: "list[Arm]",
+    directory: Path,
+    plugins: "Plugins",
+    *,
+    console: Console,
+    command: str,
+    given: Mapping[str, tuple[str, ...]],
+    embedded: bool,
+) -> "Run":
+    """Play a run; whatever it started has ended when this returns.
+
+    :param directory: the run's; exists and is empty.
+    :param command: the command line, for the facts.
+    :param given: addresses by broker, see `places.Places`.
+    :param embedded: stand-ins instead of brokers that are not given.
+    :raises OSError: if the run's directory cannot be written.
+    :raises asyncio.CancelledError: if the process is told to end.
+    """
+    starts = not embedded and not all(system in given for system in ("kafka", "pulsar"))
+    seconds = estimate_s(loaded, arms, starts_brokers=starts)
+    console.print(f"{loaded.scenario.name}: {len(arms)} arms, about {_minutes(seconds)}", highlight=False)
+    with Bars(console) as bars:
+        comparison: Comparison = Comparison(loaded, arms, directory, plugins, bars, command, given, embedded)
+        try:
+            return asyncio.run(_until_told(comparison.play()))
+        finally:
+            tidy(directory)
+
+
+async def _until_told(playing: "Coroutine[Any, Any, Run]") -> "Run":
+    """Play until it is over or SIGTERM comes; either way whatever was started is ended in order."""
+    task = asyncio.ensure_future(playing)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await task
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,227 @@
+"""The end of `sluicegate demo`: with Spark a report, without it what is missing and what the clients saw."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.reports.conftest import need_java
+from tests.reports.recorded import make_run
+from tests.reports.results.example import example
+
+from sluicegate_reports import demo
+from sluicegate_reports.demo_table import counted
+from sluicegate_reports.results import Arm, Cell, Results, Verdict, to_json
+from sluicegate_reports.runs import Run
+from sluicegate_reports.usage import JAVA
+
+Show = Callable[..., Sequence[str]]
+
+SMALL = """
+name: small
+topics: [{ name: sized }]
+producers:
+  - { name: small, topic: sized, rate: 20/s, size: 100B }
+  - { name: large, topic: sized, rate: 10/s, size: 2KiB }
+consumers: [{ name: reader, topic: sized }]
+phases: [{ name: only, duration: 1s }]
+drain: 500ms
+policies:
+  topics: [{ name: sized, max_message_size: 1KiB }]
+"""
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The run is one that was made before, and `not_played` says why an arm was not."""
+    told: dict[str, Any] = {}
+
+    def play(directory: Path, systems: Sequence[str], console: object) -> Run:
+        told["systems"] = systems
+        run = make_run(directory)
+        arms = [arm for arm in run.facts.arms if not arm.missing]
+        if "not_played" in told:
+            arms.append(Arm("pulsar", "proxy", missing=told["not_played"]))
+        return replace(run, facts=replace(run.facts, arms=tuple(arms)))
+
+    monkeypatch.setattr(demo, "_play", play)
+    return told
+
+
+def put_job(monkeypatch: pytest.MonkeyPatch, results: Results | None, printed: str = "") -> None:
+    """The job finds this, or fails."""
+
+    def run(command: list[str], environment: object, output: int) -> int:
+        os.write(output, printed.encode())
+        if results is None:
+            return 2
+        Path(command[command.index("--out") + 1]).write_bytes(to_json(results))
+        return 0
+
+    monkeypatch.setattr(demo, "_done", run)
+    monkeypatch.setattr(demo, "lacks", lambda: "")
+
+
+def without_java(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    """Nothing named java can be found."""
+    monkeypatch.setenv("PATH", str(place))
+    for name in ("JAVA_HOME", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def good() -> Results:
+    """Results in which nothing is wrong."""
+    cell = Cell("max_message_size", "kafka", "proxy", Verdict.EXACT, 0, 0, "0 of 9 answers wrong")
+    return replace(example(), matrix=(cell,), thresholds=(), notes=())
+
+
+# -- with and without Java ------------------------------------------------------------------------------
+
+
+def test_without_java_the_remedy_is_told_and_what_the_clients_saw(
+    tmp_path: Path,
+    recorded: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    without_java(monkeypatch, tmp_path)
+    assert demo.show(tmp_path, ["danube", "kafka", "mine"], plain=True) == []
+    assert recorded["systems"] == ["kafka", "danube"]
+    shown = capsys.readouterr().out
+    assert shown.isascii()
+    told = " ".join(shown.split())
+    assert "There is no comparison report" in told
+    assert f"Spark needs Java {JAVA} or later, and there is none" in told
+    assert "apt-get install openjdk-17-jre-headless" in told
+    assert f"$ sluicegate report compare {tmp_path}/comparison/run --out report.html" in told
+    row = next(line.split("|") for line in shown.splitlines() if "kafka proxy" in line)
+    counts = counted(tmp_path / "comparison" / "run")["kafka", "proxy"]
+    assert [cell.strip() for cell in row[4:6]] == [f"{counts['sent']:,}", f"{counts['acknowledged']:,}"]
+    assert counts["sent"] > counts["acknowledged"] > 0
+
+
+def test_without_spark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert demo.lacks() == "Spark is not installed: pip install 'sluicegate[reports]'"
+
+
+def test_a_java_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_java(monkeypatch, tmp_path)
+    java = tmp_path / "java"
+    for first, major in (('openjdk version "11.0.2" 2019-01-15', 11), ('java version "1.8.0_402"', 8)):
+        java.write_text(f"#!/bin/sh\necho '{first}' >&2\n")
+        java.chmod(0o755)
+        assert f"and {java} is Java {major}: apt-get install" in demo.lacks()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21\" 2023-09-19' >&2\n")
+    assert demo.lacks() == ""
+
+
+def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert f"JAVA_HOME={tmp_path} holds none" in demo.lacks()
+
+
+def test_the_report_is_shown_and_left(
+    tmp_path: Path,
+    recorded: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put_job(monkeypatch, good())
+    assert demo.show(tmp_path, ["kafka"], plain=True) == []
+    shown = capsys.readouterr().out
+    assert shown.isascii()
+    place = tmp_path / "comparison"
+    assert f"The report, to look at in a browser: {place / 'report.html'}" in shown
+    assert "Each policy on each system, by door" in shown
+    assert (place / "report.html").read_text().startswith("<!doctype html>")
+    assert json.loads((place / "report.json").read_text())["matrix"][0]["policy"] == "max_message_size"
+    assert (place / "report.md").read_text().startswith("# Mixed")
+
+
+def test_a_job_that_fails_is_told_by_its_last_line(
+    tmp_path: Path, recorded: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_job(monkeypatch, None, "WARN something\nError: there is no memory\n")
+    (problem,) = demo.show(tmp_path, ["kafka"], plain=False)
+    assert problem.startswith("the report could not be made: Error: there is no memory; see ")
+    assert "try again: sluicegate report compare" in problem
+    assert "there is no memory" in (tmp_path / "comparison" / "spark.log").read_text()
+
+
+def test_an_arm_that_was_not_played_is_a_problem_even_without_a_report(
+    tmp_path: Path,
+    recorded: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    without_java(monkeypatch, tmp_path)
+    recorded["not_played"] = "its gate did not start"
+    assert demo.show(tmp_path, ["kafka", "pulsar"], plain=False) == ["pulsar proxy: its gate did not start"]
+    assert "pulsar proxy: its gate did not start" in " ".join(capsys.readouterr().out.split())
+
+
+def test_systems_that_no_scenario_knows_are_not_compared(tmp_path: Path) -> None:
+    assert demo.show(tmp_path, ["mine"], plain=False) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- what decides the exit code -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "verdict", "decides"),
+    [
+        ("max_message_size", Verdict.OFF, True),
+        ("max_producers_per_topic", Verdict.OFF, True),
+        ("max_publish_rate", Verdict.OFF, False),
+        ("fixed_delivery_delay", Verdict.OFF, False),
+        ("max_publish_rate", Verdict.MISSING, True),
+        ("max_publish_rate", Verdict.WITHIN, False),
+        ("max_message_size", Verdict.NOT_APPLICABLE, False),
+    ],
+)
+def test_only_what_no_busy_machine_explains_decides(policy: str, verdict: Verdict, decides: bool) -> None:
+    results = replace(good(), matrix=(Cell(policy, "kafka", "proxy", verdict, text="so it is"),))
+    expected = [f"{policy}, kafka proxy: {verdict.text}: so it is"] if decides else []
+    assert list(demo.wrong(results)) == expected
+
+
+def test_lost_and_early_messages_decide_and_a_rate_does_not() -> None:
+    base = example().thresholds[0]
+    names = ("lost_messages", "early_messages", "rate_error_percent")
+    failed = tuple(replace(base, name=name, measured=7, passed=False, text=name) for name in names)
+    assert list(demo.wrong(replace(good(), thresholds=failed))) == [
+        "7 lost_messages",
+        "7 early_messages",
+    ]
+    passed = tuple(replace(each, passed=True) for each in failed)
+    assert list(demo.wrong(replace(good(), thresholds=passed))) == []
+
+
+# -- for real -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_run_of_danube_ends_with_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_java()
+    scenario = tmp_path / "small.yaml"
+    scenario.write_text(SMALL)
+    monkeypatch.setattr(demo, "shipped", lambda: {demo.SCENARIO: scenario})
+    assert demo.show(tmp_path, ["danube"], plain=True) == []
+    shown = capsys.readouterr().out
+    assert "played  danube proxy: 3 attached, 30 sent, 20 acknowledged, 10 refused, 20 received" in shown
+    assert "danube interceptor (reference broker, not Danube)" in shown
+    assert "+ exact" in shown
+    results = json.loads((tmp_path / "comparison" / "report.json").read_text())
+    assert {(cell["door"], cell["verdict"]) for cell in results["matrix"]} == {
+        ("proxy", "exact"),
+        ("interceptor", "exact"),
+    }
