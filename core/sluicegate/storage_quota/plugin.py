@@ -10,6 +10,8 @@ from sluicegate.storage_quota.fields import POLICY, StoragePolicies, limits_of
 from sluicegate.storage_quota.quota import StorageQuota
 from sluicegate.storage_quota.sources import reader
 
+__all__ = ["StoragePolicies", "StorageQuotas"]
+
 
 class StorageQuotas:
     """The storage quotas of one gateway; an instance holds what it made for each broker."""

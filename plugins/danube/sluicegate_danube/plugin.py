@@ -33,6 +33,7 @@ class DanubeDriver:
         "max_subscription_dispatch_rate_bytes": "emulated",
         "max_message_size": "native",
         "connection_rate_limit": "emulated",
+        "storage_quota": "emulated",
         "fixed_delivery_delay": "emulated",
         "max_delivery_delay": "not applicable",
         "max_unacked_messages_per_consumer": "emulated",

@@ -31,6 +31,7 @@ class KafkaDriver:
         "max_subscription_dispatch_rate_bytes": "emulated",
         "max_message_size": "emulated",
         "connection_rate_limit": "emulated",
+        "storage_quota": "emulated",
         "fixed_delivery_delay": "emulated",
         "max_delivery_delay": "not applicable",
         "max_unacked_messages_per_consumer": "not applicable",

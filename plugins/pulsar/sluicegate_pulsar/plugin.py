@@ -37,6 +37,7 @@ class PulsarDriver:
         "max_subscription_dispatch_rate_bytes": "native",
         "max_message_size": "native",
         "connection_rate_limit": "emulated",
+        "storage_quota": "emulated",
         "fixed_delivery_delay": "emulated",
         "max_delivery_delay": "native",
         "max_unacked_messages_per_consumer": "native",
