@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-VERSION = 1
-"""Of the JSON form. A later version may add fields; an older reader refuses a later version."""
+VERSION = 2
+"""Of the JSON form; 2 tells where rows lie, and what clocks rest on. A later version may add fields; an older reader refuses a later version."""
 REFERENCE_LABEL = "reference broker, not Danube"
 """What stands beside every figure that was measured on Danube's reference broker."""
 
@@ -130,6 +130,10 @@ class Skew:
     """Client minus gate, in microseconds."""
     uncertainty_us: float
     """The true offset lies this far from it at most, in microseconds."""
+    gate: str = ""
+    """Name of the gate; empty if there is one only."""
+    basis: str = ""
+    """What it rests on, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +196,8 @@ class Cell:
     rows: str = ""
     """Name of the table with the rows that it comes from; empty if there is none."""
     unit: str = ""
+    row: int | None = None
+    """Place of the row in it that decides, from 0 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +222,8 @@ class Series:
     """In the order of x."""
     name: str = ""
     """Further name, where an arm has several series in a chart, such as a client's."""
+    origin: Origin | None = None
+    """Where its points come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +253,18 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Rows of the logs that a figure rests on."""
+
+    path: str
+    """Parquet files, from the run's directory on."""
+    where: str
+    """Condition that picks the rows, as SQL takes it."""
+    name: str = ""
+    """Whose they are, where an origin does not stand for a row of a table."""
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """Rows that figures come from."""
 
@@ -256,6 +276,8 @@ class Table:
     title: str = ""
     total: int | None = None
     """Number of rows that there are, if these are only some of them."""
+    origins: tuple[Origin, ...] = ()
+    """Where it comes from: one for each row, or, with names, some for all rows together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +306,8 @@ class Threshold:
     unit: str = ""
     text: str = ""
     """What is measured, in words."""
+    rows: str = ""
+    """Name of the table that it comes from; empty for the matrix."""
 
     def against(self, bound: float) -> "Threshold":
         """The same measure against another bound."""

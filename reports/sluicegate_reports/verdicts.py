@@ -108,17 +108,28 @@ def _percent(share: float | None) -> str:
 
 
 def _answers(trial: Trial, figures: Figures) -> Finding:
-    """Of what is answered one by one: `wrongly_admitted`, `wrongly_refused`, and how many were tried."""
+    """Of what is answered one by one: `wrongly_admitted`, `wrongly_refused`, and how many were tried.
+
+    Of counts also `otherwise`, `unclear` and `doubtful`, see `counts.folded`.
+    """
     admitted, refused = figures.get("wrongly_admitted"), figures.get("wrongly_refused")
     tried = figures.get("attempts")
     if admitted is None or refused is None or not tried:
         return Finding(Verdict.MISSING, text="nobody tried, or nothing was written down")
     if figures.get("above") == 0:
         return Finding(Verdict.MISSING, text="nothing above the limit was tried")
-    wrong = admitted + refused
+    wrong, doubtful = admitted + refused, figures.get("doubtful") or 0
     text = f"{wrong:,.0f} of {tried:,.0f} answers wrong"
     if wrong:
         text += f": {admitted:,.0f} let in, {refused:,.0f} refused"
+    if figures.get("otherwise"):
+        text += f"; {figures['otherwise']:,.0f} more refused, not by this policy"
+    if figures.get("unclear"):
+        text += f"; of {figures['unclear']:,.0f} refused it cannot be told whether it was this policy"
+    if doubtful:
+        text += f", and {doubtful:,.0f} of them would be wrong"
+    if doubtful and not wrong:
+        return Finding(Verdict.MISSING, text=text)
     verdict = Verdict.OFF if wrong else Verdict.EXACT
     return Finding(verdict, wrong, 0, "answers", text)
 
@@ -140,11 +151,19 @@ def _delay(trial: Trial, figures: Figures) -> Finding:
 
 
 def _unacked(trial: Trial, figures: Figures) -> Finding:
-    """Of unacknowledged messages: `most`."""
+    """Of unacknowledged messages: `most`, `acknowledged`, `untold`, see `bounds.unacked`."""
     most = figures.get("most")
     if most is None:
         return Finding(Verdict.MISSING, text="no message was received in this phase")
     text = f"at most {most:,.0f} unacknowledged, limit {trial.limit:,.0f}"
+    if figures.get("acknowledged"):
+        text += f"; {figures['acknowledged']:,.0f} were acknowledged meanwhile"
+    if figures.get("untold") and most > trial.limit:
+        text = (
+            f"{most:,.0f} were received, and these observations, of version 1, do not tell what consumers "
+            "acknowledged: record the run again"
+        )
+        return Finding(Verdict.MISSING, text=text)
     verdict = Verdict.OFF if most > trial.limit else Verdict.EXACT if most == trial.limit else Verdict.WITHIN
     return Finding(verdict, most, trial.limit, "messages", text)
 

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports import observations
 from sluicegate_reports.runs import Trial
+from sluicegate_reports.transforms import lanes
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FLOWS = "lane int, source string, client string, at_us bigint, amount bigint, window_ms int, action string"
@@ -49,6 +50,7 @@ _DECISION: Row = {
     "run": "r1",
     "system": "kafka",
     "door": "proxy",
+    "gateway": "main",
     "topic": "orders",
     "subscription": None,
     "client": "c1",
@@ -61,11 +63,12 @@ _DECISION: Row = {
     "decision_cost": None,
     "decisions": 1,
     "window": 0,
+    "decision_id": None,
 }
 _DECISIONS = (
-    "time timestamp, run string, system string, door string, topic string, subscription string, "
-    "client string, operation string, policy string, action string, delay bigint, bytes bigint, "
-    "messages bigint, decision_cost bigint, decisions bigint, window int"
+    "time timestamp, run string, system string, door string, gateway string, topic string, "
+    "subscription string, client string, operation string, policy string, action string, delay bigint, "
+    "bytes bigint, messages bigint, decision_cost bigint, decisions bigint, window int, decision_id string"
 )
 
 
@@ -111,3 +114,13 @@ def one(frame: DataFrame) -> dict[str, Any]:
     """The only row."""
     (row,) = frame.collect()
     return row.asDict()
+
+
+def comes(at_s: float, client: str, event: str = "attached", **changes: Any) -> dict[str, Any]:
+    """An observation of a producer that comes, goes or is refused."""
+    return {"at": at_s, "client": client, "event": event, **changes}
+
+
+def tries(spark: SparkSession, *trials: Trial) -> DataFrame:
+    """Trials of one family as a frame."""
+    return lanes.tries(spark, trials, trials[0].measured.family)

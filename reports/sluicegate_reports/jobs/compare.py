@@ -9,12 +9,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sluicegate_reports import reading
+from sluicegate_reports.jobs import clocks
 from sluicegate_reports.jobs.figures import figures_of
 from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import policy_sections, rows_name
 from sluicegate_reports.reading import Log
-from sluicegate_reports.results import Cell, Results, RunFacts, Skew, Threshold, Verdict, worst
+from sluicegate_reports.results import Cell, Results, RunFacts, Threshold, Verdict, worst
 from sluicegate_reports.runs import DECISIONS, NATIVE_DOOR, OBSERVATIONS, Run, Trial, read_run
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
 
@@ -58,12 +59,12 @@ def results_of(run: Run, found: Measures, notes: Sequence[str] = ()) -> Results:
     sections = (*policy_sections(run.trials, findings, found), *overall_sections(run, found))
     told = {table.name for section in sections for table in section.tables}
     return Results(
-        run=replace(run.facts, skews=run.facts.skews or tuple(_skews(found))),
+        run=replace(run.facts, skews=tuple(clocks.skews(run.facts, found))),
         verdict=worst(cell.verdict for cell in matrix),
         matrix=tuple(cell if cell.rows in told else replace(cell, rows="") for cell in matrix),
         sections=sections,
         thresholds=tuple(_thresholds(matrix, found)),
-        notes=(*notes, *_skew_notes(found)),
+        notes=(*notes, *clocks.notes(found)),
     )
 
 
@@ -117,26 +118,6 @@ def _thresholds(matrix: Sequence[Cell], found: Measures) -> Iterator[Threshold]:
 
 def _threshold(name: str, bound: float, measured: float, unit: str, text: str) -> Threshold:
     return Threshold(name, bound, measured, measured <= bound, unit, text)
-
-
-def _skews(found: Measures) -> Iterator[Skew]:
-    for row in found.skews:
-        middle = (row["at_least_us"] + row["at_most_us"]) / 2
-        width = abs(row["at_most_us"] - row["at_least_us"]) / 2
-        yield Skew("all", row["system"], row["door"], -middle, width)
-
-
-def _skew_notes(found: Measures) -> Iterator[str]:
-    for row in found.skews:
-        name = f"{row['system']} {row['door']}"
-        low, high = row["at_least_us"] / 1000, row["at_most_us"] / 1000
-        if low > high:
-            yield f"{name}: the clocks of gate and clients drifted apart by {low - high:,.1f} ms or more"
-        elif low > 0 or high < 0:
-            yield (
-                f"{name}: the gate's clock differs from the clients' by {low:,.1f} to {high:,.1f} ms; "
-                "the middle was taken off the gate's times"
-            )
 
 
 def _notes(directory: Path, run: Run, decisions: Log, observations: Log) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from sluicegate_reports.jobs.measuring import DELAY_SHARES, Measures, Row, Rows
 from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.transforms import counts
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.verdicts import Figures
 
@@ -25,7 +26,7 @@ def figures_of(number: int, trial: Trial, found: Measures) -> Figures:
     if trial.measured.family is Family.RATE:
         return rate_figures(number, trial, found, source_of(number, found))
     return {
-        Family.COUNT: lambda: _of_trial(number, found.attachments),
+        Family.COUNT: lambda: _counts(number, found),
         Family.SIZE: lambda: _answers(number, found),
         Family.ASKED_DELAY: lambda: _answers(number, found),
         Family.DELAY: lambda: _delay(number, found),
@@ -58,6 +59,10 @@ def rate_figures(number: int, trial: Trial, found: Measures, source: str) -> Fig
 
 def _of_trial(number: int, rows: Rows) -> Figures:
     return _only(row for row in rows if row["trial"] == number)
+
+
+def _counts(number: int, found: Measures) -> Figures:
+    return counts.folded(row for row in found.attachments if row["trial"] == number)
 
 
 def _answers(number: int, found: Measures) -> Figures:

@@ -76,12 +76,13 @@ def measure(
     found = Measures()
     if decisions is not None and observations is not None:
         found = replace(found, skews=_skews(decisions, observations))
+    ahead_us = skew.ahead_us(found.skews)
     wanted: dict[str, DataFrame] = {}
     if decisions is not None:
         wanted |= {"holds": throttle.holds(decisions), "costs": cost.percentiles(decisions)}
     if observations is not None:
-        wanted |= _of_observations(spark, trials, observations)
-    rates = _of_rates(spark, trials, decisions, observations, skew_us(found.skews))
+        wanted |= _of_observations(spark, trials, observations, decisions, ahead_us)
+    rates = _of_rates(spark, trials, decisions, observations, ahead_us)
     errors = {name: frame for name, frame in rates.items() if name.startswith(_ERRORS)}
     collected = _collected({**wanted, **rates})
     joined = [
@@ -92,17 +93,8 @@ def measure(
 
 
 def _skews(decisions: DataFrame, observations: DataFrame) -> Rows:
-    return sorted(collect(skew.skew(decisions, observations)), key=lambda row: (row["system"], row["door"]))
-
-
-def skew_us(skews: Rows) -> Mapping[tuple[str, str], float]:
-    """By how much gates' clocks are ahead of the clients': the middle of the bounds."""
-    return {
-        (row["system"], row["door"]): (row["at_least_us"] + row["at_most_us"]) / 2
-        for row in skews
-        # Where no difference is within the bounds, that is the likeliest.
-        if not row["at_least_us"] <= 0 <= row["at_most_us"]
-    }
+    by = ("system", "door", "gateway", "who")
+    return sorted(collect(skew.skew(decisions, observations)), key=lambda row: [row[name] for name in by])
 
 
 def window_s(trial: Trial) -> int:
@@ -125,11 +117,18 @@ def _collected(frames: Mapping[str, DataFrame]) -> dict[str, Rows]:
 
 
 def _of_observations(
-    spark: SparkSession, trials: Sequence[Trial], observations: DataFrame
+    spark: SparkSession,
+    trials: Sequence[Trial],
+    observations: DataFrame,
+    decisions: DataFrame | None,
+    ahead_us: Mapping[tuple[str, str], float],
 ) -> dict[str, DataFrame]:
     wanted = {"latencies": throttle.latencies(observations), "deliveries": delivery.delivery(observations)}
     families: dict[Family, tuple[str, Callable[[DataFrame], DataFrame]]] = {
-        Family.COUNT: ("attachments", lambda tried: counts.attachments(observations, tried)),
+        Family.COUNT: (
+            "attachments",
+            lambda tried: counts.attachments(observations, tried, decisions, ahead_us),
+        ),
         Family.SIZE: ("sizes", lambda tried: bounds.messages(observations, tried, "bytes")),
         Family.ASKED_DELAY: ("asked", lambda tried: bounds.messages(observations, tried, "delay_ms")),
         Family.UNACKED: ("unacked", lambda tried: bounds.unacked(observations, tried)),

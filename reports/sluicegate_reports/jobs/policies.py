@@ -6,6 +6,7 @@ from sluicegate_reports.jobs.figures import figures_of, rate_figures, source_of
 from sluicegate_reports.jobs.measuring import DELAY_SHARES, Measures
 from sluicegate_reports.results import Chart, Kind, Point, Section, Series, Table, Value
 from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.transforms import attribution
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.verdicts import Finding
 
@@ -33,13 +34,30 @@ _ANSWER_COLUMNS = {
     "attempts": "answers",
     "attached": "let in",
     "refused": "refused",
-    "most": "most at once",
     "largest_admitted": "largest let in",
     "wrongly_admitted": "wrongly admitted",
     "wrongly_refused": "wrongly refused",
 }
+_COUNT_COLUMNS = {
+    "attempts": "answers",
+    "attached": "let in",
+    "refused": "refused by it",
+    "otherwise": "refused otherwise",
+    "unclear": "refused, unclear by whom",
+    "most": "most at once",
+    "wrongly_admitted": "wrongly admitted",
+    "wrongly_refused": "wrongly refused",
+}
+_KNOWN_BY = {
+    attribution.ID: "the id in the text and its decision",
+    attribution.TEXT: "the text",
+    attribution.LOG: "decisions of that topic, client and time",
+    attribution.CODE: "the code, and what is set on the topic",
+    attribution.NO_ROW: "the code; the decision log has no row of it",
+    None: "the code, which none of these policies answers with",
+}
 _COLUMNS = {
-    Family.COUNT: _ANSWER_COLUMNS,
+    Family.COUNT: _COUNT_COLUMNS,
     Family.SIZE: _ANSWER_COLUMNS,
     Family.ASKED_DELAY: _ANSWER_COLUMNS,
     Family.DELAY: {
@@ -50,7 +68,12 @@ _COLUMNS = {
         "p99_ms": "p99 (ms)",
         "most_ms": "latest (ms)",
     },
-    Family.UNACKED: {"consumers": "consumers", "received": "received", "most": "most unacknowledged"},
+    Family.UNACKED: {
+        "consumers": "consumers",
+        "received": "received",
+        "acknowledged": "acknowledged",
+        "most": "most unacknowledged",
+    },
 }
 Numbered = Sequence[tuple[int, Trial, Finding]]
 
@@ -76,7 +99,10 @@ def policy_sections(
             charts = tuple(_rate_charts(mine, found))
         elif family is Family.DELAY:
             charts = tuple(_delay_charts(mine, found))
-        yield Section(policy, _text(mine), charts, (_table(policy, mine, found),))
+        tables = [_table(policy, mine, found)]
+        if family is Family.COUNT:
+            tables += _refusals(policy, mine, found)
+        yield Section(policy, _text(mine), charts, tuple(tables))
 
 
 def _text(mine: Numbered) -> str:
@@ -104,6 +130,31 @@ def _table(policy: str, mine: Numbered, found: Measures) -> Table:
             told = finding.verdict.text if source == sources[0] else ""
             rows.append((*place, source, *(figures.get(name) for name in measures), told))
     return Table((*columns, *measures.values(), "verdict"), tuple(rows), rows_name(policy), "All figures")
+
+
+def _refusals(policy: str, mine: Numbered, found: Measures) -> Iterator[Table]:
+    """Who refused those that were not let in, and how that is known."""
+    rows: list[tuple[Value, ...]] = []
+    for number, trial, _ in mine:
+        for row in found.attachments:
+            if row["trial"] == number and row["event"] == "attach_refused":
+                by = " or ".join(row["policies"]) or "none of these policies"
+                place = (trial.system, trial.door, trial.phase, trial.topic)
+                known = _KNOWN_BY[row["how"]]
+                rows.append((*place, row["code"], by, known, row["answers"], row["wrong"]))
+    if rows:
+        columns = (
+            "system",
+            "door",
+            "phase",
+            "topic",
+            "told",
+            "refused by",
+            "known by",
+            "refusals",
+            "with room",
+        )
+        yield Table(columns, tuple(sorted(rows, key=str)), f"{policy} refusals", "Who refused")
 
 
 def _shown(mine: Numbered) -> Iterator[tuple[int, Trial]]:

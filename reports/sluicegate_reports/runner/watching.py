@@ -59,19 +59,19 @@ class Watch:
 
         :param latency_ns: since it began to try.
         """
-        consumes = isinstance(client, ConsumerPlan)
-        tells = consumes and event is Event.ATTACHED and self._acknowledges_each
+        consumer = client if isinstance(client, ConsumerPlan) else None
+        tells = event is Event.ATTACHED and self._acknowledges_each
         row = Observation(
             now_us(),
             client.name,
-            Role.CONSUMER if consumes else Role.PRODUCER,
+            Role.CONSUMER if consumer else Role.PRODUCER,
             client.topic,
             event,
-            subscription=client.subscription if consumes else None,
+            subscription=consumer.subscription if consumer else None,
             code=refusal.code if refusal is not None else None,
             text=refusal.text or None if refusal is not None else None,
             latency_ns=latency_ns,
-            acknowledges=client.acknowledge if consumes and tells else None,
+            acknowledges=consumer.acknowledge if consumer and tells else None,
         )
         self._add(self.phase, row)
 

@@ -43,27 +43,48 @@ def messages(observations: DataFrame, tries: DataFrame, measure: str) -> DataFra
 
 
 def unacked(observations: DataFrame, tries: DataFrame) -> DataFrame:
-    """The most messages that a consumer had and had not acknowledged.
+    """The most messages that a consumer had and had not acknowledged, as it saw it.
+
+    A consumer takes down what it acknowledges before it tells the broker, so it never has more than the
+    broker counts: what is above the limit here is above it there. A message that comes again counts once.
 
     :param observations: columns of the observations.
     :param tries: see `lanes.tries`, of unacknowledged messages.
-    :return: `trial`, `consumers`, `received`, `most`.
+    :return: `trial`, `consumers`, `received`, `acknowledged`, `most`, `untold` (consumers whose observations,
+        of version 1, do not say whether they acknowledge).
     """
-    change = F.when(F.col("event") == "received", F.col("messages")).otherwise(-F.col("messages"))
+    told = F.col("event").isin("received", "acknowledged", "attached")
     rows = (
-        observations.where((F.col("role") == "consumer") & F.col("event").isin("received", "acknowledged"))
-        .select("system", "door", "topic", "client", "time", "event", change.alias("change"))
+        observations.where((F.col("role") == "consumer") & told)
+        .select(
+            *("system", "door", "topic", "client", "time", "event", "producer", "sequence", "messages"),
+            F.unix_micros("time").alias("time_us"),
+            (F.col("acknowledges").isNotNull() | (F.col("event") == "acknowledged")).alias("told"),
+        )
         .join(F.broadcast(tries), on=["system", "door", "topic"], how="inner")
-        .where(F.unix_micros("time") < F.col("end_us"))
+        .where(F.col("time_us") < F.col("end_us"))
     )
+    again = Window.partitionBy("trial", "client", "producer", "sequence", "event").orderBy("time")
+    first = F.row_number().over(again) == 1
+    sign = F.when(F.col("event") == "received", 1).when(F.col("event") == "acknowledged", -1).otherwise(0)
+    changes = rows.withColumn("change", F.when(first, sign * F.col("messages")).otherwise(0))
     one = Window.partitionBy("trial", "client").orderBy("time", "change")
-    held = F.sum("change").over(one.rowsBetween(Window.unboundedPreceding, 0))
+    held = changes.withColumn("held", F.sum("change").over(one.rowsBetween(Window.unboundedPreceding, 0)))
+    came, went = F.col("change") > 0, F.col("change") < 0
     return (
-        rows.withColumn("held", held)
+        held.groupBy("trial", "client")
+        .agg(
+            F.sum(F.when(came, F.col("change")).otherwise(0)).alias("received"),
+            F.sum(F.when(went, -F.col("change")).otherwise(0)).alias("acknowledged"),
+            F.max(F.when(F.col("time_us") >= F.col("begin_us"), F.col("held"))).alias("most"),
+            (~F.bool_or("told")).alias("untold"),
+        )
         .groupBy("trial")
         .agg(
-            F.count_distinct("client").alias("consumers"),
-            F.sum(F.when(F.col("change") > 0, F.col("change")).otherwise(0)).alias("received"),
-            F.max("held").alias("most"),
+            F.count(F.when(F.col("received") > 0, 1)).alias("consumers"),
+            F.sum("received").alias("received"),
+            F.sum("acknowledged").alias("acknowledged"),
+            F.max("most").alias("most"),
+            F.count(F.when(F.col("untold") & (F.col("received") > 0), 1)).alias("untold"),
         )
     )

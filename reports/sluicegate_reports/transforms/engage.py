@@ -19,36 +19,16 @@ def engage(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
         never is), `first_limited_us`, `engage_ms` (from the one to the other; below 0: limited too early),
         `fell_us` (null if the load did not fall before the end), `last_limited_us`, `release_ms`.
     """
-    lane = Window.partitionBy("lane", "source")
-    by_time = lane.orderBy("slot")
-    so_far = by_time.rowsBetween(Window.unboundedPreceding, 0)
-    sums = (
-        slots.groupBy("lane", "source", "slot")
+    found = (
+        _loaded(_summed(slots, lanes), width_us)
+        .groupBy("lane", "source")
         .agg(
-            F.sum("offered").cast("double").alias("offered"),
+            F.min("spent_at").alias("spent_us"),
             F.min("first_limited_us").alias("first_limited_us"),
+            F.max("busy_until").alias("busy_until"),
             F.max("last_limited_us").alias("last_limited_us"),
+            F.first(F.col("end_us") - F.col("begin_us")).alias("length_us"),
         )
-        .join(
-            F.broadcast(lanes.select("lane", "rate", "burst", "begin_us", "end_us")), on="lane", how="inner"
-        )
-    )
-    start_us = F.col("slot").cast("long") * width_us
-    x = F.sum("offered").over(so_far) - F.col("rate") * start_us / 1e6
-    risen = sums.withColumn("x", x).withColumn("low", F.min(F.col("x") - F.col("offered")).over(so_far))
-    second = by_time.rangeBetween(-(_RELEASE_S * 1_000_000 // width_us) + 1, 0)
-    busy = F.sum("offered").over(second) > F.col("rate") * _RELEASE_S
-    marked = risen.select(
-        "*",
-        F.when(F.col("x") - F.col("low") > F.col("burst"), start_us).alias("spent_at"),
-        F.when(busy, start_us + width_us).alias("busy_until"),
-    )
-    found = marked.groupBy("lane", "source").agg(
-        F.min("spent_at").alias("spent_us"),
-        F.min("first_limited_us").alias("first_limited_us"),
-        F.max("busy_until").alias("busy_until"),
-        F.max("last_limited_us").alias("last_limited_us"),
-        F.first(F.col("end_us") - F.col("begin_us")).alias("length_us"),
     )
     fell = F.when(F.col("busy_until") + 1_000_000 <= F.col("length_us"), F.col("busy_until"))
     after = F.col("last_limited_us") - F.col("fell_us")
@@ -61,4 +41,31 @@ def engage(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
         "fell_us",
         "last_limited_us",
         F.when(after >= 0, after / 1000).when(after < 0, F.lit(0.0)).alias("release_ms"),
+    )
+
+
+def _summed(slots: DataFrame, lanes: DataFrame) -> DataFrame:
+    """The slots of all clients together, with what their lane says."""
+    limits = F.broadcast(lanes.select("lane", "rate", "burst", "begin_us", "end_us"))
+    sums = slots.groupBy("lane", "source", "slot").agg(
+        F.sum("offered").cast("double").alias("offered"),
+        F.min("first_limited_us").alias("first_limited_us"),
+        F.max("last_limited_us").alias("last_limited_us"),
+    )
+    return sums.join(limits, on="lane", how="inner")
+
+
+def _loaded(sums: DataFrame, width_us: int) -> DataFrame:
+    """Adds `spent_at` where an ideal bucket is spent, `busy_until` where a second asks for too much."""
+    by_time = Window.partitionBy("lane", "source").orderBy("slot")
+    so_far = by_time.rowsBetween(Window.unboundedPreceding, 0)
+    start_us = F.col("slot").cast("long") * width_us
+    x = F.sum("offered").over(so_far) - F.col("rate") * start_us / 1e6
+    risen = sums.withColumn("x", x).withColumn("low", F.min(F.col("x") - F.col("offered")).over(so_far))
+    second = by_time.rangeBetween(-(_RELEASE_S * 1_000_000 // width_us) + 1, 0)
+    busy = F.sum("offered").over(second) > F.col("rate") * _RELEASE_S
+    return risen.select(
+        "*",
+        F.when(F.col("x") - F.col("low") > F.col("burst"), start_us).alias("spent_at"),
+        F.when(busy, start_us + width_us).alias("busy_until"),
     )

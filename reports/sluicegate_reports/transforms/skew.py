@@ -4,15 +4,26 @@ A gate admits a message after its client sent it and before its client is told. 
 messages were decided, that is true of the n-th of each when all three are sorted by time: of n matched pairs
 with a <= b the sorted lists have it too. So each message bounds the difference from both sides, and the
 narrowest bounds hold.
+
+That is done for all clients of a topic together, and for each client that the log knows by the name that the
+observations have, which is so on Kafka. Topics and clients that several gates served are left out: their
+clocks may differ, and the n-th is then no longer the same.
 """
 
-from pyspark.sql import DataFrame, Window
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+EVERYBODY = "*"
+"""In place of a client: all of an arm together."""
 _ARM = ("system", "door", "topic")
+_WHOSE = (*_ARM, "who")
 _START_S = 20
 _FIRST = 1_000
-"""Messages of a topic that are looked at, from its start: more would narrow the bounds by little."""
+"""Messages of a topic, and of a client on it, that are looked at, from its start: more would narrow the
+bounds by little."""
 
 
 def skew(decisions: DataFrame, observations: DataFrame) -> DataFrame:
@@ -20,53 +31,83 @@ def skew(decisions: DataFrame, observations: DataFrame) -> DataFrame:
 
     :param decisions: columns of the decision log.
     :param observations: columns of the observations.
-    :return: `system`, `door`, `pairs` (messages that bound it), `at_least_us`, `at_most_us`; if the first is
-        above the second, the clocks have drifted during the run.
+    :return: `system`, `door`, `gateway`, `who` (a client, or EVERYBODY), `pairs` (messages that bound it),
+        `at_least_us`, `at_most_us`; if the first is above the second, the clocks have drifted during the run.
     """
-    decided = _decided(decisions)
-    stored = F.col("event") == "acknowledged"
-    answered = observations.where((F.col("role") == "producer") & F.col("event").isin("sent", "acknowledged"))
-    whole = Window.partitionBy(*_ARM, "client", "sequence").rowsBetween(
-        Window.unboundedPreceding, Window.unboundedFollowing
+    stored = (F.col("role") == "producer") & (F.col("event") == "acknowledged")
+    told_us = F.unix_micros("time")
+    answers = observations.where(stored & F.col("latency_ns").isNotNull()).select(
+        *_ARM,
+        told_us.alias("told_us"),
+        (told_us - F.floor(F.col("latency_ns") / 1000)).alias("sent_us"),
+        F.explode(F.array(F.lit(EVERYBODY), F.col("client"))).alias("who"),
     )
-    kept = answered.withColumn("kept", F.bool_or(stored).over(whole)).where("kept")
-    sent = _numbered(kept.where(~stored), "sent_us", "last")
-    told = _numbered(kept.where(stored), "told_us", "first")
-    bounds = decided.join(sent, on=[*_ARM, "last"], how="inner").join(told, on=[*_ARM, "first"], how="inner")
-    return bounds.groupBy("system", "door").agg(
+    sent = _numbered(answers, "sent_us", "last")
+    told = _numbered(answers, "told_us", "first")
+    bounds = (
+        _decided(decisions)
+        .join(sent, on=[*_WHOSE, "last"], how="inner")
+        .join(told, on=[*_WHOSE, "first"], how="inner")
+    )
+    return bounds.groupBy("system", "door", "gateway", "who").agg(
         F.count("decided_us").alias("pairs"),
         F.max(F.col("decided_us") - F.col("told_us")).alias("at_least_us"),
         F.min(F.col("decided_us") + F.col("window_ms") * 1000 - F.col("sent_us")).alias("at_most_us"),
     )
 
 
+def ahead_us(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+    """By how much gates' clocks are ahead of the clients': the middle of the bounds, by system and door.
+
+    Where no difference is within the bounds, that is the likeliest, and there is no entry. Of all clients and
+    gates of an arm those bounds are taken that hold for all; where none do, those of everybody together.
+
+    :param rows: see `skew`.
+    """
+    arms: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        arms.setdefault((row["system"], row["door"]), []).append(row)
+    found = {}
+    for arm, told in arms.items():
+        low = max(row["at_least_us"] for row in told)
+        high = min(row["at_most_us"] for row in told)
+        if low > high:
+            chosen = [row for row in told if row["who"] == EVERYBODY] or told
+            low = sum(row["at_least_us"] for row in chosen) / len(chosen)
+            high = sum(row["at_most_us"] for row in chosen) / len(chosen)
+        if not low <= 0 <= high:
+            found[arm] = (low + high) / 2
+    return found
+
+
 def _decided(decisions: DataFrame) -> DataFrame:
     """When what was admitted was decided, with the numbers of its first and last message."""
     admitted = decisions.where((F.col("operation") == "publish") & F.col("action").isin("allow", "rewrite"))
-    up_to = Window.partitionBy(*_ARM).orderBy("time").rowsBetween(Window.unboundedPreceding, 0)
-    last = F.sum("messages").over(up_to)
     # Only the start of each topic is sorted, by its own clock, which may be hours away from the clients'.
     starts = admitted.groupBy(*_ARM).agg(F.min("time").alias("start"))
     early = F.col("time") < F.col("start") + F.expr(f"INTERVAL {_START_S} SECONDS")
     begun = admitted.join(F.broadcast(starts), on=list(_ARM), how="inner").where(early)
+    name = F.substring_index("client", "@", 1)
+    rows = begun.select(
+        *_ARM,
+        "gateway",
+        F.explode(F.array_compact(F.array(F.lit(EVERYBODY), name))).alias("who"),
+        F.unix_micros("time").alias("decided_us"),
+        "messages",
+        F.col("window").alias("window_ms"),
+    )
+    up_to = Window.partitionBy(*_WHOSE).orderBy("decided_us").rowsBetween(Window.unboundedPreceding, 0)
+    whole = Window.partitionBy(*_WHOSE)
+    one_gate = F.min("gateway").over(whole) == F.max("gateway").over(whole)
     return (
-        begun.select(*_ARM, "time", "messages", F.col("window").alias("window_ms"))
-        .withColumn("last", last)
-        .where(F.col("last") <= _FIRST)
-        .select(
-            *_ARM,
-            F.unix_micros("time").alias("decided_us"),
-            "window_ms",
-            (F.col("last") - F.col("messages") + 1).alias("first"),
-            "last",
-        )
+        rows.withColumn("last", F.sum("messages").over(up_to))
+        .withColumn("one_gate", one_gate)
+        .where((F.col("last") <= _FIRST) & F.col("one_gate"))
+        .withColumn("first", F.col("last") - F.col("messages") + 1)
+        .drop("messages", "one_gate")
     )
 
 
 def _numbered(rows: DataFrame, time: str, number: str) -> DataFrame:
-    in_order = Window.partitionBy(*_ARM).orderBy("time")
-    return (
-        rows.withColumn(number, F.row_number().over(in_order).cast("bigint"))
-        .where(F.col(number) <= _FIRST)
-        .select(*_ARM, number, F.unix_micros("time").alias(time))
-    )
+    nth: Column = F.row_number().over(Window.partitionBy(*_WHOSE).orderBy(time)).cast("bigint")
+    return rows.withColumn(number, nth).where(F.col(number) <= _FIRST).select(*_WHOSE, number, time)

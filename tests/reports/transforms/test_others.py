@@ -1,16 +1,17 @@
 """Delay, throttling, counts, bounds, delivery, cost and skew, on frames that one can check by hand."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.reports import frames
-from tests.reports.frames import at, one, rows_of, trial
+from tests.reports.frames import at, comes, one, rows_of, trial, tries
 
 from sluicegate_reports import ideal
-from sluicegate_reports.runs import Family, Trial
-from sluicegate_reports.transforms import bounds, cost, counts, delay, delivery, lanes, skew, throttle
+from sluicegate_reports.results import Verdict
+from sluicegate_reports.runs import Family
+from sluicegate_reports.transforms import bounds, cost, delay, delivery, lanes, throttle
+from sluicegate_reports.verdicts import judge
 
 Row = dict[str, Any]
 
@@ -24,14 +25,6 @@ def came(at_s: float, sequence: int, **changes: Any) -> Row:
         "subscription": "s",
     }
     return {**base, "at": at_s, "sequence": sequence, **changes}
-
-
-def comes(at_s: float, client: str, event: str = "attached", **changes: Any) -> Row:
-    return {"at": at_s, "client": client, "event": event, **changes}
-
-
-def tries(spark: SparkSession, *trials: Trial) -> Any:
-    return lanes.tries(spark, trials, trials[0].measured.family)
 
 
 def test_how_late_messages_come(spark: SparkSession) -> None:
@@ -73,63 +66,6 @@ def test_how_long_producers_wait(spark: SparkSession) -> None:
     assert found["quantiles"] == [ideal.quantile(range(1, 11), 0.5), ideal.quantile(range(1, 11), 0.9)]
 
 
-def test_producers_by_hand(spark: SparkSession) -> None:
-    rows = [
-        comes(-1, "p1"),  # before the trial: it counts, and is not judged
-        comes(1, "p2"),
-        comes(2, "p3", "attach_refused"),
-        comes(3, "p1", "detached"),
-        comes(4, "p3", "attach_refused"),  # wrong: there is room
-        comes(5, "p3"),
-        comes(6, "p4"),  # wrong: there is none
-        comes(7, "c1", role="consumer"),
-        comes(8, "p5", topic="other"),
-        comes(11, "p5"),
-    ]
-    found = one(
-        counts.attachments(frames.observed(spark, rows), tries(spark, trial("max_producers_per_topic", 2)))
-    )
-    assert found == {
-        "trial": 0,
-        "attempts": 5,
-        "attached": 3,
-        "refused": 2,
-        "most": 3,
-        "wrongly_admitted": 1,
-        "wrongly_refused": 1,
-    }
-
-
-def test_subscriptions_and_consumers_by_hand(spark: SparkSession) -> None:
-    def consumer(at_s: float, client: str, subscription: str, event: str = "attached") -> Row:
-        return comes(at_s, client, event, role="consumer", subscription=subscription)
-
-    rows = [
-        consumer(1, "c1", "s1"),
-        consumer(2, "c2", "s1"),
-        consumer(3, "c3", "s1", "attach_refused"),
-        consumer(4, "c4", "s2"),
-        consumer(5, "c4", "s2", "detached"),
-        consumer(6, "c5", "s3", "attach_refused"),
-    ]
-    trials = [
-        trial(
-            "max_subscriptions_per_topic", 2
-        ),  # s1 and s2 stay; s3 is refused, rightly; c3 is no matter of it
-        trial("max_consumers_per_topic", 3),  # c3 is refused though there are two; c5 too
-        trial("max_consumers_per_subscription", 2, subscription="s1"),
-        trial("max_consumers_per_subscription", 1),  # each: c2 is one too many, s3 might have had one
-    ]
-    found = counts.attachments(frames.observed(spark, rows), tries(spark, *trials))
-    names = ("trial", "attempts", "attached", "most", "wrongly_admitted", "wrongly_refused")
-    assert rows_of(found, *names) == [
-        (0, 3, 2, 2, 0, 0),
-        (1, 5, 3, 3, 0, 2),
-        (2, 3, 2, 2, 0, 0),
-        (3, 5, 3, 2, 1, 1),
-    ]
-
-
 def test_sizes_by_hand(spark: SparkSession) -> None:
     rows: list[Row] = [
         {"at": 1, "bytes": 100},
@@ -160,18 +96,39 @@ def test_delays_asked_for_by_hand(spark: SparkSession) -> None:
     assert (found["above"], found["wrongly_admitted"], found["wrongly_refused"]) == (1, 0, 0)
 
 
+def unacked(spark: SparkSession, rows: list[Row], limit: float = 3) -> Row:
+    tried = tries(spark, trial("max_unacked_messages_per_consumer", limit))
+    return one(bounds.unacked(frames.observed(spark, rows), tried))
+
+
 def test_unacknowledged_messages_by_hand(spark: SparkSession) -> None:
+    joined = [comes(0, c, role="consumer", acknowledges=True) for c in ("c1", "c2")]
     rows = [came(n, n) for n in (1, 2, 3)] + [
+        came(3.5, 3),  # once more: it is still one message
         came(4, 1, event="acknowledged"),
         came(5, 4),
         came(5, 9, client="c2"),
     ]
-    found = one(
-        bounds.unacked(
-            frames.observed(spark, rows), tries(spark, trial("max_unacked_messages_per_consumer", 3))
-        )
-    )
-    assert found == {"trial": 0, "consumers": 2, "received": 5, "most": 3}
+    expected = {"trial": 0, "consumers": 2, "received": 5, "acknowledged": 1, "most": 3, "untold": 0}
+    assert unacked(spark, joined + rows) == expected
+
+
+def test_a_consumer_that_acknowledges_all_never_has_many(spark: SparkSession) -> None:
+    rows = [came(1 + n / 10, n) for n in range(20)]
+    rows += [came(1.15 + n / 10, n, event="acknowledged") for n in range(20)]
+    found = unacked(spark, rows)
+    assert (found["received"], found["acknowledged"], found["most"], found["untold"]) == (20, 20, 2, 0)
+
+
+def test_what_observations_of_version_1_do_not_tell_is_said(spark: SparkSession) -> None:
+    rows = [comes(0, "c1", role="consumer"), *(came(n, n) for n in range(1, 6))]
+    found = unacked(spark, rows)
+    assert (found["most"], found["untold"]) == (5, 1)
+    finding = judge(trial("max_unacked_messages_per_consumer", 3), found)
+    assert (finding.verdict, finding.figure) == (Verdict.MISSING, None)
+    assert "version 1" in finding.text
+    rows[0]["acknowledges"] = False
+    assert judge(trial("max_unacked_messages_per_consumer", 3), unacked(spark, rows)).verdict is Verdict.OFF
 
 
 def test_delivery_by_hand(spark: SparkSession) -> None:
@@ -194,35 +151,6 @@ def test_cost_percentiles_are_the_oracles_to_a_thousandth(spark: SparkSession) -
     for share in cost.SHARES:
         exact = ideal.quantile(costs, share)
         assert exact <= found[cost.name(share)] <= exact * 1.001
-
-
-def test_skew_is_bounded_by_what_was_before_and_after(spark: SparkSession) -> None:
-    # The gate's clock is an hour ahead. Each message is sent, decided 2 ms later and told 5 ms after that.
-    hour = 3600.0
-    log: list[Row] = [{"at": hour + n + 0.002} for n in range(3)] + [{"at": hour + 9, "action": "reject"}]
-    seen: list[Row] = []
-    for n in range(3):
-        seen.append({"at": n, "event": "sent", "sequence": n})
-        seen.append({"at": n + 0.007, "sequence": n})
-    seen.append({"at": 2.5, "event": "sent", "sequence": 3})
-    seen.append({"at": 2.6, "event": "refused", "sequence": 3})
-    found = one(skew.skew(frames.decisions(spark, log), frames.observed(spark, seen)))
-    expected = int(timedelta(hours=1).total_seconds() * 1e6)
-    assert found["pairs"] == 3
-    assert (found["at_least_us"], found["at_most_us"]) == (expected - 5_000, expected + 2_000)
-
-
-def test_skew_of_batches_and_windows(spark: SparkSession) -> None:
-    # One window of 100 ms holds both messages: it may have been decided up to its end.
-    log: list[Row] = [{"at": 0.05, "messages": 2, "window": 100, "client": None}]
-    seen: list[Row] = [
-        {"at": 0.06, "event": "sent", "sequence": 0},
-        {"at": 0.07, "event": "sent", "sequence": 1},
-        {"at": 0.08, "sequence": 0},
-        {"at": 0.09, "sequence": 1},
-    ]
-    found = one(skew.skew(frames.decisions(spark, log), frames.observed(spark, seen)))
-    assert (found["at_least_us"], found["at_most_us"]) == (-30_000, 80_000)
 
 
 def test_tries_are_of_one_family(spark: SparkSession) -> None:

@@ -1,0 +1,73 @@
+"""Clocks of clients and gates: how they differ, what that rests on, what was done about it."""
+
+from collections.abc import Iterator
+
+from sluicegate_reports.jobs.measuring import Measures, Row, Rows
+from sluicegate_reports.results import RunFacts, Skew
+from sluicegate_reports.transforms.skew import EVERYBODY
+
+_ALL = "all"
+
+
+def skews(facts: RunFacts, found: Measures) -> Iterator[Skew]:
+    """What the runner asked before each arm, then what messages show of each gate and client."""
+    yield from facts.skews
+    for row in found.skews:
+        low, high = row["at_least_us"], row["at_most_us"]
+        client = _ALL if row["who"] == EVERYBODY else row["who"]
+        of = "" if row["who"] == EVERYBODY else " of this client"
+        basis = f"{row['pairs']:,} messages{of}: decided after they were sent, before they were acknowledged"
+        if low > high:
+            basis += f"; the clocks drifted by {(low - high) / 1000:,.1f} ms or more meanwhile"
+        yield Skew(
+            client,
+            row["system"],
+            row["door"],
+            -(low + high) / 2,
+            abs(high - low) / 2,
+            row["gateway"] or "",
+            basis,
+        )
+
+
+def notes(found: Measures) -> Iterator[str]:
+    """Clocks that disagree, and what was done about it."""
+    arms: dict[tuple[str, str], Rows] = {}
+    for row in found.skews:
+        arms.setdefault((row["system"], row["door"]), []).append(row)
+    for (system, door), rows in arms.items():
+        yield from _of_arm(f"{system} {door}", rows)
+
+
+def _of_arm(name: str, rows: Rows) -> Iterator[str]:
+    told = [row for row in rows if row["who"] == EVERYBODY] or rows
+    for row in told:
+        low, high = row["at_least_us"] / 1000, row["at_most_us"] / 1000
+        which = name if len(told) == 1 else f"{name}, gate {row['gateway']}, client {row['who']}"
+        if low > high:
+            yield f"{which}: the clocks of gate and clients drifted apart by {low - high:,.1f} ms or more"
+        elif low > 0 or high < 0:
+            yield (
+                f"{which}: the gate's clock differs from the clients' by {low:,.1f} to {high:,.1f} ms; "
+                "the middle was taken off the gate's times"
+            )
+    yield from _apart(name, [row for row in rows if row["at_least_us"] <= row["at_most_us"]])
+
+
+def _apart(name: str, rows: Rows) -> Iterator[str]:
+    """Clients, or gates, whose bounds no single difference satisfies."""
+    if not rows:
+        return
+    highest = max(rows, key=lambda row: row["at_least_us"])
+    lowest = min(rows, key=lambda row: row["at_most_us"])
+    apart_ms = (highest["at_least_us"] - lowest["at_most_us"]) / 1000
+    if apart_ms > 0:
+        yield (
+            f"{name}: clocks disagree by {apart_ms:,.1f} ms or more: {_pair(highest)} and {_pair(lowest)}; "
+            "one difference was taken off all of the gate's times, so theirs are off by up to that"
+        )
+
+
+def _pair(row: Row) -> str:
+    who = "all clients" if row["who"] == EVERYBODY else f"client {row['who']}"
+    return f"gate {row['gateway']} against {who}"
