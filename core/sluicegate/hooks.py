@@ -140,6 +140,10 @@ class BrokerContext(Protocol):
     def pressure_sources(self) -> Sequence[PressureSource]:
         """The pressure sources that all plugins gave; complete when tasks run."""
 
+    @property
+    def plugins_give_quotas(self) -> bool:
+        """True if a plugin that is not built in has the hook `sluicegate_quota`."""
+
     def quota(self, principal: str) -> Quota | None:
         """What the plugins say that a principal may publish; None for as much as it wants."""
 

@@ -4,6 +4,7 @@ from sluicegate.adaptive.plugin import AdaptiveThrottling
 from sluicegate.adaptive.settings import AdaptivePolicies
 from sluicegate.builtin import counts, delay, rates, size, unacked
 from sluicegate.builtin.connections import ConnectionRate
+from sluicegate.builtin.quotas import PrincipalQuotas
 from sluicegate.storage_quota.plugin import StoragePolicies, StorageQuotas
 
 __all__ = ["DEFAULTS", "builtin_plugins"]
@@ -21,4 +22,4 @@ DEFAULTS = {
 def builtin_plugins() -> list[object]:
     """The plugins of one gateway, in the order to register them; some hold state, so they are not shared."""
     stateful = [ConnectionRate(), StorageQuotas(), AdaptiveThrottling()]
-    return [size, counts, rates, unacked, delay, *stateful]
+    return [size, counts, PrincipalQuotas(), rates, unacked, delay, *stateful]

@@ -76,7 +76,7 @@ class ConnectionRate:
             return Decision(Action.DELAY, (reason,), delay_ns=wait)
 
         kinds = (OperationKind.CONNECT, OperationKind.ATTACH_PRODUCER, OperationKind.ATTACH_CONSUMER)
-        return [Check(CONNECTION_RATE, kinds, check, Stage.RATE)]
+        return [Check(CONNECTION_RATE, kinds, check, Stage.RATE, takes=True)]
 
 
 class _Limiter:

@@ -86,7 +86,7 @@ class RatePolicies(PolicyModel):
 
 
 @dataclass(frozen=True, slots=True)
-class _Rate:
+class Rate:
     """A limit of one kind of rate as it holds for one topic, either applied or only observed."""
 
     what: str
@@ -122,25 +122,17 @@ class _Rate:
 
     def reason(self, bucket: DualBucket, op: Operation, now_ns: int) -> Reason:
         """Why an operation does not pass, told for the dimension that it waits for longest."""
-        have_messages, have_bytes = bucket.balance(now_ns)
-        by_bytes = not bucket.messages_per_s or (
-            bucket.bytes_per_s > 0 and bucket.wait(0, op.bytes, now_ns) > bucket.wait(op.messages, 0, now_ns)
-        )
-        if by_bytes:
-            name, unit, limit = self.names[1], "bytes/s", bucket.bytes_per_s
-            used = bucket.byte_capacity - have_bytes + op.bytes
-        else:
-            name, unit, limit = self.names[0], "messages/s", bucket.messages_per_s
-            used = bucket.message_capacity - have_messages + op.messages
-        current = used / bucket.burst_seconds
+        short = bucket.shortage(op.messages, op.bytes, now_ns)
+        name = self.names[short.by_bytes]
         where = f"topic {op.topic}"
         if self.what == "Subscription dispatch":
             where += f" subscription {op.subscription}"
-        text = texts.rate(self.what, where, current, limit, unit, name)
-        return Reason(name, Outcome.LIMIT_REACHED, text, current, limit, self.policies.level(name))
+        text = texts.rate(self.what, where, short.current, short.limit, short.unit, name)
+        level = self.policies.level(name)
+        return Reason(name, Outcome.LIMIT_REACHED, text, short.current, short.limit, level)
 
 
-def _rates(policies: EffectivePolicies, what: str, messages: str, nbytes: str) -> list[_Rate]:
+def rates_of(policies: EffectivePolicies, what: str, messages: str, nbytes: str) -> list[Rate]:
     """The limits set for one kind of rate: none, one, or two if only one dimension is observed."""
     burst = policies.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS
     found = []
@@ -152,8 +144,13 @@ def _rates(policies: EffectivePolicies, what: str, messages: str, nbytes: str) -
             for name in (messages, nbytes)
         ]
         if any(limits):
-            found.append(_Rate(what, (messages, nbytes), limits[0], limits[1], burst, policies, observed))
+            found.append(Rate(what, (messages, nbytes), limits[0], limits[1], burst, policies, observed))
     return found
+
+
+def publish_rates(policies: EffectivePolicies) -> list[Rate]:
+    """The limits set for publishing to a topic."""
+    return rates_of(policies, "Publish", "max_publish_rate", "max_publish_rate_bytes")
 
 
 @hookimpl
@@ -167,16 +164,16 @@ def sluicegate_policy_checks(
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:
     """Check publishing and dispatch."""
-    publish = _rates(policies, "Publish", "max_publish_rate", "max_publish_rate_bytes")
-    dispatch = _rates(policies, "Dispatch", "max_dispatch_rate", "max_dispatch_rate_bytes")
-    subscription = _rates(
+    publish = publish_rates(policies)
+    dispatch = rates_of(policies, "Dispatch", "max_dispatch_rate", "max_dispatch_rate_bytes")
+    subscription = rates_of(
         policies,
         "Subscription dispatch",
         "max_subscription_dispatch_rate",
         "max_subscription_dispatch_rate_bytes",
     )
     checks = [
-        Check(rate.name, (OperationKind.PUBLISH,), _publish_check(rate, context), Stage.RATE)
+        Check(rate.name, (OperationKind.PUBLISH,), _publish_check(rate, context), Stage.RATE, takes=True)
         for rate in publish
     ]
     for observed in (False, True):  # what is only observed sees what passes, and is charged for it once
@@ -184,11 +181,11 @@ def sluicegate_policy_checks(
         first = next((rate for rates in both for rate in rates), None)
         if first is not None:
             call = _dispatch_check(next(iter(both[0]), None), next(iter(both[1]), None), context)
-            checks.append(Check(first.name, (OperationKind.DISPATCH,), call, Stage.RATE))
+            checks.append(Check(first.name, (OperationKind.DISPATCH,), call, Stage.RATE, takes=True))
     return checks
 
 
-def _publish_check(rate: _Rate, state: TopicState) -> CheckCall:
+def _publish_check(rate: Rate, state: TopicState) -> CheckCall:
     line = rate.line(state, state.now_ns)
     if rate.observed or rate.on_limit != "delay":
         return _refusing_check(rate, line.bucket)
@@ -200,7 +197,7 @@ class _PublishCheck:
 
     __slots__ = ("bucket", "line", "rate")
 
-    def __init__(self, rate: _Rate, line: Line) -> None:
+    def __init__(self, rate: Rate, line: Line) -> None:
         self.rate = rate
         self.line = line
         self.bucket = line.bucket
@@ -232,7 +229,7 @@ class _PublishCheck:
         return Decision(Action.DELAY, (self.rate.reason(bucket, op, now_ns),), delay_ns=wait)
 
 
-def _refusing_check(rate: _Rate, bucket: DualBucket) -> CheckCall:
+def _refusing_check(rate: Rate, bucket: DualBucket) -> CheckCall:
     """Refuse at once what would have to wait, without a place in the line."""
     over = {"delay": Action.DELAY, "reject": Action.REJECT, "drop": Action.DROP}[rate.on_limit]
 
@@ -246,7 +243,7 @@ def _refusing_check(rate: _Rate, bucket: DualBucket) -> CheckCall:
     return check
 
 
-def _dispatch_check(topic: _Rate | None, subscription: _Rate | None, state: TopicState) -> CheckCall:
+def _dispatch_check(topic: Rate | None, subscription: Rate | None, state: TopicState) -> CheckCall:
     """Check the topic's rate and the subscription's as one: both pass and both are charged, or neither."""
     topic_bucket = topic.line(state, state.now_ns).bucket if topic else None
     bucket_of = _subscription_buckets(subscription, state) if subscription else None
@@ -265,7 +262,7 @@ def _dispatch_check(topic: _Rate | None, subscription: _Rate | None, state: Topi
     return check
 
 
-def _subscription_buckets(rate: _Rate, state: TopicState) -> Callable[[str, int], DualBucket]:
+def _subscription_buckets(rate: Rate, state: TopicState) -> Callable[[str, int], DualBucket]:
     """How to find a subscription's bucket; those that exist are brought to the rates of now."""
     key = rate.key
     subscriptions = state.subscriptions
@@ -284,7 +281,7 @@ def _subscription_buckets(rate: _Rate, state: TopicState) -> Callable[[str, int]
 
 
 def _dispatch_refusal(
-    op: Operation, now_ns: int, limits: Sequence[tuple[_Rate | None, DualBucket | None]]
+    op: Operation, now_ns: int, limits: Sequence[tuple[Rate | None, DualBucket | None]]
 ) -> Decision:
     """Delay by the longer of the waits, or drop where that was chosen and nothing was promised."""
     wait, drop, reasons = 1, False, []

@@ -8,6 +8,7 @@ The balance is refilled on every call, never only when it runs short: a lazy ref
 to two bursts at once after an idle time.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
@@ -22,6 +23,22 @@ def _rate_and_capacity(per_s: float, burst_seconds: float) -> tuple[float, float
     but there: topics with equal limits share these numbers, and hundreds of topics stay in the CPU's cache.
     """
     return per_s / SECOND_NS, per_s * burst_seconds or inf
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Which dimension a need is short of."""
+
+    by_bytes: bool
+    current: float
+    """The rate if the need had passed, per second."""
+    limit: float
+    """The rate of the bucket, per second."""
+
+    @property
+    def unit(self) -> str:
+        """What the rates count."""
+        return "bytes/s" if self.by_bytes else "messages/s"
 
 
 class DualBucket:
@@ -129,6 +146,17 @@ class DualBucket:
         if short > 0:
             wait = max(wait, int(short / self.byte_rate + 1.5))
         return wait
+
+    def shortage(self, messages: int, nbytes: int, now_ns: int) -> Shortage:
+        """Why a need does not pass, told for the dimension that it waits for longest."""
+        have_messages, have_bytes = self.balance(now_ns)
+        if not self.messages_per_s or (
+            self.bytes_per_s > 0 and self.wait(0, nbytes, now_ns) > self.wait(messages, 0, now_ns)
+        ):
+            used = self.byte_capacity - have_bytes + nbytes
+            return Shortage(True, used / self.burst_seconds, self.bytes_per_s)
+        used = self.message_capacity - have_messages + messages
+        return Shortage(False, used / self.burst_seconds, self.messages_per_s)
 
     def reconfigure(
         self, messages_per_s: float, bytes_per_s: float, burst_seconds: float, now_ns: int

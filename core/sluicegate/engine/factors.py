@@ -4,11 +4,15 @@ A factor multiplies every quota of publishing, and knows none of them; quotas kn
 a bucket of its own for each quota, so that releasing one never releases another.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from math import isfinite
 
 from sluicegate.engine.switch import Switch
 from sluicegate.model import EffectivePolicies
+
+_REMEMBERED = 64
+"""Changes that limits can make up for when they are asked again."""
 
 
 class Factor:
@@ -20,7 +24,7 @@ class Factor:
     :param text: what clients are advised to do, a sentence; or what gives it when one is refused.
     """
 
-    __slots__ = ("_text", "known", "name", "switch", "value", "why")
+    __slots__ = ("_recent", "_text", "changes", "known", "name", "switch", "value", "why")
 
     def __init__(self, name: str, text: str | Callable[[], str]) -> None:
         self.name = name
@@ -33,6 +37,9 @@ class Factor:
         """False while the value stands in for data that is missing."""
         self.switch = Switch()
         """On while the value is below 1.0."""
+        self.changes = 0
+        """How often the value changed."""
+        self._recent: deque[float] = deque((1.0,), _REMEMBERED)
 
     @property
     def text(self) -> str:
@@ -49,10 +56,23 @@ class Factor:
         """
         if not (isfinite(value) and 0 <= value <= 1):
             raise ValueError(f"factor {self.name} cannot be {value!r}, expected 0.0 to 1.0")
-        self.value = float(value)
+        if value != self.value:
+            self.value = float(value)
+            self.changes += 1
+            self._recent.append(self.value)
         self.why = why
         self.known = known
         self.switch.turn(self.value < 1)
+
+    def lowest_since(self, changes: int) -> float:
+        """The lowest value that it has had since it had changed so often; 0 if that is too long ago to know.
+
+        :param changes: what `changes` was then.
+        """
+        passed = self.changes - changes + 1
+        if passed > len(self._recent):
+            return 0.0
+        return min(list(self._recent)[-passed:])
 
 
 class Factors:

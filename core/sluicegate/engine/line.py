@@ -6,7 +6,7 @@ of one who sleeps would let the bucket refill before his bytes flow, and break t
 An operation may wait in several lines, one for each limit that held it, and keeps its place in all of them
 until it goes on. Where it is first, those behind it pass nevertheless while it waits elsewhere: for others,
 or for another bucket, and then what it needs is saved up for it here. So one limit never slows down those
-whom only another one holds, and nobody starves: whoever was held first has what he needs in each line at last.
+whom only another one holds, and nobody starves: whoever was held first has what he needs in the end.
 """
 
 from itertools import count

@@ -74,6 +74,49 @@ def rate(what: str, where: str, current: float, limit: float, unit: str, policy:
     )
 
 
+def reduced(factor: str, value: float, why: str, what: str, current: float, limit: float, unit: str) -> str:
+    """A quota factor left too little of a rate.
+
+    :param factor: name of the factor.
+    :param value: what it leaves, 0.0 to 1.0.
+    :param why: why, a clause; may be empty.
+    :param what: what is limited: `topic T`, or `principal P on topic T`.
+    :param current: the rate if this operation had passed, in `unit`.
+    :param limit: the reduced limit, in `unit`.
+    :param unit: `messages/s` or `bytes/s`.
+    """
+    return (
+        f"Publish rate reduced to {value:.0%} by {factor} for {what}{_because(why)}. "
+        f"Current: {_amount(current)} {unit}, Limit: {_amount(limit)} {unit}."
+    )
+
+
+def paused(factor: str, topic: str, why: str) -> str:
+    """A quota factor of 0: nothing is published."""
+    return f"Publishing is paused by {factor} for topic {topic}{_because(why)}."
+
+
+def _because(why: str) -> str:
+    return f": {why}" if why else ""
+
+
+def quota(who: str, topic: str, current: float, limit: float, unit: str, policy: str) -> str:
+    """A quota over all topics is used up.
+
+    :param who: `principal P`, or `all principals`.
+    :param topic: where it shows.
+    :param current: the rate if this operation had passed, in `unit`.
+    :param limit: the quota, in `unit`.
+    :param unit: `messages/s` or `bytes/s`.
+    :param policy: name of the policy to increase.
+    """
+    return (
+        f"Publish quota exceeded by {who} on topic {topic}. "
+        f"Current: {_amount(current)} {unit}, Limit: {_amount(limit)} {unit}. "
+        f"Slow down or increase {policy} policy."
+    )
+
+
 def unacked(topic: str, subscription: str, current: int, limit: float) -> str:
     """A consumer has too many messages that it has not acknowledged."""
     return (

@@ -1,0 +1,115 @@
+"""What quota factors do to publishing: each leaves a share of every rate and quota; at 0 nothing passes.
+
+The checks of a factor stand behind its switch, so that they cost nothing while it is at 1.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sluicegate.builtin.rates import Rate, publish_rates
+from sluicegate.engine.check import Check, Stage
+from sluicegate.engine.factors import Factor
+from sluicegate.engine.line import Line
+from sluicegate.engine.state import TopicState
+from sluicegate.engine.throttle import ThrottledLimit, paused, reduced
+from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind
+
+if TYPE_CHECKING:
+    from sluicegate.builtin.quotas import QuotaLimit
+
+_LIMITS = "sluicegate: what factors leave of rates"
+"""Key in a topic's plugin data."""
+
+
+def factor_checks(
+    policies: EffectivePolicies, state: TopicState, quotas: Sequence["QuotaLimit"]
+) -> list[Check]:
+    """What all factors of a broker check on one topic.
+
+    :param policies: what holds for the topic.
+    :param state: its state, whose context has the factors.
+    :param quotas: the quotas that are applied to it. Like a rate, one that is only observed is in force for
+        nobody, so that there is nothing to take a share of.
+    """
+    if state.context is None:
+        return []
+    rates = [rate for rate in publish_rates(policies) if not rate.observed]
+    refusing = getattr(state.context.config, "refuses_paused_producers", False)
+    checks = []
+    for factor in state.context.factors:
+        part = _FactorPart(factor, policies, state, rates, quotas)
+        name, switch = factor.name, factor.switch
+        publish, attach = (OperationKind.PUBLISH,), (OperationKind.ATTACH_PRODUCER,)
+        checks.append(Check(name, publish, part.check, Stage.RATE, switch=switch))
+        checks.append(Check(name, publish, part.charge, Stage.ACCOUNT, switch=switch))
+        if refusing:
+            checks.append(Check(name, attach, part.check_producer, Stage.RATE, switch=switch))
+    return checks
+
+
+class _FactorPart:
+    """One factor on one topic: it looks when it is asked, and charges when all allowed."""
+
+    __slots__ = ("_factor", "_observed", "_quotas", "_rates", "_state")
+
+    def __init__(
+        self,
+        factor: Factor,
+        policies: EffectivePolicies,
+        state: TopicState,
+        rates: Sequence[Rate],
+        quotas: Sequence["QuotaLimit"],
+    ) -> None:
+        self._factor = factor
+        self._observed = policies.observe_only or policies.flag(f"observe_only.{factor.name}")
+        self._state = state
+        self._rates = rates
+        self._quotas = quotas
+
+    def check(self, op: Operation, now_ns: int) -> Decision | None:
+        if self._factor.value <= 0:
+            return paused(self._factor, op.topic)
+        for limit, what in self._limits(op, now_ns):
+            wait = limit.wait(op, now_ns) if self._observed else limit.ready(op, now_ns)
+            if wait:
+                return reduced(limit, op, what, wait, now_ns)
+        return None
+
+    def charge(self, op: Operation, now_ns: int) -> None:
+        if self._factor.value <= 0:
+            return  # only observed
+        for limit, _ in self._limits(op, now_ns):
+            # What would have waited is not charged to a limit that is only observed.
+            if not self._observed or limit.wait(op, now_ns) == 0:
+                limit.charge(op, now_ns)
+
+    def check_producer(self, op: Operation, now_ns: int) -> Decision | None:
+        if self._factor.value <= 0:
+            return paused(self._factor, op.topic, Action.REJECT)
+        return None
+
+    def _limits(self, op: Operation, now_ns: int) -> Iterator[tuple[ThrottledLimit, str]]:
+        """What the factor leaves of each limit that holds for an operation, and what that limits."""
+        for rate in self._rates:
+            yield self._of_rate(rate, now_ns), f"topic {op.topic}"
+        for quota in self._quotas:
+            share = quota.share_of(op, now_ns)
+            if share is not None:
+                limit = share.reduced(self._factor, observed=self._observed)
+                yield limit, f"{quota.who(op)} on topic {op.topic}"
+
+    def _of_rate(self, rate: Rate, now_ns: int) -> ThrottledLimit:
+        state = self._state
+        kept = state.plugin_data.setdefault(_LIMITS, {})
+        assert isinstance(kept, dict)  # noqa: S101 - nobody else has this key
+        key = f"{'observed ' if self._observed else ''}{self._factor.name} of {rate.key}"
+        limit: ThrottledLimit | None = kept.get(key)
+        base = state.limiters.get(rate.key) or rate.line(state, now_ns)
+        if limit is None or limit.factor is not self._factor:
+            limit = kept[key] = ThrottledLimit(self._factor, base.bucket, _line(state, key, rate, now_ns))
+        return limit
+
+
+def _line(state: TopicState, key: str, rate: Rate, now_ns: int) -> Line:
+    """The limiter of a topic, among the others, so that a state is not forgotten while somebody waits."""
+    return state.limiter(key, rate.messages_per_s, rate.bytes_per_s, rate.burst_seconds, now_ns)

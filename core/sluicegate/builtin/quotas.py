@@ -1,0 +1,241 @@
+"""How much principals may publish over all topics of a gate: together, and each on its own.
+
+Quotas are stable values. What the state of the broker leaves of them is told by factors, in a check of their
+own (`factors`). Every limit has its own bucket; all of them must let an operation pass, and then all are
+charged, so the smallest holds and none is charged for what another one holds.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import ClassVar
+
+from pydantic import Field
+
+from sluicegate.builtin.factors import factor_checks
+from sluicegate.builtin.rates import BURST_SECONDS, DEFAULT_BURST_SECONDS
+from sluicegate.builtin.shares import MOST, Share, Shares
+from sluicegate.config import ByteRate, MessageRate, PolicyModel
+from sluicegate.config.models import OnLimit
+from sluicegate.engine import texts
+from sluicegate.engine.check import Check, Stage
+from sluicegate.engine.quota import Quota
+from sluicegate.engine.state import TopicState
+from sluicegate.hooks import BrokerContext, hookimpl
+from sluicegate.model import (
+    Action,
+    Decision,
+    EffectivePolicies,
+    Operation,
+    OperationKind,
+    Outcome,
+    Reason,
+    TopicName,
+)
+
+TOGETHER = ("publish_quota", "publish_quota_bytes")
+EACH = ("principal_publish_quota", "principal_publish_quota_bytes")
+_PUBLISH = (OperationKind.PUBLISH,)
+
+
+class QuotaPolicies(PolicyModel):
+    """Limits of what principals publish over all topics of a broker."""
+
+    on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = dict.fromkeys(
+        (*TOGETHER, *EACH), ("delay", "reject")
+    )
+    broker_only: ClassVar[frozenset[str]] = frozenset((*TOGETHER, *EACH))
+
+    publish_quota: MessageRate | None = Field(
+        default=None,
+        description="Messages per second that all principals together may publish to this broker through "
+        "this gate; 0 is unlimited. Exempt principals neither count nor wait.",
+    )
+    publish_quota_bytes: ByteRate | None = Field(
+        default=None,
+        description="Bytes per second that all principals together may publish to this broker through this "
+        "gate; 0 is unlimited.",
+    )
+    principal_publish_quota: MessageRate | None = Field(
+        default=None,
+        description="Messages per second that each principal may publish over all topics; 0 is unlimited. "
+        "Entries `quotas` of the broker say otherwise for some.",
+    )
+    principal_publish_quota_bytes: ByteRate | None = Field(
+        default=None,
+        description="Bytes per second that each principal may publish over all topics; 0 is unlimited.",
+    )
+
+
+class PrincipalQuotas:
+    """The policies of one broker: an instance holds the buckets that all its topics share."""
+
+    def __init__(self) -> None:
+        self._shares = Shares()
+        self._known: OrderedDict[tuple[str, bool], Share | None] = OrderedDict()
+        self._version = 0
+
+    @hookimpl
+    def sluicegate_policy_model(self) -> type[PolicyModel]:
+        """Add the quotas."""
+        return QuotaPolicies
+
+    @hookimpl
+    def sluicegate_quota(self, principal: str, context: BrokerContext) -> Quota | None:
+        """A principal's own entry, else what each principal has; asked after all other plugins."""
+        for entry in getattr(context.config, "quotas", ()):
+            if entry.principal == principal:
+                return Quota(entry.messages, entry.bytes, f"principal {principal}")
+        return _quota_of_each(principal, context.policies)
+
+    @hookimpl
+    def sluicegate_policy_checks(
+        self, topic: TopicName, policies: EffectivePolicies, context: TopicState
+    ) -> Sequence[Check]:
+        """Check what is published against the quotas, and against what factors leave of rates and quotas."""
+        if policies.version != self._version:
+            self._known.clear()
+            self._version = policies.version
+        applied = self._limits(policies, context, observed=False)
+        checks = [check for limit in applied for check in limit.checks()]
+        for limit in self._limits(policies, context, observed=True):
+            checks += limit.checks()
+        return checks + factor_checks(policies, context, applied)
+
+    def _limits(
+        self, policies: EffectivePolicies, state: TopicState, *, observed: bool
+    ) -> list["QuotaLimit"]:
+        """The quotas that hold for a topic, the one of all together first."""
+        found = []
+        mask = [_is_observed(policies, name) == observed for name in TOGETHER]
+        messages, nbytes = (policies.number(name) for name in TOGETHER)
+        together = Quota(messages * mask[0], nbytes * mask[1])
+        if together.messages_per_s or together.bytes_per_s:
+            name = "observed of all" if observed else "of all"
+            burst_seconds = _burst_seconds(policies, state.context)
+            share = self._shares.get(name, together, burst_seconds, state.now_ns)
+            found.append(QuotaLimit(TOGETHER, mask, policies, lambda op, now_ns: share, observed))
+        mask = [_is_observed(policies, name) == observed for name in EACH]
+        if any(mask) and _has_quotas(policies, state.context):
+            share_of = partial(self._share_of, policies, state.context, mask, observed)
+            found.append(QuotaLimit(EACH, mask, policies, share_of, observed))
+        return found
+
+    def _share_of(
+        self,
+        policies: EffectivePolicies,
+        context: BrokerContext | None,
+        mask: Sequence[bool],
+        observed: bool,
+        op: Operation,
+        now_ns: int,
+    ) -> Share | None:
+        """The bucket of an operation's principal; None if it has no quota."""
+        key = (op.principal, observed)
+        if key in self._known:
+            self._known.move_to_end(key)
+            return self._known[key]
+        quota = _quota_of_each(op.principal, policies) if context is None else context.quota(op.principal)
+        share = None
+        if quota is not None:
+            wanted = Quota(quota.messages_per_s * mask[0], quota.bytes_per_s * mask[1])
+            name = f"{'observed' if observed else 'share'} {quota.share}"
+            if wanted.messages_per_s or wanted.bytes_per_s:
+                share = self._shares.get(name, wanted, _burst_seconds(policies, context), now_ns)
+        if len(self._known) >= MOST:
+            self._known.popitem(last=False)
+        self._known[key] = share
+        return share
+
+
+class QuotaLimit:
+    """One kind of quota as it holds for one topic: it looks when it is asked, and charges when all allowed.
+
+    :param names: its policies, for messages and for bytes.
+    :param mask: which of them hold in this mode.
+    :param policies: what holds for the topic.
+    :param share_of: the bucket that an operation is charged to; None if it has no quota.
+    :param observed: True if it is only observed.
+    """
+
+    __slots__ = ("_action", "_name", "_names", "_observed", "_policies", "share_of")
+
+    def __init__(
+        self,
+        names: tuple[str, str],
+        mask: Sequence[bool],
+        policies: EffectivePolicies,
+        share_of: Callable[[Operation, int], Share | None],
+        observed: bool,
+    ) -> None:
+        self._names = names
+        self._name = names[0] if mask[0] and (policies.number(names[0]) or not mask[1]) else names[1]
+        self._policies = policies
+        self.share_of = share_of
+        self._observed = observed
+        options = [f"on_limit.{name}" for name in names]
+        # What somebody wrote for one dimension beats what the broker's kind does by default in the other.
+        chosen = next((option for option in options if policies.level(option)), options[0])
+        self._action = Action.REJECT if policies.text(chosen, "delay") == "reject" else Action.DELAY
+
+    def checks(self) -> list[Check]:
+        """Both parts."""
+        return [
+            Check(self._name, _PUBLISH, self._check, Stage.RATE),
+            Check(self._name, _PUBLISH, self._charge, Stage.ACCOUNT),
+        ]
+
+    def who(self, op: Operation) -> str:
+        """Whose quota it is."""
+        return "all principals" if self._names is TOGETHER else f"principal {op.principal}"
+
+    def _check(self, op: Operation, now_ns: int) -> Decision | None:
+        share = self.share_of(op, now_ns)
+        if share is None:
+            return None
+        line = share.line
+        if self._observed or self._action is Action.REJECT:
+            wait = line.bucket.wait(op.messages, op.bytes, now_ns)
+        else:
+            wait = line.ready(op, now_ns)
+        if wait == 0:
+            return None
+        short = line.bucket.shortage(op.messages, op.bytes, now_ns)
+        name = self._names[short.by_bytes]
+        text = texts.quota(self.who(op), op.topic, short.current, short.limit, short.unit, name)
+        level = self._policies.level(name)
+        reason = Reason(name, Outcome.LIMIT_REACHED, text, short.current, short.limit, level)
+        return Decision(self._action, (reason,), delay_ns=wait)
+
+    def _charge(self, op: Operation, now_ns: int) -> None:
+        share = self.share_of(op, now_ns)
+        if share is None:
+            return
+        bucket = share.line.bucket
+        if self._observed:
+            bucket.take(op.messages, op.bytes, now_ns)  # what would have waited is not charged to it
+        else:
+            bucket.charge(op.messages, op.bytes, now_ns)
+
+
+def _has_quotas(policies: EffectivePolicies, context: BrokerContext | None) -> bool:
+    if any(policies.number(name) for name in EACH):
+        return True
+    return context is not None and (
+        context.plugins_give_quotas or bool(getattr(context.config, "quotas", ()))
+    )
+
+
+def _quota_of_each(principal: str, policies: EffectivePolicies) -> Quota | None:
+    messages, nbytes = (policies.number(name) for name in EACH)
+    return Quota(messages, nbytes, f"principal {principal}") if messages or nbytes else None
+
+
+def _burst_seconds(policies: EffectivePolicies, context: BrokerContext | None) -> float:
+    """The burst of the broker level: a topic's own is of no account for what all topics share."""
+    level = context.policies if context is not None else policies
+    return level.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS
+
+
+def _is_observed(policies: EffectivePolicies, name: str) -> bool:
+    return policies.observe_only or policies.flag(f"observe_only.{name}")

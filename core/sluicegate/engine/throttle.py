@@ -1,0 +1,109 @@
+"""A quota times a factor: a bucket of its own, so that no reason ever releases another."""
+
+from sluicegate.engine import texts
+from sluicegate.engine.bucket import SECOND_NS, DualBucket
+from sluicegate.engine.factors import Factor
+from sluicegate.engine.line import Line
+from sluicegate.model import Action, Decision, Operation, Outcome, Reason
+
+PAUSE_NS = SECOND_NS // 4
+"""How long an operation is held at factor 0 before it asks again."""
+
+
+class ThrottledLimit:
+    """What one factor leaves of one quota.
+
+    The quota's own bucket is charged with all that passes, this one only while the factor is below 1. When it
+    comes into use it therefore begins with that share of what the quota's bucket holds, and with no more than
+    it can have saved up itself since it was last used: no factor lets a further burst through by coming and
+    going. Since it was last asked it fills at the lowest rate that held meanwhile. Hence, while the factor
+    is below 1: admitted <= integral of quota x factor over the time + max(burst x factor, largest need).
+
+    :param factor: the factor.
+    :param base: the quota's own bucket, whose rates may change.
+    :param line: the line of this limit, whose bucket is brought to the rates here; a new one if None.
+    """
+
+    __slots__ = ("_base", "_changes", "_rates", "_turns", "factor", "line")
+
+    def __init__(self, factor: Factor, base: DualBucket, line: Line | None = None) -> None:
+        self.factor = factor
+        self.line = line or Line(DualBucket(0, 0, base.burst_seconds, base.updated_ns))
+        self._base = base
+        self._turns = -1
+        """Of the factor's switch when it was last asked; -1 if it never was."""
+        self._changes = 0
+        self._rates = (0.0, 0.0, 0.0)
+
+    @property
+    def bucket(self) -> DualBucket:
+        """The bucket, with the rates of when it was last asked."""
+        return self.line.bucket
+
+    def ready(self, op: Operation, now_ns: int) -> int:
+        """As `Line.ready`; the factor is above 0."""
+        self.follow(now_ns)
+        return self.line.ready(op, now_ns)
+
+    def wait(self, op: Operation, now_ns: int) -> int:
+        """How long until an operation would pass, without a place in the line; the factor is above 0."""
+        self.follow(now_ns)
+        return self.line.bucket.wait(op.messages, op.bytes, now_ns)
+
+    def charge(self, op: Operation, now_ns: int) -> None:
+        """Charge an operation that goes on."""
+        self.line.bucket.charge(op.messages, op.bytes, now_ns)
+
+    def follow(self, now_ns: int) -> None:
+        """Bring the bucket to the rates of now."""
+        factor, base = self.factor, self._base
+        rates = (base.messages_per_s, base.bytes_per_s, base.burst_seconds)
+        if factor.changes == self._changes and rates == self._rates and self._turns >= 0:
+            return
+        if self._turns >= 0:
+            self._fill(now_ns)
+        self.line.bucket.reconfigure(
+            base.messages_per_s * factor.value, base.bytes_per_s * factor.value, base.burst_seconds, now_ns
+        )
+        if factor.switch.turns != self._turns:
+            self._take_share(now_ns)
+        self._turns, self._changes, self._rates = factor.switch.turns, factor.changes, rates
+
+    def _fill(self, now_ns: int) -> None:
+        """Add what came in since it was last asked."""
+        bucket, base = self.line.bucket, self._base
+        elapsed, lowest = now_ns - bucket.updated_ns, self.factor.lowest_since(self._changes)
+        if elapsed > 0:
+            bucket.message_balance += elapsed * min(bucket.message_rate, base.message_rate * lowest)
+            bucket.byte_balance += elapsed * min(bucket.byte_rate, base.byte_rate * lowest)
+            bucket.updated_ns = now_ns
+
+    def _take_share(self, now_ns: int) -> None:
+        """Let it hold no more than the factor leaves of what the quota's bucket holds."""
+        bucket, value = self.line.bucket, self.factor.value
+        messages, nbytes = (left * value if left > 0 else left for left in self._base.balance(now_ns))
+        bucket.message_balance = min(bucket.message_balance, messages)
+        bucket.byte_balance = min(bucket.byte_balance, nbytes)
+
+
+def paused(factor: Factor, topic: str, action: Action = Action.DELAY) -> Decision:
+    """The decision at factor 0.
+
+    :param action: REJECT where it is better told at once than waited for.
+    """
+    text = f"{texts.paused(factor.name, topic, factor.why)} {factor.text}"
+    reason = Reason(factor.name, Outcome.PRECONDITION, text)
+    return Decision(action, (reason,), delay_ns=PAUSE_NS, factor=0.0)
+
+
+def reduced(limit: ThrottledLimit, op: Operation, what: str, wait: int, now_ns: int) -> Decision:
+    """The decision where a factor leaves too little of a quota.
+
+    :param what: what the quota limits, for the text: `topic T`.
+    :param wait: ns after which to ask again.
+    """
+    factor = limit.factor
+    short = limit.bucket.shortage(op.messages, op.bytes, now_ns)
+    text = texts.reduced(factor.name, factor.value, factor.why, what, short.current, short.limit, short.unit)
+    reason = Reason(factor.name, Outcome.LIMIT_REACHED, f"{text} {factor.text}", short.current, short.limit)
+    return Decision(Action.DELAY, (reason,), delay_ns=wait, factor=factor.value)
