@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
-from sluicegate.config.models import StorageConfig
+from sluicegate.config.storage import StorageConfig
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import EffectivePolicies
 from sluicegate.storage_quota import BrokerUsage, Limit, Limits, LimitType, Volume

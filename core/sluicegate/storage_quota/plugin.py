@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from sluicegate.config.models import PolicyModel, StorageConfig
+from sluicegate.config.models import PolicyModel
+from sluicegate.config.storage import StorageConfig
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.task import Task
 from sluicegate.hooks import BrokerContext, hookimpl

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias, cast
 
-from sluicegate.config.models import OnUnknown, StorageConfig
+from sluicegate.config.models import OnUnknown
+from sluicegate.config.storage import StorageConfig
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.task import Task
 from sluicegate.hooks import BrokerContext

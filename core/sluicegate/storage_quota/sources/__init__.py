@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from sluicegate.config.models import StorageConfig
+from sluicegate.config.storage import StorageConfig
 from sluicegate.storage_quota.quota import Read
 from sluicegate.storage_quota.sources.path import PathSource
 from sluicegate.storage_quota.sources.prometheus import PrometheusSource

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from threading import Thread
 
-from sluicegate.config.models import StorageConfig
+from sluicegate.config.storage import StorageConfig
 from sluicegate.storage_quota.quota import StorageReadError
 from sluicegate.storage_quota.snapshot import BrokerUsage
 from sluicegate.storage_quota.volumes import Volume

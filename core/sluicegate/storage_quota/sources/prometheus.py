@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from sluicegate.config.models import StorageConfig
+from sluicegate.config.storage import StorageConfig
 from sluicegate.http_get import HttpError, http_get
 from sluicegate.storage_quota.quota import StorageReadError
 from sluicegate.storage_quota.snapshot import BrokerUsage

@@ -1,0 +1,101 @@
+"""A small file system that really fills, and a server that answers as Prometheus does, or not."""
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def small_volume(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB, mounted for one test."""
+    where = tmp_path / "volume"
+    where.mkdir()
+    mount = shutil.which("mount")
+    if os.geteuid() != 0 or mount is None:
+        pytest.skip("a small file system can be mounted by root only")
+    done = subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=4m", "sluicegate-test", os.fspath(where)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.skip(f"a small file system cannot be mounted here: {done.stderr.strip()}")
+    try:
+        yield where
+    finally:
+        subprocess.run(["umount", "-l", os.fspath(where)], check=True)
+
+
+class PrometheusDouble:
+    """Answers instant queries; what it does besides is up to the test."""
+
+    def __init__(self) -> None:
+        self.series: dict[str, list[tuple[dict[str, str], str]]] = {}
+        """Labels and value of each series, by query."""
+        self.answers: dict[str, bytes] = {}
+        """Bodies to answer instead, by query."""
+        self.status = 200
+        self.hold = threading.Event()
+        """Answers wait for it; set from the beginning."""
+        self.hold.set()
+        self.authorization: list[str | None] = []
+        double = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                double.authorization.append(self.headers.get("Authorization"))
+                double.hold.wait(20)
+                parts = urlsplit(self.path)
+                body = double.body(parts.path, parse_qs(parts.query)["query"][0])
+                try:
+                    self.send_response(double.status)
+                    self.end_headers()
+                    self.wfile.write(body)
+                except ConnectionError:
+                    pass  # who asked has gone
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def body(self, path: str, query: str) -> bytes:
+        assert path == "/prometheus/api/v1/query"
+        if query in self.answers:
+            return self.answers[query]
+        result = [
+            {"metric": labels, "value": [1_700_000_000.1, value]}
+            for labels, value in self.series.get(query, [])
+        ]
+        told = {"status": "success", "data": {"resultType": "vector", "result": result}}
+        return json.dumps(told).encode()
+
+    def close(self) -> None:
+        self.hold.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def prometheus() -> Iterator[PrometheusDouble]:
+    double = PrometheusDouble()
+    yield double
+    double.close()
