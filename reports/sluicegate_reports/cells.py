@@ -1,6 +1,7 @@
 """Cells of tables as text, the same in the page, in Markdown and in the terminal."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sluicegate_reports.quantities import NOT_MEASURED, number
 from sluicegate_reports.results import Chart, Kind, RunFacts, Table, Value
@@ -46,7 +47,7 @@ def left_out(table: Table, shown: int) -> str:
 
 
 def of_chart(chart: Chart) -> Table:
-    """The points of a chart as rows, for a chart that names no table of its own."""
+    """The points of a chart as rows."""
     x_name = "share at or below" if chart.kind is Kind.QUANTILES else chart.x_unit or "x"
     unit = f" ({chart.unit})" if chart.unit else ""
     bounds = any(point.low is not None for series in chart.series for point in series.points)
@@ -60,7 +61,12 @@ def of_chart(chart: Chart) -> Table:
             name: list[Value] = [series.name] if named else []
             rows.append((series.system, series.door, *name, x, point.y, *ends))
     ends_names = [f"low{unit}", f"high{unit}"] if bounds else []
-    return Table((*columns, *ends_names), tuple(rows), title=f"{chart.metric}: points")
+    origins = tuple(
+        replace(series.origin, name=f"{series.system} {series.door} {series.name}".rstrip())
+        for series in chart.series
+        if series.origin is not None
+    )
+    return Table((*columns, *ends_names), tuple(rows), title=f"{chart.metric}: points", origins=origins)
 
 
 def chart_place(chart: Chart, x_name: str) -> str:

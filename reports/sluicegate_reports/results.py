@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 VERSION = 2
-"""Of the JSON form; 2 tells where rows lie, and what clocks rest on. A later version may add fields; an older reader refuses a later version."""
+"""Of the JSON form; 2 tells where rows lie and what clocks rest on. A later version may add fields; an older
+reader refuses a later version."""
 REFERENCE_LABEL = "reference broker, not Danube"
 """What stands beside every figure that was measured on Danube's reference broker."""
 
@@ -213,6 +214,18 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Rows of the logs that a figure rests on."""
+
+    path: str
+    """Parquet files, from the run's directory on."""
+    where: str
+    """Condition that picks the rows, as SQL takes it."""
+    name: str = ""
+    """Whose they are, where an origin does not stand for a row of a table."""
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
     """What one arm did."""
 
@@ -250,18 +263,6 @@ class Chart:
     """One sentence that says how to read it, or what it shows."""
     limit_text: str = "limit"
     """What is written at the limit's line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Rows of the logs that a figure rests on."""
-
-    path: str
-    """Parquet files, from the run's directory on."""
-    where: str
-    """Condition that picks the rows, as SQL takes it."""
-    name: str = ""
-    """Whose they are, where an origin does not stand for a row of a table."""
 
 
 @dataclass(frozen=True, slots=True)

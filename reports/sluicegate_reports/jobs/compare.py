@@ -1,6 +1,6 @@
 """Compare how systems enforced the same policies: from a run's directory to `Results`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from sluicegate_reports.jobs import clocks
 from sluicegate_reports.jobs.figures import figures_of
 from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
-from sluicegate_reports.jobs.policies import policy_sections, rows_name
+from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
 from sluicegate_reports.reading import Log
 from sluicegate_reports.results import Cell, Results, RunFacts, Threshold, Verdict, worst
 from sluicegate_reports.runs import DECISIONS, NATIVE_DOOR, OBSERVATIONS, Run, Trial, read_run
@@ -55,8 +55,8 @@ def results_of(run: Run, found: Measures, notes: Sequence[str] = ()) -> Results:
     :param notes: what is missing or was left out.
     """
     findings = [judge(trial, figures_of(number, trial, found)) for number, trial in enumerate(run.trials)]
-    matrix = tuple(_cells(run, findings))
-    sections = (*policy_sections(run.trials, findings, found), *overall_sections(run, found))
+    matrix = tuple(_cells(run, findings, first_rows(run.trials, found)))
+    sections = (*policy_sections(run, findings, found), *overall_sections(run, found))
     told = {table.name for section in sections for table in section.tables}
     return Results(
         run=replace(run.facts, skews=tuple(clocks.skews(run.facts, found))),
@@ -68,10 +68,10 @@ def results_of(run: Run, found: Measures, notes: Sequence[str] = ()) -> Results:
     )
 
 
-def _cells(run: Run, findings: Sequence[Finding]) -> Iterator[Cell]:
-    by_place: dict[tuple[str, str, str], list[Finding]] = {}
-    for trial, finding in zip(run.trials, findings, strict=True):
-        by_place.setdefault((trial.policy, trial.system, trial.door), []).append(finding)
+def _cells(run: Run, findings: Sequence[Finding], rows: Mapping[int, int]) -> Iterator[Cell]:
+    by_place: dict[tuple[str, str, str], list[tuple[Finding, int]]] = {}
+    for number, (trial, finding) in enumerate(zip(run.trials, findings, strict=True)):
+        by_place.setdefault((trial.policy, trial.system, trial.door), []).append((finding, rows[number]))
     arms = [(arm.system, arm.door) for arm in run.facts.arms]
     tried = [(trial.system, trial.door) for trial in run.trials]
     for policy in dict.fromkeys(trial.policy for trial in run.trials):
@@ -80,11 +80,15 @@ def _cells(run: Run, findings: Sequence[Finding]) -> Iterator[Cell]:
             yield _cell(run.facts, policy, system, door, several or [])
 
 
-def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[Finding]) -> Cell:
+def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[tuple[Finding, int]]) -> Cell:
+    """A place of the matrix.
+
+    :param findings: of its trials, each with the place of its row.
+    """
     if not findings:
         why = facts.arm(system, door).missing or "it was not tried at this door"
         return Cell(policy, system, door, Verdict.MISSING, text=why)
-    chosen = worst_finding(findings)
+    chosen = worst_finding([finding for finding, _ in findings])
     text = chosen.text if len(findings) == 1 else f"worst of {len(findings)}: {chosen.text}"
     return Cell(
         policy,
@@ -96,6 +100,7 @@ def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[F
         text,
         rows_name(policy),
         chosen.unit,
+        next(row for finding, row in findings if finding is chosen),
     )
 
 
@@ -103,21 +108,24 @@ def _thresholds(matrix: Sequence[Cell], found: Measures) -> Iterator[Threshold]:
     count = {verdict: sum(cell.verdict is verdict for cell in matrix) for verdict in Verdict}
     gates = [cell for cell in matrix if cell.door != NATIVE_DOOR]
     off = sum(cell.verdict is Verdict.OFF for cell in gates)
-    rate = max((cell.figure for cell in gates if cell.unit == "%" and cell.figure is not None), default=None)
+    rates = [(cell.figure, cell.rows) for cell in gates if cell.unit == "%" and cell.figure is not None]
     early = sum(row["early"] for row in found.delays) if found.delays else None
     lost = sum(row["lost"] for row in found.deliveries) if found.deliveries else None
     yield _threshold("off_cells", 0, off, "", "places of the matrix that are off, native doors not counted")
     yield _threshold("missing_cells", 0, count[Verdict.MISSING], "", "places of the matrix without a figure")
-    if rate is not None:
-        yield _threshold("rate_error_percent", 5, rate, "%", "worst rate error of a gate")
+    if rates:
+        rate, rows = max(rates)
+        yield _threshold("rate_error_percent", 5, rate, "%", "worst rate error of a gate", rows)
     if early is not None:
-        yield _threshold("early_messages", 0, early, "messages", "messages delivered before their delay")
+        rows, text = rows_name("fixed_delivery_delay"), "messages delivered before their delay"
+        yield _threshold("early_messages", 0, early, "messages", text, rows)
     if lost is not None:
-        yield _threshold("lost_messages", 0, lost, "messages", "acknowledged to producers and never received")
+        text = "acknowledged to producers and never received"
+        yield _threshold("lost_messages", 0, lost, "messages", text, "delivery")
 
 
-def _threshold(name: str, bound: float, measured: float, unit: str, text: str) -> Threshold:
-    return Threshold(name, bound, measured, measured <= bound, unit, text)
+def _threshold(name: str, bound: float, measured: float, unit: str, text: str, rows: str = "") -> Threshold:
+    return Threshold(name, bound, measured, measured <= bound, unit, text, rows)
 
 
 def _notes(directory: Path, run: Run, decisions: Log, observations: Log) -> Iterator[str]:

@@ -2,14 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from sluicegate_reports.jobs import origins
 from sluicegate_reports.jobs.figures import figures_of, rate_figures
 from sluicegate_reports.jobs.measuring import Measures, Rows
-from sluicegate_reports.results import Chart, Kind, Point, Section, Series, Table, Value
+from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
 from sluicegate_reports.runs import NATIVE_DOOR, Family, Run, Trial
 from sluicegate_reports.transforms import cost, throttle
 from sluicegate_reports.transforms.flows import CLIENTS
 
+_DELIVERY = ("acknowledged", "refused", "failed", "received")
 _COMPARED = (
     "above",
     "below",
@@ -29,13 +32,14 @@ _COMPARED = (
 
 def overall_sections(run: Run, found: Measures) -> Iterator[Section]:
     """The sections for which there is anything."""
-    yield from _delivery(found)
+    name = run.facts.run
+    yield from _delivery(name, found)
     yield from _drift(run.trials, found)
-    yield from _throttle(found)
-    yield from _cost(found)
+    yield from _throttle(name, found)
+    yield from _cost(name, found)
 
 
-def _delivery(found: Measures) -> Iterator[Section]:
+def _delivery(run: str, found: Measures) -> Iterator[Section]:
     columns = (
         "system",
         "door",
@@ -54,6 +58,11 @@ def _delivery(found: Measures) -> Iterator[Section]:
             "Told refused: received, though the answer was a refusal or none."
         )
         table = _table("delivery", columns, found.deliveries)
+        lie = [
+            origins.of_clients(run, str(s), _DELIVERY, door=str(d), topic=str(t))
+            for s, d, t, *_ in table.rows
+        ]
+        table = replace(table, origins=tuple(lie))
         yield Section("Delivery", text, tables=(table,), overall=True)
 
 
@@ -95,19 +104,24 @@ def _compared(number: int, trial: Trial, found: Measures) -> dict[str, float]:
     return {name: value for name, value in figures.items() if value is not None}
 
 
-def _throttle(found: Measures) -> Iterator[Section]:
+def _throttle(run: str, found: Measures) -> Iterator[Section]:
     tables = []
     if found.holds:
         columns = ("system", "door", "topic", "policy", "holds", "total_ms", "longest_ms")
-        tables.append(_table("holds", columns, found.holds, "What gates held, as announced"))
+        table = _table("holds", columns, found.holds, "What gates held, as announced")
+        lie = [
+            origins.of_log(run, str(s), door=str(d), topic=str(t), policy=str(p), action="delay")
+            for s, d, t, p, *_ in table.rows
+        ]
+        tables.append(replace(table, origins=tuple(lie)))
     if found.latencies:
-        tables.append(_latencies(found.latencies))
+        tables.append(_latencies(run, found.latencies))
     if tables:
         text = "How long gates held what they let pass later, and how long producers waited for an answer."
         yield Section("Waiting", text, tables=tuple(tables), overall=True)
 
 
-def _latencies(rows: Rows) -> Table:
+def _latencies(run: str, rows: Rows) -> Table:
     shares = [f"p{share * 100:g} (ms)" for share in throttle.SHARES]
     ordered = sorted(rows, key=lambda row: (row["system"], row["door"], row["phase"], row["topic"]))
     values = tuple(
@@ -119,10 +133,22 @@ def _latencies(rows: Rows) -> Table:
         for row in ordered
     )
     columns = ("system", "door", "phase", "topic", "messages", *shares, "longest (ms)")
-    return Table(columns, values, "latencies", "Time until a message was acknowledged")
+    lie = tuple(
+        origins.of_clients(
+            run,
+            row["system"],
+            ("acknowledged",),
+            role="producer",
+            door=row["door"],
+            scenario=row["phase"],
+            topic=row["topic"],
+        )
+        for row in ordered
+    )
+    return Table(columns, values, "latencies", "Time until a message was acknowledged", origins=lie)
 
 
-def _cost(found: Measures) -> Iterator[Section]:
+def _cost(run: str, found: Measures) -> Iterator[Section]:
     if not found.costs:
         return
     names = [cost.name(share) for share in cost.SHARES]
@@ -132,6 +158,7 @@ def _cost(found: Measures) -> Iterator[Section]:
             row["system"],
             row["door"],
             tuple(Point(share, row[name]) for share, name in zip(cost.SHARES, names, strict=True)),
+            origin=_timed(run, row["system"], row["door"]),
         )
         for row in ordered
     )
@@ -140,8 +167,14 @@ def _cost(found: Measures) -> Iterator[Section]:
     )
     columns = ("system", "door", "timed", *names)
     table = _table("decision cost", columns, ordered, "Percentiles in ns, at most 0.1 % too high")
+    table = replace(table, origins=tuple(_timed(run, str(row[0]), str(row[1])) for row in table.rows))
     text = "Time that decisions took in the gate, of those that were timed."
     yield Section("Cost of decisions", text, (chart,), (table,), overall=True)
+
+
+def _timed(run: str, system: str, door: str) -> Origin:
+    origin = origins.of_log(run, system, door=door)
+    return replace(origin, where=f"{origin.where} AND decision_cost IS NOT NULL")
 
 
 def _table(name: str, columns: Sequence[str], rows: Rows, title: str = "") -> Table:

@@ -1,12 +1,15 @@
 """One section for each policy: what was tried, a chart or two, and the rows of all figures."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
+from sluicegate_reports.jobs import origins
 from sluicegate_reports.jobs.figures import figures_of, rate_figures, source_of
 from sluicegate_reports.jobs.measuring import DELAY_SHARES, Measures
-from sluicegate_reports.results import Chart, Kind, Point, Section, Series, Table, Value
-from sluicegate_reports.runs import Family, Trial
-from sluicegate_reports.transforms import attribution
+from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
+from sluicegate_reports.runs import Family, Run, Trial
+from sluicegate_reports.transforms import attribution, skew
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.verdicts import Finding
 
@@ -76,6 +79,8 @@ _COLUMNS = {
     },
 }
 Numbered = Sequence[tuple[int, Trial, Finding]]
+_OriginOf = Callable[[Trial, str], Origin]
+"""Where the rows of a trial lie that one source tells of."""
 
 
 def rows_name(policy: str) -> str:
@@ -83,10 +88,10 @@ def rows_name(policy: str) -> str:
     return f"{policy} figures"
 
 
-def policy_sections(
-    trials: Sequence[Trial], findings: Sequence[Finding], found: Measures
-) -> Iterator[Section]:
+def policy_sections(run: Run, findings: Sequence[Finding], found: Measures) -> Iterator[Section]:
     """The sections in the order in which policies were tried."""
+    trials = run.trials
+    of = partial(origins.of_trial, run.facts.run, ahead_us=skew.ahead_us(found.skews))
     for policy in dict.fromkeys(trial.policy for trial in trials):
         mine = [
             (number, trial, finding)
@@ -96,12 +101,12 @@ def policy_sections(
         family = mine[0][1].measured.family
         charts: tuple[Chart, ...] = ()
         if family is Family.RATE:
-            charts = tuple(_rate_charts(mine, found))
+            charts = tuple(_rate_charts(mine, found, of))
         elif family is Family.DELAY:
-            charts = tuple(_delay_charts(mine, found))
-        tables = [_table(policy, mine, found)]
+            charts = tuple(_delay_charts(mine, found, of))
+        tables = [_table(policy, mine, found, of)]
         if family is Family.COUNT:
-            tables += _refusals(policy, mine, found)
+            tables += _refusals(policy, mine, found, of)
         yield Section(policy, _text(mine), charts, tuple(tables))
 
 
@@ -111,37 +116,54 @@ def _text(mine: Numbered) -> str:
     return f"Limit: {', '.join(limits)}. Tried in: {', '.join(phases)}."
 
 
-def _table(policy: str, mine: Numbered, found: Measures) -> Table:
+def first_rows(trials: Sequence[Trial], found: Measures) -> dict[int, int]:
+    """The place of each trial's first row in the table of its policy, by the trial's number."""
+    places: dict[int, int] = {}
+    next_row: Counter[str] = Counter()
+    for number, trial in enumerate(trials):
+        places[number] = next_row[trial.policy]
+        next_row[trial.policy] += len(_sources(number, trial, found))
+    return places
+
+
+def _sources(number: int, trial: Trial, found: Measures) -> list[str]:
+    """By whom a trial was seen: a row for each."""
+    both = trial.measured.family is Family.RATE and source_of(number, found) == LOG
+    return [LOG, CLIENTS] if both else [CLIENTS]
+
+
+def _table(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Table:
     family = mine[0][1].measured.family
     rate = family is Family.RATE
     measures = _RATE_COLUMNS if rate else _COLUMNS[family]
     unit = mine[0][1].measured.unit
     columns = ("system", "door", "phase", "topic", f"limit ({unit})", *(["seen by"] if rate else []))
     rows: list[tuple[Value, ...]] = []
+    lie: list[Origin] = []
     for number, trial, finding in mine:
         place: tuple[Value, ...] = (trial.system, trial.door, trial.phase, trial.topic, trial.limit)
-        if not rate:
-            figures = figures_of(number, trial, found)
-            rows.append((*place, *(figures.get(name) for name in measures), finding.verdict.text))
-            continue
-        sources = [LOG, CLIENTS] if source_of(number, found) == LOG else [CLIENTS]
+        sources = _sources(number, trial, found)
         for source in sources:
-            figures = rate_figures(number, trial, found, source)
+            figures = rate_figures(number, trial, found, source) if rate else figures_of(number, trial, found)
+            seen_by = (source,) if rate else ()
             told = finding.verdict.text if source == sources[0] else ""
-            rows.append((*place, source, *(figures.get(name) for name in measures), told))
-    return Table((*columns, *measures.values(), "verdict"), tuple(rows), rows_name(policy), "All figures")
+            rows.append((*place, *seen_by, *(figures.get(name) for name in measures), told))
+            lie.append(of(trial, source))
+    headings = (*columns, *measures.values(), "verdict")
+    return Table(headings, tuple(rows), rows_name(policy), "All figures", origins=tuple(lie))
 
 
-def _refusals(policy: str, mine: Numbered, found: Measures) -> Iterator[Table]:
+def _refusals(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Table]:
     """Who refused those that were not let in, and how that is known."""
-    rows: list[tuple[Value, ...]] = []
+    rows: list[tuple[tuple[Value, ...], Origin]] = []
     for number, trial, _ in mine:
         for row in found.attachments:
             if row["trial"] == number and row["event"] == "attach_refused":
                 by = " or ".join(row["policies"]) or "none of these policies"
                 place = (trial.system, trial.door, trial.phase, trial.topic)
                 known = _KNOWN_BY[row["how"]]
-                rows.append((*place, row["code"], by, known, row["answers"], row["wrong"]))
+                told = (*place, row["code"], by, known, row["answers"], row["wrong"])
+                rows.append((told, of(trial, CLIENTS)))
     if rows:
         columns = (
             "system",
@@ -154,7 +176,9 @@ def _refusals(policy: str, mine: Numbered, found: Measures) -> Iterator[Table]:
             "refusals",
             "with room",
         )
-        yield Table(columns, tuple(sorted(rows, key=str)), f"{policy} refusals", "Who refused")
+        rows.sort(key=str)
+        told_rows, lie = zip(*rows, strict=True)
+        yield Table(columns, told_rows, f"{policy} refusals", "Who refused", origins=lie)
 
 
 def _shown(mine: Numbered) -> Iterator[tuple[int, Trial]]:
@@ -167,7 +191,7 @@ def _shown(mine: Numbered) -> Iterator[tuple[int, Trial]]:
     yield from ((number, trial) for number, trial, _ in best.values())
 
 
-def _rate_charts(mine: Numbered, found: Measures) -> Iterator[Chart]:
+def _rate_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Chart]:
     series = []
     limits = set()
     for number, trial in _shown(mine):
@@ -176,7 +200,9 @@ def _rate_charts(mine: Numbered, found: Measures) -> Iterator[Chart]:
         if rows:
             limits.add(trial.limit)
             points = {row["second"]: row["admitted"] for row in rows}
-            series.append(Series(trial.system, trial.door, _points(points, trial), trial.topic))
+            series.append(
+                Series(trial.system, trial.door, _points(points, trial), trial.topic, of(trial, source))
+            )
     unit = mine[0][1].measured.unit
     if series:
         yield Chart(
@@ -200,7 +226,7 @@ def _points(by_second: dict[int, float], trial: Trial) -> tuple[Point, ...]:
     )
 
 
-def _delay_charts(mine: Numbered, found: Measures) -> Iterator[Chart]:
+def _delay_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Chart]:
     by_trial = {row["trial"]: row["quantiles"] for row in found.delays}
     series = [
         Series(
@@ -208,6 +234,7 @@ def _delay_charts(mine: Numbered, found: Measures) -> Iterator[Chart]:
             trial.door,
             tuple(Point(*pair) for pair in zip(DELAY_SHARES, by_trial[number], strict=True)),
             trial.topic,
+            of(trial, CLIENTS),
         )
         for number, trial in _shown(mine)
         if number in by_trial

@@ -78,9 +78,9 @@ def _document(results: Results, budget: Budget) -> str:
     anchors = _anchors(results)
     main = tag(
         "main",
-        _part("thresholds", "Thresholds", _thresholds(results.thresholds)),
+        _part("thresholds", "Thresholds", _thresholds(results.thresholds, anchors)),
         _part("missing", "What is missing", _missing(results)),
-        _part("matrix", "Parity", _parity(results, anchors, sections)),
+        _part("matrix", "Parity", _parity(results, anchors, sections, budget.rows)),
         *(
             _Policy(results.run, section, budget, anchors, _section_id(index)).made()
             for index, section in enumerate(results.sections)
@@ -121,7 +121,12 @@ def _header(results: Results) -> Markup:
         "header",
         tag("p", "Sluicegate comparison", class_="kicker"),
         tag("h1", run.title or run.run),
-        tag("p", badge(results.verdict), tag("span", counted(results), class_="passed"), class_="verdict"),
+        tag(
+            "p",
+            tag("a", badge(results.verdict), href="#matrix"),
+            tag("span", counted(results), class_="passed"),
+            class_="verdict",
+        ),
         tag("p", results.summary or MEANINGS[results.verdict], class_="lead"),
         tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in told), class_="told"),
     )
@@ -144,7 +149,7 @@ def _part(anchor: str, title: str, content: Markup) -> Markup:
     )
 
 
-def _thresholds(thresholds: Sequence[Threshold]) -> Markup:
+def _thresholds(thresholds: Sequence[Threshold], anchors: Mapping[str, str]) -> Markup:
     if not thresholds:
         return tag("p", "No thresholds were set.", class_="absent")
     head = [tag("th", name, scope="col") for name in ("", "measure", "measured", "at most")]
@@ -152,13 +157,15 @@ def _thresholds(thresholds: Sequence[Threshold]) -> Markup:
     for threshold in thresholds:
         sign, text = ("✓", "passed") if threshold.passed else ("✕", "failed")
         style = "exact" if threshold.passed else "off"
+        measured = quantity(threshold.measured, threshold.unit)
+        place = anchors.get(threshold.rows, "matrix")
         name = join(tag("code", threshold.name), tag("small", threshold.text) if threshold.text else Markup())
         body.append(
             tag(
                 "tr",
                 tag("td", tag("span", tag("i", sign, aria_hidden="true"), text, class_=f"badge {style}")),
                 tag("th", name, scope="row"),
-                tag("td", quantity(threshold.measured, threshold.unit), class_="n", data_name="measured"),
+                tag("td", tag("a", measured, href=f"#{place}"), class_="n", data_name="measured"),
                 tag("td", quantity(threshold.bound, threshold.unit), class_="n", data_name="at most"),
             )
         )
@@ -179,13 +186,13 @@ def _missing(results: Results) -> Markup:
     return tag("ul", *(tag("li", line) for line in found), class_="gaps")
 
 
-def _parity(results: Results, anchors: Mapping[str, str], sections: Mapping[str, str]) -> Markup:
+def _parity(results: Results, anchors: Mapping[str, str], sections: Mapping[str, str], most: int) -> Markup:
     if not results.policies():
         return tag("p", "No policy was compared.", class_="absent")
     key = (
         "What each arm did, against what the policy says. Each verdict leads to the rows that it comes from."
     )
-    return join(tag("p", key), matrix(results, anchors, sections))
+    return join(tag("p", key), matrix(results, anchors, sections, most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +241,10 @@ class _Policy:
             drawn = rows(chart, shown, self.budget.rows)
         else:
             drawn = curves(chart, shown, self.budget.points, f"{anchor}-title")
-        link = tag("a", "rows", href=f"#{self.anchors.get(chart.rows) or f'{anchor}-rows'}")
-        heading = tag("h3", chart.metric, " ", tag("small", link))
+        links = [tag("a", "points", href=f"#{anchor}-rows")]
+        if chart.rows in self.anchors:
+            links = [tag("a", "figures", href=f"#{self.anchors[chart.rows]}"), Markup(" "), *links]
+        heading = tag("h3", chart.metric, " ", tag("small", *links))
         text = tag("p", chart.text) if chart.text else Markup()
         # Rows of bars name their arms themselves; dots in categories and lines do not.
         named = chart.kind is Kind.BARS or (chart.kind is Kind.DOTS and not chart.categories)
@@ -254,7 +263,7 @@ class _Policy:
         for index, found in enumerate(self.section.tables):
             made.append(table(found, self.run, _table_id(self.anchor, index), most))
         for index, chart in enumerate(self.section.charts):
-            if chart.rows not in self.anchors:
+            if self.budget.charts or chart.rows not in self.anchors:
                 made.append(table(of_chart(chart), self.run, f"{self.anchor}-{index + 1}-rows", most))
         return made
 
@@ -262,7 +271,8 @@ class _Policy:
 def _footer(budget: Budget) -> Markup:
     text = (
         f"Lines are drawn with about {budget.points} points at most, peaks and gaps among them; "
-        f"tables show at most {budget.rows} rows. All of them are in the JSON form of this report. "
+        f"tables show at most {budget.rows} rows and say how many there are. All of them are in the JSON "
+        "form of this report; the rows of the logs that they come from are named by path and condition. "
         "Only tables that are unfolded are printed."
     )
     return tag("footer", tag("p", text))

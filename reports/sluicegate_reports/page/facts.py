@@ -7,6 +7,9 @@ from sluicegate_reports.page.markup import Markup, join, tag
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.results import RunFacts
 
+_CLOCKS = 60
+"""Rows of the table of clocks; a run may have hundreds of clients."""
+
 
 def facts(run: RunFacts, most_text: int) -> Markup:
     """Versions, machine, commands, phases, clocks, the texts of scenario and policies.
@@ -77,10 +80,15 @@ def _clocks(run: RunFacts) -> Markup:
             run.arm(skew.system, skew.door).name,
             quantity(skew.offset_us, "us"),
             "± " + quantity(skew.uncertainty_us, "us"),
+            skew.gate,
+            skew.basis or "the run does not tell",
         ]
-        for skew in run.skews
+        for skew in run.skews[:_CLOCKS]
     )
-    return _rows("Clocks", ("client", "arm", "client minus gate", "uncertainty"), rows)
+    told = _rows("Clocks", ("client", "arm", "client minus gate", "uncertainty", "gate", "rests on"), rows)
+    left = len(run.skews) - _CLOCKS
+    more = tag("p", f"{left:,} more are in the JSON form.", class_="absent") if left > 0 else Markup()
+    return join(told, more)
 
 
 def _text(title: str, text: str, most: int) -> Markup:

@@ -1,13 +1,13 @@
 """Tables of the page: rows that figures come from, and the parity matrix."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from sluicegate_reports.cells import is_number, left_out, texts
 from sluicegate_reports.missing import cells
 from sluicegate_reports.page.markup import Markup, join, tag
 from sluicegate_reports.quantities import quantity
-from sluicegate_reports.results import MARKS, Arm, Cell, Results, RunFacts, Table, Verdict
+from sluicegate_reports.results import MARKS, Arm, Cell, Origin, Results, RunFacts, Table, Verdict
 
 _FOLDED = 8
 """Tables with more rows than that are shown on demand."""
@@ -31,9 +31,17 @@ def table(shown: Table, run: RunFacts, anchor: str, most: int) -> Markup:
     rows = list(texts(shown, run, most))
     note = left_out(shown, len(rows)) or f"{len(rows):,} row{'s' if len(rows) != 1 else ''}"
     head = [tag("th", name, scope="col") for name in shown.columns]
+    own = len(shown.origins) == len(shown.rows) and not any(origin.name for origin in shown.origins)
+    if own:
+        head.append(tag("th", "rows", scope="col"))
     body = [
-        tag("tr", *(tag("td", text, class_="n" if is_number(value) else None) for text, value in row))
-        for row in rows
+        tag(
+            "tr",
+            *(tag("td", text, class_="n" if is_number(value) else None) for text, value in row),
+            tag("td", tag("a", "Parquet", href=f"#{anchor}-{place}-from")) if own else Markup(),
+            id=f"{anchor}-{place}",
+        )
+        for place, row in enumerate(rows)
     ]
     made = tag(
         "table",
@@ -44,14 +52,35 @@ def table(shown: Table, run: RunFacts, anchor: str, most: int) -> Markup:
     )
     summary = tag("summary", tag("span", title), " ", tag("small", note))
     scrolled = tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=title)
-    return tag("details", summary, scrolled, open=len(rows) <= _FOLDED)
+    origins = _origins(shown.origins[: most if own else None], anchor)
+    return join(tag("details", summary, scrolled, open=len(rows) <= _FOLDED), origins)
 
 
-def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, str]) -> Markup:
+def _origins(origins: Sequence[Origin], anchor: str) -> Markup:
+    """Where the rows of a table lie, in a list: the first item is of its first row."""
+    items = [
+        tag(
+            "li",
+            f"{origin.name}: " if origin.name else "",
+            tag("code", origin.path),
+            " where ",
+            tag("code", origin.where),
+            id=f"{anchor}-{place}-from",
+        )
+        for place, origin in enumerate(origins)
+    ]
+    if not items:
+        return Markup()
+    summary = tag("summary", "Where these rows lie, in the directory of the run")
+    return tag("details", summary, tag("ol", *items), class_="origins")
+
+
+def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, str], most: int) -> Markup:
     """Policy by system and door.
 
     :param anchors: ids of tables by their name.
     :param sections: ids of sections by their policy.
+    :param most: rows that tables show.
     """
     # Doors of one system stand together, systems in the order in which they first come.
     order = list(dict.fromkeys(arm.system for arm in results.arms()))
@@ -62,7 +91,8 @@ def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, 
         folding = _folding(policy)
         name = tag("a", folding, href=f"#{sections[policy]}") if policy in sections else folding
         row = [
-            _cell(found[policy, arm.system, arm.door], arm, anchors, sections.get(policy, "")) for arm in arms
+            _cell(found[policy, arm.system, arm.door], arm, anchors, sections.get(policy, ""), most)
+            for arm in arms
         ]
         body.append(tag("tr", tag("th", tag("code", name), scope="row"), *row))
     made = tag(
@@ -103,8 +133,10 @@ def _note(label: str) -> Markup:
     return tag("small", label) if label else Markup()
 
 
-def _cell(cell: Cell, arm: Arm, anchors: Mapping[str, str], section: str) -> Markup:
+def _cell(cell: Cell, arm: Arm, anchors: Mapping[str, str], section: str, most: int) -> Markup:
     place = anchors.get(cell.rows) or section
+    if cell.row is not None and cell.row < most and cell.rows in anchors:
+        place = f"{place}-{cell.row}"
     sign = badge(cell.verdict)
     linked = tag("a", sign, href=f"#{place}") if place else sign
     parts: list[str] = [linked]

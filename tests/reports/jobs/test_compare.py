@@ -12,10 +12,15 @@ from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, RunError
 
 
 @pytest.fixture(scope="module")
-def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Results:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("run")
     recorded.make_run(directory)
-    return compare_run(spark, directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def results(spark: SparkSession, run: Path) -> Results:
+    return compare_run(spark, run)
 
 
 def cell(results: Results, policy: str, system: str, door: str) -> Cell:
@@ -73,6 +78,26 @@ def test_figures_have_their_rows_and_charts(results: Results) -> None:
         ("kafka", "native", recorded.LENGTH_S),
     }
     assert [point.y for point in chart.series[0].points][2:-1] == [recorded.RATE] * 5
+
+
+def test_figures_name_the_rows_that_they_rest_on(results: Results, spark: SparkSession, run: Path) -> None:
+    def picked(name: str, row: int) -> int:
+        table = results.tables()[name]
+        assert len(table.origins) == len(table.rows)
+        return spark.read.parquet(str(run / table.origins[row].path)).where(table.origins[row].where).count()
+
+    asked = recorded.LENGTH_S * 100
+    admitted = sum(point.y or 0 for point in results.sections[0].charts[0].series[0].points)
+    assert picked("max_publish_rate figures", 0) == asked  # the log: each message has one decision
+    assert picked("max_publish_rate figures", 1) == 2 * asked  # sent, and an answer
+    assert picked("max_producers_per_topic figures", 0) == 3
+    assert picked("max_message_size figures", 0) == 2
+    assert picked("fixed_delivery_delay figures", 0) == admitted
+    assert picked("decision cost", 0) > 0
+    gate = cell(results, "max_publish_rate", "kafka", "proxy")
+    native = cell(results, "max_publish_rate", "kafka", "native")
+    assert (gate.row, native.row) == (0, 2)
+    assert results.tables()[native.rows].rows[2][1] == "native"
 
 
 def test_the_whole_run_has_its_sections(results: Results) -> None:

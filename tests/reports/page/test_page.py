@@ -14,6 +14,7 @@ from sluicegate_reports.results import (
     Cell,
     Chart,
     Kind,
+    Origin,
     Point,
     Results,
     RunFacts,
@@ -75,8 +76,34 @@ def test_every_figure_has_a_caption_and_leads_to_its_rows(shown: Element) -> Non
     tables = {table.attributes.get("id") for table in shown.all("table")}
     for figure in figures:
         (caption,) = figure.all("figcaption")
-        (link,) = caption.all("a")
-        assert link.attributes["href"].removeprefix("#") in tables
+        links = caption.all("a")
+        assert [link.text for link in links][-1] == "points"
+        assert {link.attributes["href"].removeprefix("#") for link in links} <= tables
+
+
+def test_figures_lead_to_the_row_that_decides_and_rows_to_where_they_lie() -> None:
+    lie = tuple(Origin("decisions/run=r/*.parquet", f"topic = 't{n}'") for n in range(300))
+    rows = Table(("system", "messages"), tuple(("kafka", n) for n in range(300)), "figures", origins=lie)
+    cells = (
+        Cell("p", "kafka", "proxy", Verdict.OFF, 9.0, rows="figures", row=3),
+        Cell("p", "kafka", "native", Verdict.OFF, 9.0, rows="figures", row=299),  # not shown in the page
+    )
+    threshold = Threshold("lost_messages", 0, 1, passed=False, rows="figures")
+    series = Series("kafka", "proxy", (Point(0, 1),), origin=Origin("observations/*.parquet", "a < 'b'"))
+    section = Section("p", "", (Chart("rate", "", "s", (series,), rows="figures"),), (rows,))
+    results = Results(RunFacts("r", "", ""), Verdict.OFF, cells, (section,), (threshold,))
+    shown = read(page(results))
+    links = [cell.all("a")[0].attributes["href"] for cell in shown.all("table", class_="matrix")[0].all("td")]
+    assert links == ["#policy-1-table-1-3", "#policy-1-table-1"]
+    (row,) = shown.all("tr", id="policy-1-table-1-3")
+    assert row.text == "kafka 3 Parquet"
+    (origin,) = shown.all("li", id=row.all("a")[0].attributes["href"].removeprefix("#"))
+    assert origin.text == "decisions/run=r/*.parquet where topic = 't3'"
+    assert "200 of 300 rows" in shown.all("details")[0].text
+    (measured,) = shown.all("td", **{"data-name": "measured"})
+    assert measured.all("a")[0].attributes["href"] == "#policy-1-table-1"
+    assert "kafka proxy: observations/*.parquet where a < 'b'" in shown.text
+    assert shown.all("header")[0].all("a")[0].attributes["href"] == "#matrix"
 
 
 def test_every_drawing_and_table_is_told_to_who_cannot_see_it(shown: Element) -> None:

@@ -1,0 +1,115 @@
+"""Where the rows of a figure lie: the Parquet files, and the condition that picks them, as SQL takes it."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from sluicegate_reports.results import Origin
+from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Family, Trial
+from sluicegate_reports.transforms.attribution import PRODUCERS
+from sluicegate_reports.transforms.flows import LOG
+
+_ATTACHING = ("attach_producer", "attach_consumer")
+_EVENTS = {
+    Family.COUNT: ("attached", "attach_refused", "detached"),
+    Family.SIZE: ("acknowledged", "refused"),
+    Family.ASKED_DELAY: ("acknowledged", "refused"),
+    Family.DELAY: ("received",),
+    Family.UNACKED: ("attached", "received", "acknowledged"),
+}
+_RATE_EVENTS = {
+    "publish": ("sent", "acknowledged", "refused"),
+    "dispatch": ("received",),
+    "attach": ("attached", "attach_refused"),
+}
+
+
+def of_trial(run: str, trial: Trial, source: str, ahead_us: Mapping[tuple[str, str], float]) -> Origin:
+    """The rows that a trial's figures come from.
+
+    :param run: the run's id.
+    :param source: `flows.LOG` or `flows.CLIENTS`; of a rate.
+    :param ahead_us: by how much gates' clocks are ahead of the clients', by system and door.
+    """
+    family = trial.measured.family
+    if family is Family.RATE and source == LOG:
+        later = timedelta(microseconds=ahead_us.get((trial.system, trial.door), 0.0))
+        operation = trial.measured.operation
+        kinds = _ATTACHING if operation == "attach" else (operation,)
+        return Origin(
+            _path(DECISIONS, run, trial.system),
+            _all(
+                *_place(trial),
+                _one_of("operation", kinds),
+                _of_subscription(trial),
+                _between(trial.start + later, trial.end + later),
+            ),
+        )
+    events = _RATE_EVENTS[trial.measured.operation] if family is Family.RATE else _EVENTS[family]
+    # What came before a trial counts too: who was there already, what had not been acknowledged.
+    whole = family in (Family.COUNT, Family.UNACKED)
+    in_phase = family in (Family.SIZE, Family.ASKED_DELAY, Family.DELAY)
+    when = f"time < {_moment(trial.end)}" if whole else _between(trial.start, trial.end)
+    return Origin(
+        _path(OBSERVATIONS, run, trial.system),
+        _all(
+            *_place(trial),
+            _equal("role", _role(trial)),
+            _one_of("event", events),
+            _of_subscription(trial),
+            _equal("scenario", trial.phase) if in_phase else when,
+        ),
+    )
+
+
+def of_log(run: str, system: str, **columns: str) -> Origin:
+    """Rows of the decision log with these values."""
+    return Origin(_path(DECISIONS, run, system), _all(*(_equal(*each) for each in columns.items())))
+
+
+def of_clients(run: str, system: str, events: tuple[str, ...], **columns: str) -> Origin:
+    """Rows of the observations with these values, of some kinds of event."""
+    conditions = [_equal(*each) for each in columns.items()]
+    return Origin(_path(OBSERVATIONS, run, system), _all(*conditions, _one_of("event", events)))
+
+
+def _role(trial: Trial) -> str:
+    if trial.policy == PRODUCERS or trial.measured.operation == "publish":
+        return "producer"
+    return "" if trial.measured.operation == "attach" else "consumer"
+
+
+def _place(trial: Trial) -> tuple[str, str]:
+    return _equal("door", trial.door), _equal("topic", trial.topic)
+
+
+def _of_subscription(trial: Trial) -> str:
+    return _equal("subscription", trial.subscription)
+
+
+def _path(what: str, run: str, system: str) -> str:
+    return f"{what}/run={run}/system={system}/*.parquet"
+
+
+def _all(*conditions: str) -> str:
+    return " AND ".join(condition for condition in conditions if condition)
+
+
+def _equal(column: str, value: str) -> str:
+    """A condition; none for an empty value."""
+    return f"{column} = {_quoted(value)}" if value else ""
+
+
+def _one_of(column: str, values: tuple[str, ...]) -> str:
+    return f"{column} IN ({', '.join(map(_quoted, values))})"
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _between(start: datetime, end: datetime) -> str:
+    return f"time >= {_moment(start)} AND time < {_moment(end)}"
+
+
+def _moment(time: datetime) -> str:
+    return f"TIMESTAMP '{time:%Y-%m-%d %H:%M:%S.%f}+00:00'"
