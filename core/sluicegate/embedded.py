@@ -24,9 +24,12 @@ from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.gateway.compiler import GateCompiler
+from sluicegate.gateway.context import GatewayContext
+from sluicegate.gateway.dynamics import Dynamics
 from sluicegate.gateway.log_sink import LogSink
 from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins, load_plugins
+from sluicegate.gateway.tls import tls_contexts
 from sluicegate.gateway.wall_clock import WallClock
 from sluicegate.gateway.watching import PolicyWatch
 from sluicegate.hooks import hookimpl
@@ -50,6 +53,10 @@ class ServiceConfig(BrokerConfig):
     policy_defaults: ClassVar[Mapping[str, int | float | str | bool]] = {
         "on_limit.max_publish_rate": "reject",
         "on_limit.max_publish_rate_bytes": "reject",
+        "on_limit.publish_quota": "reject",
+        "on_limit.publish_quota_bytes": "reject",
+        "on_limit.principal_publish_quota": "reject",
+        "on_limit.principal_publish_quota_bytes": "reject",
     }
 
     system: Literal["service"] = Field(description="Kind of broker: a service with interceptors.")
@@ -175,10 +182,27 @@ class PolicyEngine:
         )
         self.gates: GateCache = self._compiler.gates
         """Compiled gates by topic."""
+        self._unkept: dict[str, str] = {}
+        self._facts = {} if watch is None else watch.facts(self.config.name)
+        self.context = GatewayContext(
+            self.config,
+            plugins,
+            self._compiler,
+            self.faults,
+            apply=self._apply,
+            broker_tls=lambda: tls_contexts(self.config.tls, self.config.alpn).broker,
+            remember=self._remember,
+            recall=self._recall,
+        )
+        """What plugins get of this engine."""
+        self._compiler.context = self.context
+        self._dynamics = Dynamics(self.context, plugins)
         self._every_second: list[Callable[[int], bool]] = []
         self._ending = Event()
         self._thread = Thread(target=self._follow, name="sluicegate-engine", daemon=True)
         self._notify("sluicegate_startup")
+        if (tasks := self._dynamics.start()) is not None:
+            tasks.wait_first()
         self._thread.start()
 
     # -- what doors use -------------------------------------------------------------------------------
@@ -259,7 +283,9 @@ class PolicyEngine:
             return
         self._ending.set()
         self._thread.join()
+        self._dynamics.stop()
         self._notify("sluicegate_shutdown")
+        self._keep_facts()
         if self._log is not None:
             self._log.log.close()
         if self._watch is not None:
@@ -290,6 +316,7 @@ class PolicyEngine:
 
     def _look(self, looks: int) -> None:
         changed = self._watch is not None and self._watch.check()  # may be slow: not under the lock
+        self._keep_facts()
         with self.lock:
             if changed:
                 self._compiler.replace(self._policies())
@@ -297,9 +324,26 @@ class PolicyEngine:
             if looks % _LOOKS_A_SECOND == 0:
                 self._wall_clock.follow()
                 now_ns = monotonic_ns()
+                self._dynamics.tick(now_ns)
                 self._every_second = [call for call in self._every_second if _goes_on(call, now_ns)]
             if looks % _LOOKS_TO_DROP == 0:
                 self.gates.drop_unused()
+
+    def _keep_facts(self) -> None:
+        while self._watch is not None and self._unkept:
+            self._watch.keep_fact(self.config.name, *self._unkept.popitem())
+
+    def _apply(self, call: Callable[[], None]) -> None:
+        with self.lock:
+            call()
+
+    def _remember(self, key: str, value: str) -> None:
+        if self._facts.get(key) != value:
+            self._facts[key] = value
+            self._unkept[key] = value
+
+    def _recall(self, prefix: str) -> Mapping[str, str]:
+        return {key: value for key, value in tuple(self._facts.items()) if key.startswith(prefix)}
 
     def _driver_name(self, topic: str) -> TopicName:
         return self._plugins.drivers[self.config.system].name_of(topic, self.config)

@@ -16,6 +16,10 @@ from sluicegate.engine.state import TopicState
 from sluicegate.model import EffectivePolicies, TopicName
 
 FIELDS = {
+    "publish_quota",
+    "publish_quota_bytes",
+    "principal_publish_quota",
+    "principal_publish_quota_bytes",
     "max_producers_per_topic",
     "max_subscriptions_per_topic",
     "max_consumers_per_topic",

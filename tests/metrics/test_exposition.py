@@ -26,6 +26,7 @@ def snapshot(*states: TopicState, **parts: Any) -> dict[str, Any]:
         "plugin_faults": {},
         "decision_log": {},
         "topics": samples.latest,
+        "plugin_metrics": [],
         **parts,
     }
 
@@ -151,3 +152,47 @@ def test_state_of_the_supervisor() -> None:
     assert found["sluicegate_config_last_reload_successful{}"] == 0
     assert found["sluicegate_config_reloads_failed_total{}"] == 4
     assert found["sluicegate_config_version{}"] == 9
+
+
+def plugin_metric(name: str, values: dict[tuple[str, ...], float], kind: str = "gauge") -> dict[str, Any]:
+    labels = ["volume"][: len(next(iter(values)))]
+    return {
+        "kind": kind,
+        "name": name,
+        "help": "Said by a plugin.",
+        "labels": labels,
+        "values": [[list(key), value] for key, value in values.items()],
+    }
+
+
+def test_metrics_of_plugins_are_those_of_all_workers_with_the_broker_as_a_label() -> None:
+    found = exposed(
+        snapshot(plugin_metrics=[plugin_metric("volume_full", {("a",): 0.5, ("b",): 1.0})]),
+        snapshot(
+            broker="b2",
+            plugin_metrics=[
+                plugin_metric("volume_full", {("c",): 0.25}),
+                plugin_metric("volume_reads", {(): 3}, "counter"),
+            ],
+        ),
+    )
+
+    assert {name: value for name, value in found.items() if name.startswith("volume")} == {
+        "volume_full{volume=a}": 0.5,
+        "volume_full{volume=b}": 1.0,
+        "volume_full{volume=c}": 0.25,
+        "volume_reads_total{}": 3,
+    }
+
+
+def test_a_plugin_cannot_take_a_name_that_is_taken() -> None:
+    found = exposed(
+        snapshot(
+            gauges={"connections": 7}, plugin_metrics=[plugin_metric("sluicegate_connections", {(): 1.0})]
+        ),
+        snapshot(broker="b2", plugin_metrics=[plugin_metric("mine", {(): 1.0})]),
+        snapshot(broker="b3", plugin_metrics=[plugin_metric("mine", {("x",): 2.0})]),
+    )
+
+    assert 1.0 not in [value for name, value in found.items() if "sluicegate_connections{" in name]
+    assert [name for name in found if name.startswith("mine")] == ["mine{}"]

@@ -15,7 +15,8 @@ from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState
 from sluicegate.gateway.plugins import Plugins
-from sluicegate.model import EffectivePolicies, PolicySet, PolicyValue, TopicName
+from sluicegate.hooks import BrokerContext
+from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, TopicName
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,17 @@ class GateCompiler:
         self.policies = policies
         self._resolver = Resolver(policies, self._defaults)
         self.gates = GateCache(self._compile)
+        self.context: BrokerContext | None = None
+        """What the states of topics are given, so that checks reach factors and quotas."""
+
+    @property
+    def broker_policies(self) -> EffectivePolicies:
+        """What holds for the whole broker."""
+        return self._resolver.resolve(TopicName("", ""), Level.BROKER)
+
+    def resolve(self, topic: str) -> EffectivePolicies:
+        """What holds for one topic."""
+        return self._resolver.resolve(self._name_of(topic))
 
     def replace(self, policies: PolicySet) -> None:
         """Put other policies into force, all at once: the next look at any topic finds them."""
@@ -64,6 +76,7 @@ class GateCompiler:
         name = self._name_of(topic)
         policies = self._resolver.resolve(name)
         state = self.gates.state(name, now_ns)
+        state.context = self.context
         checks = [check for checks in self._checks(name, policies, state) for check in checks]
         delay = self._delay(name, policies)
         return compile_gate(

@@ -17,6 +17,8 @@ from sluicegate.engine.sink import DecisionSink
 from sluicegate.gateway.acceptor import Acceptor
 from sluicegate.gateway.compiler import GateCompiler
 from sluicegate.gateway.connections import Connections, Limits
+from sluicegate.gateway.context import GatewayContext
+from sluicegate.gateway.dynamics import Dynamics
 from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.samples import TopicSamples
@@ -69,6 +71,19 @@ class Worker:
             self.faults,
             config.policy_defaults,
         )
+        self._context = GatewayContext(
+            config,
+            plugins,
+            self._compiler,
+            self.faults,
+            apply=self._apply,
+            broker_tls=lambda: self.broker_tls,
+            remember=self.remember,
+            recall=self.recall,
+        )
+        self._compiler.context = self._context
+        self._dynamics = Dynamics(self._context, plugins)
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._budget = Budget(config.buffer_budget)
         self._facts = dict(facts or {})
         self._keep_fact = keep_fact
@@ -147,8 +162,21 @@ class Worker:
             self._keep_fact(key, value)
 
     def recall(self, prefix: str) -> Mapping[str, str]:
-        """The facts kept under a prefix, by whole key."""
-        return {key: value for key, value in self._facts.items() if key.startswith(prefix)}
+        """The facts kept under a prefix, by whole key; for any thread."""
+        return {key: value for key, value in tuple(self._facts.items()) if key.startswith(prefix)}
+
+    # -- what plugins may use ---------------------------------------------------------------------
+
+    @property
+    def context(self) -> GatewayContext:
+        """What plugins get of this broker."""
+        return self._context
+
+    def _apply(self, call: Callable[[], None]) -> None:
+        """Have something done on the event loop; for any thread, and for nothing once it has ended."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(call)
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -157,11 +185,13 @@ class Worker:
 
         :raises OSError: if a listener or a TLS file cannot be had.
         """
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._tls = tls_contexts(self.config.tls, self.config.alpn)
         self._connections = Connections(self._front, Limits.of(self.config), self._tls, loop)
         await self._notify("sluicegate_startup")
         try:
+            if (tasks := self._dynamics.start()) is not None:
+                await asyncio.to_thread(tasks.wait_first)
             await self._front.start(self)
         except BaseException:
             await self.stop()
@@ -215,6 +245,7 @@ class Worker:
         for task in tuple(self._spawned):
             task.cancel()
         await asyncio.gather(*self._spawned, return_exceptions=True)
+        await asyncio.to_thread(self._dynamics.stop)
         await self._guarded("stop", self._front.stop)
         await self._notify("sluicegate_shutdown")
         self._connections = None
@@ -244,8 +275,11 @@ class Worker:
         async def front() -> None:
             self._front.tick(now_ns)
 
-        self._wall_clock.follow()
+        async def dynamics() -> None:
+            self._dynamics.tick(now_ns)
 
+        self._wall_clock.follow()
+        await self._guarded("dynamics", dynamics)
         await self._guarded("tick", front)
         self._ticks += 1
         if self._ticks % _TICKS_TO_DROP == 0:
@@ -318,4 +352,5 @@ class Worker:
             "plugin_faults": dict(self.faults.counts),
             "decision_log": self._log_stats(),
             "topics": self._samples.latest,
+            "plugin_metrics": self._dynamics.snapshot(),
         }

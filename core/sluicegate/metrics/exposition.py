@@ -1,6 +1,7 @@
 """Prometheus metrics out of the workers' last snapshots."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from prometheus_client.core import (
@@ -13,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from sluicegate.engine.state import COUNTERS
 from sluicegate.gateway.samples import RATE_TYPES
+from sluicegate.metrics.plugin_families import plugin_families
 
 Snapshot = Mapping[str, Any]
 """Of a worker, as `Worker.snapshot` makes it."""
@@ -83,12 +85,13 @@ class GatewayCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """All metrics of all workers."""
         snapshots = self._snapshots()
-        yield from _policies(snapshots)
-        yield from _topics(snapshots)
-        yield from _named(snapshots)
-        yield from _worker(snapshots)
-        if self._status is not None:
-            yield from _supervisor(self._status())
+        supervisor = () if self._status is None else _supervisor(self._status())
+        own = (_policies(snapshots), _topics(snapshots), _named(snapshots), _worker(snapshots), supervisor)
+        taken = set()
+        for family in chain.from_iterable(own):
+            taken.add(family.name)
+            yield family
+        yield from plugin_families(snapshots, taken)
 
 
 def _policies(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:

@@ -1,0 +1,154 @@
+"""What the gateway of one broker gives to plugins that follow the broker's state: `hooks.BrokerContext`."""
+
+import copy
+import logging
+import ssl
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from sluicegate.config.models import BrokerConfig
+from sluicegate.engine.factors import Factors
+from sluicegate.engine.faults import Fault, GateFaults
+from sluicegate.engine.pressure import PressureSource
+from sluicegate.engine.quota import Quota
+from sluicegate.engine.state import TopicState
+from sluicegate.gateway.compiler import GateCompiler
+from sluicegate.gateway.plugin_metrics import PluginMetrics
+from sluicegate.gateway.plugins import Plugins
+from sluicegate.model import EffectivePolicies
+
+Apply = Callable[[Callable[[], None]], None]
+
+
+class GatewayContext:
+    """See the module. Each plugin gets a view of its own, under whose name it logs and fails.
+
+    :param config: the broker's entry.
+    :param plugins: who is asked for quotas.
+    :param compiler: has policies and states.
+    :param faults: counts what plugins raise.
+    :param apply: has something done by the thread that owns the gates.
+    :param broker_tls: gives what to speak with the broker.
+    :param remember: keeps a fact; called by the thread that owns the gates.
+    :param recall: gives the facts under a prefix; called by any thread.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        plugins: Plugins,
+        compiler: GateCompiler,
+        faults: GateFaults,
+        *,
+        apply: Apply,
+        broker_tls: Callable[[], ssl.SSLContext | None],
+        remember: Callable[[str, str], None],
+        recall: Callable[[str], Mapping[str, str]],
+    ) -> None:
+        self.config = config
+        self.factors = Factors()
+        self.pressure_sources: list[PressureSource] = []
+        self.metrics = PluginMetrics()
+        self.plugin = ""
+        """Whose view this is."""
+        self._compiler = compiler
+        self._faults = faults
+        self._apply = apply
+        self._broker_tls = broker_tls
+        self._remember = remember
+        self._recall = recall
+        self._ask_quota = plugins.implementations("sluicegate_quota")[::-1]
+        own = frozenset(info.name for info in plugins.overview() if info.origin == "built in")
+        self.plugins_give_quotas = any(ask.plugin not in own for ask in self._ask_quota)
+        self._views: dict[str, GatewayContext] = {}
+
+    def view(self, plugin: str) -> "GatewayContext":
+        """The view of a plugin, the same one each time."""
+        found = self._views.get(plugin)
+        if found is None:
+            found = self._views[plugin] = copy.copy(self)
+            found.plugin = plugin
+        return found
+
+    @property
+    def broker(self) -> str:
+        """Name of the broker's entry."""
+        return self.config.name
+
+    @property
+    def system(self) -> str:
+        """The kind of broker."""
+        return self.config.system
+
+    @property
+    def broker_tls(self) -> ssl.SSLContext | None:
+        """What to speak with the broker where it speaks TLS."""
+        return self._broker_tls()
+
+    @property
+    def policies(self) -> EffectivePolicies:
+        """What the policies now in force say for the whole broker."""
+        return self._compiler.broker_policies
+
+    def resolve(self, topic: str) -> EffectivePolicies:
+        """What the policies now in force say for one topic."""
+        return self._compiler.resolve(topic)
+
+    @property
+    def states(self) -> Mapping[str, TopicState]:
+        """States by topic."""
+        return self._compiler.gates.states
+
+    def quota(self, principal: str) -> Quota | None:
+        """What the plugins say that a principal may publish."""
+        for ask in self._ask_quota:
+            try:
+                found: Quota | None = ask(principal=principal, context=self.view(ask.plugin))
+            except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+                self.fault(ask.plugin, error)
+                continue
+            if found is not None:
+                return found
+        return None
+
+    def apply(self, call: Callable[[], None]) -> None:
+        """Have something done by the thread that owns the gates."""
+        plugin = self.plugin
+
+        def guarded() -> None:
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+                self.fault(plugin, error)
+
+        self._apply(guarded)
+
+    def fault(self, plugin: str, error: Exception | str) -> None:
+        """Count what a plugin raised; for the thread that owns the gates."""
+        text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        self._faults.add(Fault(plugin, "", "", text, opened=False))
+
+    def now_ns(self) -> int:
+        """Monotonic time."""
+        return time.monotonic_ns()
+
+    def wall_ms(self) -> int:
+        """Wall-clock milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
+    @property
+    def log(self) -> logging.Logger:
+        """The gateway's log under the plugin's name."""
+        return logging.getLogger(f"sluicegate.plugin.{self.plugin}" if self.plugin else "sluicegate.plugin")
+
+    def remember(self, key: str, value: str) -> None:
+        """Keep a small fact over restarts."""
+        self._apply(lambda: self._remember(key, value))
+
+    def recall(self, prefix: str) -> Mapping[str, str]:
+        """The facts kept under a prefix."""
+        return self._recall(prefix)
+
+    def take_sources(self, sources: Sequence[PressureSource]) -> None:
+        """Add pressure sources, for all views."""
+        self.pressure_sources.extend(sources)

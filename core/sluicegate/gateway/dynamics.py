@@ -1,0 +1,129 @@
+"""What follows the state of a broker: factors, pressure sources and tasks of all plugins."""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from sluicegate.engine.factors import Factor
+from sluicegate.engine.pressure import PressureSource
+from sluicegate.engine.task import Task
+from sluicegate.gateway.context import GatewayContext
+from sluicegate.gateway.plugins import Plugins
+from sluicegate.gateway.tasks import TaskThread
+
+FACT = "factor."
+"""Prefix of the facts by which `sluicegate explain` tells of factors."""
+_SECOND_NS = 1_000_000_000
+_RETELL_NS = 60 * _SECOND_NS
+"""How often a factor that did not change is remembered again, so that one sees that its gateway lives."""
+_BETWEEN_NS = 5 * _SECOND_NS
+"""How often one that changes all the time is remembered, unless it begins or ends to restrict, or pauses."""
+
+Found = TypeVar("Found")
+
+
+class Dynamics:
+    """Asks the hooks of one broker, runs the tasks, and tells of the factors.
+
+    :param context: the broker's gateway.
+    :param plugins: all of whom are asked.
+    """
+
+    def __init__(self, context: GatewayContext, plugins: Plugins) -> None:
+        self.context = context
+        self._plugins = plugins
+        self._tasks: TaskThread | None = None
+        self._told: dict[str, tuple[float, str, bool]] = {}
+        self._told_ns: dict[str, int] = {}
+
+    def start(self) -> TaskThread | None:
+        """Ask for factors, pressure sources and tasks, in this order, and begin with the tasks.
+
+        :return: the tasks' thread, whose first runs are to be waited for; None if there are no tasks.
+        """
+        self._ask("sluicegate_quota_factors", Factor, lambda _, factor: self.context.factors.add(factor))
+        self._ask(
+            "sluicegate_pressure_sources",
+            PressureSource,
+            lambda _, source: self.context.take_sources([source]),
+        )
+        tasks: dict[str, tuple[str, Task]] = {}
+
+        def add(plugin: str, task: Task) -> None:
+            if task.name in tasks:
+                raise ValueError(f"there is a task {task.name!r} already, expected another name")
+            tasks[task.name] = (plugin, task)
+
+        self._ask("sluicegate_tasks", Task, add)
+        self.tell(self.context.now_ns())
+        if tasks:
+            context = self.context
+            self._tasks = TaskThread(
+                list(tasks.values()),
+                context.metrics,
+                lambda plugin, text: context.apply(lambda: context.fault(plugin, text)),
+                context.wall_ms,
+            )
+            self._tasks.start()
+        return self._tasks
+
+    def tick(self, now_ns: int) -> None:
+        """Once a second: tell of the factors, and of a task that blocks all others.
+
+        :param now_ns: monotonic time.
+        """
+        self.tell(now_ns)
+        if self._tasks is not None:
+            self._tasks.watch(now_ns)
+
+    def stop(self) -> None:
+        """End the tasks; may take some seconds if one of them blocks."""
+        if self._tasks is not None:
+            self._tasks.stop()
+            self._tasks = None
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """The metrics of plugins and factors, as JSON."""
+        return self.context.metrics.snapshot()
+
+    def tell(self, now_ns: int) -> None:
+        """Bring metrics and facts of the factors up to date."""
+        metrics = self.context.metrics
+        for factor in self.context.factors:
+            metrics.gauge(
+                "sluicegate_quota_factor", "What a factor leaves of every quota, 0 to 1.", ("factor",)
+            ).set(factor.value, factor.name)
+            metrics.gauge(
+                "sluicegate_quota_factor_known", "0 while data for a factor is missing.", ("factor",)
+            ).set(factor.known, factor.name)
+            self._remember(factor, now_ns)
+
+    def _remember(self, factor: Factor, now_ns: int) -> None:
+        now = (factor.value, factor.why, factor.known)
+        before = self._told.get(factor.name)
+        if before is not None:
+            age_ns = now_ns - self._told_ns[factor.name]
+            is_turn = before[2] != now[2] or (before[0] != now[0] and not 0 < before[0] * now[0] < 1)
+            is_turn = is_turn or (before[0] == 1) != (now[0] == 1)
+            if not is_turn and age_ns < (_BETWEEN_NS if before != now else _RETELL_NS):
+                return
+        self._told[factor.name] = now
+        self._told_ns[factor.name] = now_ns
+        fact = {
+            "value": factor.value,
+            "why": factor.why,
+            "known": factor.known,
+            "at_ms": self.context.wall_ms(),
+        }
+        self.context.remember(FACT + factor.name, json.dumps(fact))
+
+    def _ask(self, hook: str, kind: type[Found], take: Callable[[str, Found], None]) -> None:
+        for ask in self._plugins.implementations(hook):
+            try:
+                found: Iterable[Found] = ask(context=self.context.view(ask.plugin)) or ()
+                for each in found:
+                    if not isinstance(each, kind):
+                        raise TypeError(f"{hook} gave {each!r}, expected {kind.__name__} objects")
+                    take(ask.plugin, each)
+            except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+                self.context.fault(ask.plugin, error)

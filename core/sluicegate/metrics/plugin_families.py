@@ -1,0 +1,34 @@
+"""Metrics that plugins keep, out of the workers' snapshots."""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily
+
+
+def plugin_families(snapshots: Sequence[Mapping[str, Any]], taken: Container[str]) -> Iterable[Family]:
+    """The metrics of all workers, those of one name as one; a label `broker` comes before their own.
+
+    :param snapshots: as `Worker.snapshot` makes them.
+    :param taken: names that the gateway's own metrics have; a plugin's of such a name is left out, as is one
+        that is of another kind than that of an earlier worker.
+    """
+    found: dict[str, tuple[Mapping[str, Any], Family]] = {}
+    for snapshot in snapshots:
+        for metric in snapshot["plugin_metrics"]:
+            name = metric["name"]
+            if name in taken:
+                continue
+            first, family = found.setdefault(name, (metric, _family(metric)))
+            if (first["kind"], first["labels"]) != (metric["kind"], metric["labels"]):
+                continue
+            for labels, value in metric["values"]:
+                family.add_metric([snapshot["broker"], *labels], value)
+    return [family for _, family in found.values()]
+
+
+def _family(metric: Mapping[str, Any]) -> Family:
+    kind = CounterMetricFamily if metric["kind"] == "counter" else GaugeMetricFamily
+    return kind(metric["name"], metric["help"], labels=["broker", *metric["labels"]])
