@@ -145,14 +145,14 @@ class AdaptiveController:
         self, topic: ThrottledTopic, memory: float, backlog: Backlog, settings: Settings, now_ns: int
     ) -> Change | None:
         """Evaluate one topic; the change is what its limiter is to be told, if anything."""
-        topic.sample(now_ns)
-        lifted = settings.observe_only and topic.active
+        was_active = topic.active
+        lifted = settings.observe_only and was_active
         if lifted:
             self._rest(topic)
             self._transitions.deactivated(topic, now_ns)
         elif topic.would and not settings.observe_only:
             self._rest(topic)
-        found = topic.evaluate(memory, backlog, settings)
+        found = topic.evaluate(memory, backlog, settings, now_ns, learn=not was_active)
         change: Change | None = None
         if found.step is Step.THROTTLE:
             change = self._throttle(topic, found, settings, now_ns)

@@ -84,17 +84,19 @@ class ThrottledTopic:
         self.applied: tuple[int, int, str] | None = None
         """Rates and reason that the limiter was last given; None while it is released."""
 
-    def sample(self, now_ns: int) -> None:
-        """Learn the natural rate, unless the topic is throttled."""
-        state = self.state
-        self.natural.sample(state.allowed_messages, state.allowed_bytes, now_ns, learn=not self.active)
+    def evaluate(
+        self, memory: float, backlog: Backlog, settings: Settings, now_ns: int, *, learn: bool
+    ) -> Evaluation:
+        """Learn the natural rate, and say what is to be done.
 
-    def evaluate(self, memory: float, backlog: Backlog, settings: Settings) -> Evaluation:
-        """Say what is to be done; changes nothing but the pressures for metrics.
+        Under pressure a rate that is known is not learned any further, even where nothing is throttled: what
+        a broker in trouble takes is not what its producers want.
 
         :param memory: memory pressure, 0.0 to 1.0.
         :param backlog: of this topic.
         :param settings: of this cycle.
+        :param now_ns: monotonic time.
+        :param learn: False if the topic was throttled since the last evaluation.
         :raises ValueError: if the backlog is no number of bytes.
         """
         size, quota = backlog.bytes, backlog.quota_bytes
@@ -103,24 +105,27 @@ class ThrottledTopic:
         pressure = backlog_pressure(size, quota, settings.backlog_low, settings.backlog_high)
         self.memory_and_backlog = (memory, pressure)
         strongest = memory if memory > pressure else pressure
-        natural, throttled = self.natural, self.active or self.would
+        known, throttled = self.natural.known, self.active or self.would
+        counters = self.state.allowed_messages, self.state.allowed_bytes
+        self.natural.sample(*counters, now_ns, learn=learn and (strongest == 0 or not known))
         if strongest == 0 and (not throttled or not settings.ramp_release):
             return Evaluation(Step.RELEASE if throttled else Step.REST, memory, pressure, size, quota)
-        if not natural.known:
-            return Evaluation(Step.RELEASE if throttled else Step.WARM_UP, memory, pressure, size, quota)
-        messages = self._next(natural.messages_per_s, self.messages_per_s, strongest, settings)
-        nbytes = self._next(natural.bytes_per_s, self.bytes_per_s, strongest, settings)
+        if not known:
+            return Evaluation(Step.WARM_UP, memory, pressure, size, quota)
+        messages, nbytes = self._next(strongest, settings)
+        natural = self.natural
         reached = messages >= int(natural.messages_per_s) and nbytes >= int(natural.bytes_per_s)
         step = Step.RELEASE if strongest == 0 and reached else Step.THROTTLE
         return Evaluation(step, memory, pressure, size, quota, messages, nbytes)
 
-    @staticmethod
-    def _next(natural: float, current: int, pressure: float, settings: Settings) -> int:
-        """The next rate of one dimension; 0 (unlimited) where no natural rate of it is known."""
-        if natural <= 0:
-            return 0
-        step = settings.max_rate_change_factor
-        return next_rate(natural, current, pressure, settings.min_rate_factor, step)
+    def _next(self, pressure: float, settings: Settings) -> tuple[int, int]:
+        """The next rates; 0 (unlimited) in a dimension of which no natural rate is known."""
+        least, step = settings.min_rate_factor, settings.max_rate_change_factor
+        messages, nbytes = self.natural.messages_per_s, self.natural.bytes_per_s
+        return (
+            next_rate(messages, self.messages_per_s, pressure, least, step) if messages > 0 else 0,
+            next_rate(nbytes, self.bytes_per_s, pressure, least, step) if nbytes > 0 else 0,
+        )
 
     def at_floor(self, found: Evaluation, settings: Settings) -> bool:
         """True if the rates of an evaluation are the least that the topic keeps."""
