@@ -137,13 +137,10 @@ def test_a_file_with_crossed_watermarks_is_refused_with_the_place(
 
 @pytest.mark.seed("S5-001", "S5-011")
 def test_only_a_whole_broker_can_have_them(tmp_path: Path) -> None:
-    with pytest.raises(ConfigErrors, match="holds for a whole broker"):
-        read(
-            tmp_path,
-            "burst_seconds: 1",
-            "",
-            f"\b\b\b\btopics: [{{name: t, {RELEASE}: ramp}}]".replace("\b", ""),
-        )
+    with pytest.raises(ConfigErrors) as refused:
+        read(tmp_path, "burst_seconds: 1", rest=f"  topics: [{{name: t, {RELEASE}: ramp}}]\n")
+    [error] = refused.value.errors
+    assert error.message == f"'{RELEASE}' holds for a whole broker, not for one topic"
 
 
 @pytest.mark.seed("S5-011")
