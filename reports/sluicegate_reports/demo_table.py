@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from sluicegate.decisions.reading import read_decisions
-from sluicegate_reports.observations import Event
+from sluicegate_reports.observations import Event, Role
 from sluicegate_reports.results import Arm
 from sluicegate_reports.runs import DECISIONS, OBSERVATIONS
 
@@ -56,6 +56,8 @@ def clients_table(directory: Path, arms: Sequence[Arm], *, plain: bool) -> Table
 def counted(directory: Path) -> dict[_Place, Counter[str]]:
     """Clients and messages of a run by what became of them; those that a gate held are `delayed`.
 
+    Acknowledged is what a broker has taken from producers.
+
     :param directory: of a small run, all of which is read.
     :raises OSError, pyarrow.ArrowException: if a file of the run cannot be read.
     """
@@ -66,11 +68,13 @@ def counted(directory: Path) -> dict[_Place, Counter[str]]:
 
 
 def _observed(directory: Path) -> Iterator[tuple[_Place, str, int]]:
-    columns = ["system", "door", "event", "messages"]
+    columns = ["system", "door", "role", "event", "messages"]
     for file in sorted((directory / OBSERVATIONS).glob("run=*/system=*/part-*.parquet")):
         with pq.ParquetFile(file) as parquet:
-            rows = parquet.read(columns).group_by(columns[:3]).aggregate([("messages", "sum")])
+            rows = parquet.read(columns).group_by(columns[:4]).aggregate([("messages", "sum")])
         for row in rows.to_pylist():
+            if row["role"] == Role.CONSUMER and row["event"] == Event.ACKNOWLEDGED:
+                continue  # that it is done with a message is no answer to a producer
             yield (row["system"], row["door"]), row["event"], row["messages_sum"]
 
 

@@ -14,8 +14,9 @@ from tests.reports.results.example import example
 
 from sluicegate_reports import demo
 from sluicegate_reports.demo_table import counted
+from sluicegate_reports.observations import Event, Observation, ObservationLog, Role
 from sluicegate_reports.results import Arm, Cell, Results, Verdict, to_json
-from sluicegate_reports.runs import Run
+from sluicegate_reports.runs import OBSERVATIONS, Run
 from sluicegate_reports.usage import JAVA
 
 Show = Callable[..., Sequence[str]]
@@ -168,6 +169,13 @@ def test_an_arm_that_was_not_played_is_a_problem_even_without_a_report(
 def test_systems_that_no_scenario_knows_are_not_compared(tmp_path: Path) -> None:
     assert demo.show(tmp_path, ["mine"], plain=False) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_consumers_are_done_with_is_not_counted_as_taken(tmp_path: Path) -> None:
+    with ObservationLog(tmp_path / OBSERVATIONS, "r1", "pulsar", "proxy", "only") as log:
+        for role in (Role.PRODUCER, Role.CONSUMER):
+            log.add(Observation(1, role.value, role, "orders", Event.ACKNOWLEDGED))
+    assert counted(tmp_path) == {("pulsar", "proxy"): {"acknowledged": 1}}
 
 
 # -- what decides the exit code -------------------------------------------------------------------------
