@@ -18,7 +18,8 @@ from tests.decisions.test_log import wait_until
 from sluicegate.decisions import DecisionLog, DecisionLogError, Keeping, compaction, read_decisions
 from sluicegate.decisions.columns import VERSION
 from sluicegate.decisions.compaction import compact, prune, tidy
-from sluicegate.decisions.rows import of_rows
+from sluicegate.decisions.interned import Interned
+from sluicegate.decisions.rows import Batch, of_rows
 from sluicegate.decisions.schema import SCHEMA, VERSION_KEY, version_of
 from sluicegate.decisions.spool import Spool, encode, ended, parquet_files, partition, spools
 from sluicegate.model import OperationKind
@@ -29,15 +30,18 @@ OpenLog = Callable[..., DecisionLog]
 CONSTANTS = {"run": "r", "system": "kafka", "door": "proxy", "gateway": "main"}
 
 
-def line_of(count: int) -> bytes:
-    rows = [(n, FakeGate(), OperationKind.PUBLISH, "p", "c", "", 1, n, None) for n in range(count)]
-    return encode(of_rows(rows, 0, {}))
+def batch_of(count: int, interned: Interned, client: str = "c") -> Batch:
+    rows = [(n, FakeGate(), OperationKind.PUBLISH, "p", client, "", 1, n, None) for n in range(count)]
+    batch = of_rows(rows, 0, {}, interned)
+    interned.written()
+    return batch
 
 
 def spool_of(directory: Path, *counts: int, name: str = "x", close: bool = True) -> Spool:
     spool = Spool(partition(directory, "r", "kafka"), name, CONSTANTS)
+    interned = Interned()
     for count in counts:
-        spool.write(line_of(count))
+        spool.write(encode(batch_of(count, interned)))
     if close:
         spool.close()
     return spool
@@ -354,7 +358,7 @@ def test_a_process_that_does_not_compact_leaves_that_to_another(
 
     assert ended(tmp_path) == spools(tmp_path) != []
     assert parquet_files(tmp_path) == []
-    command = [sys.executable, "-m", "sluicegate.decisions.compaction", str(tmp_path), "0", "0"]
+    command = [sys.executable, "-m", "sluicegate.decisions.tidying", str(tmp_path), "0", "0"]
     subprocess.run(command, check=True)
     assert spools(tmp_path) == []
     assert len(parquet_files(tmp_path)) == 1

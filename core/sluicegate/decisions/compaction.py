@@ -1,29 +1,25 @@
-"""Spools that nobody writes any more become zstd Parquet files, and old files are removed.
-
-`python -m sluicegate.decisions.compaction DIRECTORY MAX_BYTES MAX_AGE_S` does it once, in a process that
-lives for that only: Arrow takes more memory than all of a worker that decides.
-"""
+"""Spools that nobody writes any more become zstd Parquet files, and old files are removed."""
 
 import os
-import signal
-import sys
-import time
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluicegate.decisions.reading import record_batches
+from sluicegate.decisions.reading import coded_tables
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate.decisions.spool import DecisionLogError, locked, parquet_files, parquet_path, spools
+from sluicegate.decisions.unpacking import CODED_SCHEMA
 
 IN_PROGRESS_SUFFIX = ".inprogress"
 _ROW_GROUP_ROWS = 65_536
-_NICE = 10
-"""Traffic goes first."""
+_STATISTICS = ["time"]
+"""Columns by which readers pass over row groups; the others have about the same values in all of them."""
+_ENCODINGS = {"time": "DELTA_BINARY_PACKED", "decision_id": "DELTA_BYTE_ARRAY"}
+"""Columns whose values are as good as never the same twice, but close to each other; others repeat."""
 
 
 def tidy(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> list[str]:
@@ -91,18 +87,6 @@ def prune(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> in
     return removed
 
 
-def main(arguments: list[str]) -> int:
-    """Tidy one directory; what went wrong goes to standard error, a line each.
-
-    :param arguments: directory, `max_bytes`, `max_age_s`.
-    :return: exit code: 1 if anything went wrong.
-    """
-    directory, max_bytes, max_age_s = arguments
-    faults = tidy(Path(directory), int(max_bytes), float(max_age_s), time.time_ns() / 1e9)
-    sys.stderr.writelines(f"{fault}\n" for fault in faults)
-    return 1 if faults else 0
-
-
 def _write_parquet(spool: Path, target: Path) -> int:
     """Write a spool's whole batches to a Parquet file that is there whole or not at all; gives its rows."""
     unfinished = target.with_name(f".{target.name}{IN_PROGRESS_SUFFIX}")
@@ -121,20 +105,29 @@ def _write_parquet(spool: Path, target: Path) -> int:
 
 def _copy(spool: Path, file: BinaryIO) -> int:
     """Copy a spool's whole batches in large row groups."""
-    rows = waiting_rows = 0
-    waiting: list[pa.RecordBatch] = []
-    with ExitStack() as stack:
-        writer = stack.enter_context(pq.ParquetWriter(file, SCHEMA, compression="zstd"))
-        for batch in record_batches(spool):
-            waiting.append(batch)
-            rows += batch.num_rows
-            waiting_rows += batch.num_rows
-            if waiting_rows >= _ROW_GROUP_ROWS:
-                writer.write_table(pa.Table.from_batches(waiting))
-                waiting, waiting_rows = [], 0
-        if waiting:
-            writer.write_table(pa.Table.from_batches(waiting))
+    rows = 0
+    with _writer(file) as writer:
+        for table in coded_tables(spool, _ROW_GROUP_ROWS):
+            writer.write_table(table)
+            rows += len(table)
     return rows
+
+
+def _writer(file: BinaryIO) -> pq.ParquetWriter:
+    writer = pq.ParquetWriter(
+        file,
+        CODED_SCHEMA,
+        store_schema=False,
+        compression="zstd",
+        use_dictionary=[field.name for field in SCHEMA if field.name not in _ENCODINGS],
+        column_encoding=_ENCODINGS,
+        write_statistics=_STATISTICS,
+    )
+    # Readers are to see texts, not the dictionaries that they are handed over in: so the Arrow schema in the
+    # file is not the writer's own, which would be made of those.
+    seen = {**(SCHEMA.metadata or {}), b"ARROW:schema": b64encode(SCHEMA.serialize().to_pybytes())}
+    writer.add_key_value_metadata(seen)
+    return writer
 
 
 def _ages_and_sizes(files: Iterable[Path]) -> Iterator[tuple[float, int, Path]]:
@@ -160,10 +153,3 @@ def _remove_if_empty(*folders: Path) -> None:
             folder.rmdir()
         except OSError:
             return
-
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; whoever started this one waits for it
-    os.nice(_NICE)
-    pa.set_memory_pool(pa.system_memory_pool())  # half of what Arrow's own pools keep for later
-    sys.exit(main(sys.argv[1:]))

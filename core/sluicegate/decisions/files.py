@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluicegate.decisions.interned import Interned
 from sluicegate.decisions.spool import Spool, partition
 
 _log = logging.getLogger(__name__)
@@ -48,6 +49,8 @@ class LogFiles:
     ) -> None:
         self.errors = 0
         """Times that writing, compacting or removing failed."""
+        self.interned = Interned()
+        """What the ids in the next line are to be taken from; begun anew with each spool."""
         self._directory = directory
         self._constants = constants
         self._folder = partition(directory, constants["run"], constants["system"])
@@ -63,11 +66,12 @@ class LogFiles:
     def write(self, line: bytes, now_ns: int) -> bool:
         """Append a batch.
 
-        :param line: the batch as `spool.encode` writes it.
+        :param line: the batch as `spool.encode` writes it, with ids of `interned`.
         :param now_ns: monotonic time.
         :return: False if it is lost.
         """
         if now_ns < self._retry_at_ns:
+            self.interned = Interned()
             return False
         try:
             if self._spool is None:
@@ -77,6 +81,7 @@ class LogFiles:
         except OSError as error:
             self._failed(error, now_ns)
             return False
+        self.interned.written()
         if self._retry_at_ns:
             _log.info("decision log is written again to %s", self._spool.path)
             self._retry_at_ns, self._retry_ns = 0, _FIRST_RETRY_NS
@@ -129,6 +134,7 @@ class LogFiles:
 
     def _end_spool(self) -> None:
         spool, self._spool = self._spool, None
+        self.interned = Interned()
         if spool is None:
             return
         try:

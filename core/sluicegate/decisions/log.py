@@ -19,9 +19,10 @@ from typing import Any, Literal, TypeAlias
 from sluicegate.decisions.cost import DecidedGate
 from sluicegate.decisions.files import Keeping, LogFiles
 from sluicegate.decisions.ids import DecisionIds
+from sluicegate.decisions.interned import Interned
 from sluicegate.decisions.journal import RefusalJournal
 from sluicegate.decisions.queue import Allowed, RowQueue
-from sluicegate.decisions.rows import MAX_BATCH_ROWS, Batch, Row, mappings, of_rows, of_windows
+from sluicegate.decisions.rows import MAX_BATCH_ROWS, Row, mappings, of_rows, of_windows
 from sluicegate.decisions.spool import encode
 from sluicegate.decisions.windows import AllowWindows, Window
 from sluicegate.model import Decision, Operation
@@ -209,7 +210,7 @@ class DecisionLog:
         try:
             while self._queue:
                 rows, costs = self._queue.take()
-                self._record(rows, offset_ns)
+                self._record([row for row in rows if row[-1] is not None], offset_ns)
                 self._write_rows(rows, offset_ns, costs)
             windows = self._windows.collect_all() if last else self._windows.collect(now_ns)
             for start in range(0, len(windows), MAX_BATCH_ROWS):
@@ -229,12 +230,11 @@ class DecisionLog:
             _log.exception("refusal journal: a decision cannot be recorded")
 
     def _write_rows(self, rows: Sequence[Row], offset_ns: int, costs: Mapping[int, int]) -> None:
-        if not rows:
-            return
+        interned = self._interned()
         try:
-            batch = of_rows(rows, offset_ns, costs)
-            line = encode(batch)
+            line = encode(of_rows(rows, offset_ns, costs, interned))
         except (TypeError, ValueError, OverflowError, AttributeError):
+            interned.undo()
             if len(rows) == 1:
                 self._counts.lost += 1
                 _log.exception("decision log: a decision does not fit the schema: %r", rows[0][-1])
@@ -244,30 +244,40 @@ class DecisionLog:
             self._write_rows(rows[:half], offset_ns, {})
             self._write_rows(rows[half:], offset_ns, {})
             return
-        self._store(batch, line, len(rows))
+        self._store(line, len(rows))
+        self._show(rows, offset_ns)
 
     def _write_windows(self, windows: Sequence[Window], offset_ns: int) -> None:
         decisions = sum(window.operations for window in windows)
+        interned = self._interned()
         try:
-            batch = of_windows(windows, offset_ns)
-            line = encode(batch)
-        except TypeError:
+            line = encode(of_windows(windows, offset_ns, interned))
+        except (TypeError, OverflowError):
+            interned.undo()
             self._counts.lost += decisions
             _log.exception("decision log: windows do not fit the schema")
             return
-        self._store(batch, line, decisions)
+        self._store(line, decisions)
 
-    def _store(self, batch: Batch, line: bytes, decisions: int) -> None:
+    def _interned(self) -> Interned:
+        """What the ids of a line are taken from; without files nobody will read them."""
+        interned = self._files.interned if self._files else Interned()
+        interned.make_room()
+        return interned
+
+    def _store(self, line: bytes, decisions: int) -> None:
         if self._files is None or self._files.write(line, self._monotonic()):
             self._counts.emitted += decisions
         else:
             self._counts.lost += decisions
+
+    def _show(self, rows: Sequence[Row], offset_ns: int) -> None:
         if self._on_batch is None:
             return
         try:
-            rows = list(mappings(batch, self._constants))
-            if rows:
-                self._on_batch(rows)
+            shown = list(mappings(rows, offset_ns, self._constants))
+            if shown:
+                self._on_batch(shown)
             self._hook_failing = False
         except Exception:  # noqa: BLE001 - whatever a plugin raises must not stop the log
             self._counts.hook_errors += 1

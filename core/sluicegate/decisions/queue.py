@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from itertools import repeat
 from typing import TypeAlias
 
 from sluicegate.decisions.cost import CostSampler, DecidedGate
@@ -10,6 +11,7 @@ from sluicegate.model import Operation, OperationKind
 
 Allowed: TypeAlias = Callable[[DecidedGate, Operation, int], None]
 
+_MAX_SAMPLES = 4_096
 _AT_ONCE = 256
 """How many rows may be put before the queue's length is looked at again."""
 
@@ -26,7 +28,9 @@ class RowQueue:
     """Put a row."""
 
     def __init__(self, limit: int) -> None:
-        self._queue: deque[Row | int] = deque()
+        self._queue: deque[Row] = deque()
+        self._samples: deque[tuple[int, int]] = deque()
+        self._taken = 0
         self._limit = limit
         self.overflowed = 0
         """Rows dropped because the queue was full."""
@@ -47,28 +51,31 @@ class RowQueue:
         :return: the rows, and what a decision took in ns, by place in the rows, where it was timed.
         """
         take = self._queue.popleft
-        rows: list[Row] = []
-        costs: dict[int, int] = {}
-        for _ in range(min(len(self._queue), MAX_BATCH_ROWS)):
-            taken = take()
-            if isinstance(taken, tuple):
-                rows.append(taken)
-            elif rows:  # else its row went with the batch before: the sample is let go
-                costs[len(rows) - 1] = taken
-        return rows, costs
+        rows = [take() for _ in repeat(None, min(len(self._queue), MAX_BATCH_ROWS))]
+        return rows, self._costs_until(self._taken + len(rows))
 
-    def _note_cost(self, gate: DecidedGate, cost_ns: int) -> None:
-        """Put what a decision took behind its row."""
-        if len(self._queue) < self._limit:
-            self._queue.append(cost_ns)
+    def _costs_until(self, taken: int) -> dict[int, int]:
+        """The samples of rows up to a number, by their place in the batch that ends with it."""
+        costs: dict[int, int] = {}
+        while self._samples and self._samples[0][0] <= taken:
+            number, cost_ns = self._samples.popleft()
+            if number > self._taken:  # else its row went with the batch before: the sample is let go
+                costs[number - self._taken - 1] = cost_ns
+        self._taken = taken
+        return costs
+
+    def _note_cost(self, _gate: DecidedGate, cost_ns: int) -> None:
+        """Remember what the decision of the row just put took."""
+        if len(self._samples) < _MAX_SAMPLES:
+            self._samples.append((self._count(), cost_ns))
 
     def _compile(self) -> tuple[Allowed, Callable[[Row], None], Callable[[], int]]:
         # <hot> `allowed` runs for every message: what it needs is in cells, not behind `self`, and the one
         # number that it changes both counts the rows and tells when to look at the queue's length again.
         queue, limit, append = self._queue, self._limit, self._queue.append
-        costs = CostSampler(self._note_cost)
         publish = OperationKind.PUBLISH
         count = bound = 0
+        costs = CostSampler(self._note_cost)
 
         def make_room() -> bool:
             nonlocal bound

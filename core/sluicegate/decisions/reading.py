@@ -2,16 +2,16 @@
 
 import logging
 from collections.abc import Iterator
-from itertools import repeat
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluicegate.decisions.columns import VERSION
-from sluicegate.decisions.rows import Batch
+from sluicegate.decisions.interned import ANEW
 from sluicegate.decisions.schema import SCHEMA, VERSION_KEY, version_of
 from sluicegate.decisions.spool import DecisionLogError, batches, parquet_files, parquet_path, spools
+from sluicegate.decisions.unpacking import Unpacking
 
 _log = logging.getLogger(__name__)
 
@@ -38,31 +38,33 @@ def read_decisions(path: Path | str) -> pa.Table:
 def record_batches(spool: Path) -> Iterator[pa.RecordBatch]:
     """Read the whole batches of a spool, be it cut short or still being written.
 
+    :return: batches of the current schema.
     :raises FileNotFoundError: if it is gone, which means that its Parquet file is there.
     :raises DecisionLogError: if a later release wrote it.
     """
+    for table in coded_tables(spool):
+        yield from table.cast(SCHEMA).to_batches()
+
+
+def coded_tables(spool: Path, rows: int = 65_536) -> Iterator[pa.Table]:
+    """The same as tables of `unpacking.CODED_SCHEMA`, of this many rows or a line more.
+
+    :raises FileNotFoundError: if it is gone, which means that its Parquet file is there.
+    :raises DecisionLogError: if a later release wrote it.
+    """
+    unpacking = Unpacking()
     for batch in batches(spool):
+        if unpacking.rows and (unpacking.rows >= rows or batch.get(ANEW)):
+            yield unpacking.take()
         try:
-            yield _record_batch(batch)
-        except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError) as error:
+            unpacking.add(batch)
+        except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError, IndexError) as error:
             # What is written was looked at before; one damaged line must not keep all others unreadable.
             _log.warning(
                 "decision spool %s: a line does not fit the schema and is left out: %s", spool, error
             )
-
-
-def _record_batch(batch: Batch) -> pa.RecordBatch:
-    count = len(batch["time"])
-    columns = []
-    for field in SCHEMA:
-        values = batch.get(field.name)
-        if not isinstance(values, list):
-            values = repeat(values, count)
-        column = pa.array(values, field.type, size=count)
-        if column.null_count and not field.nullable:
-            raise ValueError(f"column {field.name!r} has nulls")
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    if unpacking.rows:
+        yield unpacking.take()
 
 
 def _read_spool(spool: Path, target: Path) -> pa.Table:

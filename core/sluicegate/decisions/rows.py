@@ -2,20 +2,24 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from sluicegate.decisions.columns import COLUMNS, OPERATION_NAMES, WINDOW_MS
 from sluicegate.decisions.cost import DecidedGate
+from sluicegate.decisions.interned import Ids, Interned
 from sluicegate.decisions.windows import Window
 from sluicegate.model import Action, Decision, OperationKind, Reason
 
 Row: TypeAlias = tuple[int, DecidedGate, OperationKind, str, str, str, int, int, Decision | None]
 """now_ns, gate, kind, principal, client, subscription, messages, bytes, decision (None for an allow)."""
 Batch: TypeAlias = dict[str, Any]
-"""Columns by name: a value for each row, or one for all of them; what is missing is null. `time` (us since
-1970) has a value for each row."""
+"""A line of a spool: columns by name, with a value for each row or one for all; what is missing is null.
+
+A table of `interned` stands there by its ids. `time` is monotonic in ns, `offset` is what to add to it to get
+ns since 1970, and `costs` has place and ns of the rows that were timed."""
 
 MAX_BATCH_ROWS = 1_024
 _BREATH_S = 50e-6
@@ -27,67 +31,68 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _NO_REASON = (None, None, None, None, None)
 
 
-def of_rows(rows: Sequence[Row], wall_offset_ns: int, costs: Mapping[int, int]) -> Batch:
+def of_rows(rows: Sequence[Row], wall_offset_ns: int, costs: Mapping[int, int], interned: Interned) -> Batch:
     """Make a batch of single decisions.
 
     :param rows: at least one, at most MAX_BATCH_ROWS of them.
     :param wall_offset_ns: what to add to a monotonic time to get ns since 1970.
     :param costs: what a decision took in ns, by place in `rows`, where it was timed.
-    :raises ValueError, TypeError, AttributeError: if a decision is none that can be written.
+    :param interned: the tables of the spool that it is for.
+    :raises ValueError, TypeError, AttributeError, OverflowError: if a decision is none that can be written.
     """
     times, gates, kinds, principals, clients, subscriptions, messages, sizes, decisions = zip(
         *rows, strict=True
     )
     _breathe()
-    batch = _shared(times, gates, kinds, wall_offset_ns)
+    batch = _shared(times, gates, kinds, wall_offset_ns, interned)
     _breathe()
-    batch["principal"] = _column(principals)
-    batch["client"] = _texts(clients)
-    batch["subscription"] = _texts(subscriptions)
-    batch["messages"] = _column(messages)
-    batch["bytes"] = _column(sizes)
+    batch["principal"] = interned.ids("principal", principals)
+    batch["client"] = interned.ids("client", clients)
+    batch["subscription"] = interned.ids("subscription", subscriptions)
+    batch["messages"] = _numbers(messages)
+    batch["bytes"] = _numbers(sizes)
     batch["decisions"], batch["window"] = 1, 0
     if costs:
-        batch["decision_cost"] = [costs.get(place) for place in range(len(rows))]
+        batch["costs"] = list(costs.items())
     if decisions.count(None) < len(rows):
         _breathe()
-        batch.update(_decision_columns(decisions))
-    return batch
+        batch.update(_decision_columns(decisions, interned))
+    return {**batch, **interned.additions()}
 
 
-def of_windows(windows: Sequence[Window], wall_offset_ns: int) -> Batch:
+def of_windows(windows: Sequence[Window], wall_offset_ns: int, interned: Interned) -> Batch:
     """Make a batch of windows of allows.
 
     :param windows: at least one, at most MAX_BATCH_ROWS of them.
     :param wall_offset_ns: what to add to a monotonic time to get ns since 1970.
+    :param interned: the tables of the spool that it is for.
+    :raises TypeError, OverflowError: if a window is none that can be written.
     """
     times, gates, kinds, operations, messages, sizes, costs = zip(*windows, strict=True)
-    batch = _shared(times, gates, kinds, wall_offset_ns)
+    batch = _shared(times, gates, kinds, wall_offset_ns, interned)
     _breathe()
-    batch["messages"] = _column(messages)
-    batch["bytes"] = _column(sizes)
-    batch["decisions"] = _column(operations)
-    batch["decision_cost"] = _column([cost or None for cost in costs])
+    batch["messages"] = _numbers(messages)
+    batch["bytes"] = _numbers(sizes)
+    batch["decisions"] = _numbers(operations)
+    batch["costs"] = [(place, cost) for place, cost in enumerate(costs) if cost]
     batch["window"] = WINDOW_MS
-    return batch
+    return {**batch, **interned.additions()}
 
 
-def mappings(batch: Batch, constants: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-    """Give the rows of a batch that are not plain allows, by column name.
+def mappings(
+    rows: Iterable[Row], wall_offset_ns: int, constants: Mapping[str, str]
+) -> Iterator[Mapping[str, Any]]:
+    """Give the rows that are not plain allows, by column name.
 
+    :param rows: what `of_rows` took.
+    :param wall_offset_ns: what to add to a monotonic time to get ns since 1970.
     :param constants: the columns that are the same for all rows of the log.
     """
-    if batch["action"] == _ALLOW:
-        return
-    columns = {**{column.name: None for column in COLUMNS}, **constants, **batch}
-    for place, since_1970_us in enumerate(batch["time"]):
-        row = {
-            name: values[place] if isinstance(values, list | tuple) else values
-            for name, values in columns.items()
-        }
-        if row["action"] != _ALLOW:
-            row["time"] = _EPOCH + timedelta(microseconds=since_1970_us)
-            yield row
+    empty = {**{column.name: None for column in COLUMNS}, **constants}
+    for place, row in enumerate(rows):
+        decision = row[-1]
+        if decision is not None and action_of(decision) != _ALLOW:
+            yield {**empty, **_mapping(row, decision, wall_offset_ns)}
         if place % 64 == 63:
             _breathe()
 
@@ -104,51 +109,90 @@ def _breathe() -> None:
 def _column(values: Sequence[Any]) -> Any:
     """One value if all are the same, as they often are: less to write, and to read again."""
     first = values[0]
-    return first if values.count(first) == len(values) else values
+    return first if values[-1] == first and values.count(first) == len(values) else values
 
 
-def _texts(values: Sequence[str]) -> Any:
-    return _column([value or None for value in values])
+def _numbers(values: Sequence[int]) -> "int | array[int]":
+    """Whole numbers as one, or packed.
+
+    :raises TypeError, OverflowError: if one is none, or has more than 64 bits.
+    """
+    packed = array("q", values)
+    return packed[0] if packed.count(packed[0]) == len(packed) else packed
 
 
 def _shared(
-    times: Sequence[int], gates: Sequence[DecidedGate], kinds: Sequence[OperationKind], wall_offset_ns: int
+    times: Sequence[int],
+    gates: Sequence[DecidedGate],
+    kinds: Sequence[OperationKind],
+    wall_offset_ns: int,
+    interned: Interned,
 ) -> Batch:
-    topics = [gate.topic for gate in gates]
+    one_kind = kinds.count(kinds[0]) == len(kinds)
+    operations = [OPERATION_NAMES[kind] for kind in (kinds[:1] if one_kind else kinds)]
     return {
-        "time": [(now_ns + wall_offset_ns) // 1_000 for now_ns in times],
-        "topic": _column([topic.full for topic in topics]),
-        "namespace": _column([topic.namespace for topic in topics]),
-        "policy_version": _column([gate.version for gate in gates]),
-        "operation": _column([OPERATION_NAMES[kind] for kind in kinds]),
-        "action": _ALLOW,
+        "offset": wall_offset_ns,
+        "time": array("q", times),
+        "topic": _topics(gates, interned),
+        "operation": interned.ids("operation", operations),
+        "action": interned.ids("action", (_ALLOW,)),
         "factor": 1.0,
         "delay": 0,
     }
 
 
-def _decision_columns(decisions: Sequence[Decision | None]) -> Batch:
+def _topics(gates: Sequence[DecidedGate], interned: Interned) -> Ids:
+    # A batch has many rows of few gates: each is looked at once.
+    distinct = list(set(gates))
+    entries = [(gate.topic.full, gate.topic.namespace, gate.version) for gate in distinct]
+    return interned.ids_of("topic", dict(zip(distinct, entries, strict=True)), gates)
+
+
+def _decision_columns(decisions: Sequence[Decision | None], interned: Interned) -> Batch:
     """The columns that plugins have a hand in: what has another type than the column's is found here."""
     reasons = [
         _reason(decision.reasons[0]) if decision and decision.reasons else _NO_REASON
         for decision in decisions
     ]
-    policies, levels, outcomes, currents, limits = zip(*reasons, strict=True)
     _breathe()
     batch = {
-        "policy": _column(policies),
-        "level": _column(levels),
-        "reason": _column(outcomes),
-        "current": _column(currents),
-        "limit": _column(limits),
-        "action": _column([action_of(d) if d else _ALLOW for d in decisions]),
+        "policy": interned.ids("policy", [reason[:3] for reason in reasons]),
+        "current": _column([reason[3] for reason in reasons]),
+        "limit": _column([reason[4] for reason in reasons]),
+        "action": interned.ids("action", [action_of(d) if d else _ALLOW for d in decisions]),
         "factor": _column([_finite(d.factor) if d else 1.0 for d in decisions]),
-        "delay": _column([int(d.delay_ns) if d else 0 for d in decisions]),
+        "delay": _numbers([int(d.delay_ns) if d else 0 for d in decisions]),
         "decision_id": [d.id if d else None for d in decisions],
     }
     if any(d is not None and len(d.reasons) > 1 for d in decisions):
         batch["other_reasons"] = [_other_reasons(d) if d else None for d in decisions]
     return batch
+
+
+def _mapping(row: Row, decision: Decision, wall_offset_ns: int) -> Batch:
+    now_ns, gate, kind, principal, client, subscription, messages, nbytes, _ = row
+    names = ("policy", "level", "reason", "current", "limit")
+    reason = _reason(decision.reasons[0]) if decision.reasons else _NO_REASON
+    return {
+        "time": _EPOCH + timedelta(microseconds=(now_ns + wall_offset_ns) // 1_000),
+        "principal": principal,
+        "client": client or None,
+        "namespace": gate.topic.namespace,
+        "topic": gate.topic.full,
+        "subscription": subscription or None,
+        "operation": OPERATION_NAMES[kind],
+        "action": action_of(decision),
+        **dict(zip(names, reason, strict=True)),
+        "factor": float(decision.factor),
+        "delay": int(decision.delay_ns),
+        "bytes": nbytes,
+        "messages": messages,
+        "policy_version": gate.version,
+        "decision_id": decision.id,
+        "decisions": 1,
+        "window": 0,
+        "other_reasons": _other_reasons(decision),
+    }
 
 
 def _reason(reason: Reason) -> tuple[str, str | None, str, float, float]:

@@ -1,15 +1,18 @@
 """What is being written of a decision log: lines of JSON, each of them a batch of rows.
 
-The first line tells the version and the columns that are the same for all rows; each further line is a
-batch, by columns. A file can be read up to its last whole line whatever happens to the process, and takes
-nothing but the standard library and a JSON encoder to write. Its name begins with a dot, so that Spark and
-others who read the directory pass it over until it has become Parquet. The lock on it tells a live
-writer's from one that was ended, or that a killed process left behind.
+The first line tells the versions and the columns that are the same for all rows; each further line is a
+batch, by columns: whole numbers are packed (`{"q": base64}`), texts are ids, and a line says what those ids
+stand for that it is the first to use (`interned`). A file can be read up to its last whole line whatever
+happens to the process, and takes nothing but the standard library and a JSON encoder to write. Its name
+begins with a dot, so that Spark and others who read the directory pass it over until it has become Parquet.
+The lock on it tells a live writer's from one that was ended, or that a killed process left behind.
 """
 
 import fcntl
 import logging
 import os
+from array import array
+from binascii import b2a_base64
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +24,10 @@ from sluicegate.decisions.columns import VERSION
 from sluicegate.decisions.rows import Batch
 
 _log = logging.getLogger(__name__)
+
+FORM = 2
+"""How lines are written; the columns have a version of their own. Form 1 had plain lists and no ids; it is
+read too."""
 
 SPOOL_SUFFIX = ".jsonl"
 PARQUET_SUFFIX = ".parquet"
@@ -45,7 +52,14 @@ def encode(batch: Batch) -> bytes:
 
     :raises TypeError: if it holds what JSON cannot.
     """
-    return orjson.dumps(batch, option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(batch, default=_packed, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _packed(numbers: object) -> dict[str, str]:
+    if not isinstance(numbers, array):
+        raise TypeError(f"{type(numbers).__name__} is nothing that a spool can hold")
+    # In the order of bytes of this machine: a spool becomes Parquet where it was written.
+    return {numbers.typecode: b2a_base64(numbers, newline=False).decode("ascii")}
 
 
 class Spool:
@@ -64,7 +78,7 @@ class Spool:
         """Bytes written so far."""
         self._file = _create_locked(self.path)
         try:
-            self.write(orjson.dumps({"version": VERSION, **constants}, option=orjson.OPT_APPEND_NEWLINE))
+            self.write(encode({"version": VERSION, "form": FORM, **constants}))
         except BaseException:
             self.close()
             raise
@@ -88,7 +102,7 @@ class Spool:
 
 
 def batches(spool: Path) -> Iterator[Batch]:
-    """Read the whole lines of a spool, be it cut short or still being written; all columns are in them.
+    """Read the whole lines of a spool, be it cut short or still being written, with the constants in each.
 
     :raises FileNotFoundError: if it is gone, which means that its Parquet file is there.
     :raises DecisionLogError: if a later release wrote it.
@@ -111,12 +125,13 @@ def batches(spool: Path) -> Iterator[Batch]:
 
 
 def _constants(head: dict[str, Any], spool: Path) -> dict[str, Any]:
-    version = head.pop("version", 0)
-    if version > VERSION:
-        raise DecisionLogError(
-            f"{str(spool)!r} has decision schema version {version}, this release reads up to {VERSION}: "
-            "read it with the release that wrote it, or a later one"
-        )
+    for key, what, known in (("version", "decision schema version", VERSION), ("form", "spool form", FORM)):
+        found = head.pop(key, 1)
+        if found > known:
+            raise DecisionLogError(
+                f"{str(spool)!r} has {what} {found}, this release reads up to {known}: "
+                "read it with the release that wrote it, or a later one"
+            )
     return head
 
 

@@ -78,7 +78,7 @@ class Compactor:
         """
         try:
             process = self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "sluicegate.decisions.compaction", *self._arguments),
+                *(sys.executable, "-m", "sluicegate.decisions.tidying", *self._arguments),
                 stdin=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
             )

@@ -1,0 +1,200 @@
+"""Lines of a spool as Arrow tables."""
+
+import functools
+from binascii import a2b_base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate.decisions.interned import ADDITIONS, ANEW, TABLES
+from sluicegate.decisions.rows import Batch
+from sluicegate.decisions.schema import SCHEMA
+
+_PACKED = {"q": pa.int64(), "H": pa.uint16()}
+_TABLE_OF = {column: name for name, columns in TABLES.items() for column in columns}
+_MEMBER = {column: place for columns in TABLES.values() for place, column in enumerate(columns)}
+_CONSTANTS = ("run", "system", "door", "gateway")
+_VARYING = tuple(field for field in SCHEMA if field.name not in _CONSTANTS)
+_TIMES = SCHEMA.field("time").type
+_FEW = 1_024
+"""Entries of a dictionary above which those that no row uses are left out of it."""
+
+
+def _dictionary_field(field: pa.Field) -> pa.Field:
+    coded = field.type == pa.string() and (field.name in _TABLE_OF or field.name in _CONSTANTS)
+    return field.with_type(pa.dictionary(pa.int32(), pa.string())) if coded else field
+
+
+CODED_SCHEMA = pa.schema([_dictionary_field(field) for field in SCHEMA], metadata=SCHEMA.metadata)
+"""The schema with dictionaries in place of texts that come again and again: for writing, which then need not
+look at each."""
+
+
+class Unpacking:
+    """Reads the lines of one spool, in their order: later ones use ids that earlier ones have told."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        """Rows added and not taken yet."""
+        self._parts: list[tuple[int, dict[str, Any]]] = []
+        """Lines: their rows, and by column an array, or what is the same in all of them."""
+        self._tables = _no_entries()
+        self._constants: dict[str, pa.Array] = {}
+        self._plain = False
+        """Whether the spool is of form 1, which had texts themselves in place of ids."""
+
+    def add(self, batch: Batch) -> None:
+        """Add the rows of a line; if it is damaged, none of them.
+
+        :param batch: the line, with the columns that are the same for all rows of the file. One that begins
+            tables `ANEW` takes all ids with it: take the rows of those before it first.
+        :raises pa.ArrowException, KeyError, TypeError, ValueError, OverflowError, IndexError: if it is
+            damaged.
+        """
+        if batch.get(ANEW):
+            self._tables = _no_entries()
+        self._plain = "offset" not in batch
+        self._learn(batch.get(ADDITIONS, {}))
+        times = _times(batch)
+        count = len(times)
+        constants = {name: pa.array([batch[name]], pa.string()) for name in _CONSTANTS}
+        part = {"time": times, "decision_cost": _costs(batch, count)}
+        for field in _VARYING:
+            if field.name not in part:
+                part[field.name] = self._column(field, batch, count)
+        self._constants = constants
+        self._parts.append((count, part))
+        self.rows += count
+
+    def take(self) -> pa.Table:
+        """Give the rows added since the last call, of `CODED_SCHEMA`."""
+        parts, rows = self._parts, self.rows
+        self._parts, self.rows = [], 0
+        columns = []
+        for field in CODED_SCHEMA:
+            if field.name in _CONSTANTS:
+                first = _repeated(pa.int32(), 0, rows)
+                columns.append(pa.DictionaryArray.from_arrays(first, self._constants[field.name]))
+                continue
+            column = self._joined(field.name, parts, rows)
+            columns.append(self._coded(field.name, column) if field.name in _TABLE_OF else column)
+        return pa.Table.from_arrays(columns, schema=CODED_SCHEMA)
+
+    def _learn(self, additions: Mapping[str, tuple[int, Sequence[Any]]]) -> None:
+        for name, (first, entries) in additions.items():
+            known = self._tables[name]
+            if first != len(known[0]):  # a damaged line told of those between
+                raise ValueError(f"ids of {name!r} from {len(known[0])} to {first} are not known")
+            parts = zip(*entries, strict=True) if len(known) > 1 else (entries,)
+            added = [pa.array(values, column.type) for column, values in zip(known, parts, strict=True)]
+            for column, values in zip(TABLES[name], added, strict=True):
+                _check_nulls(SCHEMA.field(column), values)
+            self._tables[name] = tuple(
+                pa.concat_arrays([column, values]) for column, values in zip(known, added, strict=True)
+            )
+
+    def _column(self, field: pa.Field, batch: Batch, count: int) -> Any:
+        """A column's values, or the places of its texts in their table; one if all rows have the same."""
+        name = _TABLE_OF.get(field.name)
+        if name is None or self._plain:
+            return _values(field, batch.get(field.name), count)
+        ids = batch.get(name)
+        if ids is None:  # a window's principal, client and policy
+            return _checked(field, None)
+        places = _unpacked(ids, count) if isinstance(ids, dict) else ids
+        highest = pc.max(places).as_py() if isinstance(ids, dict) else ids
+        if not 0 <= highest < len(self._tables[name][0]):
+            raise IndexError(f"id {highest} of {name!r} is not known")
+        return places
+
+    def _joined(self, name: str, parts: Sequence[tuple[int, dict[str, Any]]], rows: int) -> pa.Array:
+        """A column of all lines."""
+        kind = pa.uint16() if name in _TABLE_OF and not self._plain else SCHEMA.field(name).type
+        values = [part[name] for _, part in parts]
+        first = values[0]
+        if not isinstance(first, pa.Array) and values.count(first) == len(values):
+            return _repeated(kind, first, rows)
+        return pa.concat_arrays(
+            [
+                value if isinstance(value, pa.Array) else _repeated(kind, value, count)
+                for value, (count, _) in zip(values, parts, strict=True)
+            ]
+        )
+
+    def _coded(self, column: str, places: pa.Array) -> pa.Array:
+        if self._plain:
+            return places.dictionary_encode() if places.type == pa.string() else places
+        table = self._tables[_TABLE_OF[column]][_MEMBER[column]]
+        if table.type != pa.string():
+            return table.take(places)
+        if len(table) > _FEW:
+            used = pc.unique(places.drop_null())
+            table, places = table.take(used), pc.index_in(places, used)
+        texts = table.drop_null().unique()  # what is null in a table has to be null in the places
+        return pa.DictionaryArray.from_arrays(pc.index_in(table, texts).take(places), texts)
+
+
+def _no_entries() -> dict[str, tuple[pa.Array, ...]]:
+    return {
+        name: tuple(pa.array([], SCHEMA.field(column).type) for column in columns)
+        for name, columns in TABLES.items()
+    }
+
+
+def _check_nulls(field: pa.Field, column: pa.Array) -> None:
+    if column.null_count and not field.nullable:
+        raise ValueError(f"column {field.name!r} has nulls")
+
+
+@functools.lru_cache(256, typed=True)
+def _checked(field: pa.Field, value: Any) -> Any:
+    """A value that all rows of a line have, if it fits its column."""
+    _check_nulls(field, _repeated(field.type, value, 1))
+    return value
+
+
+def _times(batch: Batch) -> pa.Array:
+    times = batch["time"]
+    if isinstance(times, list):  # form 1: us since 1970
+        return pa.array(times, _TIMES)
+    since_1970_ns = pc.add(_unpacked(times), batch["offset"])
+    return pc.divide(since_1970_ns, 1_000).cast(_TIMES)
+
+
+def _costs(batch: Batch, count: int) -> Any:
+    """The column `decision_cost`, of the few rows that were timed."""
+    if not batch.get("costs"):
+        return _values(SCHEMA.field("decision_cost"), batch.get("decision_cost"), count)
+    values: list[int | None] = [None] * count
+    for place, cost_ns in batch["costs"]:
+        values[place] = cost_ns
+    return pa.array(values, pa.int64())
+
+
+def _values(field: pa.Field, values: Any, count: int) -> Any:
+    if isinstance(values, dict):
+        return _unpacked(values, count).cast(field.type)
+    if not isinstance(values, list):
+        return _checked(field, values)
+    if len(values) != count:
+        raise ValueError(f"column {field.name!r} has {len(values)} values for {count} rows")
+    column = pa.array(values, field.type)
+    _check_nulls(field, column)
+    return column
+
+
+def _repeated(kind: pa.DataType, value: Any, count: int) -> pa.Array:
+    """A column of one value."""
+    return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
+
+
+def _unpacked(packed: Mapping[str, str], count: int | None = None) -> pa.Array:
+    [(code, text)] = packed.items()  # fails unless it is one
+    kind = _PACKED[code]
+    content = a2b_base64(text)
+    numbers = pa.Array.from_buffers(kind, len(content) * 8 // kind.bit_width, [None, pa.py_buffer(content)])
+    if count is not None and len(numbers) != count:
+        raise ValueError(f"{len(numbers)} packed numbers for {count} rows")
+    return numbers
