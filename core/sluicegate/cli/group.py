@@ -16,6 +16,7 @@ _COMMANDS = {
         "Say what holds for a topic, or why it was refused.",
         "sluicegate.cli.explain:explain",
     ),
+    "import": ("Make a policy file of another system's.", "sluicegate.cli.importing:import_"),
     "plugins": ("List what is loaded.", "sluicegate.cli.plugins:plugins"),
 }
 """Help line and place of each command; a command's module is imported only to run it."""

@@ -1,6 +1,6 @@
 """What a Kafka entry under `brokers:` may say."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,9 @@ class Identity(Strict):
 
 class KafkaConfig(BrokerConfig):
     """One Kafka cluster."""
+
+    storage_sources: ClassVar[frozenset[str]] = BrokerConfig.storage_sources | {"log_dirs", "snapshots"}
+    publishes_snapshots: ClassVar[bool] = True
 
     system: Literal["kafka"] = Field(description="Kind of broker.")
     node_port_base: Annotated[int, Field(ge=1, le=65_535, strict=True)] | None = Field(

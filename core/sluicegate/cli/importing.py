@@ -1,0 +1,56 @@
+"""`sluicegate import`: policy files out of other systems' configuration."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from sluicegate.config.errors import ConfigError, ConfigErrors
+from sluicegate.config.load import read_text
+from sluicegate.storage_quota.strimzi import import_strimzi
+
+_BAD_FILE = 2
+
+
+@click.group(name="import")
+def import_() -> None:
+    """Make a policy file of another system's configuration."""
+
+
+@import_.command()
+@click.argument("file", type=click.Path())
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write the policy file here instead of to standard output; it must not exist yet.",
+)
+def strimzi(file: str, output: Path | None) -> None:
+    """Make a policy file of the properties of Strimzi's quota plug-in.
+
+    FILE is a .properties file, such as a Kafka broker's server.properties. Comments in what is written say
+    what became of each property, and why some were not taken over. The exit code is 2 if the file cannot be
+    used.
+    """
+    try:
+        imported = import_strimzi(read_text(file), file)
+        if output is not None:
+            _write(output, imported.text)
+    except ConfigErrors as refused:
+        click.echo(refused.render(), err=True)
+        click.echo(f"\n{file}: nothing written", err=True)
+        sys.exit(_BAD_FILE)
+    if output is None:
+        click.echo(imported.text, nl=False)
+    where = "" if output is None else f"{output}: "
+    click.echo(f"{where}{imported.taken} taken over, {imported.left_out} not", err=True)
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        with output.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        problem = f"cannot write {str(output)!r}: {error.strerror}"
+        remedy = "name a file that does not exist yet, in a directory that does"
+        raise ConfigErrors([ConfigError(str(output), 0, 0, "", problem, remedy)]) from None

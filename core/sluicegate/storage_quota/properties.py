@@ -1,0 +1,98 @@
+"""Java's .properties files, as Kafka's brokers read them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sluicegate.config.errors import ConfigError
+
+_SPACE = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_UNICODE = re.compile(r"[0-9A-Fa-f]{4}")
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One key and its value."""
+
+    key: str
+    value: str
+    line: int
+    """Of the file, where it begins; counted from 1."""
+    source: str
+    """That line as it stands in the file."""
+
+    def error(self, file: str, message: str, remedy: str) -> ConfigError:
+        """An error that points at it."""
+        column = len(self.source) - len(self.source.lstrip(_SPACE)) + 1
+        return ConfigError(
+            file, self.line, column, self.key, message, remedy, self.source, len(self.source.strip())
+        )
+
+
+def parse_properties(text: str, file: str, errors: list[ConfigError]) -> list[Property]:
+    """Read a file.
+
+    :param text: its content.
+    :param file: its name, for errors.
+    :param errors: gets what cannot be read.
+    :return: all properties in the file's order; of a key that is given twice the last one, as in Java.
+    """
+    found: dict[str, Property] = {}
+    for number, source, line in _logical_lines(text):
+        key, value = _split(line)
+        made = Property(key, value, number, source)
+        try:
+            made = Property(_unescape(key), _unescape(value), number, source)
+        except ValueError:
+            errors.append(made.error(file, r"a \u that is no character", r"write \\ for a backslash"))
+            continue
+        found.pop(made.key, None)
+        found[made.key] = made
+    return list(found.values())
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """Lines with those that continue them: number and text of the first, and all of it."""
+    lines = re.split(r"\r\n|\r|\n", text)
+    index = 0
+    while index < len(lines):
+        number, source = index + 1, lines[index]
+        line = source.lstrip(_SPACE)
+        index += 1
+        if not line or line[0] in "#!":
+            continue
+        while _is_continued(line) and index < len(lines):
+            line = line[:-1] + lines[index].lstrip(_SPACE)
+            index += 1
+        yield number, source, line[:-1] if _is_continued(line) else line
+
+
+def _is_continued(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Key and value: the key ends at the first `=`, `:` or space that is not escaped."""
+    found = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL)
+    assert found is not None  # noqa: S101 - every part of it may be empty
+    return found[1], found[2]
+
+
+def _unescape(text: str) -> str:
+    r"""Resolve backslashes.
+
+    :raises ValueError: if four digits do not follow a \u, or they are half a character.
+    """
+
+    def resolve(found: re.Match[str]) -> str:
+        digits, letter = found[1], found[2]
+        if digits is None:
+            return _ESCAPES.get(letter, letter)
+        if _UNICODE.fullmatch(digits) is None:
+            raise ValueError(found[0])
+        return chr(int(digits, 16))
+
+    resolved = re.sub(r"\\(?:u(.{0,4})|(.))", resolve, text, flags=re.DOTALL)
+    # Java writes a character beyond the first 65,536 as two of these.
+    return resolved.encode("utf-16", "surrogatepass").decode("utf-16")
