@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
 import click
 
-from sluicegate_reports import log_commands
+from sluicegate_reports import log_commands, output
 from sluicegate_reports.usage import Unusable, need_java, write
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from sluicegate_reports.results import Results, Threshold
 
-FORMATS = ("html", "json", "markdown", "terminal")
-_SUFFIXES = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
 _FAIL_ON = re.compile(r"\s*([a-z][a-z0-9_]*)\s*(?:<=\s*(\S+)\s*)?")
 _TEXT_WIDTH = 150
 
@@ -58,30 +56,15 @@ def _refuse(text: str, ctx: click.Context, param: click.Parameter) -> NoReturn:
 
 def _options(command: _Command) -> _Command:
     """What both commands take."""
-    for option in (
-        click.option(
-            "--fail-on",
-            metavar="NAME[<=VALUE]",
-            multiple=True,
-            callback=_read_fail_on,
-            help="End with exit code 1 unless this threshold is passed; may be given several times. VALUE "
-            "replaces its bound, in its own unit. Quote it: '<' means something to the shell.",
-        ),
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(FORMATS),
-            help="What to write. By default what the ending of --out says (.html, .json, .md, .txt); "
-            "without --out, terminal.",
-        ),
-        click.option(
-            "--out",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="File to write to; the summary is printed too. Without it the report itself is printed.",
-        ),
-    ):
-        command = option(command)
-    return command
+    fail_on = click.option(
+        "--fail-on",
+        metavar="NAME[<=VALUE]",
+        multiple=True,
+        callback=_read_fail_on,
+        help="End with exit code 1 unless this threshold is passed; may be given several times. VALUE "
+        "replaces its bound, in its own unit. Quote it: '<' means something to the shell.",
+    )
+    return output.options(fail_on(command))
 
 
 @click.group()
@@ -98,7 +81,7 @@ def compare(directory: Path, out: Path | None, form: str | None, fail_on: tuple[
     DIR is what `sluicegate compare run` wrote: run.json, decisions and observations. Spark runs where
     SPARK_REMOTE, spark-submit or spark-defaults say, otherwise on this machine, which then needs Java 17.
     """
-    chosen = _format(out, form)
+    chosen = output.chosen(out, form)
     _deliver(_compared(directory), out, chosen, fail_on)
 
 
@@ -114,7 +97,7 @@ def render(results_file: Path, out: Path | None, form: str | None, fail_on: tupl
     """
     from sluicegate_reports.results import ResultsError, from_json
 
-    chosen = _format(out, form)
+    chosen = output.chosen(out, form)
     try:
         results = from_json(results_file.read_bytes())
     except OSError as error:
@@ -122,20 +105,6 @@ def render(results_file: Path, out: Path | None, form: str | None, fail_on: tupl
     except ResultsError as error:
         raise Unusable(f"{str(results_file)!r}: {error}") from None
     _deliver(results, out, chosen, fail_on)
-
-
-def _format(out: Path | None, form: str | None) -> str:
-    """The form to write, known before anything long begins."""
-    if form is not None:
-        return form
-    if out is None:
-        return "terminal"
-    if out.suffix.lower() not in _SUFFIXES:
-        known = ", ".join(_SUFFIXES)
-        raise click.UsageError(
-            f"--out {str(out)!r}: its ending names no format; expected one of {known}, or --format"
-        )
-    return _SUFFIXES[out.suffix.lower()]
 
 
 def _compared(directory: Path) -> "Results":

@@ -5,56 +5,32 @@ Exit codes: 0 done, 2 wrong use, or something that cannot be read or written.
 
 import importlib
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from sluicegate_reports import output
 from sluicegate_reports.usage import Unusable, spark, without, write
 
 if TYPE_CHECKING:
     from sluicegate_reports.findings import Findings
 
-_FORMS = ("json", "markdown", "terminal")
-_SUFFIXES = {".json": "json", ".md": "markdown", ".txt": "terminal"}
 _LOG = click.Path(exists=True, file_okay=False, path_type=Path)
 _TEXT_WIDTH = 150
-
-_Command = TypeVar("_Command", bound=Callable[..., object])
-
-
-def _form_options(command: _Command) -> _Command:
-    """Where the findings go."""
-    for option in (
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(_FORMS),
-            help="What to write. By default what the ending of --out says (.json, .md, .txt); without --out, "
-            "terminal.",
-        ),
-        click.option(
-            "--out",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="File to write to; the findings are printed too. Without it only that.",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 @click.command("replay")
 @click.argument("log", type=_LOG, metavar="LOG")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE")
-@_form_options
+@output.options
 def replay(log: Path, file: Path, out: Path | None, form: str | None) -> None:
     """Tell whom the policies in FILE would have refused or delayed, had they held when LOG was recorded.
 
     LOG is the directory of a decision log, FILE a gateway's file; its store is not looked at. Of what was
     recorded with `detail: full`, rates and sizes are exact; of summaries bounds are told.
     """
-    chosen = _form(out, form)
+    chosen = output.chosen(out, form)
     job, reading = _part("jobs.replay"), _part("replaying.candidate")
     try:
         candidate = reading.read_candidate(file)
@@ -80,12 +56,12 @@ def replay(log: Path, file: Path, out: Path | None, form: str | None) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="File to write the policies to; without it they are printed instead of the findings.",
 )
-@_form_options
+@output.options
 def recommend(
     log: Path, head_room: float, apply: bool, policies: Path | None, out: Path | None, form: str | None
 ) -> None:
     """Recommend limits from a baseline: the percentiles of what was asked in LOG, as a ready policy file."""
-    chosen = _form(out, form)
+    chosen = output.chosen(out, form)
     if not math.isfinite(head_room):
         raise click.BadParameter(f"{head_room} is not in the range 1<=x<=1000", param_hint="'--head-room'")
     job, writing = _part("jobs.recommend"), _part("recommending.policy_file")
@@ -122,13 +98,13 @@ def recommend(
     show_default=True,
     help="Files taken in at once, which bounds the memory.",
 )
-@_form_options
+@output.options
 def follow(log: Path, state: Path, files_per_batch: int, out: Path | None, form: str | None) -> None:
     """Take in the files that are new in LOG since the last call, and tell the sums of all.
 
     A call that was killed is made again: nothing is lost then, and nothing counts twice.
     """
-    chosen = _form(out, form)
+    chosen = output.chosen(out, form)
     job = _part("jobs.follow")
     with spark("sluicegate report follow") as session:
         try:
@@ -146,20 +122,6 @@ def _part(name: str) -> Any:
         return importlib.import_module(f"sluicegate_reports.{name}")
     except ModuleNotFoundError as error:
         raise without(error) from None
-
-
-def _form(out: Path | None, form: str | None) -> str:
-    """The form to write, known before anything long begins."""
-    if form is not None:
-        return form
-    if out is None:
-        return "terminal"
-    if out.suffix.lower() not in _SUFFIXES:
-        known = ", ".join(_SUFFIXES)
-        raise click.UsageError(
-            f"--out {str(out)!r}: its ending names no format; expected one of {known}, or --format"
-        )
-    return _SUFFIXES[out.suffix.lower()]
 
 
 def _deliver(found: "Findings", out: Path | None, form: str) -> None:
@@ -186,6 +148,10 @@ def _rendered(found: "Findings", form: str) -> str:
         return findings.to_json(found)
     if form == "markdown":
         return findings.markdown(found)
+    if form == "html":
+        from sluicegate_reports.page.findings import findings_page
+
+        return findings_page(found)
     text = StringIO()
     findings.show(found, Console(file=text, width=_TEXT_WIDTH, no_color=True, highlight=False, markup=False))
     return text.getvalue()

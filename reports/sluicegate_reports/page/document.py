@@ -55,7 +55,8 @@ def page(results: Results) -> str:
 
 
 @cache
-def _style() -> Markup:
+def style() -> Markup:
+    """The style sheet of all pages, without comments."""
     text = files("sluicegate_reports.page").joinpath("style.css").read_text()
     return Markup(re.sub(r"\s*\n\s*", "\n", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)).strip())
 
@@ -70,7 +71,7 @@ def _document(results: Results, budget: Budget) -> str:
         # Without it a browser asks the place that the page came from for an icon.
         Markup('<link rel="icon" href="data:,">'),
         tag("title", f"{title}: comparison"),
-        tag("style", _style()),
+        tag("style", style()),
     )
     sections: dict[str, str] = {}
     for index, section in enumerate(results.sections):

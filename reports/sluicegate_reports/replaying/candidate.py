@@ -27,11 +27,6 @@ _COUNTS = frozenset(
     }
 )
 _UNACKED = "max_unacked_messages_per_consumer"
-_NOT_REPLAYED = {
-    _ACROSS_TOPICS: "it counts over all topics of a broker, and topics are replayed one by one",
-    "fixed_delivery_delay": "it delays every message of its topics by just that time",
-    "max_delivery_delay": "the log does not tell which delay producers ask for",
-}
 
 
 class CandidateError(Exception):
@@ -62,6 +57,8 @@ class Candidate:
     """Plugins that the file names; they must be importable where the replay runs."""
     notes: tuple[str, ...]
     """What is not replayed as the file says, and why."""
+    attaching: tuple[Entry, ...] = ()
+    """The same brokers as `entries`, with nothing but their limit of attachments."""
 
     def entry(self, system: str, gateway: str) -> Entry | None:
         """The broker whose decisions these were: that of the name, else the first of the system."""
@@ -69,9 +66,20 @@ class Candidate:
         named = [entry for entry in same if entry.config.name == gateway]
         return next(iter(named or same), None)
 
+    def entry_of_attachments(self, system: str, gateway: str) -> Entry | None:
+        """The same broker as `entry`, with nothing but its limit of attachments."""
+        entry = self.entry(system, gateway)
+        return None if entry is None else self.attaching[self.entries.index(entry)]
+
     def sets(self, *names: str) -> bool:
         """Whether any of these policies is set, to other than 0, anywhere in the file."""
-        return any(_sets(layer, name) for e in self.entries for layer in e.policies.layers for name in names)
+        entries = (*self.entries, *self.attaching)
+        return any(_sets(layer, name) for e in entries for layer in e.policies.layers for name in names)
+
+    @property
+    def attachments(self) -> bool:
+        """Whether it matters how fast clients attach to a broker."""
+        return self.sets(_ACROSS_TOPICS)
 
     @property
     def counts(self) -> bool:
@@ -101,38 +109,43 @@ def read_candidate(path: Path, environ: Mapping[str, str] = os.environ) -> Candi
         raise CandidateError(str(error)) from None
     sets = [(broker, policy_set(loaded, (), 1, broker.name)) for broker in loaded.config.brokers]
     notes = tuple(_notes([policies for _, policies in sets]))
-    entries = tuple(Entry(broker, _applied(policies)) for broker, policies in sets)
-    return Candidate(path.name, entries, tuple(modules), notes)
+    by_topic = tuple(Entry(broker, _applied(policies, across=False)) for broker, policies in sets)
+    attaching = tuple(Entry(broker, _applied(policies, across=True)) for broker, policies in sets)
+    return Candidate(path.name, by_topic, tuple(modules), notes, attaching)
 
 
 def _notes(sets: list[PolicySet]) -> Iterator[str]:
     names = {name for policies in sets for layer in policies.layers for name in layer.settings}
     if any(policies.observe_only for policies in sets) or any(n.startswith(_OBSERVE_ONLY) for n in names):
         yield "observe_only of the file is set aside: this is what applying the policies would do."
-    for name, why in _NOT_REPLAYED.items():
-        if any(_sets(layer, name) for policies in sets for layer in policies.layers):
-            yield f"{name} is not replayed: {why}."
 
 
 def _sets(layer: PolicyLayer, name: str) -> bool:
     return any(name in settings and settings[name].value for settings in (layer.settings, layer.ceilings))
 
 
-def _applied(policies: PolicySet) -> PolicySet:
-    """The policies without what is only observed, and without what cannot be replayed topic by topic."""
+def _applied(policies: PolicySet, *, across: bool) -> PolicySet:
+    """The policies without what is only observed.
+
+    :param across: only what holds across topics; otherwise only what is replayed topic by topic.
+    """
     layers = tuple(
         replace(
             layer,
-            settings={name: setting for name, setting in layer.settings.items() if _is_applied(name)},
-            ceilings={name: setting for name, setting in layer.ceilings.items() if _is_applied(name)},
+            settings={
+                name: setting for name, setting in layer.settings.items() if _is_applied(name, across=across)
+            },
+            ceilings={
+                name: setting for name, setting in layer.ceilings.items() if _is_applied(name, across=across)
+            },
         )
         for layer in policies.layers
     )
     return replace(policies, layers=layers, observe_only=False)
 
 
-def _is_applied(name: str) -> bool:
-    return not name.startswith(_OBSERVE_ONLY) and name != _ACROSS_TOPICS
+def _is_applied(name: str, *, across: bool) -> bool:
+    return not name.startswith(_OBSERVE_ONLY) and (name == _ACROSS_TOPICS) is across
 
 
 class Engine:

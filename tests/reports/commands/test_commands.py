@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 from tests.reports.results.example import example
 
 from sluicegate.cli import main
-from sluicegate_reports.commands import FORMATS, report
+from sluicegate_reports.commands import report
+from sluicegate_reports.output import FORMATS
 from sluicegate_reports.results import from_json, to_json
 
 Run = Callable[..., Result]
@@ -86,7 +87,7 @@ def test_an_ending_that_names_no_form_is_refused(run: Run) -> None:
 def test_a_file_that_cannot_be_written_is_no_failed_threshold(run: Run) -> None:
     result = render(run, "--out", "nowhere/r.html")
     assert result.exit_code == 2
-    assert "cannot write 'nowhere/r.html'" in result.stderr
+    assert "there is no directory 'nowhere'; make it" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,11 @@ def run(*arguments: str) -> Result:
         (["replay", "gone", "right.yaml"], "'gone' does not exist"),
         (["replay", "log", "gone.yaml"], "'gone.yaml' does not exist"),
         (["replay", "log", "wrong.yaml"], "`sluicegate check` tells the same"),
-        (["replay", "log", "right.yaml", "--out", "r.html"], "expected one of .json, .md, .txt, or --format"),
+        (
+            ["replay", "log", "right.yaml", "--out", "r.pdf"],
+            "expected one of .html, .htm, .json",
+        ),
+        (["replay", "log", "right.yaml", "--out", "gone/r.md"], "there is no directory 'gone'; make it"),
         (["recommend", "log", "--head-room", "0.5"], "0.5 is not in the range"),
         (["recommend", "log", "--head-room", "nan"], "is not in the range"),
         (["follow", "log"], "Missing option '--state'"),

@@ -1,0 +1,166 @@
+"""The rate of attachments: it holds over all topics of a broker, so each broker is walked through as a whole.
+
+Attachments that other policies refused did not come so far, and are not asked. One that was held is asked
+when it was held first; its passing is the same one.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from sluicegate.builtin.connections import CONNECTION_RATE, ConnectionRate
+from sluicegate.model import ANONYMOUS, Action, Decision, Operation, OperationKind
+from sluicegate_reports.replaying.candidate import Candidate, Engine, Entry
+from sluicegate_reports.replaying.tally import Place, Range, Tally
+
+_KINDS = {
+    kind.name.lower(): kind
+    for kind in (OperationKind.CONNECT, OperationKind.ATTACH_PRODUCER, OperationKind.ATTACH_CONSUMER)
+}
+_BROKER = ("system", "door", "gateway")
+_PLACE = (*_BROKER, "namespace", "topic", "principal", "operation")
+
+_Ask: TypeAlias = Callable[[Operation, int], Decision | None]
+
+
+def attempts(decisions: DataFrame) -> DataFrame:
+    """All that the limit of a broker decides about, brokers whole, in order of time.
+
+    :param decisions: a decision log.
+    """
+    asked = F.col("operation").isin(*_KINDS) & ~F.col("action").startswith("would_")
+    passed_others = (F.col("action") != "reject") | (F.col("policy") == CONNECTION_RATE)
+    rows = decisions.where(asked & passed_others).select(
+        *_PLACE,
+        "client",
+        "action",
+        F.unix_micros("time").alias("at_us"),
+        "decisions",
+        "window",
+        F.monotonically_increasing_id().alias("order"),
+    )
+    return rows.repartition(*_BROKER).sortWithinPartitions("at_us", "order")
+
+
+@dataclass(slots=True)
+class _Attempt:
+    place: Place
+    op: Operation
+    was_held: bool
+    first_ns: int
+
+
+class _Line:
+    """Who attaches to one broker, asked of its limit; those who have to wait come again when told to."""
+
+    def __init__(self, entry: Entry, modules: tuple[str, ...], tally: Tally, *, totals: bool) -> None:
+        self._engine = Engine(entry, modules)
+        self._tally = tally
+        self._totals = totals
+        self._max_hold_ns = entry.max_hold_ns
+        self._limit = ConnectionRate()
+        self._ask: _Ask | None = None
+        self._waiting: list[tuple[int, int, _Attempt]] = []
+        self._number = 0
+        self._held: Counter[tuple[Place, str]] = Counter()
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        """The next row of the log."""
+        place: Place = tuple(row[name] for name in _PLACE)
+        now_ns, held = row["at_us"] * 1000, row["action"] == "delay"
+        self.wake(now_ns)
+        who = (place, row["client"] or "")
+        if held:
+            self._held[who] += 1
+        elif self._held[who]:
+            self._held[who] -= 1
+            return
+        count, window_ns = row["decisions"], row["window"] * 1_000_000
+        if self._totals:
+            totals = self._tally.totals_of(place)
+            totals.operations += count
+            totals.recorded_delayed += count if held else 0
+        if window_ns:
+            range_ = self._tally.ranges.setdefault((place, CONNECTION_RATE), Range())
+            range_.refused_high += count
+            range_.delayed_high += count
+            range_.longest_high_ns = self._max_hold_ns
+        for nth in range(count):
+            op = Operation(_KINDS[place[6]], place[4], place[5] or ANONYMOUS, row["client"] or "")
+            at_ns = now_ns + (2 * nth + 1) * window_ns // (2 * count)
+            attempt = _Attempt(place, op, held, at_ns)
+            if window_ns:
+                self._wait(at_ns, attempt)
+            else:
+                self._try(attempt, at_ns)
+
+    def wake(self, now_ns: int) -> None:
+        """Let those come again whose time has come."""
+        while self._waiting and self._waiting[0][0] <= now_ns:
+            at_ns, _, attempt = heapq.heappop(self._waiting)
+            self._try(attempt, at_ns)
+
+    def _wait(self, until_ns: int, attempt: _Attempt) -> None:
+        self._number += 1
+        heapq.heappush(self._waiting, (until_ns, self._number, attempt))
+
+    def _try(self, attempt: _Attempt, now_ns: int) -> None:
+        decision = self._asked(attempt, now_ns)
+        if decision is None:
+            self._passed(attempt, now_ns)
+        elif decision.action is Action.DELAY:
+            outcome = self._tally.outcome(attempt.place, CONNECTION_RATE)
+            outcome.worst(decision)
+            if now_ns + decision.delay_ns > attempt.first_ns + self._max_hold_ns:
+                outcome.refused += 1
+                outcome.newly_refused += 1
+                return
+            self._wait(now_ns + max(1, decision.delay_ns), attempt)
+
+    def _asked(self, attempt: _Attempt, now_ns: int) -> Decision | None:
+        if self._ask is None:
+            gate = self._engine.gate(attempt.op.topic, attempt.place[3], attempt.op.principal, now_ns)
+            checks = self._limit.sluicegate_policy_checks(gate.state.topic, gate.policies, gate.state)
+            self._ask = checks[0].call if checks else _everyone
+        return self._ask(attempt.op, now_ns)
+
+    def _passed(self, attempt: _Attempt, now_ns: int) -> None:
+        late_ns = now_ns - attempt.first_ns
+        if late_ns:
+            outcome = self._tally.outcome(attempt.place, CONNECTION_RATE)
+            outcome.delayed += 1
+            outcome.newly_delayed += not attempt.was_held
+            outcome.delay_ns += late_ns
+            outcome.longest_ns = max(outcome.longest_ns, late_ns)
+        elif attempt.was_held and self._totals:
+            self._tally.totals_of(attempt.place).no_longer_delayed += 1
+
+
+def _everyone(op: Operation, now_ns: int) -> None:
+    return None
+
+
+def attached(candidate: Candidate, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Walk through the rows of one partition of `attempts`; rows of `replaying.tally.SCHEMA`."""
+    tally = Tally()
+    lines: dict[tuple[str, ...], _Line | None] = {}
+    for batch in batches:
+        for row in batch.to_pylist():
+            broker = tuple(row[name] for name in _BROKER)
+            if broker not in lines:
+                entry = candidate.entry_of_attachments(row["system"], row["gateway"])
+                totals = not candidate.counts
+                lines[broker] = _Line(entry, candidate.modules, tally, totals=totals) if entry else None
+            line = lines[broker]
+            if line is not None:
+                line.take(row)
+    for line in lines.values():
+        if line is not None:
+            line.wake(1 << 62)
+    yield tally.batch()

@@ -1,0 +1,67 @@
+"""How exactly each policy of a candidate is replayed, and what is not: said in every report of a replay."""
+
+from collections.abc import Iterator
+
+from sluicegate_reports.replaying.candidate import Candidate
+from sluicegate_reports.runs import MEASURED, Family
+
+EXACT, BOUNDED, IN_PART, NOT = "exact", "within bounds", "in part", "not replayed"
+Scope = tuple[str, str, str]
+"""Policy, how it is replayed, what that means."""
+
+_RATES = "each operation has its time, to the microsecond"
+_RATES_OF_WINDOWS = (
+    "where allows are known in windows of 100 ms: 'at least' and 'at most' hold wherever they came"
+)
+_FIXED = {
+    Family.COUNT: (
+        BOUNDED,
+        "the log does not tell when clients leave: at least if they leave with their last operation, at most "
+        "if they never do; allows of a summary tell no clients, and are not counted",
+    ),
+    Family.SIZE: (
+        BOUNDED,
+        "exact for messages that came alone; of a batch the largest is between its mean and its whole",
+    ),
+    Family.DELAY: (
+        IN_PART,
+        "every message that is not refused is delivered that much later: told by topic and principal; "
+        "whether a fixed delay was in force then is not in the log",
+    ),
+    Family.ASKED_DELAY: (
+        IN_PART,
+        "messages that were refused for it are asked again; which delay others asked for is not in the log",
+    ),
+}
+
+
+def scope(candidate: Candidate, *, windows: bool) -> Iterator[Scope]:
+    """A row for each policy that the candidate sets.
+
+    :param windows: whether the log has allows of a summary.
+    """
+    for policy, measured in MEASURED.items():
+        if candidate.sets(policy):
+            yield policy, *_of(policy, measured.family, windows=windows)
+
+
+def _of(policy: str, family: Family, *, windows: bool) -> tuple[str, str]:
+    if policy == "connection_rate_limit":
+        if windows:
+            return (
+                BOUNDED,
+                "allows of a summary are spread over their 100 ms; the bounds are none and all of them",
+            )
+        return (
+            EXACT,
+            "broker by broker; those that wait come again when they are told to, for max_hold at most",
+        )
+    if family is Family.UNACKED:
+        return IN_PART, "as far as the log has acknowledgements, which a summary has not"
+    if family is Family.RATE and not windows:
+        return EXACT, f"{_RATES}; clients are taken to ask when they asked then"
+    if family is Family.RATE and "subscription" in policy:
+        return IN_PART, "allows of a summary tell no subscription: only rows of single operations are asked"
+    if family is Family.RATE:
+        return BOUNDED, _RATES_OF_WINDOWS
+    return _FIXED[family]
