@@ -24,6 +24,7 @@ from sluicegate.model import (
     Source,
     TopicName,
 )
+from sluicegate.testing import ManualContext
 
 SECOND_NS = 1_000_000_000
 MS = 1_000_000
@@ -37,6 +38,8 @@ class PolicyLab:
         self.sink = KeepingSink()
         self.faults = GateFaults()
         self.states: dict[str, TopicState] = {}
+        self.context: ManualContext | None = None
+        self.version = 1
 
     def gate(
         self,
@@ -51,9 +54,10 @@ class PolicyLab:
         name = TopicName(topic, "default")
         settings = {field: Setting(value, Source.FILE) for field, value in values.items()}
         layers = (PolicyLayer(Level.TOPIC, topic, settings),)
-        policies = resolve(PolicySet(1, layers, observe_only=observe_only), name, DEFAULTS)
+        policies = resolve(PolicySet(self.version, layers, observe_only=observe_only), name, DEFAULTS)
         state = self.states.setdefault(topic, TopicState(name, now_ns))
         state.now_ns = now_ns
+        state.context = self.context
         checks: list[Check] = []
         delay = None
         for plugin in self.plugins:

@@ -86,7 +86,7 @@ class PrincipalQuotas:
         for entry in getattr(context.config, "quotas", ()):
             if entry.principal == principal:
                 return Quota(entry.messages, entry.bytes, f"principal {principal}")
-        return _quota_of_each(principal, context.policies)
+        return quota_of_each(principal, context.policies)
 
     @hookimpl
     def sluicegate_policy_checks(
@@ -135,7 +135,7 @@ class PrincipalQuotas:
         if key in self._known:
             self._known.move_to_end(key)
             return self._known[key]
-        quota = _quota_of_each(op.principal, policies) if context is None else context.quota(op.principal)
+        quota = quota_of_each(op.principal, policies) if context is None else context.quota(op.principal)
         share = None
         if quota is not None:
             wanted = Quota(quota.messages_per_s * mask[0], quota.bytes_per_s * mask[1])
@@ -226,7 +226,8 @@ def _has_quotas(policies: EffectivePolicies, context: BrokerContext | None) -> b
     )
 
 
-def _quota_of_each(principal: str, policies: EffectivePolicies) -> Quota | None:
+def quota_of_each(principal: str, policies: EffectivePolicies) -> Quota | None:
+    """What the policies leave to each principal; None for no bound."""
     messages, nbytes = (policies.number(name) for name in EACH)
     return Quota(messages, nbytes, f"principal {principal}") if messages or nbytes else None
 

@@ -15,6 +15,7 @@ from sluicegate.engine.gate import Gate, GateFaults, compile_gate
 from sluicegate.engine.hierarchy import resolve
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState
+from sluicegate.hooks import BrokerContext
 from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source, TopicName
 from sluicegate.testing.sink import RecordingSink
 
@@ -64,6 +65,7 @@ def build_gate(
     exempt: bool = False,
     observe_only: bool = False,
     builtin: bool = True,
+    context: BrokerContext | None = None,
 ) -> Gate:
     """Compile the gate of one topic.
 
@@ -78,6 +80,7 @@ def build_gate(
     :param exempt: True for the gate of exempt principals.
     :param observe_only: True to observe everything and apply nothing.
     :param builtin: False to leave the product's own policies out.
+    :param context: the gateway that checks see, such as a ManualContext with factors.
     :raises KeyError: if no plugin has a policy of that name.
     :raises pydantic.ValidationError: if a value does not fit.
     """
@@ -89,6 +92,7 @@ def build_gate(
         state = TopicState(topic, now_ns)
     else:
         state.now_ns = now_ns
+    state.context = context or state.context
     found = manager.hook.sluicegate_policy_checks(topic=topic, policies=effective, context=state)
     return compile_gate(
         topic,

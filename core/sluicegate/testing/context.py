@@ -1,0 +1,114 @@
+"""The gateway of a broker as plugins see it, without one."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from sluicegate.builtin.quotas import quota_of_each
+from sluicegate.engine.factors import Factor, Factors
+from sluicegate.engine.pressure import PressureSource
+from sluicegate.engine.quota import Quota
+from sluicegate.engine.state import TopicState
+from sluicegate.model import EffectivePolicies, PolicyValue
+from sluicegate.testing.clock import ManualClock
+
+
+class RecordingMetric:
+    """A gauge or a counter that tells what it was set to."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, ...], float] = {}
+        """By values of its labels."""
+
+    def set(self, value: float, *labels: str) -> None:
+        """Set it."""
+        self.values[labels] = value
+
+    def inc(self, amount: float = 1, *labels: str) -> None:
+        """Add to it."""
+        self.values[labels] = self.values.get(labels, 0) + amount
+
+    def clear(self) -> None:
+        """Forget all values."""
+        self.values.clear()
+
+
+class RecordingMetrics(dict[str, RecordingMetric]):
+    """Metrics by name."""
+
+    def gauge(self, name: str, help: str, labels: Sequence[str] = ()) -> RecordingMetric:  # noqa: A002
+        """A gauge, the same one each time."""
+        return self.setdefault(name, RecordingMetric())
+
+    counter = gauge
+
+
+@dataclass
+class ManualContext:
+    """A `hooks.BrokerContext` for tests: what is applied is done at once, by whoever asks for it.
+
+    :param clock: its time.
+    """
+
+    clock: ManualClock = field(default_factory=ManualClock)
+    broker: str = "main"
+    system: str = "kafka"
+    config: Any = field(default_factory=SimpleNamespace)
+    broker_tls: None = None
+    values: dict[str, PolicyValue] = field(default_factory=dict)
+    """What the policies say, in base units, for the broker and for every topic."""
+    version: int = 1
+    """Of the policies."""
+    states: dict[str, TopicState] = field(default_factory=dict)
+    factors: Factors = field(default_factory=Factors)
+    pressure_sources: list[PressureSource] = field(default_factory=list)
+    quotas: dict[str, Quota] = field(default_factory=dict)
+    """What plugins give, by principal."""
+    facts: dict[str, str] = field(default_factory=dict)
+    metrics: RecordingMetrics = field(default_factory=RecordingMetrics)
+    log: logging.Logger = field(default_factory=lambda: logging.getLogger("sluicegate.plugin.test"))
+
+    @property
+    def policies(self) -> EffectivePolicies:
+        """What holds for the whole broker."""
+        return self.resolve("")
+
+    def resolve(self, topic: str) -> EffectivePolicies:
+        """What holds for one topic."""
+        return EffectivePolicies(topic, self.version, dict(self.values), {})
+
+    @property
+    def plugins_give_quotas(self) -> bool:
+        """True if there are any quotas."""
+        return bool(self.quotas)
+
+    def quota(self, principal: str) -> Quota | None:
+        """What plugins say that a principal may publish, else the policies."""
+        return self.quotas.get(principal) or quota_of_each(principal, self.policies)
+
+    def add(self, factors: Iterable[Factor]) -> None:
+        """Take over what a plugin's `sluicegate_quota_factors` gave."""
+        for factor in factors:
+            self.factors.add(factor)
+
+    def apply(self, call: Callable[[], None]) -> None:
+        """Do it."""
+        call()
+
+    def now_ns(self) -> int:
+        """The time now."""
+        return self.clock.now_ns
+
+    def wall_ms(self) -> int:
+        """The same, as if the machine had been started in 1970."""
+        return self.clock.now_ns // 1_000_000
+
+    def remember(self, key: str, value: str) -> None:
+        """Keep a fact."""
+        self.facts[key] = value
+
+    def recall(self, prefix: str) -> Mapping[str, str]:
+        """The facts kept under a prefix."""
+        return {key: value for key, value in self.facts.items() if key.startswith(prefix)}
