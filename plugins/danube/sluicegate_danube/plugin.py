@@ -1,10 +1,12 @@
 """Danube as a plugin: loaded through the entry point group `sluicegate.plugins`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
 from sluicegate.broker import BrokerDriver
+from sluicegate.engine.pressure import PressureSource
+from sluicegate.hooks import BrokerContext
 from sluicegate.model import MethodMap, TopicName
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.method_map import METHOD_MAP
@@ -64,6 +66,16 @@ class DanubeDriver:
 def sluicegate_broker() -> BrokerDriver:
     """Offer Danube."""
     return DanubeDriver()
+
+
+@hookimpl
+def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
+    """Offer backlogs of topics, against a configured quota."""
+    if context.system != DanubeDriver.system:
+        return []
+    from sluicegate_danube.pressure import pressure_sources
+
+    return list(pressure_sources(context))
 
 
 @hookimpl

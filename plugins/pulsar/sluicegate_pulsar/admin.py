@@ -1,4 +1,4 @@
-"""The gate's own questions to a cluster's admin API: its brokers, a topic's subscriptions, how it delays.
+"""The gate's own questions to a cluster's admin API: brokers, subscriptions, delays, backlogs.
 
 A few small answers, now and then: a whole HTTP client would take more memory than the gate's own work, so
 each question has a connection of its own. Without an answer policies that need it act by their `on_unknown`.
@@ -73,9 +73,8 @@ class AdminApi:
         :param topic: full name, `persistent://tenant/namespace/topic`.
         :raises AdminApiError: if it cannot be asked.
         """
-        domain, _, path = topic.partition("://")
         try:
-            return set(await self._get("/admin/v2", domain, *path.split("/", 2), "subscriptions"))
+            return set(await self._get("/admin/v2", *_parts(topic), "subscriptions"))
         except AdminApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return set()
@@ -88,6 +87,32 @@ class AdminApi:
         """
         found = await self._get("/admin/v2/brokers/configuration/runtime")
         return {str(name): str(value) for name, value in found.items()}
+
+    async def topic_stats(self, topic: str) -> dict[str, Any]:
+        """A topic's statistics, its backlog in bytes (`backlogSize`) among them.
+
+        :raises AdminApiError: if it cannot be asked; status 404 if there is no such topic.
+        """
+        return dict(await self._get("/admin/v2", *_parts(topic), "stats"))
+
+    async def topic_backlog_quotas(self, topic: str) -> dict[str, Any]:
+        """Backlog quotas that are set for a topic, by type; none where the brokers have no topic policies.
+
+        :raises AdminApiError: if it cannot be asked.
+        """
+        try:
+            return dict(await self._get("/admin/v2", *_parts(topic), "backlogQuotaMap") or {})
+        except AdminApiError as error:
+            if error.status in (HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_FOUND):
+                return {}
+            raise
+
+    async def backlog_quotas(self, tenant: str, namespace: str) -> dict[str, Any]:
+        """Backlog quotas that are set for a namespace, by type.
+
+        :raises AdminApiError: if it cannot be asked.
+        """
+        return dict(await self._get("/admin/v2/namespaces", tenant, namespace, "backlogQuotaMap") or {})
 
     async def _get(self, path: str, *names: str) -> Any:
         """The JSON at a path, to which names are added."""
@@ -120,6 +145,12 @@ class AdminApi:
         response = HTTPResponse(cast("Any", _Received(received)))
         response.begin()
         return response, response.read()
+
+
+def _parts(topic: str) -> tuple[str, ...]:
+    """A full name as it stands in paths: domain, tenant, namespace, local name."""
+    domain, _, path = topic.partition("://")
+    return (domain, *path.split("/", 2))
 
 
 async def _read_all(reader: asyncio.StreamReader) -> bytes:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
 from sluicegate.broker import BrokerDriver, WebServices
-from sluicegate.hooks import PolicyDesk
+from sluicegate.engine.pressure import PressureSource
+from sluicegate.hooks import BrokerContext, PolicyDesk
 from sluicegate.model import TopicName
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.config import PulsarConfig
@@ -79,6 +80,16 @@ class PulsarDriver:
 def sluicegate_broker() -> BrokerDriver:
     """Offer Pulsar."""
     return PulsarDriver()
+
+
+@hookimpl
+def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
+    """Offer backlogs of topics, as the admin API tells them."""
+    if context.system != PulsarDriver.system:
+        return []
+    from sluicegate_pulsar.pressure import pressure_sources
+
+    return list(pressure_sources(context))
 
 
 @hookimpl

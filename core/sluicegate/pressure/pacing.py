@@ -1,0 +1,43 @@
+"""Questions that are asked less often than controllers look."""
+
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+Answer = TypeVar("Answer")
+
+
+class Paced(Generic[Answer]):
+    """Asks at most once in an interval; in between the last answer holds, or the last error.
+
+    :param ask: the question.
+    :param interval_ms: least time from one question to the next.
+    :param now_ns: gives monotonic time.
+    """
+
+    def __init__(
+        self, ask: Callable[[], Awaitable[Answer]], interval_ms: int, now_ns: Callable[[], int]
+    ) -> None:
+        self._ask = ask
+        self._interval_ns = interval_ms * 1_000_000
+        self._now_ns = now_ns
+        self._asked_ns: int | None = None
+        self._answer: Answer | None = None
+        self._error: Exception | None = None
+
+    async def read(self) -> Answer:
+        """The answer, asked for now if it is time.
+
+        :raises Exception: what the last question raised.
+        """
+        now_ns = self._now_ns()
+        if self._asked_ns is None or now_ns - self._asked_ns >= self._interval_ns:
+            self._asked_ns = now_ns
+            try:
+                self._answer = await self._ask()
+            except Exception as error:
+                self._error = error
+                raise
+            self._error = None
+        if self._error is not None or self._answer is None:
+            raise self._error or LookupError("no answer yet")
+        return self._answer
