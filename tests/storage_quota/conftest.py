@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -75,6 +76,15 @@ class PrometheusDouble:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
+
+    def serve_tls(self, cert: str, key: str) -> None:
+        """Speak TLS from now on."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(cert, key)
+        # The handshake belongs to the thread of its connection, where it may fail.
+        self._server.socket = context.wrap_socket(
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
 
     def body(self, path: str, query: str) -> bytes:
         assert path == "/prometheus/api/v1/query"

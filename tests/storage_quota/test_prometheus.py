@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.gateway.certificates import Authority
 from tests.gateway.lab import closed_port
 from tests.storage_quota.conftest import PrometheusDouble
 from tests.storage_quota.lab import WALL_MS, Context
@@ -173,3 +175,22 @@ async def test_slow_then_down_then_back(filled: PrometheusDouble) -> None:
     assert "does not answer within 0.2 s" in quota.judgement.why
     filled.hold.set()
     assert await run() is State.THROTTLE
+
+
+async def test_a_certificate_authority_that_cannot_be_used_fails_the_reading(
+    filled: PrometheusDouble, tmp_path: Path
+) -> None:
+    with pytest.raises(StorageReadError, match=r"absent\.pem: No such file or directory"):
+        await source(filled, ca=str(tmp_path / "absent.pem")).read()
+    (tmp_path / "ca.pem").write_text("no certificate")
+    with pytest.raises(StorageReadError, match=r"ca\.pem: "):
+        await source(filled, ca=str(tmp_path / "ca.pem")).read()
+
+
+async def test_over_tls(filled: PrometheusDouble, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    filled.serve_tls(*authority.issue("server", "127.0.0.1"))
+    url = filled.url.replace("http:", "https:")
+    assert set(await source(url, ca=authority.ca).read()) == {"b1", "b2"}
+    with pytest.raises(StorageReadError, match="certificate verify failed"):
+        await source(url).read()

@@ -25,13 +25,12 @@ class PrometheusSource:
 
     :param config: address, queries and labels.
     :param wall_ms: the wall clock.
-    :raises OSError: if the file with the certificate authority cannot be used.
     """
 
     def __init__(self, config: StorageConfig, wall_ms: Callable[[], int]) -> None:
         self._config = config
         self._wall_ms = wall_ms
-        self._tls = ssl.create_default_context(cafile=config.ca) if config.ca else None
+        self._tls: ssl.SSLContext | None = None
 
     async def read(self) -> Mapping[str, BrokerUsage]:
         """Ask both queries.
@@ -59,6 +58,8 @@ class PrometheusSource:
     async def _query(self, query: str) -> dict[_Key, int]:
         config = self._config
         url = f"{(config.url or '').rstrip('/')}/api/v1/query?query={quote(query, safe='')}"
+        if config.ca is not None and self._tls is None:
+            self._tls = _trusting(config.ca)
         try:
             answer = await http_get(url, timeout_s=config.timeout / 1000, token=config.token, tls=self._tls)
             return self._values(json.loads(answer))
@@ -97,3 +98,10 @@ class PrometheusSource:
                     f"a query's series has no label {label!r}, its labels are: {told[:200]}"
                 )
         return labels[config.broker_label], labels[config.volume_label]
+
+
+def _trusting(ca: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:  # ssl.SSLError is one
+        raise StorageReadError(f"{ca}: {error.strerror or error}") from None
