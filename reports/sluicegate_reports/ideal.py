@@ -35,6 +35,11 @@ class TokenBucket:
         self._capacity = self._level = int(exact_burst * self._unit)
         self._updated_us = start_us
 
+    @property
+    def scale(self) -> tuple[int, int, int]:
+        """A token, the refill of a microsecond and a full bucket, as whole numbers of one unit."""
+        return self._unit, self._per_us, self._capacity
+
     def level(self, now_us: int) -> float:
         """Tokens in it; negative in debt."""
         return self._refilled(now_us) / self._unit
@@ -141,20 +146,32 @@ def judge(requests: Iterable[tuple[int, int, bool]], rate: float, burst: float, 
     :param requests: time in us, amount, and whether it was admitted; in order of time.
     :param slack_us: resolution of the times: what would be right at any time so near is not called wrong.
     """
-    actual: TokenBucket | None = None
-    perfect: TokenBucket | None = None
+    # Two buckets in one loop without calls, which takes a sixth of the time: there may be a million requests.
+    unit, per_us, capacity = TokenBucket(rate, burst).scale
+    slack = slack_us * per_us
+    have = ideal = capacity
+    charged_us = asked_us = None
     admitted = refused = too_many = too_few = ideal_refused = 0
     for time_us, amount, passed in requests:
-        if actual is None or perfect is None:
-            actual, perfect = (TokenBucket(rate, burst, time_us) for _ in range(2))
-        ideal_refused += not perfect.take(amount, time_us)
+        if charged_us is None or asked_us is None:
+            charged_us = asked_us = time_us
+        need = amount * unit
+        enough = min(need, capacity)
+        ideal = min(capacity, ideal + (time_us - asked_us) * per_us)
+        asked_us = time_us
+        if ideal >= enough:
+            ideal -= need
+        else:
+            ideal_refused += 1
+        level = have + (time_us - charged_us) * per_us
         if passed:
             admitted += 1
-            too_many += not actual.admits(amount, time_us, slack_us)
-            actual.charge(amount, time_us)
+            too_many += level + slack < enough
+            have = min(capacity, level) - need
+            charged_us = time_us
         else:
             refused += 1
-            too_few += actual.admits(amount, time_us, -slack_us)
+            too_few += level - slack >= enough
     return Judged(admitted, refused, too_many, too_few, ideal_refused)
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sluicegate_reports.runs import Family, Trial
 from sluicegate_reports.transforms import (
     bounds,
+    chunks,
     cost,
     counts,
     delay,
@@ -83,10 +84,18 @@ def measure(
     if observations is not None:
         wanted |= _of_observations(spark, trials, observations, decisions, ahead_us)
     rates = _of_rates(spark, trials, decisions, observations, ahead_us)
-    errors = {name: frame for name, frame in rates.items() if name.startswith(_ERRORS)}
-    collected = _collected({**wanted, **rates})
+    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
+        # The long ones first; all the others wait for few.
+        bases = [pool.submit(frame.localCheckpoint) for frame in rates.bases] if rates else []
+        awaited = {name: pool.submit(collect, frame) for name, frame in wanted.items()}
+        if rates:
+            small = rates.small(*(base.result() for base in bases))
+            awaited |= {name: pool.submit(collect, frame) for name, frame in small.items()}
+        collected = {name: rows.result() for name, rows in awaited.items()}
     joined = [
-        {**row, "window_s": int(name.removeprefix(_ERRORS))} for name in errors for row in collected.pop(name)
+        {**row, "window_s": int(name.removeprefix(_ERRORS))}
+        for name in [name for name in collected if name.startswith(_ERRORS)]
+        for row in collected.pop(name)
     ]
     bounded = [row for name in ("sizes", "asked") for row in collected.pop(name, [])]
     return replace(found, errors=joined, bounded=bounded, **collected)
@@ -109,11 +118,6 @@ def collect(frame: DataFrame) -> Rows:
 
 
 _ERRORS = "errors of windows of s: "
-
-
-def _collected(frames: Mapping[str, DataFrame]) -> dict[str, Rows]:
-    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        return dict(zip(frames, pool.map(collect, frames.values()), strict=True))
 
 
 def _of_observations(
@@ -140,34 +144,53 @@ def _of_observations(
     return wanted
 
 
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """What the figures of rates are made of."""
+
+    trials: Sequence[Trial]
+    tried: Sequence[Trial]
+    lanes: DataFrame
+    flows: DataFrame
+    width_us: int
+    """Of a slot."""
+
+    @property
+    def bases(self) -> tuple[DataFrame, DataFrame]:
+        """The two that a pass over the logs makes, one each; all figures are made of them."""
+        return slots.by_client(self.flows, self.width_us), chunks.chunks(self.flows, _JUDGED_US)
+
+    def small(self, sums: DataFrame, rows: DataFrame) -> dict[str, DataFrame]:
+        """The figures, out of what `bases` gave."""
+        frames = {
+            "seconds": windows.per_second(sums, self.width_us),
+            "overshoots": overshoot.overshoot(rows, self.lanes),
+            "firsts": first_second.first_second(rows, self.lanes),
+            "shares": fairness.jain(sums),
+            "engaged": engage.engage(sums, self.lanes, self.width_us),
+            "judged": refusals.refusals(rows, self.lanes, _JUDGED_US),
+        }
+        for length in sorted({window_s(trial) for trial in self.tried}):
+            numbers = [n for n, t in enumerate(self.trials) if t in self.tried and window_s(t) == length]
+            chosen = self.lanes.where(self.lanes["lane"].isin(numbers))
+            frames[f"{_ERRORS}{length}"] = windows.rate_error(sums, chosen, self.width_us, length)
+        return frames
+
+
 def _of_rates(
     spark: SparkSession,
     trials: Sequence[Trial],
     decisions: DataFrame | None,
     observations: DataFrame | None,
     ahead_us: Mapping[tuple[str, str], float],
-) -> dict[str, DataFrame]:
+) -> _Rates | None:
     tried = [t for t in trials if t.measured.family is Family.RATE and not t.missing and not t.not_applicable]
     if not tried or (decisions is None and observations is None):
-        return {}
+        return None
     of = lanes.lanes(spark, trials, ahead_us)
     parts = [] if decisions is None else [flows.from_decisions(decisions, of)]
     parts += [] if observations is None else [flows.from_observations(observations, of)]
     both = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
     longest_s = max((trial.end - trial.start).total_seconds() for trial in tried)
     width_us = slots.FINE_US if longest_s <= _FINE_UP_TO_S else slots.COARSE_US
-    # Computed once, from one pass over the log: five small queries go over it.
-    sums = slots.by_client(both, width_us).localCheckpoint(eager=True)
-    frames = {
-        "seconds": windows.per_second(sums, width_us),
-        "overshoots": overshoot.overshoot(both, of),
-        "firsts": first_second.first_second(both, sums, of),
-        "shares": fairness.jain(sums),
-        "engaged": engage.engage(sums, of, width_us),
-        "judged": refusals.refusals(both, of, _JUDGED_US),
-    }
-    for length in sorted({window_s(trial) for trial in tried}):
-        numbers = [n for n, trial in enumerate(trials) if trial in tried and window_s(trial) == length]
-        chosen = of.where(of["lane"].isin(numbers))
-        frames[f"{_ERRORS}{length}"] = windows.rate_error(sums, chosen, width_us, length)
-    return frames
+    return _Rates(trials, tried, of, both, width_us)

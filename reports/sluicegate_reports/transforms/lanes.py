@@ -6,6 +6,7 @@ Everything that goes over all decisions groups and sorts by that number instead 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports.runs import Family, Trial
@@ -18,6 +19,13 @@ SCHEMA = (
     "begin_us bigint, end_us bigint, gate_begin_us bigint, gate_end_us bigint"
 )
 
+_ARROW = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+}
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _US = 1_000_000
 
@@ -56,7 +64,7 @@ def lanes(
                 end + later,
             )
         )
-    return spark.createDataFrame(rows, SCHEMA)
+    return small(spark, rows, SCHEMA)
 
 
 TRIES_SCHEMA = (
@@ -86,7 +94,18 @@ def tries(spark: SparkSession, trials: Sequence[Trial], family: Family) -> DataF
         for number, trial in enumerate(trials)
         if trial.measured.family is family and not trial.missing and not trial.not_applicable
     ]
-    return spark.createDataFrame(rows, TRIES_SCHEMA)
+    return small(spark, rows, TRIES_SCHEMA)
+
+
+def small(spark: SparkSession, rows: Sequence[tuple[object, ...]], ddl: str) -> DataFrame:
+    """A frame of a few rows, which are part of the plan: no job has to run to send them anywhere.
+
+    :param ddl: names and types of the columns.
+    """
+    fields = [part.split() for part in ddl.split(", ")]
+    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+    arrays = [pa.array(column, _ARROW[kind]) for column, (_, kind) in zip(columns, fields, strict=True)]
+    return spark.createDataFrame(pa.table(arrays, names=[name for name, _ in fields]), ddl)
 
 
 def microseconds(moment: datetime) -> int:

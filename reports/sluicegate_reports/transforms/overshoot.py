@@ -2,71 +2,46 @@
 
 With X(t) = admitted up to t - rate x t, the worst window up to t has admitted X(t) - min X(before s), over
 s <= t, more than rate x its length; a bucket allows `burst`. As window functions that is a sort of a topic's
-whole log. Here each lane is cut into chunks of a second, whose rows are one sorted array of numbers, walked
-once, which takes a fraction of the time. The chunks are then joined by their sums, highest and lowest X, as
-the largest sum of a subarray is joined from parts: the result is the same, to the rounding of a double.
+whole log. Here each chunk of a second is walked once, which takes a fraction of the time. The chunks are then
+joined by their sums, highest and lowest X, as the largest sum of a subarray is joined from parts: the result
+is the same, to the rounding of a double.
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-_CHUNK_US = 1_000_000
-_AMOUNT_BITS = 43
-"""A row of a chunk is one number of 63 bits: 20 for its time in us, these for its amount."""
-_AMOUNT_MASK = (1 << _AMOUNT_BITS) - 1
-_CHUNK_BITS = 40
-"""Likewise lane, source and chunk are one number, the chunk in these bits."""
+from sluicegate_reports.transforms.chunks import CHUNK_US, amount, time_us
 
 
-def overshoot(flows: DataFrame, lanes: DataFrame) -> DataFrame:
+def overshoot(chunks: DataFrame, lanes: DataFrame) -> DataFrame:
     """The worst window of each lane.
 
-    :param flows: see `flows`.
+    :param chunks: see `chunks`.
     :param lanes: see `lanes.lanes`.
     :return: `lane`, `source`, `overshoot` in what the lane counts (at most 0: the bucket was kept),
         `admitted`, `window_ms` (how exact the times were).
     """
     rates = lanes.select("lane", "rate", "burst")
-    return _across(_chunks(flows, rates))
+    return _across(_walked(chunks.where(F.size("admitted") > 0), rates))
 
 
-def _chunks(flows: DataFrame, rates: DataFrame) -> DataFrame:
+def _walked(chunks: DataFrame, rates: DataFrame) -> DataFrame:
     """Of each chunk: sum, highest X, lowest X before a row, steepest rise; X begins with 0 in each."""
-    from_log = (F.col("source") == "log").cast("long")
-    chunk = F.floor(F.col("at_us") / _CHUNK_US)
-    packed = (F.col("at_us") % _CHUNK_US) * (1 << _AMOUNT_BITS) + F.col("amount")
-    rows = (
-        flows.where(F.col("action") == "admitted")
-        .select(
-            ((F.col("lane") * 2 + from_log) * (1 << _CHUNK_BITS) + chunk).alias("key"),
-            packed.alias("packed"),
-            "window_ms",
-        )
-        .groupBy("key")
-        .agg(F.sort_array(F.collect_list("packed")).alias("rows"), F.max("window_ms").alias("window_ms"))
-    )
-    stream = F.shiftright("key", _CHUNK_BITS)
-    rated = rows.select(
-        F.shiftright(stream, 1).cast("int").alias("lane"),
-        F.when(stream % 2 == 1, "log").otherwise("clients").alias("source"),
-        (F.col("key") % (1 << _CHUNK_BITS)).alias("chunk"),
-        "rows",
-        "window_ms",
-    ).join(F.broadcast(rates), on="lane", how="inner")
     start = F.struct(
         F.lit(0.0).alias("total"),
         F.lit(float("-inf")).alias("highest"),
         F.lit(float("inf")).alias("lowest"),
         F.lit(float("-inf")).alias("rise"),
     )
-    return rated.withColumn("walked", F.aggregate("rows", start, _step)).select(
+    rated = chunks.join(F.broadcast(rates), on="lane", how="inner")
+    return rated.withColumn("walked", F.aggregate("admitted", start, _step)).select(
         "lane", "source", "chunk", "rate", "burst", "window_ms", "walked.*"
     )
 
 
 def _step(so_far: Column, row: Column) -> Column:
-    total = so_far["total"] + row.bitwiseAND(F.lit(_AMOUNT_MASK))
-    passed = F.col("rate") * F.shiftright(row, _AMOUNT_BITS) / 1e6
+    total = so_far["total"] + amount(row)
+    passed = F.col("rate") * time_us(row) / 1e6
     lowest = F.least(so_far["lowest"], so_far["total"] - passed)
     x = total - passed
     return F.struct(
@@ -81,7 +56,7 @@ def _across(chunks: DataFrame) -> DataFrame:
     """Join the chunks of each lane."""
     lane = Window.partitionBy("lane", "source").orderBy("chunk")
     before = lane.rowsBetween(Window.unboundedPreceding, -1)
-    passed = F.col("rate") * F.col("chunk") * (_CHUNK_US / 1e6)
+    passed = F.col("rate") * F.col("chunk") * (CHUNK_US / 1e6)
     offset = F.coalesce(F.sum("total").over(before), F.lit(0.0)) - passed
     lowest_before = F.min(F.col("offset") + F.col("lowest")).over(before)
     rise = F.greatest("rise", F.col("offset") + F.col("highest") - lowest_before)

@@ -85,6 +85,30 @@ def test_what_is_right_within_the_resolution_is_not_wrong() -> None:
     assert (judged.wrongly_admitted, judged.wrongly_refused) == (0, 0)
 
 
+@given(
+    steps=st.lists(st.tuples(st.integers(0, S), st.integers(0, 5), st.booleans()), max_size=40),
+    rate=st.sampled_from([0.3, 1, 2.5, 7]),
+    burst=st.sampled_from([0.7, 1, 4]),
+    slack_us=st.integers(0, S // 4),
+)
+def test_each_decision_is_judged_as_the_bucket_answers(
+    steps: list[tuple[int, int, bool]], rate: float, burst: float, slack_us: int
+) -> None:
+    actual, perfect = (TokenBucket(rate, burst) for _ in range(2))
+    asked, expected, time_us = [], [0, 0, 0, 0, 0], 0
+    for after_us, amount, passed in steps:
+        time_us += after_us if asked else 0
+        asked.append((time_us, amount, passed))
+        admits = actual.admits(amount, time_us, slack_us if passed else -slack_us)
+        expected[0 if passed else 1] += 1
+        expected[2] += passed and not admits
+        expected[3] += not passed and admits
+        expected[4] += not perfect.take(amount, time_us)
+        if passed:
+            actual.charge(amount, time_us)
+    assert ideal.judge(asked, rate, burst, slack_us) == Judged(*expected)
+
+
 def test_attachments_by_hand() -> None:
     events = [("a", True), ("b", True), ("c", True), ("a", True), ("b", False), ("c", True)]
     assert ideal.attachments(events, limit=2) == [True, True, False, True, True]

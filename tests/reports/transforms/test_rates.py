@@ -13,6 +13,7 @@ from tests.reports.frames import flow, one, rows_of, trial
 from sluicegate_reports import ideal
 from sluicegate_reports.runs import Trial
 from sluicegate_reports.transforms import (
+    chunks,
     engage,
     fairness,
     first_second,
@@ -33,6 +34,10 @@ def lane(spark: SparkSession, *trials: Trial) -> DataFrame:
 
 def slotted(spark: SparkSession, rows: list[frames.Row], width_us: int = 100_000) -> DataFrame:
     return slots.by_client(frames.flows(spark, rows), width_us)
+
+
+def chunked(spark: SparkSession, rows: list[frames.Row]) -> DataFrame:
+    return chunks.chunks(frames.flows(spark, rows), 10 * SECOND)
 
 
 def test_only_rates_that_were_tried_have_a_lane(spark: SparkSession) -> None:
@@ -198,7 +203,7 @@ def test_a_lane_too_short_for_a_window_has_none(spark: SparkSession) -> None:
 def test_the_first_second_begins_with_the_first_admission(spark: SparkSession) -> None:
     rows = [flow(2.0, 1, "refused"), flow(2.5, 12), flow(3.0, 3), flow(3.499999, 4), flow(3.5, 100)]
     all_flows = frames.flows(spark, rows)
-    found = one(first_second.first_second(all_flows, slots.by_client(all_flows, 100_000), lane(spark)))
+    found = one(first_second.first_second(chunks.chunks(all_flows, 0), lane(spark)))
     assert found == {"lane": 0, "source": "log", "first_second": 19, "allowed": 20.0, "largest": 12}
 
 
@@ -212,7 +217,7 @@ def test_overshoot_by_hand(spark: SparkSession) -> None:
     ]
     rows = [flow(*each, lane=number) for number, (admitted, _) in enumerate(cases) for each in admitted]
     trials = [trial(topic=f"t{number}") for number in range(len(cases))]
-    found = overshoot.overshoot(frames.flows(spark, rows), lane(spark, *trials))
+    found = overshoot.overshoot(chunked(spark, rows), lane(spark, *trials))
     measured = rows_of(found, "lane", "overshoot", "admitted")
     for (admitted, worst), (_, risen, total) in zip(cases, measured, strict=True):
         assert risen == pytest.approx(worst, abs=1e-6)
@@ -221,7 +226,7 @@ def test_overshoot_by_hand(spark: SparkSession) -> None:
 
 def test_overshoot_of_lanes_and_sources_apart(spark: SparkSession) -> None:
     rows = [flow(1, 11), flow(1, 13, source="clients"), flow(1, 17, lane=1), flow(1, 99, "refused")]
-    found = overshoot.overshoot(frames.flows(spark, rows), lane(spark, trial(), trial(topic="other")))
+    found = overshoot.overshoot(chunked(spark, rows), lane(spark, trial(), trial(topic="other")))
     assert rows_of(found, "lane", "source", "overshoot") == [
         (0, "clients", 3.0),
         (0, "log", 1.0),
@@ -247,7 +252,7 @@ def test_overshoot_is_the_oracles(spark: SparkSession, lists: list[list[tuple[in
     trials = [
         trial(limit=7 + number, burst_seconds=0.5 * (1 + number), topic=f"t{number}") for number in range(8)
     ]
-    found = overshoot.overshoot(frames.flows(spark, rows), lane(spark, *trials))
+    found = overshoot.overshoot(chunked(spark, rows), lane(spark, *trials))
     expected = [
         float(ideal.overshoot(sorted(each), t.limit, t.burst)) for t, each in zip(trials, lists, strict=True)
     ]
@@ -259,7 +264,7 @@ def test_refusals_are_judged_by_the_oracle(spark: SparkSession) -> None:
     rows = [flow(*each) for each in asked]
     rows += [flow(3.0, 1, "held"), flow(4.0, 1, "refused", lane=1), flow(5.0, 1, lane=1, window_ms=100)]
     both = lane(spark, trial(), trial(topic="other"))
-    found = one(refusals.refusals(frames.flows(spark, rows), both, 10 * SECOND))
+    found = one(refusals.refusals(chunked(spark, rows), both, 10 * SECOND))
     # The second is one too many; the bucket then holds 9 at 1 s, so 5 might have passed. A perfect gate
     # refuses the second, and the third for its half token; at 1 s it holds 10.
     assert found == {
@@ -274,7 +279,7 @@ def test_refusals_are_judged_by_the_oracle(spark: SparkSession) -> None:
 
 def test_refusals_beyond_the_bound_are_not_looked_at(spark: SparkSession) -> None:
     rows = [flow(0.0, 10), flow(2.0, 1, "refused")]
-    found = one(refusals.refusals(frames.flows(spark, rows), lane(spark), SECOND))
+    found = one(refusals.refusals(chunked(spark, rows), lane(spark), SECOND))
     assert (found["admitted"], found["refused"]) == (1, 0)
 
 
@@ -327,14 +332,14 @@ def test_the_synthetic_log_keeps_its_promises(spark: SparkSession, tmp_path: Pat
         for system, door, topic in written.topics
     ]
     log = spark.read.parquet(*(str(path) for path in tmp_path.rglob("*.parquet")))
-    all_flows = flows.from_decisions(log, lanes.lanes(spark, trials))
+    all_chunks = chunks.chunks(flows.from_decisions(log, lanes.lanes(spark, trials)), 10 * SECOND)
     assert written.rows == log.count() == 120_000
     worst = [
-        row[0] for row in rows_of(overshoot.overshoot(all_flows, lanes.lanes(spark, trials)), "overshoot")
+        row[0] for row in rows_of(overshoot.overshoot(all_chunks, lanes.lanes(spark, trials)), "overshoot")
     ]
     assert len(worst) == len(written.topics) == 24
     assert max(worst) == pytest.approx(0, abs=1e-6)
-    judged = refusals.refusals(all_flows, lanes.lanes(spark, trials), 10 * SECOND)
+    judged = refusals.refusals(all_chunks, lanes.lanes(spark, trials), 10 * SECOND)
     found = {name: sum(row[name] for row in judged.collect()) for name in judged.columns}
     assert found["admitted"] + found["refused"] == 120_000
     assert (found["wrongly_admitted"], found["wrongly_refused"]) == (0, 0)
