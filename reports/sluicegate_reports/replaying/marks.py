@@ -1,6 +1,9 @@
-"""What the record says of a row of the demand."""
+"""What rows of the demand say: who asks for what, and what became of it by the record."""
 
 from enum import IntEnum
+
+WHO = ("system", "door", "gateway", "namespace", "topic", "principal", "client", "operation", "subscription")
+"""What tells who asks for what; rows have one number for all of it."""
 
 
 class Mark(IntEnum):
@@ -15,3 +18,5 @@ class Mark(IntEnum):
     WINDOW = 5
     LEFT = 6
     """No row of the log: a client was there for the last time."""
+    NAMES = 7
+    """No row of the log either: tells who stands behind a number."""

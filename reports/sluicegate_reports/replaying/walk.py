@@ -1,21 +1,21 @@
 """The walk through a log in order of time: each operation is asked of the candidate's gates."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sluicegate.model import ANONYMOUS, Action, Operation, OperationKind
 from sluicegate_reports.replaying.candidate import Candidate, Engine
 from sluicegate_reports.replaying.holding import NEVER_NS, Holding
-from sluicegate_reports.replaying.marks import Mark
+from sluicegate_reports.replaying.marks import WHO, Mark
 from sluicegate_reports.replaying.source import Source
 from sluicegate_reports.replaying.tally import Place, Range, Tally
 from sluicegate_reports.replaying.windows import WindowBounds, limit_name
 
-WHO = ("system", "door", "gateway", "namespace", "topic", "principal", "client", "operation", "subscription")
-"""Columns that tell who asks for what."""
 _SIZE = "max_message_size"
 _WINDOW_NS = 100_000_000
 _WAS = {Mark.HELD: Action.DELAY, Mark.REFUSED: Action.REJECT, Mark.DROPPED: Action.DROP}
@@ -68,18 +68,21 @@ class Walker:
     def __init__(self, candidate: Candidate) -> None:
         self._candidate = candidate
         self._engines: dict[tuple[str, str, str], tuple[Engine, Engine] | None] = {}
-        self._sources: dict[Who, Source | None] = {}
-        self._staying: dict[Who, Source] = {}
+        self._who: dict[int, Who] = {}
+        self._sources: dict[int, Source | None] = {}
         self._bounds: dict[Place, WindowBounds | None] = {}
         self._holding = Holding()
         self.tally = Tally()
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Go through a batch, whose rows follow those of the batch before."""
-        whos, codes = _coded(batch)
+        batch = self._without_names(batch)
+        if not batch.num_rows:
+            return
         rows = {name: _numbers(batch, name) for name in _NUMBERS}
         rows["at_ns"] = rows.pop("at_us") * 1000
-        found = [self._source(who, int(rows["at_ns"][0])) for who in whos]
+        numbers, codes = np.unique(_numbers(batch, "who"), return_inverse=True)
+        found = [self._source(number, int(rows["at_ns"][0])) for number in numbers.tolist()]
         sources = [source for source in found if source is not None]
         if len(sources) < len(found):
             known = np.array([source is not None for source in found])
@@ -195,11 +198,22 @@ class Walker:
             if doubts:
                 self.tally.outcome(source.place, _SIZE).maybe_refused += int(doubts)
 
-    def _source(self, who: Who, now_ns: int) -> Source | None:
+    def _without_names(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Learn who stands behind the numbers; what is left are rows of the others."""
+        names = batch.column("names")
+        if names.null_count == len(names):
+            return batch
+        told = names.is_valid()
+        for row in batch.filter(told).select(["who", "names"]).to_pylist():
+            names = json.loads(row["names"])
+            self._who[row["who"]] = tuple(names.get(name) for name in WHO)
+        return batch.filter(pc.invert(told))
+
+    def _source(self, number: int, now_ns: int) -> Source | None:
         """Who asks for what; None where the candidate has no broker of the system."""
-        if who not in self._sources:
-            self._sources[who] = self._new_source(who, now_ns)
-        return self._sources[who]
+        if number not in self._sources:
+            self._sources[number] = self._new_source(self._who[number], now_ns)
+        return self._sources[number]
 
     def _new_source(self, who: Who, now_ns: int) -> Source | None:
         system, door, gateway, namespace, topic, principal, client, operation, subscription = (
@@ -242,24 +256,3 @@ def _everyone(place: Place) -> Place:
 def _numbers(batch: pa.RecordBatch, name: str) -> Array:
     found: Array = batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return found
-
-
-def _coded(batch: pa.RecordBatch) -> tuple[list[Who], Array]:
-    """The different values of WHO in a batch, and the place of each row's among them."""
-    codes = np.zeros(batch.num_rows, np.int64)
-    words = []
-    for name in WHO:
-        column = batch.column(name).dictionary_encode("encode")
-        words.append((len(column.dictionary), column.dictionary.to_pylist()))
-        if len(column.dictionary) > 1:
-            codes = codes * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
-    unique, places = np.unique(codes, return_inverse=True)
-    return [_decoded(int(code), words) for code in unique], places
-
-
-def _decoded(code: int, words: list[tuple[int, list[str | None]]]) -> Who:
-    who: list[str | None] = []
-    for count, dictionary in reversed(words):
-        code, place = divmod(code, count)
-        who.append(dictionary[place])
-    return tuple(reversed(who))

@@ -1,6 +1,7 @@
 """A door as small as can be, before the real engine: what it lets through, and what it writes down."""
 
 import heapq
+import json
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +12,8 @@ import pyarrow as pa
 
 from sluicegate.model import Action, Operation, OperationKind
 from sluicegate_reports.replaying.candidate import Candidate, Engine, read_candidate
-from sluicegate_reports.replaying.marks import Mark
-from sluicegate_reports.replaying.walk import WHO, replayed
+from sluicegate_reports.replaying.marks import WHO, Mark
+from sluicegate_reports.replaying.walk import replayed
 
 Arrival = tuple[int, str, str, int, int]
 """Time in us, kind, client, messages, bytes."""
@@ -21,8 +22,11 @@ START_US = 1_700_000_000_000_000
 _MARKS = {"reject": Mark.REFUSED, "drop": Mark.DROPPED, "delay": Mark.HELD}
 _SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in WHO),
-        *((name, pa.int64()) for name in ["at_us", "messages", "bytes", "largest", "mark", "operations"]),
+        ("names", pa.string()),
+        *(
+            (name, pa.int64())
+            for name in ["who", "at_us", "messages", "bytes", "largest", "mark", "operations"]
+        ),
     ]
 )
 
@@ -145,9 +149,19 @@ def window(at_us: int, operations: int, messages: int, nbytes: int, kind: str = 
 
 def replay(tried: Candidate, rows: Sequence[Mapping[str, Any]], batch_rows: int = 7) -> list[dict[str, Any]]:
     """The walk over these rows, without Spark."""
-    table = pa.Table.from_pylist([dict(each) for each in rows], schema=_SCHEMA)
+    names = list(dict.fromkeys(tuple(each[name] for name in WHO) for each in rows))
+    told = [
+        {**dict.fromkeys(_SCHEMA.names, 0), "who": number, "names": _told(who)}
+        for number, who in enumerate(names)
+    ]
+    asked = [{**each, "who": names.index(tuple(each[name] for name in WHO)), "names": None} for each in rows]
+    table = pa.Table.from_pylist([*told, *asked], schema=_SCHEMA)
     found = replayed(tried, iter(table.to_batches(max_chunksize=batch_rows)))
     return [each for batch in found for each in batch.to_pylist()]
+
+
+def _told(who: tuple[str | None, ...]) -> str:
+    return json.dumps(dict(zip(WHO, who, strict=True)))
 
 
 def total(rows: Sequence[Mapping[str, Any]], name: str) -> int:
