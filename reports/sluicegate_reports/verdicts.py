@@ -8,6 +8,9 @@ A verdict compares one trial's figures with what the policy says.
 | within | every window within WITHIN_SHARE, first second too | | none early, p99 within WITHIN_LATE_MS | the limit was not reached |
 | off | else | any wrong answer | else | more than the limit |
 
+What could not be told is missing: of counts refusals that would be wrong if the policy made them, where it cannot be
+told that it did; of unacknowledged messages what files of version 1 do not say. docs/reports.md has it in words.
+
 What a system has that is only nearest to the policy (`Trial.nearest`) is never called exact, however near.
 """  # noqa: E501
 

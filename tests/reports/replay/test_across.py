@@ -61,10 +61,9 @@ def test_attachments_above_the_rate_wait_over_all_topics(tmp_path: Path) -> None
     tried = candidate(tmp_path, "connection_rate_limit: 2")
     rows = [came(n, f"c{n}", topic=f"t{n}") for n in range(4)]  # a full bucket holds two
     found = replay(tried, rows)
-    assert outcomes(found) == {
-        "User:c2": (1, 0, pytest.approx(500, abs=1)),
-        "User:c3": (1, 0, pytest.approx(1000, abs=1)),
-    }
+    told = outcomes(found)
+    assert {who: each[:2] for who, each in told.items()} == {"User:c2": (1, 0), "User:c3": (1, 0)}
+    assert [each[2] for each in told.values()] == [pytest.approx(500, abs=1), pytest.approx(1000, abs=1)]
     assert total(found, "operations") == 4
 
 

@@ -156,4 +156,5 @@ def test_what_the_issue_asks_for_is_shipped() -> None:
         "ramp",
         "mixed",
         "demo",
+        "unacknowledged",
     }

@@ -1,0 +1,40 @@
+"""docs/run-directory.md and the rules of docs/reports.md say what the code says."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from sluicegate_reports import observations, verdicts
+from sluicegate_reports.results import Arm, RunFacts, Skew
+from sluicegate_reports.runs import MEASURED, Run, Trial
+
+DOCS = Path(__file__).parents[2] / "docs"
+DIRECTORY = (DOCS / "run-directory.md").read_text()
+REPORTS = (DOCS / "reports.md").read_text()
+
+
+@pytest.mark.parametrize("kind", [Run, RunFacts, Arm, Skew, Trial])
+def test_every_field_of_a_run_is_documented(kind: type) -> None:
+    assert [each.name for each in fields(kind) if f"`{each.name}`" not in DIRECTORY] == []
+
+
+def test_every_column_of_the_observations_is_documented_as_it_is() -> None:
+    for column in observations.COLUMNS:
+        assert f"| `{column.name}` | {column.type} | {column.unit} | {column.meaning} |" in DIRECTORY
+    assert f"schema version {observations.VERSION}," in DIRECTORY
+    assert [event for event in observations.Event if f"`{event}`" not in DIRECTORY] == []
+
+
+def test_the_rules_of_verdicts_are_documented_with_their_bounds() -> None:
+    rules = REPORTS[REPORTS.index("## When a policy counts as kept") : REPORTS.index("### Who was let in")]
+    bases = {policy.removesuffix("_bytes") for policy in MEASURED}
+    assert [policy for policy in bases if f"`{policy}`" not in rules] == []
+    for told in (
+        f"windows of {verdicts.WINDOW_S} s",
+        f"error <= {verdicts.EXACT_SHARE * 100:g} %",
+        f"<= {verdicts.WITHIN_SHARE * 100:g} %",
+        f"p99 at most {verdicts.EXACT_LATE_MS:,.0f} ms late",
+        f"p99 at most {verdicts.WITHIN_LATE_MS:,.0f} ms late",
+    ):
+        assert told in rules
