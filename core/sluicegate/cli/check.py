@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from itertools import chain
 
 import click
 
 from sluicegate.cli.opening import Opened, open_file
 from sluicegate.config.load import Loaded
+from sluicegate.storage_quota.fields import LIMITS
 
 
 @click.command()
@@ -18,7 +20,7 @@ def check(file: str) -> None:
     mistakes. Policies that a configured broker cannot apply are warned of.
     """
     opened = open_file(file, os.environ)
-    for warning in not_applicable(opened):
+    for warning in chain(not_applicable(opened), unread_limits(opened)):
         click.echo(f"warning[config]: {warning}", err=True)
     click.echo(f"{file}: ok, {summary(opened.loaded)}")
 
@@ -45,3 +47,17 @@ def not_applicable(opened: Opened) -> Iterator[str]:
                         f"{name!r} is not applicable to {broker.system} and does nothing on broker "
                         f"{broker.name!r}\n  --> {setting.location}"
                     )
+
+
+def unread_limits(opened: Opened) -> Iterator[str]:
+    """Limits on volumes that a configured broker does not look at."""
+    settings = {
+        name: setting for layer in opened.loaded.policy_layers for name, setting in layer.settings.items()
+    }
+    for broker in opened.loaded.config.brokers:
+        for name in sorted(LIMITS & settings.keys()):
+            if broker.storage is None and settings[name].value != 0:
+                yield (
+                    f"{name!r} does nothing on broker {broker.name!r}, which has no 'storage:' section\n"
+                    f"  --> {settings[name].location}"
+                )

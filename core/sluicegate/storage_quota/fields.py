@@ -23,6 +23,8 @@ _TYPES = {
     "min_free_bytes": LimitType.MIN_FREE_BYTES,
     "min_free_ratio": LimitType.MIN_FREE_PERCENTAGE,
 }
+LIMITS = frozenset(f"storage_{kind}_{name}" for kind in ("hard", "soft") for name in _TYPES)
+"""The fields that are limits of volumes."""
 
 
 def parse_ratio(value: object) -> float:
@@ -81,12 +83,7 @@ class StoragePolicies(PolicyModel):
         f"{_SEED}.soft.min-free-percent": "storage_soft_min_free_ratio",
     }
     on_unknown_policies: ClassVar[frozenset[str]] = frozenset({POLICY})
-    parameters: ClassVar[frozenset[str]] = frozenset(
-        {
-            *(f"storage_{kind}_{name}" for kind in ("hard", "soft") for name in _TYPES),
-            STALE_AFTER,
-        }
-    )
+    parameters: ClassVar[frozenset[str]] = LIMITS | {STALE_AFTER}
     broker_only: ClassVar[frozenset[str]] = parameters | {POLICY}
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {STALE_AFTER: DEFAULT_STALE_MS}
 
