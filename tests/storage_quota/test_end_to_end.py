@@ -107,7 +107,7 @@ def lab(tmp_path: Path, small_volume: Path) -> Iterator[Lab]:
         yield it
 
 
-@pytest.mark.seed("S4-004", "S4-010", "S4-011", "S4-012", "X-04")
+@pytest.mark.seed("S4-004", "S4-010", "S4-011", "S4-012", "S4-071", "X-04")
 def test_publishing_slows_down_along_the_ramp_pauses_and_recovers(lab: Lab) -> None:
     assert lab.factor == 1.0
     lab.admitted(2)  # the burst

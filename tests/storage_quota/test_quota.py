@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from tests.storage_quota.lab import CONSUMED, Context, limits, usage
@@ -10,6 +12,7 @@ from tests.storage_quota.lab import CONSUMED, Context, limits, usage
 from sluicegate.storage_quota import BrokerUsage, Snapshot, State, StorageQuota, StorageReadError
 from sluicegate.storage_quota.metrics import COUNTERS, GAUGES, UPSTREAM, VOLUME_GAUGES
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "storage-quotas.md"
 STORAGE = {"source": "path", "paths": ["/"]}
 RAMP = {"storage_hard_consumed_bytes": 90, "storage_soft_consumed_bytes": 80}
 
@@ -272,6 +275,16 @@ async def test_metrics_by_name(lab: Lab, context: Context) -> None:
     }
     assert context.metric("limit_violated") == 1
     assert set(UPSTREAM.values()) <= {*GAUGES, *VOLUME_GAUGES, *COUNTERS}
+
+
+@pytest.mark.seed("S4-064")
+def test_the_document_names_every_metric_and_what_the_plug_in_calls_it() -> None:
+    rows = [line.split("|") for line in DOCUMENT.read_text().splitlines() if line.startswith("| `")]
+    told = {name: row[3] for row in rows if len(row) == 5 for name in re.findall(r"`(\w+)`", row[1])}
+    names = {*GAUGES, *VOLUME_GAUGES, *(f"{name}_total" for name in COUNTERS)}
+    assert names <= told.keys()
+    for upstream, name in UPSTREAM.items():
+        assert f"`{upstream}`" in told.get(name, "") + told.get(f"{name}_total", "")
 
 
 @pytest.mark.seed("S4-064")
