@@ -37,7 +37,10 @@ def replay(log: Path, file: Path, out: Path | None, form: str | None) -> None:
     except reading.CandidateError as error:
         raise Unusable(str(error)) from None
     with spark("sluicegate report replay") as session:
-        found = job.findings(job.replay(session, log, candidate))
+        try:
+            found = job.findings(job.replay(session, log, candidate))
+        except job.ReplayError as error:
+            raise Unusable(str(error)) from None
     _deliver(found, out, chosen)
 
 

@@ -107,6 +107,7 @@ def _facts(run: RunFacts) -> Iterator[str]:
     yield "## The run"
     told = {"run": run.run, **run.versions, **run.machine}
     yield _table(("", ""), [(_text(name), _text(value)) for name, value in told.items()])
+    yield from _clocks(run)
     for title, text in (
         ("Commands", "\n".join(run.commands)),
         ("Scenario", run.scenario),
@@ -114,6 +115,26 @@ def _facts(run: RunFacts) -> Iterator[str]:
     ):
         yield f"### {title}"
         yield _fenced(text) if text.strip() else "The run does not tell."
+
+
+def _clocks(run: RunFacts) -> Iterator[str]:
+    if not run.skews:
+        return
+    rows = [
+        (
+            _text(skew.client),
+            _text(run.arm(skew.system, skew.door).name),
+            quantity(skew.offset_us, "us"),
+            quantity(skew.uncertainty_us, "us"),
+            _text(skew.gate),
+            _text(skew.basis or "the run does not tell"),
+        )
+        for skew in run.skews[:_ROWS]
+    ]
+    yield "### Clocks"
+    yield _table(("client", "arm", "client minus gate", "±", "gate", "rests on"), rows)
+    if len(run.skews) > _ROWS:
+        yield f"{_ROWS} of {len(run.skews):,} rows; all of them are in the JSON form."
 
 
 def _fenced(text: str) -> str:

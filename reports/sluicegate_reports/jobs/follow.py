@@ -6,6 +6,7 @@ and not yet noted by the checkpoint is computed again from the same files and ta
 """
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from sluicegate.decisions.spool import SPOOL_SUFFIX
 from sluicegate_reports.findings import Findings
 from sluicegate_reports.reading import decisions_ddl, read_decisions
 from sluicegate_reports.results import Table, Value
@@ -42,6 +44,8 @@ class Followed:
     batches: int
     new_batches: int
     """Of them, those of this call."""
+    notes: tuple[str, ...] = ()
+    """What is not in it yet."""
 
 
 def follow(
@@ -62,7 +66,8 @@ def follow(
     if any(directory.glob("run=*/system=*/part-*.parquet")):
         _take_in(spark, directory, state, files_per_batch)
     found = _stored(stored)
-    return Followed(_together(spark, found), len(found), len(found) - before)
+    notes = tuple(_not_yet(directory, found))
+    return Followed(_together(spark, found), len(found), len(found) - before, notes)
 
 
 def summed(decisions: DataFrame) -> DataFrame:
@@ -104,7 +109,20 @@ def findings(found: Followed) -> Findings:
         summary=f"{decided:,} decisions, of them {refused:,} refused or dropped.",
         facts={"batches": f"{found.batches}, {found.new_batches} of them new"},
         tables=(_table(collected),),
+        notes=found.notes,
     )
+
+
+def _not_yet(directory: Path, found: list[Path]) -> Iterator[str]:
+    """What a reader of the sums might miss."""
+    unfinished = sum(1 for _ in directory.rglob(f".part-*{SPOOL_SUFFIX}"))
+    if unfinished:
+        yield f"{unfinished} files are being written, and are taken in when they are finished."
+    if not found:
+        yield (
+            f"There is no finished file in {str(directory)!r}, and there never was: is that the "
+            "directory of a decision log, <state_dir>/decisions of a gateway? A file is finished every 5 minutes."
+        )
 
 
 def _refuse_damaged(spark: SparkSession, directory: Path) -> None:

@@ -39,6 +39,12 @@ _NAMED = 5
 """Principals named for each topic in the file."""
 
 
+_RECORD = (
+    "record a baseline first, with `decisions.enabled`, and give the directory of that log; "
+    "`decisions.detail: full` tells sizes and clients too"
+)
+
+
 class RecommendError(Exception):
     """Nothing can be recommended; the message says why, and what to do."""
 
@@ -63,6 +69,10 @@ def recommend(
     """
     log = read_decisions(spark, directory)
     left_out = [f"{left.path} is left out: it {left.reason}." for left in log.left_out]
+    if not log.rows:
+        raise RecommendError(
+            "\n".join([*left_out, f"there is not one decision in {str(directory)!r}: {_RECORD}"])
+        )
     return recommended(
         log.frame, f"{directory} ({log.rows:,} rows)", left_out, head_room=head_room, apply=apply
     )
@@ -74,10 +84,7 @@ def recommended(
     """The same of a frame of decisions."""
     of_topics = _grouped(baseline.rates(decisions, baseline.TOPIC))
     if not of_topics:
-        raise RecommendError(
-            f"{source} has no publish and no dispatch: record a baseline first, with `decisions.enabled`; "
-            "`decisions.detail: full` tells sizes and clients too"
-        )
+        raise RecommendError("\n".join([*notes, f"{source} has no publish and no dispatch: {_RECORD}"]))
     of_principals = _grouped(baseline.rates(decisions, (*baseline.TOPIC, "principal")))
     counted = {_topic(row): row for row in baseline.counts(decisions).collect()}
     sized = {_topic(row): row for row in baseline.sizes(decisions).collect()}

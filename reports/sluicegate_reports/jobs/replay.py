@@ -26,6 +26,10 @@ _PLACE = ("system", "door", "topic", "operation", "policy")
 _TIMES = ("mean (ms)", "longest (ms)", "longest at most (ms)")
 
 
+class ReplayError(Exception):
+    """Nothing can be replayed; the message says why, and what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Replay:
     """A replay that is ready to run; its frame computes it each time that it is used."""
@@ -44,8 +48,16 @@ def replay(spark: SparkSession, directory: Path, candidate: Candidate) -> Replay
     """Ask a candidate's policies about every operation of a log, topic by topic in order of time.
 
     :param directory: the decision log's.
+    :raises ReplayError: if there is nothing to ask.
     """
     log = read_decisions(spark, directory)
+    if not log.rows:
+        told = [f"{left.path} is left out: it {left.reason}" for left in log.left_out]
+        nothing = (
+            f"there is not one decision in {str(directory)!r}: give the directory of a decision log, "
+            "<state_dir>/decisions of a gateway, or `decisions` of a comparison run"
+        )
+        raise ReplayError("\n".join([*told, nothing]))
     return Replay(
         replay_frame(log.frame, candidate),
         log.frame,

@@ -256,6 +256,7 @@ async def _skews(plan: ArmPlan, clients: Talker, gate: Talker | None) -> list[Sk
             plan.door,
             theirs.offset_us - gates.offset_us,
             theirs.uncertainty_us + gates.uncertainty_us,
+            basis="the processes of clients and gate, asked for the time before the arm; the fastest answers",
         )
     ]
 
