@@ -1,5 +1,6 @@
 """What is known of all nodes: freshness, nodes that come and go, the smallest factor."""
 
+from fractions import Fraction
 from itertools import pairwise
 
 import pytest
@@ -57,7 +58,7 @@ def test_open_when_no_volume_is_beyond_its_soft_limit() -> None:
 def test_each_volume_is_judged_and_not_the_sum_of_a_node() -> None:
     known = Board()
     known.offer("b1", usage(("full", 100, 90), ("empty", 10_000, 0)), WALL_MS, STALE_MS)
-    assert judge(known, own=limits((PERCENT, 0.1))).state is State.PAUSE
+    assert judge(known, own=limits((PERCENT, Fraction(1, 10)))).state is State.PAUSE
 
 
 @pytest.mark.seed("S4-023", "S4-027")

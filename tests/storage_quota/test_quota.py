@@ -287,6 +287,15 @@ def test_the_document_names_every_metric_and_what_the_plug_in_calls_it() -> None
         assert f"`{upstream}`" in told.get(name, "") + told.get(f"{name}_total", "")
 
 
+@pytest.mark.seed("S4-063")
+async def test_usage_is_told_without_a_limit_too() -> None:
+    lab = Lab(Context(STORAGE))
+    await lab.run(b1=85)
+    assert lab.context.metric("consumed_bytes", "b1", "v") == 85
+    assert lab.context.metric("hard_limit_bytes", "b1", "v") is None
+    assert lab.quota.factor.why == "no storage limit is set"
+
+
 @pytest.mark.seed("S4-064")
 async def test_volumes_that_are_gone_leave_the_metrics(context: Context) -> None:
     lab = Lab(context, active=True)

@@ -172,6 +172,14 @@ class Board:
             why = f"{missing}; {why}" if why else missing
         return Judgement(state, factor, why, volumes, tuple(unknown), not lacking)
 
+    def unlimited(self) -> tuple[Judged, ...]:
+        """All volumes that are known, by no limit at all."""
+        return tuple(
+            judge_volume(broker, volume)
+            for broker, usage in sorted(self.states.items())
+            for volume in usage.volumes
+        )
+
     def _fresh(self, wall_ms: int, stale_ms: int) -> Mapping[str, BrokerUsage]:
         return {
             broker: usage

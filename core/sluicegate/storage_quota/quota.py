@@ -162,7 +162,8 @@ class StorageQuota:
         limits = self._current_limits()
         told = any(usage.limits for usage in self.board.states.values())
         if policies.values.get(POLICY) is False or not (limits or told or self._is_on):
-            return Judgement(State.OPEN, 1.0, "no storage limit is set" if not limits else "turned off")
+            why = "turned off" if limits or told else "no storage limit is set"
+            return Judgement(State.OPEN, 1.0, why, self.board.unlimited())
         return self.board.judge(
             limits,
             now_ms,

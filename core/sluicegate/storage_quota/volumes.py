@@ -8,10 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from fractions import Fraction
-from typing import TypeAlias
-
-Bytes: TypeAlias = Fraction | int
-"""Bytes without rounding: 29 % of 100 bytes are 29, which floats do not say."""
 
 
 class LimitType(StrEnum):
@@ -59,19 +55,21 @@ class Volume:
 class Limit:
     """A level of one type.
 
-    :param level: bytes; for MIN_FREE_PERCENTAGE a share of the capacity, 0 to 1.
+    :param level: bytes; for MIN_FREE_PERCENTAGE a share of the capacity, 0 to 1. No float, as 29 % of 100
+        bytes are 29.
     """
 
     type: LimitType
-    level: Bytes
+    level: Fraction | int
 
-    def consumed_at(self, volume: Volume) -> Bytes:
+    def consumed_at(self, volume: Volume) -> int:
         """The bytes in use at which a volume reaches this limit; negative if it is smaller than the limit."""
         if self.type is LimitType.CONSUMED_BYTES:
-            return self.level
+            return int(self.level)
         if self.type is LimitType.MIN_FREE_BYTES:
-            return volume.capacity - self.level
-        return volume.capacity - volume.capacity * self.level
+            return volume.capacity - int(self.level)
+        free = volume.capacity * self.level.numerator // self.level.denominator
+        return volume.capacity - free
 
     def __str__(self) -> str:
         if self.type is LimitType.MIN_FREE_PERCENTAGE:
@@ -93,11 +91,11 @@ class Limits:
     def __bool__(self) -> bool:
         return bool(self.hard or self.soft)
 
-    def hard_at(self, volume: Volume) -> Bytes:
+    def hard_at(self, volume: Volume) -> int:
         """The bytes in use at which publishing pauses."""
         return min((limit.consumed_at(volume) for limit in self.hard), default=volume.capacity)
 
-    def soft_at(self, volume: Volume) -> Bytes | None:
+    def soft_at(self, volume: Volume) -> int | None:
         """The bytes in use above which publishing is throttled; None if there is no soft limit."""
         return min((limit.consumed_at(volume) for limit in self.soft), default=None)
 
@@ -127,7 +125,7 @@ class Limits:
             return 1.0
         hard, soft = self.hard_at(volume), self.soft_at(volume)
         assert soft is not None  # noqa: S101 - it is breached, and not the hard one
-        return float(Fraction(hard - volume.consumed) / Fraction(hard - soft))
+        return (hard - volume.consumed) / (hard - soft)
 
     def state(self, volume: Volume) -> State:
         """What this volume alone would ask for."""
