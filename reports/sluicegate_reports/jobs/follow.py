@@ -120,8 +120,8 @@ def _not_yet(directory: Path, found: list[Path]) -> Iterator[str]:
         yield f"{unfinished} files are being written, and are taken in when they are finished."
     if not found:
         yield (
-            f"There is no finished file in {str(directory)!r}, and there never was: it takes 5 minutes at most "
-            "until a gateway finishes one; is that the directory of a decision log, <state_dir>/decisions?"
+            f"There is no finished file in {str(directory)!r}, and there never was: it takes 5 minutes at "
+            "most until a gateway finishes one; is that the directory of a decision log, <state_dir>/decisions?"
         )
 
 

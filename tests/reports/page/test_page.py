@@ -8,6 +8,7 @@ import pytest
 from tests.reports.page.reading import Element, read
 from tests.reports.results.example import example
 
+from sluicegate_reports.markdown import markdown
 from sluicegate_reports.page import MAX_BYTES, page
 from sluicegate_reports.results import (
     REFERENCE_LABEL,
@@ -20,6 +21,7 @@ from sluicegate_reports.results import (
     RunFacts,
     Section,
     Series,
+    Skew,
     Table,
     Threshold,
     Verdict,
@@ -104,6 +106,18 @@ def test_figures_lead_to_the_row_that_decides_and_rows_to_where_they_lie() -> No
     assert measured.all("a")[0].attributes["href"] == "#policy-1-table-1"
     assert "kafka proxy: observations/*.parquet where a < 'b'" in shown.text
     assert shown.all("header")[0].all("a")[0].attributes["href"] == "#matrix"
+
+
+def test_clocks_tell_what_they_rest_on_and_a_long_list_is_cut() -> None:
+    clocks = tuple(
+        Skew(f"c{n}", "kafka", "proxy", 1500.0, 20.0, "main", f"{n + 7} messages") for n in range(70)
+    )
+    results = Results(RunFacts("r", "", "", skews=clocks), Verdict.EXACT)
+    told = read(page(results)).text
+    assert "c0 kafka proxy 1.5 ms ± 20 µs main 7 messages" in told
+    assert "10 more are in the JSON form" in told
+    assert "| c0 | kafka proxy | 1.5 ms | 20 µs | main | 7 messages |" in markdown(results)
+    assert "50 of 70 rows" in markdown(results)
 
 
 def test_every_drawing_and_table_is_told_to_who_cannot_see_it(shown: Element) -> None:
