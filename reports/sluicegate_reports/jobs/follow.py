@@ -121,7 +121,7 @@ def _not_yet(directory: Path, found: list[Path]) -> Iterator[str]:
     if not found:
         yield (
             f"There is no finished file in {str(directory)!r}, and there never was: it takes 5 minutes at "
-            "most until a gateway finishes one; is that the directory of a decision log, <state_dir>/decisions?"
+            "most until a gateway finishes one; is that a decision log's directory, <state_dir>/decisions?"
         )
 
 
