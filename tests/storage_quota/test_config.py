@@ -1,6 +1,7 @@
 """What the file says of storage quotas, and every mistake with its place."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,7 @@ from sluicegate.config.policy_set import policy_set
 from sluicegate.config.schema import json_schema
 from sluicegate.engine.hierarchy import resolve
 from sluicegate.gateway.changing import change_store
+from sluicegate.gateway.plugins import CHOICE, load_plugins
 from sluicegate.model import EffectivePolicies, Level, TopicName
 from sluicegate.storage_quota import Limit, Limits, LimitType, Volume
 from sluicegate.storage_quota.fields import StoragePolicies, limits_of, problem_with
@@ -295,3 +297,15 @@ def test_the_schema_says_the_same() -> None:
 def test_no_other_value_is_a_share(value: object) -> None:
     with pytest.raises(ValidationError):
         PolicyFields.of([StoragePolicies]).parse("storage_hard_min_free_ratio", value)
+
+
+def test_the_example_of_the_document_is_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHOICE, "kafka")
+    document = Path(__file__).parents[2] / "docs" / "storage-quotas.md"
+    [shown] = re.findall(r"```yaml\n(.*?)```", document.read_text(), re.DOTALL)
+    file = tmp_path / "gateway.yaml"
+    file.write_text(shown.replace("# …", "system: kafka\n    bootstrap: ['a:1']\n    listen: {port: 1}"))
+    plugins = load_plugins(())
+    loaded = load(file, plugins.policy_models, plugins.broker_models, {})
+    volume = Volume("v", 1000 << 30, 915 << 30)
+    assert limits_of(broker_level(loaded)).factor(volume) == pytest.approx((980 - 915) / (980 - 850))
