@@ -6,7 +6,8 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,13 +15,22 @@ if TYPE_CHECKING:
 
 SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
-    # Small partitions become one after a shuffle, so 200 do no harm to small logs, and large ones need them.
+    # Small partitions become one after a shuffle, so many do little harm, and large logs need them.
     "spark.sql.adaptive.enabled": "true",
     # Windows over one key are short, see transforms.overshoot: they stay in a plain array up to this length.
     "spark.sql.windowExec.buffer.in.memory.threshold": "65536",
+    # Batches for Python are cut by their rows alone: to look at the size after each row takes longer than it.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
 }
 """Set on every session, on a server's too."""
-LAPTOP_SETTINGS: Mapping[str, str] = {"spark.ui.enabled": "false", "spark.driver.memory": "4g"}
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_PARTITION_ROWS = 250_000
+LAPTOP_SETTINGS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "4g",
+    # Jobs want to be done soon, not to pause little.
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+}
 """What cannot be changed once Spark runs: only for a session that starts Spark itself, and only where
 neither `spark-submit` nor the environment says otherwise."""
 
@@ -42,6 +52,17 @@ def spark_session(name: str = "sluicegate", settings: Mapping[str, str] | None =
     for key, value in {**chosen, **SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+@contextmanager
+def partitions_for(spark: "SparkSession", rows: int) -> Iterator[None]:
+    """Have shuffles within the block make no more partitions than so many rows need."""
+    before = spark.conf.get(_PARTITIONS, "200")
+    spark.conf.set(_PARTITIONS, str(min(int(before or 200), max(2, rows // _PARTITION_ROWS))))
+    try:
+        yield
+    finally:
+        spark.conf.set(_PARTITIONS, str(before))
 
 
 def _started_elsewhere() -> bool:

@@ -17,6 +17,7 @@ from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_n
 from sluicegate_reports.reading import Log
 from sluicegate_reports.results import Cell, Results, RunFacts, Threshold, Verdict, worst
 from sluicegate_reports.runs import DECISIONS, NATIVE_DOOR, OBSERVATIONS, Run, Trial, read_run
+from sluicegate_reports.session import partitions_for
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
 
 
@@ -40,12 +41,13 @@ def _compared(spark: SparkSession, directory: Path, run: Run, *, thorough: bool)
     directory = directory.resolve()
     decisions = reading.read_decisions(spark, directory / DECISIONS, thorough=thorough)
     observations = reading.read_observations(spark, directory / OBSERVATIONS, thorough=thorough)
-    found = measure(
-        spark,
-        run.trials,
-        decisions.frame if decisions.rows else None,
-        observations.frame if observations.rows else None,
-    )
+    with partitions_for(spark, decisions.rows + observations.rows):
+        found = measure(
+            spark,
+            run.trials,
+            decisions.frame if decisions.rows else None,
+            observations.frame if observations.rows else None,
+        )
     return results_of(run, found, tuple(_notes(directory, run, decisions, observations)))
 
 
@@ -64,7 +66,7 @@ def results_of(run: Run, found: Measures, notes: Sequence[str] = ()) -> Results:
         matrix=tuple(cell if cell.rows in told else replace(cell, rows="") for cell in matrix),
         sections=sections,
         thresholds=tuple(_thresholds(matrix, found)),
-        notes=(*notes, *clocks.notes(found)),
+        notes=(*notes, *_unseen(run, found), *clocks.notes(found)),
     )
 
 
@@ -137,6 +139,19 @@ def _notes(directory: Path, run: Run, decisions: Log, observations: Log) -> Iter
     for arm in dict.fromkeys((t.system, t.door) for t in run.trials if not _excused(t)):
         if arm not in {(known.system, known.door) for known in run.facts.arms}:
             yield f"{arm[0]} {arm[1]}: tried, but not among the run's arms"
+
+
+def _unseen(run: Run, found: Measures) -> Iterator[str]:
+    """Arms that were played and left no trace: their part of the logs is lost."""
+    told = (found.latencies, found.deliveries, found.costs, found.holds)
+    seen = {(row["system"], row["door"]) for rows in told for row in rows}
+    by_number = (*found.attachments, *found.bounded, *found.delays, *found.unacked)
+    lanes = (*found.seconds, *found.judged)
+    numbers = {row["trial"] for row in by_number} | {row["lane"] for row in lanes}
+    seen |= {(run.trials[number].system, run.trials[number].door) for number in numbers}
+    for arm in run.facts.arms:
+        if not arm.missing and (arm.system, arm.door) not in seen:
+            yield f"{arm.name}: it was played, and the logs have nothing of it: is a part of them missing?"
 
 
 def _excused(trial: Trial) -> bool:

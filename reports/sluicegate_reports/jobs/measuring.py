@@ -40,6 +40,8 @@ _FINE_UP_TO_S = 600
 """Phases up to this long are looked at in slots of 100 ms, longer ones in seconds."""
 _JUDGED_US = 60_000_000
 """So much of each phase is judged decision by decision: that pass is sequential."""
+_IN_ONE_PIECE = 500_000
+"""Up to so many sums are one task of each query: exchanging them between tasks takes longer than adding."""
 DELAY_SHARES = delay.SHARES
 
 
@@ -162,6 +164,8 @@ class _Rates:
 
     def small(self, sums: DataFrame, rows: DataFrame) -> dict[str, DataFrame]:
         """The figures, out of what `bases` gave."""
+        if sums.count() <= _IN_ONE_PIECE:
+            sums = sums.coalesce(1)
         frames = {
             "seconds": windows.per_second(sums, self.width_us),
             "overshoots": overshoot.overshoot(rows, self.lanes),
