@@ -2,10 +2,11 @@
 
 import random
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.reports import recorded
 from tests.reports.replay.door import START_US, candidate
 
 from sluicegate.decisions import DecisionLog
@@ -19,6 +20,7 @@ max_publish_rate: 40
 on_limit: {max_publish_rate: reject}
 """
 OPERATIONS = 3_000
+S = 1_000_000
 
 
 @pytest.fixture
@@ -79,3 +81,34 @@ def test_the_bounds_of_a_summary_hold_what_was_refused(
         assert low <= refused[str(row[place["topic"]])] <= high
         assert high - low < OPERATIONS / 2
     assert any("windows of 100 ms" in note for note in found.notes)
+
+
+def test_attachments_and_delays_are_told_by_topic_and_principal(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "kafka")
+    limits = "connection_rate_limit: 2\nfixed_delivery_delay: 1500ms\nmax_delivery_delay: 8s\n"
+    attach: dict[str, Any] = {"operation": "attach_producer", "messages": 0, "bytes": 0}
+    rows = [recorded.decision(n, principal=f"User:{n}", **attach) for n in range(4)]
+    rows += [recorded.decision(S + n) for n in range(3)]
+    asked: dict[str, Any] = {"policy": "max_delivery_delay", "current": 9000.0, "limit": 5000.0}
+    rows += [recorded.decision(2 * S, "reject", **asked)]
+    recorded.write_decisions(tmp_path / "log", rows)
+    found = findings(replay(spark, tmp_path / "log", candidate(tmp_path, limits)))
+    tables = {table.name: table for table in found.tables}
+    by_principal = {row[3]: row for row in tables["by_principal"].rows}
+    assert set(by_principal) == {"User:2", "User:3"}
+    assert {row[4] for row in by_principal.values()} == {"connection_rate_limit"}
+    assert [by_principal[who][10] for who in ("User:2", "User:3")] == [
+        pytest.approx(500, abs=1),
+        pytest.approx(1000, abs=1),
+    ]
+    assert tables["delivered_later"].rows == (("kafka", "proxy main", recorded.TOPIC, "User:a", 4, 1500.0),)
+    # Refused then for what it asked; a fixed delay takes the place of that.
+    assert [row[4:6] for row in tables["asked_delays"].rows] == [(1, 0)]
+    assert {row[0]: row[1] for row in tables["scope"].rows} == {
+        "connection_rate_limit": "exact",
+        "fixed_delivery_delay": "in part",
+        "max_delivery_delay": "in part",
+    }
+    assert any(note.startswith("fixed_delivery_delay: in part") for note in found.notes)
