@@ -11,6 +11,9 @@ from benchmarks.harness.names import (
     ENGINE,
     HAPROXY,
     KROXYLICIOUS,
+    LOG_FULL,
+    LOG_REAL,
+    LOG_SUMMARY,
     NGINX,
     PULSAR_PROXY,
     SLUICEGATE,
@@ -234,6 +237,7 @@ FIGURES = (
     ),
     Figure("rate: Jain between 8 producers", "rate", "jain", 0.99, "", at_least=True),
     Figure("engine: size + rate + counts, allowed", "engine", "allowed_us", 0.5, "us", arm=ENGINE),
+    Figure("engine: a quota factor at 1.0 adds", "engine", "factor_at_1_adds_ns", 20, "ns", arm=ENGINE),
     Figure(
         "engine: 500 topics x 2,000 producers, of one topic", "engine", "many_of_one", 1.15, "x", arm=ENGINE
     ),
@@ -246,6 +250,18 @@ FIGURES = (
         "/s",
         arm=SPARK,
         at_least=True,
+    ),
+    *(
+        figure
+        for arm in (LOG_FULL, LOG_SUMMARY)
+        for figure in (
+            Figure(f"{arm}: on the path of messages", "decision-log", "relay_ns", 200, "ns", arm=arm),
+            Figure(f"{arm}: in all, Parquet included", "decision-log", "all_ns", 1_300, "ns", arm=arm),
+        )
+    ),
+    *(
+        Figure(f"{arm}: on disk, for each decision", "decision-log", "disk_bytes", 12, "bytes", arm=arm)
+        for arm in (LOG_FULL, LOG_REAL)
     ),
     Figure("idle connection: memory", "idle-connections", "kib_per_connection", 10.0, "KiB"),
     *_PULSAR,

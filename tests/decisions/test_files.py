@@ -208,6 +208,67 @@ def test_retention_removes_the_oldest_beyond_size_and_age(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []  # empty partitions go too
 
 
+def test_retention_leaves_alone_what_is_being_written_or_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = spool_of(tmp_path, 5, name="live", close=False)
+    old = compact(spool_of(tmp_path, 10, name="old").path)
+    assert old is not None
+    os.utime(old, (0, 0))
+    ended_one = spool_of(tmp_path, 20, name="ended").path
+    seen: list[list[str]] = []
+    write = compaction._copy
+
+    def prune_meanwhile(spool: Path, file: Any) -> int:
+        rows = write(spool, file)
+        prune(tmp_path, max_bytes=1, max_age_s=1, now_s=1e9)  # as another process may at any time
+        seen.append(sorted(path.name for path in spool.parent.iterdir()))
+        return rows
+
+    monkeypatch.setattr(compaction, "_copy", prune_meanwhile)
+    assert compact(ended_one) is not None
+
+    assert seen == [[".ended.jsonl", ".ended.parquet.inprogress", ".live.jsonl"]]
+    assert read_decisions(tmp_path).num_rows == 25
+    live.close()
+
+
+def test_retention_that_removes_a_partition_does_not_stop_a_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = compact(spool_of(tmp_path, 10).path)
+    assert target is not None
+    stat = Path.stat
+
+    def gone(self: Path, **options: Any) -> os.stat_result:
+        if self == target:
+            self.unlink(missing_ok=True)  # another process removes it between listing and looking
+        return stat(self, **options)
+
+    monkeypatch.setattr(Path, "stat", gone)
+    assert tidy(tmp_path, 1, 1, 1e9) == []
+
+
+def test_files_hold_texts_whatever_they_were_made_of(tmp_path: Path) -> None:
+    target = compact(spool_of(tmp_path, 10).path)
+    assert target is not None
+
+    with pq.ParquetFile(target) as file:
+        assert file.schema_arrow.equals(SCHEMA)
+        assert [field.metadata for field in file.schema_arrow] == [field.metadata for field in SCHEMA]
+        assert "DELTA_BINARY_PACKED" in file.metadata.row_group(0).column(0).encodings
+
+
+def test_making_parquet_loads_nothing_that_arrow_can_do_without() -> None:
+    code = (
+        "import sys; from sluicegate.decisions import tidying; tidying._prepare();"
+        "tidying.main([sys.argv[1], '0', '0']); assert 'pyarrow' in sys.modules;"
+        "print([name for name in ('numpy', 'pandas') if sys.modules[name] is not None])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "none"], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_a_directory_that_cannot_be_made_loses_rows_not_traffic_and_recovers(
     tmp_path: Path, gate: FakeGate, open_log: OpenLog, caplog: pytest.LogCaptureFixture
 ) -> None:

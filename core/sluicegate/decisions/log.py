@@ -65,6 +65,26 @@ class _Counts:
         self.journal_errors = 0
 
 
+_Part: TypeAlias = tuple[list[Row], Mapping[int, int]]
+"""Rows, and what decisions took in ns by place among them."""
+
+
+def _apart(rows: list[Row], costs: Mapping[int, int]) -> tuple[_Part, _Part]:
+    """Allows and others: apart, most columns of each have one value, which is written and read once."""
+    allowed = [row for row in rows if row[-1] is None]
+    if len(allowed) == len(rows):
+        return (rows, costs), ([], {})
+    decided = [row for row in rows if row[-1] is not None]
+    costs_of: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    for place, cost_ns in costs.items():
+        before = sum(row[-1] is None for row in rows[:place])
+        if rows[place][-1] is None:
+            costs_of[0][before] = cost_ns
+        else:
+            costs_of[1][place - before] = cost_ns
+    return (allowed, costs_of[0]), (decided, costs_of[1])
+
+
 class DecisionLog:
     """Records decisions; the sink of all gates of one broker. Its thread starts at once.
 
@@ -210,8 +230,12 @@ class DecisionLog:
         try:
             while self._queue:
                 rows, costs = self._queue.take()
-                self._record([row for row in rows if row[-1] is not None], offset_ns)
-                self._write_rows(rows, offset_ns, costs)
+                allowed, decided = _apart(rows, costs)
+                if decided[0]:
+                    self._record(decided[0], offset_ns)
+                for part, costs_of_part in (allowed, decided):
+                    if part:
+                        self._write_rows(part, offset_ns, costs_of_part)
             windows = self._windows.collect_all() if last else self._windows.collect(now_ns)
             for start in range(0, len(windows), MAX_BATCH_ROWS):
                 self._write_windows(windows[start : start + MAX_BATCH_ROWS], offset_ns)
