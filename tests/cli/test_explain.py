@@ -1,6 +1,7 @@
 """`sluicegate explain`."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -166,3 +167,68 @@ def test_a_refusal_is_found_by_its_id_and_by_its_client(run_in: Run, tmp_path: P
         assert result.exit_code == 0, result.stderr
         assert result.stdout.startswith("decision k3x9qa-1f: publish refused\n")
     assert run_in(TEXT, "explain", "--client", "nobody").exit_code == 1
+
+
+def keep(**facts: object) -> None:
+    """What a gateway remembers of its broker."""
+    Path("state").mkdir()
+    store = SqliteStore("state/policies.db")
+    for name, fact in facts.items():
+        text = fact if isinstance(fact, str) else json.dumps(fact)
+        store.put_fact(f"main/{name.replace('__', '.')}", text)
+    store.close()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.mark.seed("S4-004")
+def test_factors_are_told_with_what_the_smallest_leaves_of_each_rate(run_in: Run) -> None:
+    disk = {"value": 0.3, "why": "volume 1 is 95 % full", "known": True, "at_ms": now_ms() - 42_000}
+    memory = {"value": 0.8, "why": "", "known": False, "at_ms": now_ms() - 7_300_000}
+    run_in(TEXT, "explain", "t")
+    keep(factor__disk=disk, factor__memory=memory, factor__broken="{", node__1="127.0.0.1:1")
+
+    text = run_in(TEXT, "explain", "t").stdout
+
+    assert "factors, as the gateway last told:\n  disk    0.30  volume 1 is 95 % full; told 4" in text
+    assert "  memory  0.80  data is missing; told 2:01:4" in text
+    assert "  max_publish_rate 500/s x 0.30 = 150/s (disk)" in text
+    assert "  max_publish_rate_bytes 10MiB/s x 0.30 = 3MiB/s (disk)" in text
+    told = json.loads(run_in(TEXT, "explain", "t", "--json").stdout)["factors"]
+    assert told["disk"] == {**disk, "observe_only": False}
+    assert told.keys() == {"disk", "memory"}
+
+
+def test_a_pause_is_told_and_a_topic_without_a_rate(run_in: Run) -> None:
+    bare = TEXT.replace("    max_publish_rate: 500/s\n    max_publish_rate_bytes: 10MiB/s\n", "")
+    bare = bare.replace(
+        "    ceiling: {max_publish_rate_bytes: 20MiB/s}\n    locked: [max_publish_rate]\n", ""
+    )
+    bare = bare.replace("  broker:\n", "  broker:\n    max_producers_per_topic: 5\n")
+    keep(factor__disk={"value": 0.0, "why": "full", "known": True, "at_ms": now_ms()})
+    assert "  publishing is paused by disk\n" in run_in(bare, "explain", "t").stdout
+
+    store = SqliteStore("state/policies.db")
+    store.put_fact("main/factor.disk", json.dumps({"value": 0.5, "at_ms": now_ms()}))
+    store.close()
+    assert "nothing to take a share of" in run_in(bare, "explain", "t").stdout
+
+
+def test_the_adaptive_controller_is_told_with_the_topic(run_in: Run) -> None:
+    keep(
+        adaptive__status={
+            "at_ms": now_ms(),
+            "memory_pressure": 0.4,
+            "throttled": 1,
+            "settings_refused": "",
+            "topics": {"t": {"messages_per_s": 12.5}},
+        }
+    )
+
+    text = run_in(TEXT, "explain", "t").stdout
+
+    assert "adaptive status, as the gateway last told: memory_pressure 0.4, throttled 1, told 0 s ago" in text
+    assert "  this topic: messages_per_s 12.5" in text
+    assert "this topic" not in run_in(TEXT, "explain", "other").stdout

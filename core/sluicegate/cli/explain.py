@@ -3,11 +3,14 @@
 import json
 import os
 import re
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import click
 
-from sluicegate.cli.opening import Desk, Opened, open_file
+from sluicegate.cli.following import adaptive_lines, as_json, factor_lines, remembered_factors
+from sluicegate.cli.opening import Desk, Opened, open_file, read_facts
 from sluicegate.config.models import BrokerConfig
 from sluicegate.model import EffectivePolicies
 
@@ -34,8 +37,8 @@ class Line:
 @click.option("-c", "--config", "file", default="gateway.yaml", show_default=True, help="Configuration file.")
 @click.option("--broker", help="Broker entry, where the file has several.")
 @click.option("--client", help="Explain the last refusal of this client id instead of TOPIC or ID.")
-@click.option("--json", "as_json", is_flag=True, help="Print a topic's policies as JSON.")
-def explain(subject: str | None, file: str, broker: str | None, client: str | None, as_json: bool) -> None:
+@click.option("--json", "is_json", is_flag=True, help="Print a topic's policies as JSON.")
+def explain(subject: str | None, file: str, broker: str | None, client: str | None, is_json: bool) -> None:
     """Say what holds for TOPIC and who said so, or why the operation with decision ID was refused.
 
     ID is what a refused client was told in brackets: `[sluicegate k3x9qa-1f]`. A text with the brackets does
@@ -56,7 +59,11 @@ def explain(subject: str | None, file: str, broker: str | None, client: str | No
     chosen = _choose(opened, broker)
     effective = effective_policies(opened, chosen, subject)
     lines = shown(opened, chosen, effective)
-    click.echo(_as_json(lines, effective) if as_json else _as_text(lines, effective, opened, chosen))
+    facts = read_facts(opened, chosen.name)
+    if is_json:
+        click.echo(_as_json(lines, effective, facts))
+    else:
+        click.echo(_as_text(lines, effective, opened, chosen, facts))
 
 
 def _last_refusal(state_dir: str, client: str) -> str:
@@ -122,7 +129,7 @@ def shown(opened: Opened, broker: BrokerConfig, effective: EffectivePolicies) ->
     return lines
 
 
-def _as_json(lines: list[Line], effective: EffectivePolicies) -> str:
+def _as_json(lines: list[Line], effective: EffectivePolicies, facts: Mapping[str, str]) -> str:
     policies = {
         line.field: {
             "value": effective.values[line.field],
@@ -135,12 +142,17 @@ def _as_json(lines: list[Line], effective: EffectivePolicies) -> str:
         }
         for line in lines
     }
-    return json.dumps(
-        {"topic": effective.topic, "observe_only": effective.observe_only, "policies": policies}, indent=2
-    )
+    told = {"topic": effective.topic, "observe_only": effective.observe_only, "policies": policies}
+    return json.dumps(told | as_json(remembered_factors(facts, effective), facts), indent=2)
 
 
-def _as_text(lines: list[Line], effective: EffectivePolicies, opened: Opened, broker: BrokerConfig) -> str:
+def _as_text(
+    lines: list[Line],
+    effective: EffectivePolicies,
+    opened: Opened,
+    broker: BrokerConfig,
+    facts: Mapping[str, str],
+) -> str:
     name = opened.drivers[broker.system].name_of(effective.topic, broker)
     rows = [("policy", "value", "level", "source", "where")]
     rows += [(line.field, line.value, line.level or "-", line.source, _where(line)) for line in lines]
@@ -158,6 +170,9 @@ def _as_text(lines: list[Line], effective: EffectivePolicies, opened: Opened, br
     if unset:
         text.append(f"unset, so without effect: {', '.join(unset)}")
     text.append(_PER_GATE)
+    now_ms = time.time_ns() // 1_000_000
+    text += factor_lines(remembered_factors(facts, effective), effective, fields, now_ms)
+    text += adaptive_lines(facts, effective.topic, now_ms)
     return "\n".join(text)
 
 

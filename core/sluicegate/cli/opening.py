@@ -100,6 +100,23 @@ def read_store(opened: Opened) -> tuple[int, tuple[PolicyLayer, ...]]:
         raise click.ClickException(str(error)) from None
 
 
+def read_facts(opened: Opened, broker: str) -> Mapping[str, str]:
+    """What the gateway remembers of a broker; nothing if there is no store yet."""
+    url = opened.loaded.config.store_url
+    path = sqlite_path(url)
+    if path is not None and not Path(path).exists():
+        return {}
+    try:
+        store: PolicyStore = opened.plugins.open_store(url)
+        try:
+            found = store.facts(f"{broker}/")
+        finally:
+            store.close()
+    except (StoreError, PluginError) as error:
+        raise click.ClickException(str(error)) from None
+    return {key.removeprefix(f"{broker}/"): value for key, value in found.items()}
+
+
 class Desk:
     """A `hooks.PolicyDesk`.
 
