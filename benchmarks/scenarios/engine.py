@@ -13,6 +13,7 @@ from benchmarks.harness.gates import gate_cache
 from benchmarks.harness.names import ENGINE
 from benchmarks.harness.scenario import Scenario
 from sluicegate.decisions.log import DecisionLog
+from sluicegate.engine.factors import Factor
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.sink import NullSink
 from sluicegate.model import Operation, OperationKind
@@ -30,6 +31,7 @@ _STEP_NS = 10_000
 _TOPICS = 500
 _PRODUCERS = 2000
 _REPEATS = 7
+_ROUNDS = 5
 _MANY = 1000
 
 
@@ -42,6 +44,7 @@ def _engine(_: Bench, _name: str, quick: bool) -> dict[str, float]:
     _attach(policed, one)
     defaults = gate_cache({}, NullSink())
     return {
+        **_factor_ns(one, calls // 4),
         "allowed_us": _decision_us(policed, one, calls),
         "allowed_log_summary_us": _logged_us("summary", one, calls),
         "allowed_log_full_us": _logged_us("full", one, calls // 10),
@@ -94,6 +97,22 @@ def _decision_us(cache: GateCache, operations: Sequence[Operation], calls: int) 
             now += _STEP_NS
         empty = min(empty, time.perf_counter_ns() - start)
     return (best - empty) / calls / 1000
+
+
+def _factor_ns(operations: Sequence[Operation], calls: int) -> dict[str, float]:
+    """What a quota factor adds to a decision, in ns: at 1.0, and below it where nothing has to wait."""
+    best = {0.0: float("inf"), 1.0: float("inf"), 0.9: float("inf")}  # 0.0 is for none at all
+    for _ in range(_ROUNDS):  # in turn, so that what else the machine does meets all alike
+        for value in best:
+            factor = Factor("disk", "")
+            cache = gate_cache(_POLICIES, NullSink(), [factor] if value else [])
+            _attach(cache, operations)
+            factor.set(value, "")
+            best[value] = min(best[value], _decision_us(cache, operations, calls))
+    return {
+        "factor_at_1_adds_ns": 1000 * (best[1.0] - best[0.0]),
+        "factor_below_1_adds_ns": 1000 * (best[0.9] - best[0.0]),
+    }
 
 
 def _logged_us(detail: Literal["summary", "full"], operations: Sequence[Operation], calls: int) -> float:
