@@ -85,7 +85,10 @@ class StoragePolicies(PolicyModel):
     on_unknown_policies: ClassVar[frozenset[str]] = frozenset({POLICY})
     parameters: ClassVar[frozenset[str]] = LIMITS | {STALE_AFTER}
     broker_only: ClassVar[frozenset[str]] = parameters | {POLICY}
-    defaults: ClassVar[Mapping[str, int | float | str | bool]] = {STALE_AFTER: DEFAULT_STALE_MS}
+    defaults: ClassVar[Mapping[str, int | float | str | bool]] = {
+        POLICY: True,
+        STALE_AFTER: DEFAULT_STALE_MS,
+    }
 
     storage_quota: bool | None = Field(
         default=None,
