@@ -52,8 +52,9 @@ class Status:
             "memory_pressure": round(memory, 2),
             "throttled": sum(topic.active for topic in throttled),
             "would_throttle": sum(topic.would for topic in throttled),
-            "settings": asdict(settings),
             "settings_refused": refused,
+            "sources_unknown": ", ".join(each.source.name for each in readings.all if each.problem),
+            "settings": asdict(settings),
             "sources": {each.source.name: each.problem or "known" for each in readings.all},
             "topics": {topic.name: _numbers(topic) for topic in throttled[:_MOST_TOPICS]},
         }
