@@ -1,5 +1,6 @@
 """docs/decision-log.md: its columns are the schema's, and its ways of reading a log work."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,10 @@ import pytest
 
 from sluicegate.decisions import SCHEMA, VERSION, DecisionLog
 from sluicegate.decisions.columns import COLUMNS
+from sluicegate.decisions.interned import LIMIT, TABLES
 from sluicegate.decisions.journal import Refusal, render
+from sluicegate.decisions.rows import MAX_BATCH_ROWS
+from sluicegate.decisions.spool import FORM
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 from sluicegate.testing import build_gate
 
@@ -48,6 +52,38 @@ def test_the_ways_of_reading_find_the_refusal(
 
     table = found.get("refused", found["table"])
     assert table.column("policy").to_pylist() == ["max_message_size"]
+
+
+def test_pandas_finds_the_refusal(a_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(a_log)
+    [snippet] = [snippet for snippet in SNIPPETS if "pandas" in snippet]
+    found: dict[str, Any] = {}
+
+    exec(snippet, found)
+
+    assert found["table"]["policy"].to_list() == ["max_message_size"]
+
+
+def test_duckdb_finds_the_refusal(a_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    monkeypatch.chdir(a_log)
+    [query] = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL)
+
+    assert duckdb.sql(query).fetchall() == [("orders.eu", "max_message_size", "reject", 1)]
+
+
+def test_the_spool_is_described_as_it_is() -> None:
+    [example] = re.findall(r"```json\n(.*?)```", DOCUMENT, re.DOTALL)
+    head, batch = map(json.loads, example.replace("\n ", " ").splitlines())
+
+    assert (head["version"], head["form"]) == (VERSION, FORM)
+    assert f"{LIMIT:,} entries" in DOCUMENT
+    assert f"up to {MAX_BATCH_ROWS:,}\nrows" in DOCUMENT
+    for name, (first, entries) in batch["new"].items():
+        assert name in TABLES
+        assert first == 0
+        width = len(TABLES[name])
+        assert all(isinstance(entry, str) if width == 1 else len(entry) == width for entry in entries)
 
 
 def test_the_explanation_shown_has_the_form_of_a_real_one() -> None:
