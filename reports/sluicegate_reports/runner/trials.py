@@ -138,19 +138,22 @@ def _saturated(plan: ArmPlan, held: EffectivePolicies, policy: str, phase: Phase
     for each in plan.producers:
         if each.topic == held.topic and _is_there(each, phase):
             asked += _rate(each, index) * (each.size if in_bytes else 1)
-    if MEASURED[policy].operation == "dispatch":
-        for limit in _publish_limits(held, plan, in_bytes=in_bytes):
-            asked = min(asked, limit)
+    # Of a rate in messages and one in bytes the stricter one alone is reached.
+    for limit in _publish_limits(held, plan, policy, in_bytes=in_bytes):
+        asked = min(asked, limit)
     return asked >= held.number(policy)
 
 
-def _publish_limits(held: EffectivePolicies, plan: ArmPlan, *, in_bytes: bool) -> Iterator[float]:
-    """What the publish rates let through, in messages or bytes a second."""
+def _publish_limits(held: EffectivePolicies, plan: ArmPlan, but: str, *, in_bytes: bool) -> Iterator[float]:
+    """What the publish rates let through, in messages or bytes a second.
+
+    :param but: the policy that is looked at itself.
+    """
     sizes = [each.size for each in plan.producers if each.topic == held.topic]
     size = min(sizes, default=1)
     for policy, factor in (("max_publish_rate", size), ("max_publish_rate_bytes", 1)):
         limit = held.number(policy)
-        if limit:
+        if limit and policy != but:
             yield limit * factor if in_bytes else limit * factor / size
 
 
