@@ -114,11 +114,11 @@ def _compared(directory: Path) -> "Results":
     """
     try:
         from sluicegate_reports.runs import RunError
-        from sluicegate_reports.session import spark_session
+        from sluicegate_reports.session import is_little, spark_session
 
         compare_run = _job()
         need_java()
-        session = spark_session("sluicegate report compare")
+        session = spark_session("sluicegate report compare", little=is_little(directory))
     except ModuleNotFoundError as error:
         raise Unusable(
             f"{error.name} is not installed: pip install 'sluicegate[reports]'; "

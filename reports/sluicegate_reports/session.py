@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,29 +18,38 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # Small partitions become one after a shuffle, so many do little harm, and large logs need them.
     "spark.sql.adaptive.enabled": "true",
-    # Windows over one key are short, see transforms.overshoot: they stay in a plain array up to this length.
+    # Windows over one key are short: they stay in a plain array up to this length.
     "spark.sql.windowExec.buffer.in.memory.threshold": "65536",
     # Batches for Python are cut by their rows alone: to look at the size after each row takes longer than it.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
 }
 """Set on every session, on a server's too."""
-_PARTITIONS = "spark.sql.shuffle.partitions"
-_PARTITION_ROWS = 250_000
+_JAVA = "spark.driver.extraJavaOptions"
+_SOON = "-XX:+UseParallelGC"
+"""Jobs want to be done soon, not to pause little."""
+_AT_ONCE = f"{_SOON} -XX:TieredStopAtLevel=1"
+"""Without the compiler that makes fast what runs for long: in a short job it takes a third of all time."""
+_LITTLE_BYTES = 32 << 20
+"""Of files, which is some 4 million decisions."""
 LAPTOP_SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "4g",
-    # Jobs want to be done soon, not to pause little.
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+    _JAVA: _SOON,
 }
 """What cannot be changed once Spark runs: only for a session that starts Spark itself, and only where
 neither `spark-submit` nor the environment says otherwise."""
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_PARTITION_ROWS = 250_000
 
 
-def spark_session(name: str = "sluicegate", settings: Mapping[str, str] | None = None) -> "SparkSession":
+def spark_session(
+    name: str = "sluicegate", settings: Mapping[str, str] | None = None, *, little: bool = False
+) -> "SparkSession":
     """Start or join the session that the environment names.
 
     :param name: the application's name, as Spark's own pages show it.
     :param settings: further Spark settings, which win over those of this module.
+    :param little: whether there is little to do, see `is_little`.
     :raises ImportError: without the extra `reports`.
     :raises pyspark.errors.PySparkException: if no session can be started.
     """
@@ -47,22 +57,28 @@ def spark_session(name: str = "sluicegate", settings: Mapping[str, str] | None =
 
     # Spark would start `python3` of the PATH, which need not be the one that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = {**({} if _started_elsewhere() else LAPTOP_SETTINGS), **(settings or {})}
+    here = {**LAPTOP_SETTINGS, **({_JAVA: _AT_ONCE} if little else {})}
+    chosen = {**({} if _started_elsewhere() else here), **SETTINGS, **(settings or {})}
     builder = SparkSession.builder.appName(name)
-    for key, value in {**chosen, **SETTINGS, **(settings or {})}.items():
+    for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def is_little(directory: Path) -> bool:
+    """Whether a directory holds so little that Spark had better be ready soon than be fast later."""
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file()) <= _LITTLE_BYTES
 
 
 @contextmanager
 def partitions_for(spark: "SparkSession", rows: int) -> Iterator[None]:
     """Have shuffles within the block make no more partitions than so many rows need."""
-    before = spark.conf.get(_PARTITIONS, "200")
-    spark.conf.set(_PARTITIONS, str(min(int(before or 200), max(2, rows // _PARTITION_ROWS))))
+    before = spark.conf.get(_PARTITIONS, "200") or "200"
+    spark.conf.set(_PARTITIONS, str(min(int(before), max(2, rows // _PARTITION_ROWS))))
     try:
         yield
     finally:
-        spark.conf.set(_PARTITIONS, str(before))
+        spark.conf.set(_PARTITIONS, before)
 
 
 def _started_elsewhere() -> bool:

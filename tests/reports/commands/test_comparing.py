@@ -30,7 +30,7 @@ class Session:
 @pytest.fixture
 def spark(monkeypatch: pytest.MonkeyPatch) -> Session:
     started = Session()
-    monkeypatch.setattr(session, "spark_session", lambda name: started)
+    monkeypatch.setattr(session, "spark_session", lambda name, little: started)
     monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")  # so that nobody looks for Java here
     return started
 
