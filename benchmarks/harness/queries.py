@@ -91,7 +91,17 @@ def _spark(directory: Path, length_s: float) -> Iterator[tuple[str, Callable[[],
     from sluicegate_reports.reading import read_decisions
     from sluicegate_reports.runs import Trial
     from sluicegate_reports.session import spark_session
-    from sluicegate_reports.transforms import cost, engage, fairness, flows, lanes, overshoot, slots, windows
+    from sluicegate_reports.transforms import (
+        chunks,
+        cost,
+        engage,
+        fairness,
+        flows,
+        lanes,
+        overshoot,
+        slots,
+        windows,
+    )
 
     spark = None
 
@@ -118,7 +128,7 @@ def _spark(directory: Path, length_s: float) -> Iterator[tuple[str, Callable[[],
     yield "base", base  # the sums that three of the queries are made of
     width = slots.COARSE_US
     yield "windows", windows.per_second(made["slots"], width).collect
-    yield "overshoot", overshoot.overshoot(made["flows"], made["lanes"]).collect
+    yield "overshoot", overshoot.overshoot(chunks.chunks(made["flows"], 0), made["lanes"]).collect
     yield "percentiles", cost.percentiles(made["log"], _SHARES).collect
     yield "jain", fairness.jain(made["slots"]).collect
     yield "engage", engage.engage(made["slots"], made["lanes"], width).collect
