@@ -16,7 +16,10 @@ from sluicegate_reports.transforms import attribution
 OWN, UNCLEAR, OTHER = "own", "unclear", "other"
 """Whose doing a refusal is: the trial's policy, perhaps its, surely not."""
 _KEPT = ("trial", "group", "policy", "limit", "begin_us")
-_REFUSAL = (*_KEPT, "event", "told_us", "began_us", "client", "policies", "how", "code", "about_it")
+_REFUSAL = (
+    *_KEPT,
+    *("event", "told_us", "began_us", "client", "whose", "policies", "how", "code", "about_it"),
+)
 
 
 def attachments(
@@ -38,7 +41,8 @@ def attachments(
         `policies`, `how` and `code` of refusals, `answers`, `most` (at once, after any of them), `wrong`.
     """
     rows = _events(observations, tries, decisions, ahead_us)
-    points = rows.select("*", F.explode(_points()).alias("point")).select("*", "point.*")
+    points = rows.withColumn("whose", _whose()).select("*", F.explode(_points()).alias("point"))
+    points = points.select("*", "point.*")
     by_time = Window.partitionBy("trial", "group").orderBy("at_us", "place")
     so_far = by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     names = ("surely", "came", "went")
@@ -60,7 +64,7 @@ def attachments(
     wrong = F.when(F.col("event") == "attached", F.col("too_many")).when(room, F.col("answers")).otherwise(0)
     return (
         answers.withColumn("wrong", wrong)
-        .groupBy("trial", "event", _whose().alias("whose"), "policies", "how", "code")
+        .groupBy("trial", "event", "whose", "policies", "how", "code")
         .agg(F.sum("answers").alias("answers"), F.max("most").alias("most"), F.sum("wrong").alias("wrong"))
     )
 
@@ -162,7 +166,10 @@ def _of_subscriptions(rows: DataFrame) -> DataFrame:
 
 
 def _points() -> Column:
-    """The moments of an event; of one time, in the order that speaks for the system."""
+    """The moments of an event; of one time, in the order that speaks for the system.
+
+    One that was turned away otherwise may have had a place until then: a gate let it in, the broker did not.
+    """
 
     def point(at: str, place: int, surely: int = 0, came: int = 0, went: int = 0, asks: str = "") -> Column:
         return F.struct(
@@ -181,5 +188,13 @@ def _points() -> Column:
             F.array(point("began_us", 3, came=1), point("told_us", 4, surely=1, asks="told")),
         )
         .when(event == "detached", F.array(point("began_us", 0, surely=-1), point("told_us", 2, went=1)))
+        .when(
+            F.col("whose") == OTHER,
+            F.array(
+                point("began_us", 1, asks="began"),
+                point("began_us", 3, came=1),
+                point("told_us", 5, went=1, asks="told"),
+            ),
+        )
         .otherwise(F.array(point("began_us", 1, asks="began"), point("told_us", 5, asks="told")))
     )

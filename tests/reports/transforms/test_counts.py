@@ -100,6 +100,19 @@ def test_attempts_at_once_are_judged_by_what_is_certain(spark: SparkSession) -> 
     assert (found["attached"], found["wrongly_admitted"], found["most"]) == (5, 1, 3)
 
 
+def test_one_whom_the_broker_turned_away_may_have_had_a_place_of_the_gate(spark: SparkSession) -> None:
+    rows = [
+        comes(1, "p1"),
+        comes(6, "p2", "attach_refused", latency_ns=4 * 10**9, code="KafkaError"),  # let in by the gate
+        comes(3, "p3", "attach_refused", latency_ns=10**9, code="PolicyViolationError"),
+        comes(
+            9, "p4", "attach_refused", latency_ns=10**9, code="PolicyViolationError"
+        ),  # p2 was away by then
+    ]
+    (found,) = judged(spark, rows, trial("max_producers_per_topic", 2))
+    assert (found["refused"], found["otherwise"], found["wrongly_refused"]) == (2, 1, 1)
+
+
 LIMITS = (
     trial("max_subscriptions_per_topic", 1),
     trial("max_consumers_per_topic", 1),
@@ -184,4 +197,4 @@ def test_native_codes_of_pulsar(spark: SparkSession, code: str, policy: str, who
     role = "producer" if policy == "max_producers_per_topic" else "consumer"
     seen = {**refused(code=code, role=role), **native}
     found = one(counts.attachments(frames.observed(spark, [seen]), tries(spark, trial(policy, 1, **native))))
-    assert (found["whose"], found["wrong"]) == (whose, 1)
+    assert (found["whose"], found["wrong"]) == (whose, whose == "own")
