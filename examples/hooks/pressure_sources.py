@@ -8,9 +8,13 @@ from sluicegate.engine.pressure import PressureSource
 MEMINFO = Path("/proc/meminfo")
 
 
-async def used():
+def meminfo():
     lines = (line.split() for line in MEMINFO.read_text().splitlines())
-    kib = {words[0]: int(words[1]) for words in lines}
+    return {words[0]: int(words[1]) for words in lines}
+
+
+async def used():
+    kib = meminfo()
     return 1 - kib["MemAvailable:"] / kib["MemTotal:"]
 
 

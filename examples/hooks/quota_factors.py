@@ -10,6 +10,10 @@ FILE = Path("var/freeze")
 freeze = Factor("freeze", "Wait until the freeze is over.")
 
 
+def is_frozen():
+    return FILE.exists()
+
+
 @hookimpl
 def sluicegate_quota_factors(context):
     return [freeze]
@@ -18,7 +22,9 @@ def sluicegate_quota_factors(context):
 @hookimpl
 def sluicegate_tasks(context):
     async def look():
-        value, why = (0.0, f"{FILE} exists") if FILE.exists() else (1.0, "")
-        context.apply(lambda: freeze.set(value, why))
+        if is_frozen():
+            context.apply(lambda: freeze.set(0.0, f"{FILE} exists"))
+        else:
+            context.apply(lambda: freeze.set(1.0, ""))
 
     return [Task("freeze", lambda: 1_000, look)]

@@ -1,5 +1,6 @@
 """Each example of docs/hooks.md loads as a plugin, and its hook does what it says."""
 
+import asyncio
 from pathlib import Path
 from types import ModuleType
 
@@ -8,6 +9,8 @@ from click.testing import CliRunner
 
 from sluicegate.config.fields import PolicyFields
 from sluicegate.decisions import RefusalJournal
+from sluicegate.engine.quota import Quota
+from sluicegate.engine.state import TopicState
 from sluicegate.model import (
     Action,
     Decision,
@@ -20,7 +23,7 @@ from sluicegate.model import (
     Role,
     TopicName,
 )
-from sluicegate.testing import build_gate, load_plugin, plugin_manager
+from sluicegate.testing import ManualContext, build_gate, load_plugin, plugin_manager
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "hooks"
 
@@ -140,6 +143,62 @@ def test_hook_sluicegate_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
     assert found == []
     assert capsys.readouterr().out == f"\n{tmp_path} takes 1.0 MiB\n"
+
+
+def test_hook_sluicegate_quota() -> None:
+    hook = plugin_manager([example("quota")]).hook.sluicegate_quota
+
+    assert hook(principal="User:batch-7", context=ManualContext()) == Quota(0, 2 * 2**20, "batch")
+    assert hook(principal="User:anna", context=ManualContext()) is None
+
+
+def test_hook_sluicegate_quota_factors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = example("quota_factors")
+    monkeypatch.setattr(plugin, "FILE", tmp_path / "freeze")
+    context, op = (
+        ManualContext(),
+        Operation(OperationKind.PUBLISH, "orders.eu", messages=1, bytes=9, largest=9),
+    )
+    context.add(plugin.sluicegate_quota_factors(context))
+    [task] = plugin.sluicegate_tasks(context)
+    gate = build_gate({}, now_ns=0, context=context)
+
+    for exists in (False, True, False):
+        (tmp_path / "freeze").touch() if exists else (tmp_path / "freeze").unlink(missing_ok=True)
+        asyncio.run(task.run())
+        decision = gate.publish(op, 0)
+        assert (decision is not None) is exists
+        if decision is not None:
+            assert decision.text.startswith("Publishing is paused by freeze for topic orders.eu: ")
+            assert decision.text.endswith("freeze exists. Wait until the freeze is over.")
+
+
+def test_hook_sluicegate_pressure_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = example("pressure_sources")
+    monkeypatch.setattr(plugin, "MEMINFO", tmp_path / "meminfo")
+    (tmp_path / "meminfo").write_text("MemTotal:  400 kB\nMemFree:  1 kB\nMemAvailable:  100 kB\n")
+
+    [source] = plugin.sluicegate_pressure_sources(ManualContext())
+
+    assert (source.name, source.kind) == ("machine", "memory")
+
+    async def read() -> object:
+        return await source.read()
+
+    assert asyncio.run(read()) == 0.75
+
+
+def test_hook_sluicegate_tasks() -> None:
+    context = ManualContext()
+    busy = TopicState(TopicName("orders.eu", "orders"), 0)
+    busy.producers.attach("p", "c")
+    context.states = {"orders.eu": busy, "orders.us": TopicState(TopicName("orders.us", "orders"), 0)}
+
+    [task] = example("tasks").sluicegate_tasks(context)
+    asyncio.run(task.run())
+
+    assert (task.name, task.interval_ms()) == ("topics_with_producers", 10_000)
+    assert context.metrics["topics_with_producers"].values == {(): 1}
 
 
 def test_hook_sluicegate_startup() -> None:

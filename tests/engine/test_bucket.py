@@ -219,3 +219,15 @@ def test_needs_nothing_but_the_standard_library() -> None:
     with open(source, encoding="utf-8") as file:
         imports = [line for line in file if line.startswith(("import ", "from "))]
     assert {line.split()[1] for line in imports} == {"dataclasses", "functools", "math"}
+
+
+@given(
+    rates=st.tuples(st.integers(0, 100), st.integers(0, 1000)),
+    steps=st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 150), st.integers(0, 1500)), max_size=20),
+)
+def test_looking_says_what_taking_does(rates: tuple[int, int], steps: list[tuple[int, int, int]]) -> None:
+    bucket = DualBucket(*rates, 1.0, 0)
+    now_ns = 0
+    for step_ns, messages, nbytes in steps:
+        now_ns += step_ns
+        assert bucket.has(messages, nbytes, now_ns) is (bucket.take(messages, nbytes, now_ns) == 0)

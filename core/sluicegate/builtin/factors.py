@@ -3,7 +3,7 @@
 The checks of a factor stand behind its switch, so that they cost nothing while it is at 1.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate.builtin.rates import Rate, publish_rates
@@ -50,7 +50,7 @@ def factor_checks(
 class _FactorPart:
     """One factor on one topic: it looks when it is asked, and charges when all allowed."""
 
-    __slots__ = ("_factor", "_observed", "_quotas", "_rates", "_state")
+    __slots__ = ("_factor", "_limits", "_observed", "_quotas", "_rates", "_state")
 
     def __init__(
         self,
@@ -65,38 +65,50 @@ class _FactorPart:
         self._state = state
         self._rates = rates
         self._quotas = quotas
+        self._limits: Sequence[ThrottledLimit] | None = None
+        """What it leaves of the topic's rates; made when it first restricts them."""
 
     def check(self, op: Operation, now_ns: int) -> Decision | None:
         if self._factor.value <= 0:
             return paused(self._factor, op.topic)
-        for limit, what in self._limits(op, now_ns):
-            wait = limit.wait(op, now_ns) if self._observed else limit.ready(op, now_ns)
-            if wait:
-                return reduced(limit, op, what, wait, now_ns)
+        for limit in self._of_rates(now_ns) if self._limits is None else self._limits:
+            if wait := limit.wait(op, now_ns) if self._observed else limit.ready(op, now_ns):
+                return reduced(limit, op, f"topic {op.topic}", wait, now_ns)
+        for quota in self._quotas:
+            share = self._of_quota(quota, op, now_ns)
+            if share is None:
+                continue
+            if wait := share.wait(op, now_ns) if self._observed else share.ready(op, now_ns):
+                return reduced(share, op, f"{quota.who(op)} on topic {op.topic}", wait, now_ns)
         return None
 
     def charge(self, op: Operation, now_ns: int) -> None:
         if self._factor.value <= 0:
             return  # only observed
-        for limit, _ in self._limits(op, now_ns):
-            # What would have waited is not charged to a limit that is only observed.
-            if not self._observed or limit.wait(op, now_ns) == 0:
-                limit.charge(op, now_ns)
+        for limit in self._of_rates(now_ns) if self._limits is None else self._limits:
+            self._charge(limit, op, now_ns)
+        for quota in self._quotas:
+            share = self._of_quota(quota, op, now_ns)
+            if share is not None:
+                self._charge(share, op, now_ns)
 
     def check_producer(self, op: Operation, now_ns: int) -> Decision | None:
         if self._factor.value <= 0:
             return paused(self._factor, op.topic, Action.REJECT)
         return None
 
-    def _limits(self, op: Operation, now_ns: int) -> Iterator[tuple[ThrottledLimit, str]]:
-        """What the factor leaves of each limit that holds for an operation, and what that limits."""
-        for rate in self._rates:
-            yield self._of_rate(rate, now_ns), f"topic {op.topic}"
-        for quota in self._quotas:
-            share = quota.share_of(op, now_ns)
-            if share is not None:
-                limit = share.reduced(self._factor, observed=self._observed)
-                yield limit, f"{quota.who(op)} on topic {op.topic}"
+    def _charge(self, limit: ThrottledLimit, op: Operation, now_ns: int) -> None:
+        # What would have waited is not charged to a limit that is only observed.
+        if not self._observed or limit.wait(op, now_ns) == 0:
+            limit.charge(op, now_ns)
+
+    def _of_quota(self, quota: "QuotaLimit", op: Operation, now_ns: int) -> ThrottledLimit | None:
+        share = quota.share_of(op, now_ns)
+        return share.reduced(self._factor, observed=self._observed) if share is not None else None
+
+    def _of_rates(self, now_ns: int) -> Sequence[ThrottledLimit]:
+        self._limits = [self._of_rate(rate, now_ns) for rate in self._rates]
+        return self._limits
 
     def _of_rate(self, rate: Rate, now_ns: int) -> ThrottledLimit:
         state = self._state

@@ -117,6 +117,15 @@ class DualBucket:
         self.updated_ns = now_ns
         return 0
 
+    def has(self, messages: int, nbytes: int, now_ns: int) -> bool:
+        """Whether `take` would charge; nothing is charged."""
+        elapsed = now_ns - self.updated_ns
+        have = self.message_balance + elapsed * self.message_rate
+        if have < messages and have < self.message_capacity:
+            return False
+        have = self.byte_balance + elapsed * self.byte_rate
+        return not (have < nbytes and have < self.byte_capacity)
+
     def charge(self, messages: int, nbytes: int, now_ns: int) -> None:
         """Charge both dimensions whatever is left; the balance may become negative."""
         elapsed = now_ns - self.updated_ns

@@ -186,7 +186,7 @@ class Line:
         :return: 0 if it is its turn and the bucket has enough, else the ns after which to ask again, at most
             a second; the operation then has a place.
         """
-        if self.first is None and self.bucket.wait(op.messages, op.bytes, now_ns) == 0:
+        if self.first is None and self.bucket.has(op.messages, op.bytes, now_ns):
             return 0
         return self._ask(op, now_ns, taking=False)
 
