@@ -49,8 +49,8 @@ def test_what_a_publish_rate_keeps_back_does_not_saturate_the_dispatch() -> None
 
 
 def test_of_a_rate_in_messages_and_one_in_bytes_the_stricter_one_is_saturated() -> None:
-    # Ten messages of 1 KiB are asked for each second.
-    for messages, volume, saturated in ((5, 6 * 1024, (True, False)), (6, 5 * 1024, (False, True))):
+    # Twenty messages of 512 bytes are asked for each second.
+    for messages, volume, saturated in ((5, 6 * 512, (True, False)), (6, 5 * 512, (False, True))):
         found = tried(plan_of(), max_publish_rate=messages, max_publish_rate_bytes=volume)
         assert {(each.policy, each.saturated) for each in found} == {
             ("max_publish_rate", saturated[0]),
