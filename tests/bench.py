@@ -15,6 +15,7 @@ from sluicegate.engine.gates import GateCache
 from sluicegate.engine.hierarchy import resolve
 from sluicegate.engine.sink import NullSink
 from sluicegate.gateway.wall_clock import WallClock
+from sluicegate.hooks import BrokerContext
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
 
 SECOND = 1_000_000_000
@@ -40,6 +41,8 @@ class Bench:
         self.policies = PolicySet(0)
         self.name_of: Callable[[str], TopicName] = lambda topic: TopicName(topic, "default")
         """What a topic's name says."""
+        self.context: BrokerContext | None = None
+        """What checks see of the gateway, such as a ManualContext with factors."""
         self.set(options, **policies)
 
     def set(self, options: Mapping[str, PolicyValue] | None = None, /, **policies: PolicyValue) -> None:
@@ -59,6 +62,7 @@ class Bench:
         name = self.name_of(topic)
         policies = resolve(self.policies, name, DEFAULTS)
         state = self.gates.state(name, now_ns)
+        state.context = self.context
         found = self._manager.hook.sluicegate_policy_checks(topic=name, policies=policies, context=state)
         checks = [check for several in found for check in several]
         delay = self._manager.hook.sluicegate_delay_rule(topic=name, policies=policies)

@@ -46,6 +46,10 @@ class DanubeConfig(BrokerConfig):
     policy_defaults: ClassVar[Mapping[str, int | float | str | bool]] = {
         "on_limit.max_publish_rate": "reject",
         "on_limit.max_publish_rate_bytes": "reject",
+        "on_limit.publish_quota": "reject",
+        "on_limit.publish_quota_bytes": "reject",
+        "on_limit.principal_publish_quota": "reject",
+        "on_limit.principal_publish_quota_bytes": "reject",
     }
     alpn: ClassVar[tuple[str, ...]] = ("h2",)
 

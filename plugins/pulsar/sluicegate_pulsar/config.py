@@ -1,6 +1,6 @@
 """What a Pulsar entry under `brokers:` may say."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -40,6 +40,8 @@ class PublishQueue(Strict):
 
 class PulsarConfig(BrokerConfig):
     """One Pulsar cluster."""
+
+    refuses_paused_producers: ClassVar[bool] = True
 
     system: Literal["pulsar"] = Field(description="Kind of broker.")
     known_brokers: tuple[str, ...] = Field(
