@@ -20,6 +20,7 @@ class Following:
         self.context: BrokerContext | None = None
         self.asked: list[str] = []
         self.threads: set[threading.Thread] = set()
+        self.setters: set[threading.Thread] = set()
         self.runs = 0
 
     @hookimpl
@@ -54,6 +55,7 @@ class Following:
         return [Task("tank", lambda: 20, run)]
 
     def _set(self, wanted: float) -> None:
+        self.setters.add(threading.current_thread())
         self.factor.set(wanted, f"the tank leaves {wanted}")
         self.runs += 1
 

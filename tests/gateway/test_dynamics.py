@@ -70,7 +70,7 @@ def metrics(worker: Worker) -> dict[str, dict[tuple[str, ...], float]]:
     }
 
 
-@pytest.mark.seed("S4-002", "S4-003")
+@pytest.mark.seed("S4-002", "S4-003", "S5-036")
 @on_uvloop
 async def test_a_factor_holds_back_clients_and_lets_them_go_without_another_gate() -> None:
     plugin = Following()
@@ -91,7 +91,9 @@ async def test_a_factor_holds_back_clients_and_lets_them_go_without_another_gate
 
         assert monotonic_ns() - began < 1_000_000_000
         assert gates.live["t"] is gate
+        # Read in a thread of their own, set by the one that owns the gates, and by no other.
         assert plugin.threads.isdisjoint({threading.current_thread()})
+        assert plugin.setters == {threading.current_thread()}
         client.close()
 
 
