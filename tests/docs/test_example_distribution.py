@@ -1,0 +1,177 @@
+"""The example distribution as users have it: built, installed beside the project, found by entry point."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.storage_quota.conftest import PrometheusDouble
+
+from sluicegate.embedded import PolicyEngine
+from sluicegate.gateway.plugins import CHOICE
+from sluicegate.model import Action, Operation, OperationKind
+from sluicegate.testing import RecordingSink
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "prometheus-factor"
+MODULE = "sluicegate_prometheus_factor"
+QUERY = "2 * (1 - max(rate(node_disk_io_time_seconds_total[1m])))"
+RATE = 100
+FILE = """
+brokers: [{{name: shop, system: service}}]
+state_dir: {state}
+policies:
+  broker:
+    max_publish_rate: {rate}/s
+    prometheus_factor_url: {url}/prometheus
+    prometheus_factor: '{query}'
+    prometheus_factor_interval: 50ms
+    prometheus_factor_timeout: 200ms
+    on_unknown: {{ prometheus_factor: {choice} }}
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the distribution installed into it, from its own wheel and without any network."""
+    target = tmp_path_factory.mktemp("site")
+    options = ("--no-index", "--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check")
+    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(target), str(EXAMPLE)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+def python(installed: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run a Python that finds the distribution beside the project."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": str(installed), **environment},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        cwd=installed,
+    )
+
+
+@pytest.fixture
+def on_path(installed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process finds it too, and nothing else that is installed."""
+    monkeypatch.setenv(CHOICE, "prometheus_factor")
+    monkeypatch.syspath_prepend(str(installed))
+    yield
+    sys.modules.pop(MODULE, None)
+
+
+def test_it_is_listed_with_its_version_and_hooks(installed: Path) -> None:
+    # No choice of plugins: it is found like any other that is installed.
+    done = python(installed, "-c", "from sluicegate.cli import main; main()", "plugins", "list")
+    assert done.returncode == 0, done.stderr
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("prometheus_factor")]
+    assert line.split(maxsplit=2)[1:] == [
+        "0.1.0",
+        "entry point  sluicegate_policy_model, sluicegate_quota_factors, sluicegate_tasks",
+    ]
+
+
+def test_its_own_tests_pass(installed: Path, tmp_path: Path) -> None:
+    tests = tmp_path / "test_prometheus_factor.py"
+    tests.write_bytes((EXAMPLE / tests.name).read_bytes())
+    done = python(installed, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", str(tests))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+class Lab:
+    """An engine with the distribution in it, and a server that gives what the test wants."""
+
+    def __init__(self, directory: Path, prometheus: PrometheusDouble, choice: str) -> None:
+        file = directory / "gateway.yaml"
+        file.write_text(
+            FILE.format(state=directory / "state", url=prometheus.url, query=QUERY, choice=choice, rate=RATE)
+        )
+        self.prometheus = prometheus
+        self.gives("1")
+        self.engine = PolicyEngine.from_file(file, environ={}, sink=RecordingSink())
+        factor = self.engine.context.factors.get("prometheus_factor")
+        assert factor is not None
+        self.factor = factor
+        self._now_ns = time.monotonic_ns()
+
+    def gives(self, value: str) -> None:
+        self.prometheus.series = {QUERY: [({}, value)]}
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 10
+        while not condition():
+            assert time.monotonic() < end, f"it does not come: {self.factor.value} {self.factor.why}"
+            time.sleep(0.005)  # another thread's doing is awaited
+
+    def publish(self) -> tuple[Action, int, str]:
+        op = Operation(OperationKind.PUBLISH, "orders.eu", messages=1, bytes=100, largest=100)
+        with self.engine.lock:
+            gate = self.engine.gate("orders.eu", False, self._now_ns)
+            decision = gate.publish(op, self._now_ns)
+            if decision is None:
+                return Action.ALLOW, 0, ""
+            gate.abandon(op, self._now_ns)
+        return decision.action, decision.delay_ns, decision.text
+
+    def admitted(self, seconds: int) -> float:
+        """Messages per second that pass, over so many seconds of the gate's own time."""
+        end_ns, passed = self._now_ns + seconds * 10**9, 0
+        while self._now_ns < end_ns:
+            action, wait_ns, _ = self.publish()
+            passed += action is Action.ALLOW
+            self._now_ns += wait_ns
+        return passed / seconds
+
+
+@pytest.fixture
+def make(on_path: None, tmp_path: Path) -> Iterator[Callable[[str], Lab]]:
+    prometheus = PrometheusDouble()
+    labs: list[Lab] = []
+
+    def made(choice: str) -> Lab:
+        labs.append(Lab(tmp_path, prometheus, choice))
+        return labs[-1]
+
+    yield made
+    for lab in labs:
+        lab.engine.close()
+    prometheus.close()
+
+
+def test_the_admitted_rate_follows_the_query(make: Callable[[str], Lab]) -> None:
+    lab = make("pause")
+    assert lab.factor.known  # the first query is waited for
+    lab.admitted(2)  # the burst
+    for told, value in (("0.5", 0.5), ("0.13", 0.13), ("7", 1.0)):
+        lab.gives(told)
+        lab.until(lambda value=value: lab.factor.value == value)  # type: ignore[misc]
+        lab.admitted(2)
+        assert lab.admitted(50) == pytest.approx(RATE * value, rel=0.02), told
+    lab.gives("0")
+    lab.until(lambda: lab.factor.value == 0.0)
+    assert lab.admitted(50) == 0
+    assert "paused by prometheus_factor" in lab.publish()[2]
+
+
+@pytest.mark.parametrize(("choice", "value"), [("pause", 0.0), ("open", 1.0), ("last", 0.5)])
+def test_a_dead_prometheus_acts_by_on_unknown_until_it_is_back(
+    make: Callable[[str], Lab], choice: str, value: float
+) -> None:
+    lab = make(choice)
+    lab.gives("0.5")
+    lab.until(lambda: lab.factor.value == 0.5)
+    lab.prometheus.hold.clear()  # it takes the question, and never answers
+    lab.until(lambda: not lab.factor.known)
+    assert lab.factor.value == value
+    assert "does not answer within 0.2 s" in lab.factor.why
+    lab.admitted(2)
+    assert lab.admitted(50) == pytest.approx(RATE * value, rel=0.02)
+    lab.prometheus.hold.set()
+    lab.until(lambda: lab.factor.known and lab.factor.value == 0.5)
