@@ -118,7 +118,7 @@ def test_malformed_requests_close_their_connection(gate: Gate, name: str) -> Non
     sent, text = BAD[name]
     before = closes(gate, "malformed_request")
     said = gate.output().count("closing connection: malformed_request")
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     # Such lines are thinned out to one a second, so a test that follows another one may have to try again.
     while gate.output().count("closing connection: malformed_request") == said or text not in gate.output():
         assert time.monotonic() < deadline, f"no log line for {name}"
@@ -292,5 +292,7 @@ def test_more_clients_than_allowed(kafka: KafkaBroker, tmp_path: Path) -> None:
     ):
         clients: list[Any] = [stack.enter_context(RawClient(gate.bootstrap)) for _ in range(8)]
         gate.eventually(lambda: gate.metric("sluicegate_connections_refused_total") == 3, "it is counted")
-        assert [_was_closed(client.socket) for client in clients] == [False] * 5 + [True] * 3
+        # Counted comes first, closed comes then.
+        gate.eventually(lambda: all(_was_closed(one.socket) for one in clients[5:]), "they are turned away")
+        assert not any(_was_closed(one.socket) for one in clients[:5])
         assert "connection refused: 5 clients are connected; raise max_connections" in gate.output()

@@ -136,8 +136,8 @@ def test_a_partition_with_due_records_does_not_wait_for_another(
     assert producer.flush(30) == 0
     begin = time.monotonic()
     member = join(family, gate.bootstrap, topic, f"{topic}-group")
-    wait_until(lambda: len(member.received) >= 50, "the records that are due", 10)
-    assert time.monotonic() - begin < 8
+    wait_until(lambda: len(member.received) >= 50, "the records that are due")
+    assert time.monotonic() - begin < 15  # with the others it would have been 20 s
     assert {record.partition for record in member.received} == {1}
 
 

@@ -200,7 +200,7 @@ def test_fast_producers_are_slowed_down(
     assert log.errored == {}
     stored = read_topic(kafka.bootstrap, topic)
     judge(log, stored).assert_clean()
-    assert 1.2 < elapsed < 6
+    assert 1.2 < elapsed < 10
     assert gate.decided(topic=topic, action="delay")[0]["policy"] == next(iter(limits))
 
 
@@ -286,7 +286,7 @@ def test_observing_changes_nothing_and_records_what_would_have_been_done(
         family.publish(gate.bootstrap, topic, [100] * 99 + [1_000], lane=lane, mode=Mode.IDEMPOTENT)
         for lane in ("one", "two")
     ]
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 8  # held back it would be far more
     members = [join(family, gate.bootstrap, topic, f"{topic}-{name}") for name in ("a", "b")]
     assert [settled(member) for member in members] == ["", ""]
     wait_until(lambda: all(len(member.received) == 200 for member in members), "all records", 8)
@@ -327,7 +327,8 @@ def test_the_java_tools_meet_the_policies(gate: Gate, new_topic: NewTopic) -> No
     )
     assert produced.sent == 2_500
     assert produced.errors == []
-    assert 900 < produced.records_per_s < 1_700
+    # 1 667 if all but the first second's worth waits its turn; the client's own start counts too.
+    assert 700 < produced.records_per_s < 1_700
     single = {"batch.size": "100"}
     refused = produce_with_java(gate.bootstrap, topic, 5, record_bytes=5_000, properties=single)
     assert refused.errors == ["org.apache.kafka.common.errors.RecordTooLargeException"] * 5
