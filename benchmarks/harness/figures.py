@@ -38,6 +38,8 @@ class Figure:
     against: str = ""
     """The other arm; empty for the value alone."""
     how: Literal["alone", "ratio", "difference"] = "alone"
+    since: str = ""
+    """Another scenario, whose median for the same arm this one is divided by; empty for none."""
     at_least: bool = False
     """True if the bound is the least allowed value, not the largest."""
     magnitude: bool = False
@@ -60,6 +62,9 @@ class Figure:
             values = [abs(value) for value in values]
         if self.worst:
             return min(values) if self.at_least else max(values)
+        if self.since:
+            before = list(results.of(self.since, self.arm, self.value).values())
+            return mid(values) / mid(before) if before else None
         return mid(values)
 
     def met(self, measured: float) -> bool:
@@ -276,4 +281,14 @@ FIGURES = (
         against=DUCKDB,
         how="ratio",
     ),
+    Figure(
+        "reports: growth from 10 M to 50 M decisions",
+        "reports-50m",
+        "total_s",
+        5.0,
+        "x",
+        arm=SPARK,
+        since="reports-10m",
+    ),
+    Figure("reports: 1 M decisions end to end", "report-1m", "all_s", 15.0, "s", arm=SPARK),
 )

@@ -77,6 +77,23 @@ def write_decisions(directory: Path, rows: int, seed: int = 1) -> Written:
     return Written(written, START, START + timedelta(seconds=seconds), topics)
 
 
+def write_comparison(directory: Path, rows: int) -> None:
+    """Write a comparison run of about so many decisions, one trial for each topic; nobody observed it.
+
+    :param directory: of the run, which is made.
+    """
+    from sluicegate_reports.results import Arm, RunFacts
+    from sluicegate_reports.runs import DECISIONS, Run, Trial, write_run
+
+    written = write_decisions(directory / DECISIONS, rows)
+    trials = tuple(
+        Trial("max_publish_rate", system, door, "load", topic, RATE, written.start, written.end)
+        for system, door, topic in written.topics
+    )
+    arms = tuple(Arm(system, door) for system, door in ARMS)
+    write_run(directory, Run(RunFacts(RUN, "", "", arms=arms), trials))
+
+
 def _tables(system: str, door: str, rows: int, rng: np.random.Generator) -> Iterator[pa.Table]:
     """The log in order of time, cut into files."""
     start_us = int(START.timestamp() * 1e6)

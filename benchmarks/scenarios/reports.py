@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,7 +57,39 @@ def _queries(rows: int) -> Callable[[Bench, str, bool], dict[str, float]]:
     return measure
 
 
-SCENARIOS = tuple(
+def _end_to_end(bench: Bench, _: str, quick: bool) -> dict[str, float]:
+    """The command as a user runs it: interpreter, Spark's session, all figures, the page."""
+    rows = 1_000_000 // _QUICK if quick else 1_000_000
+    directory = bench.directory / f"run-{rows}"
+    if not directory.exists():
+        synthetic.write_comparison(directory, rows)
+    page = bench.directory / "report.html"
+    page.unlink(missing_ok=True)
+    command = "from sluicegate.cli import main; main()"
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", command, "report", "compare", str(directory), "--out", str(page)],
+        env={**os.environ, "PYTHONSAFEPATH": "1"},
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    seconds = time.monotonic() - started
+    if done.returncode or not page.exists():
+        raise RuntimeError(f"no report: {done.stderr[-500:]}")
+    return {"all_s": seconds, "page_kib": page.stat().st_size / 1024}
+
+
+_END_TO_END = Scenario(
+    "report-1m",
+    "`sluicegate report compare` over 1 M decisions, Spark's session and the page included: seconds",
+    (SPARK,),
+    _end_to_end,
+    rounds=3,
+    cold_round=False,
+)
+_FIVE_QUERIES = tuple(
     Scenario(
         f"reports-{rows // 1_000_000}m",
         f"five queries of the comparison over {rows // 1_000_000} M decisions: seconds, each cold",
@@ -67,3 +100,4 @@ SCENARIOS = tuple(
     )
     for rows in _SIZES
 )
+SCENARIOS = (_END_TO_END, *_FIVE_QUERIES)
