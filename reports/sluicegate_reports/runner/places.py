@@ -55,6 +55,10 @@ class Places:
             async with self._stand_in(name, directory) as broker:
                 yield broker
             return
+        if name == "kafka-strimzi" and not any(self.strimzi_rates):
+            raise UnavailableError(
+                "the scenario limits no bytes a second, and the plug-in knows nothing else"
+            )
         with ExitStack() as stack:
             start = {"kafka": self._kafka, "kafka-strimzi": self._strimzi, "pulsar": self._pulsar}[name]
             try:
@@ -90,10 +94,6 @@ class Places:
         return _start_kafka(stack, directory, port, {})
 
     def _strimzi(self, stack: ExitStack, directory: Path) -> Broker:
-        if not any(self.strimzi_rates):
-            raise UnavailableError(
-                "the scenario limits no bytes a second, and the plug-in knows nothing else"
-            )
         port = free_port()
         return _start_kafka(
             stack, directory, port, strimzi_properties(*self.strimzi_rates, port), jars.strimzi_plugin()
