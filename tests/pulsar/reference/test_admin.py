@@ -139,3 +139,24 @@ def test_needs_a_token_if_the_broker_has_any() -> None:
 def test_wrong_names_and_paths(web: httpx.Client) -> None:
     assert web.get("/admin/v2/volatile/public/default/orders/subscriptions").status_code == 412
     assert web.get("/admin/v2/nothing").status_code == 404
+
+
+def test_tells_the_backlog_of_the_slowest_subscription(web: httpx.Client, own_broker: Running) -> None:
+    assert web.get(f"{PATH}/stats").status_code == 404
+    with client(own_broker) as made:
+        slow, quick = (made.subscribe(TOPIC, name) for name in ("slow", "quick"))
+        producer = made.create_producer(TOPIC)
+        for _ in range(3):
+            producer.send(bytes(1000))
+            quick.acknowledge(quick.receive())
+        told = web.get(f"{PATH}/stats").json()
+        assert 3000 < told["backlogSize"] < 3600  # with metadata
+        assert told["subscriptions"]["slow"] == {"msgBacklog": 3}
+        assert told["backlogQuotaLimitSize"] == -1  # none is set
+        for _ in range(3):
+            slow.acknowledge(slow.receive())
+        slow.close()  # which sends the acknowledgements off
+        quick.close()
+        assert web.get(f"{PATH}/stats").json()["backlogSize"] == 0
+    assert web.put(f"{PATH.replace('orders', 'parts')}/partitions", json=2).status_code == 204
+    assert web.get(f"{PATH.replace('orders', 'parts')}/stats").status_code == 404

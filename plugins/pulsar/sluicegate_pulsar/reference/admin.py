@@ -1,4 +1,4 @@
-"""As much of Pulsar's admin API as a gate asks for: topics, subscriptions, delays, lookup, brokers."""
+"""As much of Pulsar's admin API as a gate asks for: topics and backlogs, subscriptions, delays, brokers."""
 
 import json
 from collections.abc import Callable
@@ -57,6 +57,7 @@ def make_app(broker: Broker) -> Starlette:
         Route(f"{admin}/{_TOPIC}/delayedDelivery", delays.of_topic, methods=each),
         Route(f"{admin}/{{domain}}/{_NAMESPACE}", topics.listed),
         Route(f"{admin}/{_TOPIC}/partitions", topics.partitions, methods=["GET", "PUT"]),
+        Route(f"{admin}/{_TOPIC}/stats", topics.stats),
         Route(f"{admin}/{_TOPIC}/subscriptions", topics.subscriptions),
         Route(f"{admin}/{_TOPIC}/unload", topics.unload, methods=["PUT"]),
         Route(f"/lookup/v2/topic/{_TOPIC}", topics.lookup),
@@ -102,6 +103,16 @@ class _Topics:
     async def subscriptions(self, request: Request) -> Response:
         """Names of a topic's subscriptions."""
         return JSONResponse(self._broker.subscriptions_of(_existing(self._broker, request)))
+
+    async def stats(self, request: Request) -> Response:
+        """The backlog of a topic, and that no quota is set for it; Pulsar tells much more."""
+        topic = self._broker.topics.get(_existing(self._broker, request).full)
+        if topic is None:
+            return _failed(404, "Topic is partitioned: expected one of its partitions")
+        backlogs = {name: {"msgBacklog": found.backlog} for name, found in topic.subscriptions.items()}
+        return JSONResponse(
+            {"backlogSize": topic.backlog_bytes, "backlogQuotaLimitSize": -1, "subscriptions": backlogs}
+        )
 
     async def unload(self, request: Request) -> Response:
         """Close all producers and consumers."""

@@ -59,6 +59,13 @@ class Topic:
         self.subscriptions: dict[str, Subscription] = {}
         self.schemas: list[pb.Schema] = []
 
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes from the first entry on that some subscription has not acknowledged."""
+        size = len(self.log)
+        first = min((each.cursor.mark_delete + 1 for each in self.subscriptions.values()), default=size)
+        return sum(len(entry.data) for entry in self.log[first:])
+
     def attach(self, producer: Producer) -> Producer | None:
         """A producer comes.
 
