@@ -153,7 +153,7 @@ def lead_by(cluster: KafkaCluster, topic: str, node_ids: list[int]) -> None:
     elect = call("elect_leaders", 2, election_type=0, topic_partitions=[{"topic": topic, "partitions": [0]}])
     with RawClient(cluster.nodes[0].bootstrap) as raw:
         assert raw.ask(move).error_code is ErrorCode.none
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while leader_of(cluster, topic) != node_ids[0]:
             assert time.monotonic() < deadline, f"node {node_ids[0]} does not lead {topic!r}"
             raw.ask(elect)
@@ -234,7 +234,7 @@ def _publishes_to(producer: SteadyProducer, partition: int) -> None:
         places = list(producer.log.acked.values())
         return sum(place is not None and place[0] == partition for place in places)
 
-    before, deadline = confirmed(), time.monotonic() + 20
+    before, deadline = confirmed(), time.monotonic() + 60
     while confirmed() == before:
         assert time.monotonic() < deadline, f"{producer.lane} publishes nothing to partition {partition}"
         producer.goes_on(10)
@@ -253,7 +253,7 @@ def _reads_from(gate: Gate, topic: str) -> None:
     try:
         consumer.subscribe([topic])
         seen: set[int] = set()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while seen != {0, 1, 2} and time.monotonic() < deadline:
             message = consumer.poll(1)
             if message is not None and message.error() is None:

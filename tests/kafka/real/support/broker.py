@@ -222,7 +222,7 @@ class KafkaCluster:
                 node.kill()
 
 
-def wait_for_nodes(bootstrap: str, count: int, timeout_s: float = 30) -> None:
+def wait_for_nodes(bootstrap: str, count: int, timeout_s: float = 60) -> None:
     """Return once the metadata at `bootstrap` names `count` brokers."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + timeout_s
