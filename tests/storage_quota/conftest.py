@@ -1,10 +1,7 @@
 """A small file system that really fills, and a server that answers as Prometheus does, or not."""
 
 import json
-import os
-import shutil
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,30 +9,14 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-
-MIB = 1 << 20
+from tests.real.volumes import mounted
 
 
 @pytest.fixture
 def small_volume(tmp_path: Path) -> Iterator[Path]:
     """A file system of 4 MiB, mounted for one test."""
-    where = tmp_path / "volume"
-    where.mkdir()
-    mount = shutil.which("mount")
-    if os.geteuid() != 0 or mount is None:
-        pytest.skip("a small file system can be mounted by root only")
-    done = subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=4m", "sluicegate-test", os.fspath(where)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        pytest.skip(f"a small file system cannot be mounted here: {done.stderr.strip()}")
-    try:
+    with mounted(tmp_path / "volume", 4) as where:
         yield where
-    finally:
-        subprocess.run(["umount", "-l", os.fspath(where)], check=True)
 
 
 class PrometheusDouble:

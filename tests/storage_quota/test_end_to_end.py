@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.storage_quota.conftest import MIB
+from tests.real.volumes import MIB
 
 from sluicegate.embedded import PolicyEngine
 from sluicegate.gateway.plugins import CHOICE

@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.storage_quota.conftest import MIB
+from tests.real.volumes import MIB
 from tests.storage_quota.lab import WALL_MS, Context
 
 from sluicegate.config.storage import StorageConfig

@@ -84,6 +84,11 @@ class StorageConfig(Strict):
             )
         if self.source == "snapshots" and self.topic is None:
             raise refuse("source snapshots needs 'topic'", "name the compacted topic that brokers publish to")
+        if self.source == "snapshots" and self.publish_snapshots is not None:
+            raise refuse(
+                "source snapshots has nothing of its own to publish",
+                "take 'publish_snapshots' away, or measure with source log_dirs",
+            )
         if self.source == "prometheus":
             self._check_queries()
         return self

@@ -2,10 +2,10 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from sluicegate.config.models import BrokerConfig, Strict
-from sluicegate.config.units import Duration
+from sluicegate.config.models import BrokerConfig, BrokerTls, Strict
+from sluicegate.config.units import Duration, HostPort, refuse
 
 
 class Identity(Strict):
@@ -14,8 +14,34 @@ class Identity(Strict):
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
         default="PLAIN", description="SASL mechanism."
     )
-    username: str = Field(min_length=1, description="User name.")
-    password: str = Field(min_length=1, description="Password; better set by environment than in the file.")
+    username: str | None = Field(
+        default=None, min_length=1, description="User name; without it the gate logs in by certificate alone."
+    )
+    password: str | None = Field(
+        default=None, min_length=1, description="Password; better set by environment than in the file."
+    )
+    bootstrap: tuple[HostPort, ...] = Field(
+        default=(),
+        description="Brokers at a listener of the gate's own, such as the one for replication, host:port; "
+        "the entry's 'bootstrap' if unset.",
+    )
+    tls: BrokerTls | None = Field(
+        default=None,
+        description="TLS of that login, with a client certificate as 'cert' and 'key'; the entry's "
+        "'tls.broker' if unset.",
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> "Identity":
+        if (self.username is None) != (self.password is None):
+            raise refuse("a user name needs its password", "give both 'username' and 'password', or neither")
+        if self.username is None and self.tls is None and not self.bootstrap:
+            raise refuse("an identity that says nothing", "give 'username' and 'password', or 'tls'")
+        if self.tls is not None and self.tls.server_name is not None:
+            raise refuse(
+                "'server_name' cannot be used for the gate's own login", "use a name that the certificate has"
+            )
+        return self
 
 
 class KafkaConfig(BrokerConfig):

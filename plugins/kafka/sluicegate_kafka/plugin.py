@@ -1,10 +1,14 @@
 """Kafka as a plugin: loaded through the entry point group `sluicegate.plugins`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
 from sluicegate.broker import BrokerDriver
+from sluicegate.engine.factors import Factor
+from sluicegate.engine.pressure import PressureSource
+from sluicegate.engine.task import Task
+from sluicegate.hooks import BrokerContext
 from sluicegate.model import TopicName
 from sluicegate_kafka.config import KafkaConfig
 
@@ -31,6 +35,10 @@ class KafkaDriver:
         "max_subscription_dispatch_rate_bytes": "emulated",
         "max_message_size": "emulated",
         "connection_rate_limit": "emulated",
+        "publish_quota": "emulated",
+        "publish_quota_bytes": "emulated",
+        "principal_publish_quota": "emulated",
+        "principal_publish_quota_bytes": "emulated",
         "storage_quota": "emulated",
         "fixed_delivery_delay": "emulated",
         "max_delivery_delay": "not applicable",
@@ -62,3 +70,33 @@ class KafkaDriver:
 def sluicegate_broker() -> BrokerDriver:
     """Offer Kafka."""
     return KafkaDriver()
+
+
+@hookimpl
+def sluicegate_quota_factors(context: BrokerContext) -> Sequence[Factor]:
+    """Offer storage quotas by what brokers tell, and over a topic of snapshots."""
+    if context.system != KafkaDriver.system or context.config.storage is None:
+        return []
+    from sluicegate_kafka.storage import factors
+
+    return factors(context)
+
+
+@hookimpl
+def sluicegate_tasks(context: BrokerContext) -> Sequence[Task]:
+    """Offer the reading for storage quotas."""
+    if context.system != KafkaDriver.system or context.config.storage is None:
+        return []
+    from sluicegate_kafka.storage import tasks
+
+    return tasks(context)
+
+
+@hookimpl
+def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
+    """Offer backlogs of topics, as consumer groups and log directories tell them."""
+    if context.system != KafkaDriver.system:
+        return []
+    from sluicegate_kafka.pressure import pressure_sources
+
+    return list(pressure_sources(context))

@@ -1,7 +1,7 @@
 """The gate's own questions to the broker: which nodes there are, which groups have offsets for which topic.
 
-Only this file and `admin.py` need the client library (extra `kafka`); without it the answers are unknown,
-and policies that need them act by their `on_unknown`.
+Without the client library (extra `kafka`) the answers are unknown, and policies that need them act by their
+`on_unknown`.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluicegate_kafka.config import KafkaConfig
+from sluicegate_kafka.login import login_options
 
-_TIMEOUT_MS = 5_000
 _AT_ONCE = 16
 
 
@@ -61,7 +61,7 @@ class Upstream:
         if self._admin is None:
             from sluicegate_kafka.admin import Admin
 
-            admin = Admin(**self._options())
+            admin = Admin(**login_options(self._config, self.tls))
             try:
                 await admin.start()
             except BaseException:
@@ -69,23 +69,6 @@ class Upstream:
                 raise
             self._admin = admin
         return self._admin
-
-    def _options(self) -> dict[str, Any]:
-        identity = self._config.identity
-        options: dict[str, Any] = {
-            "bootstrap_servers": [f"{host}:{port}" for host, port in self._config.bootstrap],
-            "client_id": "sluicegate",
-            "request_timeout_ms": _TIMEOUT_MS,
-            "ssl_context": self.tls,
-            "security_protocol": ("SASL_" if identity else "") + ("SSL" if self.tls else "PLAINTEXT"),
-        }
-        if identity is not None:
-            options |= {
-                "sasl_mechanism": identity.mechanism,
-                "sasl_plain_username": identity.username,
-                "sasl_plain_password": identity.password,
-            }
-        return options
 
     async def close(self) -> None:
         """Close the gate's own connections."""

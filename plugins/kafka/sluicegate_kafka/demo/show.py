@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
-from sluicegate_kafka.demo import consuming, embedded, publishing
+from sluicegate_kafka.demo import consuming, embedded, filling, publishing
 
 _NOTES = (
     "the mock cluster cannot list consumer groups, so here max_subscriptions_per_topic counts the groups "
@@ -29,7 +29,7 @@ class KafkaDemo:
 
     label = embedded.LABEL
     client_loggers = ("aiokafka",)
-    scenes: tuple[Scene, ...] = (*publishing.SCENES, *consuming.SCENES)
+    scenes: tuple[Scene, ...] = (*publishing.SCENES, *consuming.SCENES, *filling.SCENES)
 
     @property
     def client(self) -> str:
