@@ -341,3 +341,38 @@ def attempt(consumer: Consumer, topic: str) -> str:
     finally:
         consumer.close()
     return "waits"
+
+
+# -- the gate's own login -----------------------------------------------------------------------------
+
+STORAGE = {"source": "log_dirs", "interval": "200ms"}
+LIMITS = {"storage_hard_min_free_bytes": 1}
+
+
+@pytest.mark.seed("S4-032")
+def test_the_gate_asks_for_volumes_by_certificate_at_a_listener_of_its_own(
+    locked: KafkaBroker, security: Security, tmp_path: Any
+) -> None:
+    tls = broker_side(security, certificate=True)
+    own = {"bootstrap": [f"127.0.0.1:{locked.ports.tls}"], "tls": tls}
+    with Gate(tmp_path / "gate", locked.bootstrap, LIMITS, {"storage": STORAGE, "identity": own}) as gate:
+        gate.eventually(lambda: factor_of(gate) == (1, 1), "the volumes are known")
+
+
+@pytest.mark.seed("S4-015", "S4-032")
+def test_without_rights_the_volumes_are_unknown_and_the_log_says_what_is_needed(
+    locked: KafkaBroker, security: Security, tmp_path: Any
+) -> None:
+    carol = {"username": "carol", "password": security.users["carol"]}
+    own = {"bootstrap": [f"127.0.0.1:{locked.ports.sasl}"], **carol}
+    with Gate(tmp_path / "gate", locked.bootstrap, LIMITS, {"storage": STORAGE, "identity": own}) as gate:
+        gate.eventually(lambda: factor_of(gate) == (0, 0), "paused, as nothing is known")
+        gate.eventually(lambda: "needs the operation Describe on the cluster" in gate.output(), "it says why")
+
+
+def factor_of(gate: Gate) -> tuple[float, float]:
+    """The factor of storage quotas, and whether it is known."""
+    return (
+        gate.metric("sluicegate_quota_factor", factor="storage_quota"),
+        gate.metric("sluicegate_quota_factor_known", factor="storage_quota"),
+    )
