@@ -95,7 +95,8 @@ def test_each_decision_is_judged_as_the_bucket_answers(
     steps: list[tuple[int, int, bool]], rate: float, burst: float, slack_us: int
 ) -> None:
     actual, perfect = (TokenBucket(rate, burst) for _ in range(2))
-    asked, expected, time_us = [], [0, 0, 0, 0, 0], 0
+    asked: list[tuple[int, int, bool]] = []
+    expected, time_us = [0, 0, 0, 0, 0], 0
     for after_us, amount, passed in steps:
         time_us += after_us if asked else 0
         asked.append((time_us, amount, passed))
