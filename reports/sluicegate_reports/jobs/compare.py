@@ -16,7 +16,7 @@ from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
 from sluicegate_reports.reading import Log
 from sluicegate_reports.results import Cell, Results, RunFacts, Threshold, Verdict, worst
-from sluicegate_reports.runs import DECISIONS, NATIVE_DOOR, OBSERVATIONS, Run, Trial, read_run
+from sluicegate_reports.runs import DECISIONS, NATIVE_DOOR, OBSERVATIONS, Family, Run, Trial, read_run
 from sluicegate_reports.session import partitions_for
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
 
@@ -65,7 +65,7 @@ def results_of(run: Run, found: Measures, notes: Sequence[str] = ()) -> Results:
         verdict=worst(cell.verdict for cell in matrix),
         matrix=tuple(cell if cell.rows in told else replace(cell, rows="") for cell in matrix),
         sections=sections,
-        thresholds=tuple(_thresholds(matrix, found)),
+        thresholds=tuple(_thresholds(run, matrix, found)),
         notes=(*notes, *_unseen(run, found), *clocks.notes(found)),
     )
 
@@ -106,13 +106,18 @@ def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[t
     )
 
 
-def _thresholds(matrix: Sequence[Cell], found: Measures) -> Iterator[Threshold]:
+def _thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Threshold]:
     count = {verdict: sum(cell.verdict is verdict for cell in matrix) for verdict in Verdict}
     gates = [cell for cell in matrix if cell.door != NATIVE_DOOR]
     off = sum(cell.verdict is Verdict.OFF for cell in gates)
     rates = [(cell.figure, cell.rows) for cell in gates if cell.unit == "%" and cell.figure is not None]
     early = sum(row["early"] for row in found.delays) if found.delays else None
-    lost = sum(row["lost"] for row in found.deliveries) if found.deliveries else None
+    # What is withheld until others are acknowledged is not lost.
+    withheld = {(t.system, t.door, t.topic) for t in run.trials if t.measured.family is Family.UNACKED}
+    delivered = [
+        row for row in found.deliveries if (row["system"], row["door"], row["topic"]) not in withheld
+    ]
+    lost = sum(row["lost"] for row in delivered) if delivered else None
     yield _threshold("off_cells", 0, off, "", "places of the matrix that are off, native doors not counted")
     yield _threshold("missing_cells", 0, count[Verdict.MISSING], "", "places of the matrix without a figure")
     if rates:

@@ -54,7 +54,8 @@ def _delivery(run: str, found: Measures) -> Iterator[Section]:
     )
     if found.deliveries:
         text = (
-            "What producers were told against what consumers got. Lost: acknowledged and never received. "
+            "What producers were told against what consumers got. Lost: acknowledged and never received "
+            "before the end; what max_unacked_messages_per_consumer withholds counts for no threshold. "
             "Told refused: received, though the answer was a refusal or none."
         )
         table = _table("delivery", columns, found.deliveries)
