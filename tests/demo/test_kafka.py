@@ -28,6 +28,24 @@ POLICIES = (
     "max_timestamp_ahead",
 )
 
+UNLIMITED = """
+from dataclasses import replace
+from sluicegate.cli import main
+from sluicegate.demo import OwnGate, course
+from sluicegate_kafka.demo.show import KafkaDemo
+
+
+def off(directory):
+    own = scene.own(directory)
+    return OwnGate({**own.policies, "storage_quota": False}, own.entry)
+
+
+course.WITHIN_S = 1.0
+[scene] = [scene for scene in KafkaDemo.scenes if scene.name == "storage-quota"]
+KafkaDemo.scenes = (replace(scene, own=off),)
+main()
+"""
+
 PLANTED = """
 from dataclasses import replace
 from sluicegate.cli import main
@@ -66,11 +84,14 @@ def test_all_that_is_seen_is_what_the_policies_say(tmp_path: Path) -> None:
     assert [policy for policy in POLICIES if f"{policy}: " not in done.stdout] == []
     for error in ("PolicyViolationError", "MessageSizeTooLargeError", "InvalidTimestampError"):
         assert error in done.stdout
-    assert "15 of 15 observations are what the policies say" in done.stdout
+    assert "16 of 16 observations are what the policies say" in done.stdout
     assert "DIFFERENT" not in done.stdout
 
     rows = read_decisions(directory / "state" / "decisions").to_pylist()
-    assert {row["policy"] for row in rows if row["policy"]} == set(POLICIES) - {"fixed_delivery_delay"}
+    quotas = {"publish_quota", "storage_quota"}
+    assert {row["policy"] for row in rows if row["policy"]} == set(POLICIES) - {
+        "fixed_delivery_delay"
+    } | quotas
     explained = next(line for line in done.stdout.splitlines() if line.startswith("$ sluicegate explain "))
     decision_id, file = explained.split()[3], explained.split()[5]
     again = CliRunner().invoke(main, ["explain", decision_id, "-c", file], catch_exceptions=False)
@@ -85,6 +106,37 @@ def test_an_observation_that_differs_is_exit_code_1(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 of 2 observations differ from the policy" in done.stdout
     assert "DIFFERENT" in done.stdout
+
+
+@pytest.mark.seed("S4-010", "S4-011", "S4-012")
+def test_a_volume_fills_and_each_place_on_the_ramp_is_told(tmp_path: Path) -> None:
+    directory = tmp_path / "kept"
+    main_program = "from sluicegate.cli import main; main()"
+    done = run("-c", main_program, "demo", "--plain", "--only", "storage-quota", "--keep", str(directory))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.isascii()
+    chart = done.stdout.partition("A volume fills up: ")[2].splitlines()
+    assert [line for line in chart[1:9] if "=" in line and "#" in line]
+    states = [state for state in ("open", "throttle", "pause") if f"|{state}" in chart[9]]
+    assert states == ["open", "throttle", "pause"]
+    assert "rows delay by storage_quota, factor 0.00 to " in done.stdout
+    assert not list(directory.rglob("ballast"))
+
+    log = read_decisions(directory / "state" / "decisions").to_pylist()
+    held = [row for row in log if row["policy"] == "storage_quota"]
+    assert {row["action"] for row in held} == {"delay"}
+    assert {row["reason"] for row in held} == {"limit_reached", "precondition"}
+    assert {row["gateway"] for row in held} == {"kafka-storage-quota"}
+    file = directory / "kafka-storage-quota" / "gateway.yaml"
+    checked = CliRunner().invoke(main, ["check", str(file)])
+    assert checked.exit_code == 0, checked.output
+
+
+def test_a_volume_that_holds_nobody_back_is_exit_code_1(tmp_path: Path) -> None:
+    done = run("-c", UNLIMITED, "demo", "--keep", str(tmp_path / "kept"))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 of 1 observations differ from the policy" in done.stdout
+    assert "a factor near 0.6" in done.stdout  # which did not come
 
 
 def test_a_missing_client_library_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from tests.demo.scenes import NoBroker, saw, scene
 
-from sluicegate.demo import Observation, Stage, runner
+from sluicegate.demo import Observation, OwnGate, Scene, Stage, runner
 from sluicegate.demo.runner import Outcome, run_demo
 from sluicegate.gateway.embedded import EmbeddedGateway
 from sluicegate.gateway.plugins import Plugins
@@ -147,3 +148,55 @@ async def test_what_gate_and_clients_log_goes_to_files_and_loggers_are_put_back(
     assert (ours.handlers[:], ours.level, ours.propagate) == before
     assert logging.getLogger("nobody").propagate
     assert not logging.getLogger("nobody").handlers
+
+
+def alone(name: str, play: Callable[[Stage], Awaitable[Observation]], **policies: object) -> Scene:
+    """A scene with a gate of its own."""
+    return replace(scene(name, play), own=lambda directory: OwnGate(policies, {"max_hold": "3s"}))
+
+
+async def test_a_scene_with_a_gate_of_its_own_shares_nothing_but_the_log(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    seen: list[Stage] = []
+
+    async def looks(stage: Stage) -> Observation:
+        seen.append(stage)
+        return Observation(stage.directory.is_dir(), "looked")
+
+    demo = NoBroker(scene("shared", looks), alone("own", looks, connection_rate_limit="7/s"))
+    outcome, _ = await play(demo, plugins, tmp_path)
+    assert [played.scene.name for played in outcome.played] == ["shared", "own"]
+    assert outcome.different == 0
+    shared, own = seen
+    assert shared.address != own.address
+    assert own.directory == tmp_path / "kafka-own"
+    assert own.policies == {"connection_rate_limit": "7/s"}
+
+    told = yaml.safe_load((tmp_path / "kafka-own" / "gateway.yaml").read_text())
+    assert told["policies"]["broker"] == {"connection_rate_limit": "7/s"}
+    assert [topic["name"] for topic in told["policies"]["topics"]] == ["demo.own"]
+    assert (told["brokers"][0]["name"], told["brokers"][0]["max_hold"]) == ("kafka-own", "3s")
+    others = yaml.safe_load(outcome.policy_file.read_text())
+    assert "broker" not in others["policies"]
+    assert told["state_dir"] == others["state_dir"]
+
+
+async def test_only_scenes_with_gates_of_their_own_start_no_other(plugins: Plugins, tmp_path: Path) -> None:
+    demo = NoBroker(scene("shared", saw(True)), alone("own", saw(True), max_message_size="1KiB"))
+    outcome, _ = await play(demo, plugins, tmp_path, "own")
+    assert [played.scene.name for played in outcome.played] == ["own"]
+    assert outcome.policy_file == tmp_path / "kafka-own" / "gateway.yaml"
+    assert not (tmp_path / "gateway.yaml").exists()
+
+
+async def test_metrics_of_plugins_are_told_by_name_and_topic(plugins: Plugins, tmp_path: Path) -> None:
+    async def looks(stage: Stage) -> Observation:
+        factor = stage.metric("sluicegate_storage_throttle_factor")
+        return Observation(factor == 1.0 and stage.metric("no_such_metric") is None, f"{factor}")
+
+    entry = {"storage": {"source": "path", "paths": [str(tmp_path)], "interval": "100ms"}}
+    own = OwnGate({"storage_hard_min_free_bytes": "1KiB"}, entry)
+    outcome, _ = await play(NoBroker(replace(scene("own", looks), own=lambda _: own)), plugins, tmp_path)
+    assert [played.observation.text for played in outcome.played] == ["1.0"]
+    assert outcome.different == 0

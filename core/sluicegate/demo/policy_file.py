@@ -1,4 +1,4 @@
-"""The demo's policy file: one for all brokers and scenes, as somebody would write it."""
+"""The demo's policy files, as somebody would write them: one for all brokers, one for each scene alone."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -15,17 +15,24 @@ class PolicyFile:
 
     :param path: where it is written.
     :param state_dir: directory of everything that the gateway keeps.
+    :param policies: those of the broker's level.
     """
 
-    def __init__(self, path: Path, state_dir: Path) -> None:
+    def __init__(self, path: Path, state_dir: Path, policies: Mapping[str, Any] | None = None) -> None:
         self.path = path
-        self._state_dir = state_dir
+        self.state_dir = state_dir
+        self._policies = policies or {}
         self._brokers: list[tuple[str, dict[str, Any]]] = []
         self._topics: dict[str, tuple[str, Scene]] = {}
 
-    def add(self, system: str, demo: BrokerDemo, backend: Backend, scenes: Iterable[Scene]) -> None:
-        """Add a broker, and the topics of its scenes."""
-        self._brokers.append((demo.label, {"name": system, "system": system, **backend.entry}))
+    def add(
+        self, system: str, demo: BrokerDemo, backend: Backend, scenes: Iterable[Scene], name: str = ""
+    ) -> None:
+        """Add a broker, and the topics of its scenes.
+
+        :param name: of its entry; the system's if empty.
+        """
+        self._brokers.append((demo.label, {"name": name or system, "system": system, **backend.entry}))
         for scene in scenes:
             if scene.topic in self._topics:
                 raise ValueError(f"topic {scene.topic!r} is used by two scenes, expected one for each")
@@ -48,7 +55,13 @@ class PolicyFile:
         parts = ["# The policies that `sluicegate demo` shows.\n", "brokers:\n"]
         for label, entry in self._brokers:
             parts += [f"  # {label}\n", _item(entry)]
-        parts.append(f"\nstate_dir: {_inline(str(self._state_dir))}\n\npolicies:\n  topics:\n")
+        parts.append(f"\nstate_dir: {_inline(str(self.state_dir))}\n\npolicies:\n")
+        if self._policies:
+            parts += [
+                "  broker:\n",
+                *(f"    {key}: {_inline(value)}\n" for key, value in self._policies.items()),
+            ]
+        parts.append("  topics:\n")
         for name in by_policy(scene for _, scene in self._topics.values()):
             for topic, (system, scene) in self._topics.items():
                 if scene.name == name:

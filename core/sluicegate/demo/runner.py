@@ -1,22 +1,19 @@
-"""Plays the scenes: brokers up, one gate in front of them in this process, all clients at once."""
+"""Plays the scenes: brokers up, gates in front of them in this process, all clients at once."""
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sluicegate.config.errors import ConfigErrors
-from sluicegate.config.load import Loaded, load
-from sluicegate.demo.policy_file import PolicyFile
+from sluicegate.demo.gates import SeenDecisions, ShownGate, own_gate
 from sluicegate.demo.scene import BrokerDemo, Observation, Scene
 from sluicegate.gateway import logs
-from sluicegate.gateway.embedded import EmbeddedGateway
 from sluicegate.gateway.plugins import Plugins
-from sluicegate.hooks import hookimpl
 
 Say = Callable[[str], object]
 SCENE_S = 20.0
@@ -32,6 +29,8 @@ class Played:
     scene: Scene
     observation: Observation
     seconds: float
+    policies: Mapping[str, Any] = field(default_factory=dict)
+    """What it sets for a whole broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,65 +52,34 @@ class Outcome:
         return sum(not played.observation.met for played in self.played)
 
 
-class _Seen:
-    """A plugin: sees every decision that is not a plain allow, in the decision log's thread."""
+@dataclass(frozen=True, slots=True)
+class _ToPlay:
+    """A scene, and where it is played."""
 
-    def __init__(self) -> None:
-        self.rows: list[Mapping[str, Any]] = []
+    system: str
+    scene: Scene
+    gate: ShownGate
+    broker: str
+    """Name of the entry."""
+    policies: Mapping[str, Any]
 
-    @hookimpl
-    def sluicegate_decisions(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        """Keep them; the demo is short."""
-        self.rows.extend(batch)
-
-
-class _Demonstration:
-    """One run: its directory, its policy file, its gate."""
-
-    def __init__(self, directory: Path, plugins: Plugins, say: Say) -> None:
-        self.state_dir = directory / "state"
-        self.file = PolicyFile(directory / "gateway.yaml", self.state_dir)
-        self.seen = _Seen()
-        self.say = say
-        self._plugins = plugins
-        self._gateway: EmbeddedGateway | None = None
-
-    def _load(self) -> Loaded:
-        # No environment: what overrides an operator's real configuration must not reach the demo.
-        return load(self.file.path, self._plugins.policy_models, self._plugins.broker_models, {})
-
-    def gateway(self) -> EmbeddedGateway:
-        """A gate as the file says.
-
-        :raises ConfigErrors: if the file has mistakes.
-        """
-        loaded = self._load()
-        self._gateway = EmbeddedGateway(loaded.config, loaded.policy_layers, plugins=[self.seen])
-        return self._gateway
-
-    def change(self, topic: str, settings: Mapping[str, Any]) -> None:
-        """Change the file, and put into force what it says now."""
-        assert self._gateway is not None  # noqa: S101 - scenes are played behind a running gate
-        self.file.change(topic, settings)
-        self._gateway.set_policies(self._load().policy_layers)
-
-    async def play(self, system: str, scene: Scene) -> Played:
-        """Play a scene; whatever goes wrong in it is its observation."""
-        assert self._gateway is not None  # noqa: S101 - as above
-        host, port = self._gateway.address(system)
+    async def play(self, say: Say) -> Played:
+        """Play it; whatever goes wrong in it is its observation."""
+        host, port = self.gate.gateway.address(self.broker)
         began = time.monotonic()
         try:
             async with asyncio.timeout(SCENE_S):
-                seen = await scene.play(_Stage(self, f"{host}:{port}", scene.topic))
+                stage = _Stage(self.gate, self.broker, f"{host}:{port}", self.scene.topic, self.policies)
+                seen = await self.scene.play(stage)
         except TimeoutError:
             seen = Observation(False, f"not over after {SCENE_S:.0f} s")
         except ConfigErrors as refused:
             seen = Observation(False, "the changed policy file was refused", refused.render())
         except Exception as error:  # noqa: BLE001 - shown in the table, and the demo fails
             seen = Observation(False, "the scene could not be played", f"{type(error).__name__}: {error}")
-        played = Played(system, scene, seen, time.monotonic() - began)
+        played = Played(self.system, self.scene, seen, time.monotonic() - began, self.policies)
         verdict = "as expected" if seen.met else "DIFFERENT "
-        self.say(f"{verdict}  {played.seconds:4.1f} s  {system}: {scene.name}")
+        say(f"{verdict}  {played.seconds:4.1f} s  {self.system}: {self.scene.name}")
         return played
 
 
@@ -119,19 +87,32 @@ class _Demonstration:
 class _Stage:
     """What a scene finds (`scene.Stage`)."""
 
-    demonstration: _Demonstration
+    gate: ShownGate
+    broker: str
     address: str
     topic: str
+    policies: Mapping[str, Any]
+
+    @property
+    def directory(self) -> Path:
+        return self.gate.directory
+
+    def metric(self, name: str) -> float | None:
+        for metric in self.gate.gateway.worker(self.broker).snapshot()["plugin_metrics"]:
+            if metric["name"] == name:
+                found = {tuple(labels): float(value) for labels, value in metric["values"]}
+                return found.get((), found.get((self.topic,)))
+        return None
 
     async def change_policy(self, settings: Mapping[str, Any]) -> None:
-        self.demonstration.change(self.topic, settings)
+        self.gate.change(self.topic, settings)
 
     async def decisions(self, action: str, within_s: float = 5.0) -> Sequence[Mapping[str, Any]]:
         until = time.monotonic() + within_s
         while True:
             rows = [
                 row
-                for row in tuple(self.demonstration.seen.rows)
+                for row in tuple(self.gate.seen.rows)
                 if row["topic"] == self.topic and row["action"] == action
             ]
             if rows or time.monotonic() >= until:
@@ -157,30 +138,81 @@ async def run_demo(
     :raises OSError: if a port or a file cannot be had.
     """
     began = time.monotonic()
-    shown = _Demonstration(directory, plugins, say)
-    to_play: list[tuple[str, Scene]] = []
-    notes: dict[str, tuple[str, ...]] = {}
+    shared = ShownGate(directory, directory / "state", plugins, SeenDecisions())
     loggers = [name for demo in demos.values() for name in demo.client_loggers]
     async with AsyncExitStack() as stack:
         stack.enter_context(_logging_to(directory, loggers))
-        for system, demo in demos.items():
-            backend = await stack.enter_async_context(demo.backend())
-            say(f"backend up: {demo.label}, at {backend.entry['bootstrap'][0]}")
-            scenes = [scene for scene in demo.scenes if not only or scene.name in only]
-            shown.file.add(system, demo, backend, scenes)
-            to_play += [(system, scene) for scene in scenes]
-            notes[system] = backend.notes
-        shown.file.write()
-        say(f"policy file: {shown.file.path}\n\n{shown.file.text()}")
-        gateway = await stack.enter_async_context(shown.gateway())
-        for system, demo in demos.items():
-            host, port = gateway.address(system)
-            say(f"gate up: {system} clients connect to {host}:{port}; they are {demo.client}")
-        say(f"playing {len(to_play)} scenes side by side")
-        played = await asyncio.gather(*(shown.play(system, scene) for system, scene in to_play))
+        chosen = {
+            system: [scene for scene in demo.scenes if not only or scene.name in only]
+            for system, demo in demos.items()
+        }
+        together, notes = await _shared(stack, shared, demos, chosen, say)
+        played = await _side_by_side(together, say)
+        # Their rates are measured over time, which the others would disturb, and they the others.
+        alone = [
+            await _own(stack, shared, plugins, system, demo, scene, say)
+            for system, demo in demos.items()
+            for scene in chosen[system]
+            if scene.own is not None
+        ]
+        played += await _side_by_side(alone, say)
+    file = (together or alone)[0].gate.file
     return Outcome(
-        directory, shown.file.path, shown.state_dir, tuple(played), notes, time.monotonic() - began
+        directory, file.path, shared.file.state_dir, tuple(played), notes, time.monotonic() - began
     )
+
+
+async def _side_by_side(scenes: Sequence[_ToPlay], say: Say) -> list[Played]:
+    if scenes:
+        say(f"playing {len(scenes)} scenes side by side")
+    return await asyncio.gather(*(each.play(say) for each in scenes))
+
+
+async def _shared(
+    stack: AsyncExitStack,
+    gate: ShownGate,
+    demos: Mapping[str, BrokerDemo],
+    chosen: Mapping[str, Sequence[Scene]],
+    say: Say,
+) -> tuple[list[_ToPlay], dict[str, tuple[str, ...]]]:
+    """Start what most scenes share, where there are any; gives these, and each system's notes."""
+    to_play: list[_ToPlay] = []
+    notes: dict[str, tuple[str, ...]] = {}
+    for system, demo in demos.items():
+        scenes = [scene for scene in chosen[system] if scene.own is None]
+        if not scenes:
+            continue
+        backend = await stack.enter_async_context(demo.backend())
+        say(f"backend up: {demo.label}, at {backend.entry['bootstrap'][0]}")
+        gate.file.add(system, demo, backend, scenes)
+        to_play += [_ToPlay(system, scene, gate, system, {}) for scene in scenes]
+        notes[system] = backend.notes
+    if not to_play:
+        return [], {}
+    say(f"policy file: {gate.file.path}\n\n{gate.file.text()}")
+    await gate.start(stack)
+    for system in notes:
+        host, port = gate.gateway.address(system)
+        say(f"gate up: {system} clients connect to {host}:{port}; they are {demos[system].client}")
+    return to_play, notes
+
+
+async def _own(
+    stack: AsyncExitStack,
+    shared: ShownGate,
+    plugins: Plugins,
+    system: str,
+    demo: BrokerDemo,
+    scene: Scene,
+    say: Say,
+) -> _ToPlay:
+    """Start what one scene has to itself."""
+    gate, own = await own_gate(stack, shared, plugins, system, demo, scene)
+    broker = gate.directory.name
+    host, port = gate.gateway.address(broker)
+    say(f"\nfor {system}: {scene.name} one more backend, and a gate at {host}:{port}")
+    say(f"policy file: {gate.file.path}\n\n{gate.file.text()}")
+    return _ToPlay(system, scene, gate, broker, own.policies)
 
 
 @contextmanager

@@ -5,8 +5,11 @@ A broker driver takes part by an optional method `demo() -> BrokerDemo`; one wit
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
+
+from sluicegate.demo.course import Chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,8 @@ class Observation:
     """What happened, in words and figures."""
     error: str = ""
     """The client's own error, as the client words it; empty where a policy gives none."""
+    chart: Chart | None = None
+    """What is drawn of it, where a rate changes over time."""
 
 
 class Stage(Protocol):
@@ -31,6 +36,20 @@ class Stage(Protocol):
     @property
     def topic(self) -> str:
         """The scene's own topic."""
+
+    @property
+    def directory(self) -> Path:
+        """Of its policy file; a folder of its own for a scene with a gate of its own."""
+
+    @property
+    def policies(self) -> Mapping[str, Any]:
+        """What a scene with a gate of its own sets for the whole broker."""
+
+    def metric(self, name: str) -> float | None:
+        """A metric of a plugin in the gate, without a label or that of the scene's topic; None if not there.
+
+        :param name: its whole name, such as `sluicegate_storage_throttle_factor`.
+        """
 
     async def change_policy(self, settings: Mapping[str, Any]) -> None:
         """Write other settings for the scene's topic into the policy file and put the file into force.
@@ -48,6 +67,16 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class OwnGate:
+    """What holds for a whole broker, and so would for all scenes behind one gate."""
+
+    policies: Mapping[str, Any] = field(default_factory=dict)
+    """Policies of the broker's level, as the policy file has them."""
+    entry: Mapping[str, Any] = field(default_factory=dict)
+    """More of what `brokers:` says."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """One policy, shown."""
 
@@ -61,6 +90,8 @@ class Scene:
     """What the policy says will happen, in words."""
     play: Callable[[Stage], Awaitable[Observation]]
     """Plays it with a real client. What it raises is shown, and counts as not met."""
+    own: Callable[[Path], OwnGate] | None = None
+    """For scenes that need a backend and a gate to themselves; called with their folder first."""
 
 
 def by_policy(scenes: Iterable[Scene]) -> list[str]:

@@ -1,7 +1,7 @@
 """What the demo ends with: the table, some rows of the decision log, one refusal explained."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -11,6 +11,8 @@ from rich.text import Text
 
 from sluicegate.decisions.journal import explain_refusal
 from sluicegate.decisions.reading import read_decisions
+from sluicegate.demo.course import Chart
+from sluicegate.demo.drawing import draw
 from sluicegate.demo.runner import Outcome
 from sluicegate.demo.scene import by_policy
 
@@ -31,6 +33,7 @@ class Page:
     """
 
     def __init__(self, plain: bool) -> None:
+        self._plain = plain
         self._box = box.ASCII2 if plain else box.ROUNDED
         self._console = Console(no_color=plain, highlight=False, markup=False)
         if not self._console.is_terminal:
@@ -49,9 +52,14 @@ class Page:
         """An empty table."""
         return Table(title=title, show_lines=lines, title_justify="left", box=self._box)
 
-    def show(self, table: Table) -> None:
-        """Print a table."""
-        self._console.print(table)
+    def show(self, what: Table | Text) -> None:
+        """Print a table, or a line in several styles."""
+        self._console.print(what)
+
+    def chart(self, chart: Chart) -> None:
+        """Draw the course of a scene."""
+        for line in draw(chart, self.width, self._plain):
+            self.show(line)
 
 
 def show(outcome: Outcome, page: Page) -> None:
@@ -62,6 +70,7 @@ def show(outcome: Outcome, page: Page) -> None:
         for note in notes:
             page.say(f"- {system}: {note}")
     rows = read_decisions(outcome.state_dir / "decisions").to_pylist()
+    courses(outcome, rows, page)
     page.say("")
     page.show(decisions(rows, page))
     page.say(f"It lies in {outcome.state_dir / 'decisions'}, as Parquet.")
@@ -96,7 +105,7 @@ def observations(outcome: Outcome, page: Page) -> Table:
     for played in sorted(outcome.played, key=lambda played: names.index(played.scene.name)):
         seen = played.observation
         table.add_row(
-            f"{played.scene.name}\n{_settings(played.scene.settings)}",
+            f"{played.scene.name}\n{_settings({**played.policies, **played.scene.settings})}",
             played.system,
             played.scene.expected,
             seen.text,
@@ -104,6 +113,28 @@ def observations(outcome: Outcome, page: Page) -> Table:
             Text("ok", style="green") if seen.met else Text("DIFFERENT", style="bold red"),
         )
     return table
+
+
+def courses(outcome: Outcome, rows: Sequence[Mapping[str, Any]], page: Page) -> None:
+    """How the rates of scenes went that change over time, and what the decision log has of each."""
+    for played in outcome.played:
+        chart = played.observation.chart
+        if chart is None:
+            continue
+        page.say("")
+        page.chart(chart)
+        for policy, count, least, most in _delays(rows, played.scene.topic):
+            page.say(f"decision log: {count} rows delay by {policy}, factor {least:.2f} to {most:.2f}")
+
+
+def _delays(rows: Sequence[Mapping[str, Any]], topic: str) -> Iterator[tuple[str, int, float, float]]:
+    """Delays of a topic by policy: how many, and by which factors."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if row["topic"] == topic and row["action"] == "delay":
+            found.setdefault(row["policy"], []).append(row["factor"])
+    for policy, factors in found.items():
+        yield policy, len(factors), min(factors), max(factors)
 
 
 def _settings(settings: Mapping[str, Any], indent: str = "") -> str:

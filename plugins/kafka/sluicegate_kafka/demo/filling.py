@@ -66,7 +66,9 @@ class _Filling:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._volume = Ballast(stage.directory)
-        self._limits = FreeLimits.below(stage.directory)
+        self._limits = FreeLimits(
+            stage.policies["storage_soft_min_free_bytes"], stage.policies["storage_hard_min_free_bytes"]
+        )
         self._told: list[str] = []
         self._met = True
         self.course = Course(self._look)
@@ -89,25 +91,26 @@ class _Filling:
     async def play(self) -> Observation:
         """Go down the ramp, stop, and come back."""
         try:
-            async with self.course.watched(), _publishing(self._stage, self.course):
-                await self._open()
-                for factor in _FACTORS:
-                    await self._ramp(factor)
-                await self._pause()
-                await self._recover()
+            async with producer(self._stage, "late") as late, _publishing(self._stage, self.course):
+                await self.course.settled(_SETTLE_S)
+                async with self.course.watched():
+                    await self._open()
+                    for factor in _FACTORS:
+                        await self._ramp(factor)
+                    held = await self._pause(late)
+                    await self._recover(held)
         except NeverCameError as error:
             self._tell(str(error), met=False)
         finally:
             self._volume.remove()
         delays = await self._stage.decisions("delay")
-        if not any(row["policy"] == "storage_quota" for row in delays):
-            self._tell("no row delay by storage_quota in the decision log", met=False)
+        factors = [row["factor"] for row in delays if row["policy"] == "storage_quota"]
+        if not factors or min(factors) > 0:
+            self._tell("no row delay by storage_quota with factor 0 in the decision log", met=False)
         title = "A volume fills up: messages/s through Kafka's gate. Bars: acknowledged; line: quota x factor"
         return Observation(self._met, "; ".join(self._told), chart=self.course.chart(title))
 
     async def _open(self) -> None:
-        await self.course.until(lambda: self.course.acknowledged > 0, "the first message")
-        await asyncio.sleep(_SETTLE_S)
         found = await self.course.over(_FIRST_S)
         met = found.near(_TOLERANCE) and self._is("open")
         self._tell(f"{found.admitted:.0f}/s with room on the volume", met=met)
@@ -123,23 +126,27 @@ class _Filling:
         text = f"{found.admitted:.0f}/s at a factor of {found.allowed / _QUOTA:.2f}"
         self._tell(text, met=found.near(_TOLERANCE) and 0 < found.allowed < _QUOTA)
 
-    async def _pause(self) -> None:
+    async def _pause(self, late: Any) -> "asyncio.Future[Any]":
+        """Fill it up to the hard limit and beyond; gives the answer to a message that comes only then."""
         await asyncio.to_thread(self._volume.leave, self._limits.at(-0.2))
         took = await self.course.until(lambda: self._is("pause"), "the pause")
         await asyncio.sleep(_SETTLE_S)
+        held: asyncio.Future[Any] = await late.send(self._stage.topic, bytes(_SIZE), partition=PARTITION)
         found = await self.course.over(_MEASURE_S)
         text = f"{found.admitted:.0f}/s at the hard limit, which was seen after {took * 1000:.0f} ms"
-        self._tell(text, met=found.admitted == 0)
+        self._tell(text, met=found.admitted == 0 and not held.done())
+        return held
 
-    async def _recover(self) -> None:
+    async def _recover(self, held: "asyncio.Future[Any]") -> None:
         before = self.course.acknowledged
         self._volume.remove()
         took = await self.course.until(lambda: self.course.acknowledged > before, "a message after the pause")
         await self.course.until(lambda: self._is("open"), "the end of the throttling")
+        await self.course.until(held.done, "the answer to the message that was held")
         await asyncio.sleep(_SETTLE_S)
         found = await self.course.over(_FIRST_S)
         text = f"{found.admitted:.0f}/s with the file removed, the first after {took * 1000:.0f} ms"
-        self._tell(text, met=found.near(_TOLERANCE))
+        self._tell(text, met=found.near(_TOLERANCE) and held.exception() is None)
 
 
 async def _play(stage: Stage) -> Observation:
@@ -151,8 +158,8 @@ SCENES = (
         "storage-quota",
         "demo.filling",
         {},
-        f"publishing keeps to {_QUOTA} messages/s x factor as a volume fills, pauses at the hard limit, and goes "
-        "on when there is room again; none is refused",
+        f"publishing keeps to {_QUOTA} messages/s x factor as a volume fills, pauses at the hard limit, and "
+        "goes on when there is room again; none is refused",
         _play,
         _own,
     ),

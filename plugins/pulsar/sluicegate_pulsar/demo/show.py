@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
-from sluicegate_pulsar.demo import consuming, publishing
+from sluicegate_pulsar.demo import consuming, pressing, publishing
 
 _MAX_HOLD = "5s"
 _NOTES = (
@@ -21,7 +21,7 @@ class PulsarDemo:
 
     label = "in-memory reference broker, not Pulsar"
     client_loggers = ()
-    scenes: tuple[Scene, ...] = (*publishing.SCENES, *consuming.SCENES)
+    scenes: tuple[Scene, ...] = (*publishing.SCENES, *consuming.SCENES, *pressing.SCENES)
 
     @property
     def client(self) -> str:
