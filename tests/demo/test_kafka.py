@@ -151,7 +151,7 @@ def test_a_missing_client_library_is_named_with_the_remedy(monkeypatch: pytest.M
 def test_an_unknown_scene_and_a_full_directory_are_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["demo", "--only", "tea"])
     assert done.exit_code == 2
-    assert "unknown scene 'tea'; known scenes: consumers-subscription, " in done.output
+    assert "unknown scene 'tea'; known scenes: adaptive-throttling, " in done.output
 
     (tmp_path / "mine.txt").write_text("precious")
     done = CliRunner().invoke(main, ["demo", "--keep", str(tmp_path)])
