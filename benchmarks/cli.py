@@ -31,10 +31,11 @@ from benchmarks.scenarios import (
     rate,
     replay,
     reports,
+    storage_quota,
     throughput,
 )
 
-_KAFKA = (throughput, latency, rate, idle)
+_KAFKA = (throughput, latency, rate, storage_quota, idle)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate)
 _GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_interceptor)
 _MODULES = (engine, decision_log, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)

@@ -196,6 +196,41 @@ _GRPC = (
     Figure("gRPC, idle connection: memory", "grpc-idle", "kib_per_connection", 20, "KiB"),
 )
 
+_STORAGE = (
+    Figure(
+        "storage quota: rate of quota x factor, worst step",
+        "storage-quota",
+        "worst_step_error_percent",
+        2.0,
+        "%",
+        magnitude=True,
+        worst=True,
+    ),
+    # Both look at the volume once a second.
+    Figure("storage quota: hard breach to PAUSE", "storage-quota", "pause_s", 2.0, "s", worst=True),
+    Figure(
+        "storage quota: admitted after PAUSE", "storage-quota", "after_pause_bytes", 0, "bytes", worst=True
+    ),
+    Figure(
+        "storage quota: longest gap of a producer, of Strimzi's",
+        "storage-quota",
+        "longest_gap_of_a_producer_s",
+        0.5,
+        "x",
+        against=STRIMZI,
+        how="ratio",
+    ),
+    *(
+        Figure(f"storage quota: records {what}", "storage-quota", value, 0, "", worst=True)
+        for what, value in (
+            ("errored", "errored_records"),
+            ("duplicated", "duplicated_records"),
+            ("errored but stored", "errored_but_stored"),
+            ("acknowledged but lost", "lost_records"),
+        )
+    ),
+)
+
 FIGURES = (
     Figure("1 KiB produce: proxy CPU per GB", "produce-1k", "cpu_s_per_gb", 1.5, "s"),
     Figure(
@@ -241,6 +276,7 @@ FIGURES = (
         how="ratio",
     ),
     Figure("rate: Jain between 8 producers", "rate", "jain", 0.99, "", at_least=True),
+    *_STORAGE,
     Figure("engine: size + rate + counts, allowed", "engine", "allowed_us", 0.5, "us", arm=ENGINE),
     Figure("engine: a quota factor at 1.0 adds", "engine", "factor_at_1_adds_ns", 20, "ns", arm=ENGINE),
     Figure(
