@@ -4,7 +4,7 @@ A verdict compares one trial's figures with what the policy says.
 
 | verdict | rates | counts, sizes, delays asked for | fixed delay | unacknowledged |
 | --- | --- | --- | --- | --- |
-| exact | every window within EXACT_SHARE, first second at most rate + burst | no wrong answer | none early, p99 within EXACT_LATE_MS | exactly the limit was reached |
+| exact | every window within EXACT_SHARE and what came at once, first second at most rate + burst | no wrong answer | none early, p99 within EXACT_LATE_MS | exactly the limit was reached |
 | within | every window within WITHIN_SHARE, first second too | | none early, p99 within WITHIN_LATE_MS | the limit was not reached |
 | off | else | any wrong answer | else | more than the limit |
 
@@ -101,6 +101,9 @@ def _rate(trial: Trial, figures: Figures) -> Finding:
         )
     bound = WITHIN_SHARE * 100
     if error <= EXACT_SHARE + grain and not over:
+        if error > EXACT_SHARE:
+            at_once = f"{figures.get('largest') or 0:,.0f} {trial.measured.unit.partition('/')[0]}"
+            text += f"; exact to its grain: {at_once} came at once, {grain * 100:.2f} % of a window"
         return Finding(Verdict.EXACT, worst * 100, bound, "%", text)
     verdict = Verdict.WITHIN if worst <= WITHIN_SHARE + grain else Verdict.OFF
     return Finding(verdict, worst * 100, bound, "%", text)

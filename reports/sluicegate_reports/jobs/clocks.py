@@ -7,6 +7,8 @@ from sluicegate_reports.results import RunFacts, Skew
 from sluicegate_reports.transforms.skew import EVERYBODY
 
 _ALL = "all"
+_TOLD_US = 100
+"""Clocks that disagree by less are not said to: threads may wait as long before they read one."""
 
 
 def skews(facts: RunFacts, found: Measures) -> Iterator[Skew]:
@@ -17,7 +19,7 @@ def skews(facts: RunFacts, found: Measures) -> Iterator[Skew]:
         client = _ALL if row["who"] == EVERYBODY else row["who"]
         of = "" if row["who"] == EVERYBODY else " of this client"
         basis = f"{row['pairs']:,} messages{of}: decided after they were sent, before they were acknowledged"
-        if low > high:
+        if low - high >= _TOLD_US:
             basis += f"; the clocks drifted by {(low - high) / 1000:,.1f} ms or more meanwhile"
         yield Skew(
             client,
@@ -42,14 +44,16 @@ def notes(found: Measures) -> Iterator[str]:
 def _of_arm(name: str, rows: Rows) -> Iterator[str]:
     told = [row for row in rows if row["who"] == EVERYBODY] or rows
     for row in told:
-        low, high = row["at_least_us"] / 1000, row["at_most_us"] / 1000
+        low, high = row["at_least_us"], row["at_most_us"]
         which = name if len(told) == 1 else f"{name}, gate {row['gateway']}, client {row['who']}"
-        if low > high:
-            yield f"{which}: the clocks of gate and clients drifted apart by {low - high:,.1f} ms or more"
-        elif low > 0 or high < 0:
+        least, most = min(low, high), max(low, high)
+        if low - high >= _TOLD_US:
+            drift = f"{(low - high) / 1000:,.1f} ms"
+            yield f"{which}: the clocks of gate and clients drifted apart by {drift} or more"
+        elif least > 0 or most < 0:
             yield (
-                f"{which}: the gate's clock differs from the clients' by {low:,.1f} to {high:,.1f} ms; "
-                "the middle was taken off the gate's times"
+                f"{which}: the gate's clock differs from the clients' by {least / 1000:,.1f} to "
+                f"{most / 1000:,.1f} ms; the middle was taken off the gate's times"
             )
     yield from _apart(name, [row for row in rows if row["at_least_us"] <= row["at_most_us"]])
 
@@ -60,10 +64,11 @@ def _apart(name: str, rows: Rows) -> Iterator[str]:
         return
     highest = max(rows, key=lambda row: row["at_least_us"])
     lowest = min(rows, key=lambda row: row["at_most_us"])
-    apart_ms = (highest["at_least_us"] - lowest["at_most_us"]) / 1000
-    if apart_ms > 0:
+    apart_us = highest["at_least_us"] - lowest["at_most_us"]
+    if apart_us >= _TOLD_US:
         yield (
-            f"{name}: clocks disagree by {apart_ms:,.1f} ms or more: {_pair(highest)} and {_pair(lowest)}; "
+            f"{name}: clocks disagree by {apart_us / 1000:,.1f} ms or more: "
+            f"{_pair(highest)} and {_pair(lowest)}; "
             "one difference was taken off all of the gate's times, so theirs are off by up to that"
         )
 

@@ -91,7 +91,9 @@ def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[t
         why = facts.arm(system, door).missing or "it was not tried at this door"
         return Cell(policy, system, door, Verdict.MISSING, text=why)
     chosen = worst_finding([finding for finding, _ in findings])
-    text = chosen.text if len(findings) == 1 else f"worst of {len(findings)}: {chosen.text}"
+    # What is alike in all of them, such as why an arm is missing, is no worst of several.
+    alike = all(finding == chosen for finding, _ in findings)
+    text = chosen.text if alike else f"worst of {len(findings)}: {chosen.text}"
     return Cell(
         policy,
         system,

@@ -11,7 +11,7 @@ from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Seri
 from sluicegate_reports.runs import Family, Run, Trial
 from sluicegate_reports.transforms import attribution, skew
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
-from sluicegate_reports.verdicts import Finding
+from sluicegate_reports.verdicts import Finding, worst_finding
 
 _MOST_POINTS = 600
 """Of a series: more are not told apart on a page, and there may be many."""
@@ -182,13 +182,14 @@ def _refusals(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> It
 
 
 def _shown(mine: Numbered) -> Iterator[tuple[int, Trial]]:
-    """Of each arm the trial with the largest figure: the one that decides its place in the matrix."""
-    best: dict[tuple[str, str], tuple[int, Trial, Finding]] = {}
+    """Of each arm the measured trial that decides its place in the matrix, of those with a figure."""
+    by_arm: dict[tuple[str, str], list[tuple[int, Trial, Finding]]] = {}
     for each in mine:
-        arm = (each[1].system, each[1].door)
-        if arm not in best or (each[2].figure or 0) > (best[arm][2].figure or 0):
-            best[arm] = each
-    yield from ((number, trial) for number, trial, _ in best.values())
+        by_arm.setdefault((each[1].system, each[1].door), []).append(each)
+    for several in by_arm.values():
+        measured = [each for each in several if each[2].figure is not None] or several
+        worst = worst_finding([finding for _, _, finding in measured])
+        yield next((number, trial) for number, trial, finding in measured if finding is worst)
 
 
 def _rate_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Chart]:

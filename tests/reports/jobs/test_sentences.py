@@ -1,0 +1,67 @@
+"""What is said of clocks and of several trials in one place, without Spark."""
+
+from typing import Any
+
+import pytest
+from tests.reports.frames import trial
+
+from sluicegate_reports.jobs import clocks
+from sluicegate_reports.jobs.compare import results_of
+from sluicegate_reports.jobs.measuring import Measures
+from sluicegate_reports.jobs.policies import policy_sections
+from sluicegate_reports.missing import gaps
+from sluicegate_reports.results import Arm, RunFacts, Verdict
+from sluicegate_reports.runs import Run
+from sluicegate_reports.verdicts import Finding, judge
+
+
+def skewed(at_least_us: int, at_most_us: int) -> Measures:
+    row: dict[str, Any] = {"system": "kafka", "door": "proxy", "gateway": "main", "who": "*", "pairs": 9}
+    return Measures(skews=[{**row, "at_least_us": at_least_us, "at_most_us": at_most_us}])
+
+
+@pytest.mark.parametrize(
+    ("bounds_us", "said"),
+    [
+        ((-5, 900), ""),
+        ((20, -20), ""),
+        ((1_200, -1_000), "drifted apart by 2.2 ms or more"),
+        ((2_000_000, 2_004_000), "differs from the clients' by 2,000.0 to 2,004.0 ms"),
+        ((2_000_020, 2_000_000), "differs from the clients' by 2,000.0 to 2,000.0 ms"),
+    ],
+)
+def test_clocks_are_said_to_drift_only_by_what_can_be_told(bounds_us: tuple[int, int], said: str) -> None:
+    told = " ".join(clocks.notes(skewed(*bounds_us)))
+    assert said in told
+    assert bool(told) == bool(said)
+
+
+def test_why_an_arm_is_missing_is_said_once() -> None:
+    why = "cannot be reached: 127.0.0.1:1"
+    facts = RunFacts("r1", "", "", arms=(Arm("kafka", "proxy", missing=why),))
+    run = Run(facts, tuple(trial(phase=name, missing=why) for name in ("calm", "loaded")))
+    results = results_of(run, Measures())
+    assert [cell.text for cell in results.matrix] == [why]
+    assert sum(why in line for line in gaps(results)) == 1
+
+
+def test_what_is_exact_only_by_what_came_at_once_says_so() -> None:
+    figures = {"above": 0.01, "below": -0.001, "largest": 3.0, "window_s": 20.0}
+    figures |= {"first_second": 20.0, "allowed": 20.0}
+    finding = judge(trial(), figures)
+    assert finding.verdict is Verdict.EXACT
+    assert finding.text.endswith("exact to its grain: 3 messages came at once, 1.50 % of a window")
+    assert "grain" not in judge(trial(), {**figures, "above": 0.004}).text
+
+
+def test_the_trial_that_decides_a_place_is_the_one_drawn() -> None:
+    trials = tuple(trial("fixed_delivery_delay", 100, phase=name) for name in ("early", "late", "lost"))
+    findings = [
+        Finding(Verdict.OFF, 3.0, unit="ms"),
+        Finding(Verdict.WITHIN, 900.0, unit="ms"),
+        Finding(Verdict.MISSING),
+    ]
+    delays: list[dict[str, Any]] = [{"trial": n, "quantiles": [float(n)] * 8} for n in range(2)]
+    run = Run(RunFacts("r1", "", ""), trials)
+    (section,) = policy_sections(run, findings, Measures(delays=delays))
+    assert {point.y for series in section.charts[0].series for point in series.points} == {0.0}
