@@ -140,6 +140,7 @@ def run(
     except PluginError as error:
         raise click.ClickException(str(error)) from None
     loaded = _load(scenario, plugins)
+    _refuse_unused(systems, places)
     given = _given(loaded, places)
     arms = _arms(systems, doors)
     directory = _directory(out or Path(f"compare-{loaded.scenario.name}"))
@@ -187,6 +188,18 @@ def _load(scenario: str, plugins: "Plugins") -> "LoadedScenario":
         click.echo(refused.render(), err=True)
         click.echo(f"\n{file}: {count} error{'' if count == 1 else 's'}, nothing was started", err=True)
         sys.exit(_USAGE)
+
+
+def _refuse_unused(systems: tuple[str, ...], places: Mapping[str, tuple[str, ...] | str | None]) -> None:
+    """An address of a system that is not played would be passed over, and its broker never judged."""
+    for name, value in places.items():
+        system = name.removesuffix("_admin")
+        if value and system not in systems:
+            option = f"--{name.replace('_', '-')}"
+            raise click.UsageError(
+                f"{option} is of no use with --systems {','.join(systems)}: "
+                f"add {system} there, or leave it out"
+            )
 
 
 def _given(

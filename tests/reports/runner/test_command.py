@@ -25,6 +25,7 @@ from sluicegate_reports.runner.command import compare
         (["run", "mixed", "--pulsar", "localhost:6650,b:99999"], "'b:99999' is not an address"),
         (["run", "mixed", "--pulsar-admin", "localhost:8080"], "write 'http://host:port'"),
         (["run", "mixed", "--pulsar-admin", "http://localhost:8080"], "give --pulsar too"),
+        (["run", "mixed", "--systems", "kafka", "--danube", "localhost:1"], "add danube there, or leave it"),
         (["run", "mixed", "--out", "/dev/null/run"], "give another directory by --out"),
         (["run", "mixed", "--fast"], "No such option"),
     ],
