@@ -113,10 +113,11 @@ def _compared(directory: Path) -> "Results":
     :raises Unusable: without Spark or Java, or if the directory holds no run.
     """
     try:
-        from sluicegate_reports.runs import RunError
+        from sluicegate_reports.runs import RunError, read_run
         from sluicegate_reports.session import is_little, spark_session
 
         compare_run = _job()
+        read_run(directory)  # what is no run is told at once, with Java or without
         need_java()
         session = spark_session("sluicegate report compare", little=is_little(directory))
     except ModuleNotFoundError as error:
@@ -124,6 +125,8 @@ def _compared(directory: Path) -> "Results":
             f"{error.name} is not installed: pip install 'sluicegate[reports]'; "
             "`sluicegate report render RESULTS.json` works without it"
         ) from None
+    except RunError as error:
+        raise Unusable(str(error)) from None
     try:
         return compare_run(session, directory)
     except RunError as error:

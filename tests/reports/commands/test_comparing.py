@@ -11,10 +11,10 @@ from tests.reports.results.example import example
 
 from sluicegate.cli import main
 from sluicegate_reports import session
-from sluicegate_reports.results import Results
-from sluicegate_reports.runs import RunError
+from sluicegate_reports.results import Results, RunFacts
+from sluicegate_reports.runs import FACTS_FILE, Run, RunError, write_run
 
-Run = Callable[..., Result]
+Invoke = Callable[..., Result]
 _JOB = "sluicegate_reports.jobs.compare"
 
 
@@ -36,11 +36,12 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Session:
 
 
 @pytest.fixture
-def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run `sluicegate report compare run ARGUMENTS` in a directory where `run` is an empty directory."""
+def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    """Run `sluicegate report compare run ARGUMENTS` in a directory where `run` is a run without trials."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "reports")
     Path("run").mkdir()
+    write_run(Path("run"), Run(RunFacts("r1", "", "")))
 
     def invoke(*arguments: str) -> Result:
         return CliRunner().invoke(main, ["report", "compare", "run", *arguments], catch_exceptions=False)
@@ -55,7 +56,7 @@ def put_job(monkeypatch: pytest.MonkeyPatch, job: Callable[[object, Path], Resul
 
 
 def test_what_the_job_found_is_reported(
-    compare: Run, spark: Session, monkeypatch: pytest.MonkeyPatch
+    compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[object, Path]] = []
 
@@ -72,7 +73,7 @@ def test_what_the_job_found_is_reported(
 
 
 def test_what_is_no_run_is_refused_and_the_session_is_stopped(
-    compare: Run, spark: Session, monkeypatch: pytest.MonkeyPatch
+    compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def job(given: object, directory: Path) -> Results:
         raise RunError(f"{str(directory)!r} is no comparison run")
@@ -84,15 +85,26 @@ def test_what_is_no_run_is_refused_and_the_session_is_stopped(
     assert spark.stopped
 
 
+def test_a_directory_that_is_no_run_is_told_before_spark_starts(
+    compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_job(monkeypatch, lambda given, directory: pytest.fail("the job ran"))
+    monkeypatch.setattr(session, "spark_session", lambda name, little: pytest.fail("Spark started"))
+    Path("run", FACTS_FILE).unlink()
+    result = compare()
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: 'run' is no comparison run, it has no run.json")
+
+
 def test_wrong_options_are_found_before_spark_starts(
-    compare: Run, spark: Session, monkeypatch: pytest.MonkeyPatch
+    compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_job(monkeypatch, lambda given, directory: pytest.fail("the job ran"))
     assert compare("--out", "r.pdf").exit_code == 2
     assert compare("--fail-on", "a=b").exit_code == 2
 
 
-def test_without_spark_the_remedy_is_told(compare: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_spark_the_remedy_is_told(compare: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, _JOB, None)
     result = compare()
     assert result.exit_code == 2
@@ -101,7 +113,7 @@ def test_without_spark_the_remedy_is_told(compare: Run, monkeypatch: pytest.Monk
 
 
 def test_without_java_the_remedy_is_told(
-    compare: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compare: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_job(monkeypatch, lambda given, directory: example())
     monkeypatch.setenv("PATH", str(tmp_path))
