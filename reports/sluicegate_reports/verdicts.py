@@ -99,6 +99,8 @@ def _rate(trial: Trial, figures: Figures) -> Finding:
         return Finding(
             Verdict.MISSING, text=f"the phase is too short for a window once the burst is spent; {text}"
         )
+    if not trial.saturated and above is not None and above < -EXACT_SHARE:
+        text += "; no window came up to the limit"
     bound = WITHIN_SHARE * 100
     if error <= EXACT_SHARE + grain and not over:
         if error > EXACT_SHARE:

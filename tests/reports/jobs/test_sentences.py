@@ -54,6 +54,15 @@ def test_what_is_exact_only_by_what_came_at_once_says_so() -> None:
     assert "grain" not in judge(trial(), {**figures, "above": 0.004}).text
 
 
+def test_a_rate_that_nobody_came_up_to_says_so() -> None:
+    figures = {"above": -0.5, "below": -0.6, "largest": 1.0, "window_s": 20.0}
+    figures |= {"first_second": 5.0, "allowed": 20.0}
+    said = "no window came up to the limit"
+    assert judge(trial(saturated=False), figures).text.endswith(said)
+    assert said not in judge(trial(saturated=False), {**figures, "above": 0.0}).text
+    assert said not in judge(trial(), figures).text
+
+
 def test_the_trial_that_decides_a_place_is_the_one_drawn() -> None:
     trials = tuple(trial("fixed_delivery_delay", 100, phase=name) for name in ("early", "late", "lost"))
     findings = [
