@@ -29,6 +29,18 @@ async def test_a_rate_is_what_was_counted_over_the_time() -> None:
     assert 0 < found.admitted <= (course.acknowledged - before) / 0.2
 
 
+async def test_a_slow_client_is_measured_again() -> None:
+    paces = iter((1, 1, 9, 99))
+
+    class Paced(Course):
+        async def over(self, seconds: float) -> Rates:
+            return Rates(next(paces), 10)
+
+    assert (await Paced(lambda: (1.0, "open")).at_least(8, 1.0)).admitted == 9
+    paces = iter((1, 2, 3, 4, 99))
+    assert (await Paced(lambda: (1.0, "open")).at_least(8, 1.0)).admitted == 4
+
+
 async def test_samples_are_taken_only_while_it_is_watched() -> None:
     states = iter(["open", *["pause"] * 100])
     course = Course(lambda: (1.0, next(states)))

@@ -43,8 +43,8 @@ def demo(keep: Path | None, plain: bool, only: tuple[str, ...], report: bool) ->
 
     Starts an embedded backend for each kind of broker and one gate in front of them, all on loopback, and
     lets real clients run into each policy; then lets a volume fill up and a backlog build up, and draws how
-    publishing follows. Prints what each policy says, what was seen, and the client's own error, then rows of the
-    decision log: twenty seconds. Nothing outside the demo's directory is touched.
+    publishing follows. Prints what each policy says, what was seen, and the client's own error, then rows of
+    the decision log: twenty seconds. Nothing outside the demo's directory is touched.
 
     Then one short scenario is played against each system, and Spark makes the comparison report of it, in the
     terminal and as HTML, Markdown and JSON. Without Java 17 or Spark it says how to get them, and shows what
