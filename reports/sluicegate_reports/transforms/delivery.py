@@ -14,14 +14,17 @@ def delivery(observations: DataFrame) -> DataFrame:
     subscription that began late could not get counts as lost: scenarios attach consumers first.
 
     :param observations: columns of the observations.
-    :return: for each `system`, `door`, `topic`, `subscription`: `acknowledged` (messages that producers were
-        told to be stored), `received` (different messages), `lost`, `duplicates` (deliveries too many),
-        `reordered`, `told_refused` (received, though refused or failed was the answer).
+    :return: for each `system`, `door`, `topic`, `subscription` that a consumer had: `acknowledged` (messages
+        that producers were told to be stored), `received` (different messages), `lost`,
+        `duplicates` (deliveries too many), `reordered`, `told_refused` (received, though
+        refused or failed was the answer).
     """
     answers = _answers(observations)
     received = _received(observations)
-    subscriptions = received.select(*_ARM, "subscription").distinct()
-    expected = answers.join(F.broadcast(subscriptions), on=list(_ARM), how="inner")
+    # One that attached and got nothing lost everything: what was received alone would not tell of it.
+    attached = observations.where((F.col("role") == "consumer") & (F.col("event") == "attached"))
+    subscriptions = received.select(*_ARM, "subscription").union(attached.select(*_ARM, "subscription"))
+    expected = answers.join(F.broadcast(subscriptions.distinct()), on=list(_ARM), how="inner")
     both = expected.join(received, on=[*_MESSAGE, "subscription"], how="left")
     stored, came = F.col("stored"), F.col("times").isNotNull()
     return both.groupBy(*_ARM, "subscription").agg(

@@ -143,6 +143,16 @@ def test_delivery_by_hand(spark: SparkSession) -> None:
     assert rows_of(found, *names) == [("s", 5, 5, 1, 1, 1, 1), ("t", 5, 5, 0, 0, 0, 0)]
 
 
+def test_a_subscription_that_got_nothing_lost_all(spark: SparkSession) -> None:
+    rows: list[Row] = [{"at": n, "sequence": n} for n in range(3)]
+    rows += [
+        {"at": 0, "role": "consumer", "event": event, "subscription": name, "client": name, "sequence": None}
+        for name, event in (("in", "attached"), ("out", "attach_refused"))
+    ]
+    found = delivery.delivery(frames.observed(spark, rows))
+    assert rows_of(found, "subscription", "acknowledged", "received", "lost") == [("in", 3, 0, 3)]
+
+
 def test_cost_percentiles_are_the_oracles_to_a_thousandth(spark: SparkSession) -> None:
     costs = [n * n + 1 for n in range(1000)]
     rows: list[Row] = [{"at": 1, "decision_cost": each} for each in costs] + [{"at": 2}]
