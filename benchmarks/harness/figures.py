@@ -283,6 +283,10 @@ FIGURES = (
         "engine: 500 topics x 2,000 producers, of one topic", "engine", "many_of_one", 1.15, "x", arm=ENGINE
     ),
     Figure("engine: memory of an idle topic", "engine", "idle_topic_kib", 4.0, "KiB", arm=ENGINE),
+    *(
+        Figure(f"adaptive cycle over 1,000 topics, {when}", "adaptive-cycle", value, 20, "ms", arm=ENGINE)
+        for when, value in (("at rest", "at_rest_ms"), ("all throttled", "under_pressure_ms"))
+    ),
     Figure(
         "replay: decisions of 8 topics",
         "replay",
