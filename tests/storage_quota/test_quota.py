@@ -321,6 +321,59 @@ async def test_snapshots_are_published_after_each_reading_and_failures_are_count
     assert len(lab.published) == 1
 
 
+@pytest.mark.seed("S4-010", "S4-062")
+async def test_a_breach_is_applied_before_anything_is_published(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(context, publish=True)
+    applied: list[float] = []
+
+    async def hang(_: object) -> None:
+        applied.append(lab.quota.factor.value)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("sluicegate.storage_quota.quota._LEAST_ANSWER_S", 0.02)
+    monkeypatch.setattr("sluicegate.storage_quota.quota._ANSWER_S", 0.02)
+    quota = StorageQuota(context.as_context, lab._read, publish=hang)
+    lab.quota = quota
+    assert await lab.run(b1=95) == (State.PAUSE, 0.0)
+    assert applied == [0.0]
+    assert context.metric("publication_errors") == 1  # and it was given up
+
+
+async def test_what_is_told_only_once_waits_until_the_nodes_are_known(context: Context) -> None:
+    lab = Lab(context, active=True)
+    reads: list[int] = []
+
+    async def once() -> Mapping[str, BrokerUsage]:
+        reads.append(1)
+        return {"b1": usage(("v", 100, 0), at_ms=context.now)} if len(reads) == 1 else {}
+
+    async def nodes() -> Collection[str]:
+        if lab.error is not None:
+            raise lab.error
+        return lab.up
+
+    lab.error = OSError("no route")
+    lab.quota = StorageQuota(context.as_context, once, nodes)
+    assert await lab.run() == (State.PAUSE, 0.0)
+    lab.error = None
+    assert await lab.run() == (State.OPEN, 1.0)
+
+
+async def test_a_flood_of_what_is_refused_does_not_flood_the_log(
+    lab: Lab, context: Context, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        caplog.clear()
+        for number in range(100):
+            lab.quota.refuse("malformed", f"record {number}")
+        assert len(caplog.records) == 5
+        caplog.clear()
+        await lab.run(b1=0)
+    assert context.metric("snapshots_refused", "malformed") == 200
+
+
 async def test_what_a_source_refuses_is_counted_by_reason(lab: Lab, context: Context) -> None:
     lab.quota.refuse("malformed", "key '1': not JSON")
     lab.usage = {"b1": usage(("v", 100, 0), at_ms=context.now + 10**7)}

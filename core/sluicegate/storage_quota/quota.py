@@ -1,6 +1,7 @@
 """The factor that follows the volumes of a broker's nodes, whatever tells their usage."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias, cast
@@ -24,6 +25,7 @@ Publish: TypeAlias = Callable[[Sequence[Snapshot]], Awaitable[None]]
 
 _ANSWER_S = 30.0
 _LEAST_ANSWER_S = 1.0
+_TOLD_REFUSALS = 5
 _ADVICE = {
     State.OPEN: "",
     State.THROTTLE: "Storage runs low, so publishing is slowed down. Publish less, or have data deleted.",
@@ -73,15 +75,21 @@ class StorageQuota:
         self._limits: Limits | None = None
         self._problem = ""
         self._failed = ""
+        self._refusals: Counter[str] = Counter()
         # Until the first reading nothing is known, which is no reason to let everything pass.
         self.judgement = self._judge(context.wall_ms())
         self.factor.set(self.judgement.factor, self.judgement.why, known=self.judgement.known)
 
     async def run(self) -> None:
         """Read once and apply what follows; what cannot be read stays as it was until it is stale."""
+        self._refusals.clear()
         await self._read_all()
+        self._judge_and_apply()
+        # Only now, as a topic that cannot be written to must not keep a breach from being applied.
         if self._publish is not None and not self._failed:
             await self._publish_all(self._publish)
+
+    def _judge_and_apply(self) -> None:
         now_ms = self._context.wall_ms()
         self.board.expire(now_ms, self._stale_ms, self._active, self._config.forget_after)
         judgement = self._judge(now_ms)
@@ -96,10 +104,12 @@ class StorageQuota:
         """Count something that was read and could not be taken, such as a malformed snapshot.
 
         :param reason: label of the metric, such as `malformed`.
-        :param text: for the log.
+        :param text: for the log, which is told of the first few of a kind at each reading.
         """
         self.board.refused[reason] += 1
-        self._context.log.warning("storage usage refused (%s): %s", reason, text)
+        self._refusals[reason] += 1
+        if self._refusals[reason] <= _TOLD_REFUSALS:
+            self._context.log.warning("storage usage refused (%s): %s", reason, text)
 
     def snapshots(self) -> list[Snapshot]:
         """The last state of each node, with the limits of the gate where it told none itself."""
@@ -112,12 +122,13 @@ class StorageQuota:
     # -- reading --------------------------------------------------------------------------------------
 
     async def _read_all(self) -> None:
-        seconds = max(_LEAST_ANSWER_S, min(self._config.interval / 1000, _ANSWER_S))
+        seconds = self._answer_s
         try:
             async with asyncio.timeout(seconds):
-                found = await self._read()
+                # First, as what a source tells only once must not be lost because this fails.
                 if self._ask_active is not None:
                     self._active = frozenset(await self._ask_active())
+                found = await self._read()
         except TimeoutError:
             self._fail(f"no answer within {seconds:g} s")
         except Exception as error:  # noqa: BLE001 - whatever a source raises, the last state counts until it is stale
@@ -144,12 +155,19 @@ class StorageQuota:
         self._failed = text
 
     async def _publish_all(self, publish: Publish) -> None:
-        self._current_limits()
         try:
-            await publish(self.snapshots())
+            async with asyncio.timeout(self._answer_s):
+                await publish(self.snapshots())
         except Exception as error:  # noqa: BLE001 - others then miss this broker's state, and count it as unknown
             self._metrics.count("publication_errors")
-            self._context.log.warning("storage snapshots cannot be published: %s", error)
+            self._context.log.warning(
+                "storage snapshots cannot be published: %s", str(error) or type(error).__name__
+            )
+
+    @property
+    def _answer_s(self) -> float:
+        """Longest time for a reading, and for publishing."""
+        return max(_LEAST_ANSWER_S, min(self._config.interval / 1000, _ANSWER_S))
 
     # -- judging --------------------------------------------------------------------------------------
 
