@@ -10,7 +10,7 @@ from tests.storage_quota.lab import CONSUMED, FREE, PERCENT, WALL_MS, limits, us
 
 from sluicegate.config.models import OnUnknown
 from sluicegate.storage_quota import Board, Judgement, Limits, State
-from sluicegate.storage_quota.board import FUTURE_MS, MAX_BROKERS, latest
+from sluicegate.storage_quota.board import FUTURE_MS, MAX_BROKERS, MAX_VOLUMES
 
 STALE_MS = 300_000
 RAMP = limits((CONSUMED, 90), (CONSUMED, 80))
@@ -134,8 +134,6 @@ def test_of_several_states_of_a_node_the_latest_counts() -> None:
     assert known.refused["older"] == 1
     assert known.offer("b1", usage(("v", 100, 81), at_ms=WALL_MS), WALL_MS, STALE_MS)
     assert judge(known).factor == pytest.approx(0.9)
-    told = [("b1", usage(at_ms=2)), ("b1", usage(at_ms=3)), ("b2", usage(at_ms=1)), ("b1", usage(at_ms=1))]
-    assert {broker: each.at_ms for broker, each in latest(told).items()} == {"b1": 3, "b2": 1}
 
 
 def test_a_gate_whose_clock_is_set_back_takes_new_states_at_once() -> None:
@@ -211,3 +209,24 @@ def test_the_factor_is_the_smallest_and_never_grows_with_one_more_volume(
         assert found.factor == min(judged.factor for judged in found.volumes)
         factors.append(found.factor)
     assert all(after <= before for before, after in pairwise(factors))
+
+
+def test_volumes_of_all_nodes_are_bounded_together() -> None:
+    known = Board()
+    many = usage(*((f"v{number}", 100, 0) for number in range(MAX_VOLUMES - 1)))
+    one, two = usage(("v", 100, 0)), usage(("v", 100, 0), ("w", 100, 0))
+    assert known.offer("b1", many, WALL_MS, STALE_MS)
+    assert known.offer("b2", one, WALL_MS, STALE_MS)
+    assert not known.offer("b2", two, WALL_MS, STALE_MS)
+    assert known.offer("b2", one, WALL_MS, STALE_MS)
+    assert known.refused["too_many"] == 1
+    known.forget("b1")
+    assert known.offer("b2", two, WALL_MS, STALE_MS)
+
+
+def test_names_of_volumes_that_come_and_go_are_bounded() -> None:
+    known = Board()
+    for number in range(1_200):
+        assert known.offer("b1", usage((f"v{number}", 100, 0)), WALL_MS, STALE_MS)
+    assert len(known.evictions) == 1_001
+    assert known.evictions["other", "other"] == 199

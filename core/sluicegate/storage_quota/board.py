@@ -4,7 +4,7 @@ Nothing here knows a clock or does input or output: times come in as arguments, 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from sluicegate.config.models import OnUnknown
@@ -14,6 +14,10 @@ from sluicegate.storage_quota.volumes import Limits, State, Volume
 FUTURE_MS = 60_000
 """How far a broker's clock may be ahead; what is dated later would count as fresh for too long."""
 MAX_BROKERS = 10_000
+MAX_VOLUMES = 20_000
+"""Of all brokers together."""
+_MAX_EVICTED = 1_000
+"""Volumes whose evictions are counted by name; those of more count for `other`."""
 _NAMED = 5
 """Brokers that a text names; the others are counted."""
 
@@ -78,6 +82,8 @@ class Board:
     """Volumes that were forgotten, by broker and name."""
     _seen_ms: dict[str, int] = field(default_factory=dict)
     """When a broker was last part of what a source told."""
+    _volumes: int = 0
+    """Of all brokers."""
 
     def offer(self, broker: str, usage: BrokerUsage, wall_ms: int, stale_ms: int) -> bool:
         """Take over a broker's state if it is news; of several for one broker the latest counts.
@@ -93,13 +99,14 @@ class Board:
             reason = "stale"
         elif last is not None and usage.at_ms < last.at_ms <= wall_ms + FUTURE_MS:
             reason = "older"
-        elif last is None and len(self.states) >= MAX_BROKERS:
+        elif not self._has_room(last, usage):
             reason = "too_many"
         if reason:
             self.refused[reason] += 1
             return False
         self._note_gone(broker, last, usage)
         self.states[broker] = usage
+        self._volumes += len(usage.volumes) - len(last.volumes if last is not None else ())
         self._seen_ms[broker] = wall_ms
         return True
 
@@ -108,7 +115,8 @@ class Board:
         usage = self.states.pop(broker, None)
         self._seen_ms.pop(broker, None)
         for volume in usage.volumes if usage is not None else ():
-            self.evictions[broker, volume.name] += 1
+            self._evict(broker, volume.name)
+        self._volumes -= len(usage.volumes) if usage is not None else 0
 
     def expire(self, wall_ms: int, stale_ms: int, active: Collection[str] | None, forget_ms: int) -> None:
         """Forget brokers that are gone for good.
@@ -191,7 +199,17 @@ class Board:
         names = {volume.name for volume in usage.volumes}
         for volume in last.volumes if last is not None else ():
             if volume.name not in names:
-                self.evictions[broker, volume.name] += 1
+                self._evict(broker, volume.name)
+
+    def _evict(self, *volume: str) -> None:
+        known = volume in self.evictions or len(self.evictions) < _MAX_EVICTED
+        self.evictions[volume if known else ("other", "other")] += 1
+
+    def _has_room(self, last: BrokerUsage | None, usage: BrokerUsage) -> bool:
+        more = len(usage.volumes) - len(last.volumes if last is not None else ())
+        if more > 0 and self._volumes + more > MAX_VOLUMES:
+            return False
+        return last is not None or len(self.states) < MAX_BROKERS
 
     @staticmethod
     def _is_stale(usage: BrokerUsage, wall_ms: int, stale_ms: int) -> bool:
@@ -206,15 +224,6 @@ def judge_volume(broker: str, volume: Volume, *limits: Limits) -> Judged:
         return Judged(broker, volume, Limits(), 1.0, State.OPEN)
     factor, state, chosen = min(by_each, key=lambda found: found[:2])
     return Judged(broker, volume, chosen, factor, State(-state))
-
-
-def latest(snapshots: Iterable[tuple[str, BrokerUsage]]) -> dict[str, BrokerUsage]:
-    """Of several states of one broker the latest, by when they were measured."""
-    found: dict[str, BrokerUsage] = {}
-    for broker, usage in snapshots:
-        if broker not in found or usage.at_ms >= found[broker].at_ms:
-            found[broker] = usage
-    return found
 
 
 def _missing(unknown: Collection[str], failed: str) -> str:

@@ -18,6 +18,8 @@ from sluicegate.storage_quota.volumes import NO_LIMITS, Limit, Limits, LimitType
 
 MAX_BYTES = 1024 * 1024
 """Bytes of one snapshot; ten thousand volumes take fewer."""
+MAX_NAME = 1_000
+"""Characters of an id or a name, which metrics and refusals tell."""
 _OLDER_NAMES = {"ConsumedSpace": LimitType.CONSUMED_BYTES}
 _NO_LIMIT = Limit(LimitType.MIN_FREE_BYTES, 0)
 """What is written where there is no limit, as the format demands one: reached when the volume is full."""
@@ -113,6 +115,8 @@ def _object(value: object, what: str) -> Mapping[str, Any]:
 def _text(found: Mapping[str, Any], name: str) -> str:
     value = found.get(name)
     if isinstance(value, str) and value:
+        if len(value) > MAX_NAME:
+            raise SnapshotError(f"{name} of {len(value)} characters, expected at most {MAX_NAME}")
         return value
     if isinstance(value, int) and not isinstance(
         value, bool

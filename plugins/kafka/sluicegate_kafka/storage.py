@@ -29,6 +29,9 @@ class ClusterVolumes:
         self._config = config
         self._context = context
         self._told: dict[int, str] = {}
+        storage = config.storage
+        # A node that hangs must not use up the time for the whole reading.
+        self._patience_s = min(storage.timeout, max(storage.interval, 1_000) * 0.8) / 1000 if storage else 0.0
 
     async def read(self) -> Mapping[str, BrokerUsage]:
         """Usage by broker; those that do not answer, or have a directory offline, are left out.
@@ -38,7 +41,11 @@ class ClusterVolumes:
         from sluicegate_kafka.admin import Admin, admin_client
 
         async def ask(admin: Admin, node: int) -> BrokerUsage:
-            found = await admin.log_dirs(node)
+            try:
+                async with asyncio.timeout(self._patience_s):
+                    found = await admin.log_dirs(node)
+            except TimeoutError:
+                raise TimeoutError(f"no answer within {self._patience_s:g} s") from None
             volumes = tuple(
                 Volume(each.path, each.total_bytes, each.total_bytes - each.usable_bytes) for each in found
             )
@@ -46,6 +53,7 @@ class ClusterVolumes:
 
         async with admin_client(self.options()) as admin:
             nodes = await admin.node_ids()
+            self._told = {node: text for node, text in self._told.items() if node in nodes}
             answers = await asyncio.gather(*(ask(admin, node) for node in nodes), return_exceptions=True)
         usages: dict[str, BrokerUsage] = {}
         failures = []
@@ -120,7 +128,9 @@ def _make(
 
     # What is read here brings its limits with it, so missing data matters without limits of the gate's own.
     quota = StorageQuota(context, read, cluster.active, is_on=True)
-    topic = SnapshotTopic(config.topic or "", cluster.options, quota.refuse, quota.board.forget)
+    topic = SnapshotTopic(
+        config.topic or "", cluster.options, context.wall_ms, quota.refuse, quota.board.forget
+    )
     return quota
 
 
