@@ -1,5 +1,6 @@
 """Questions that are asked less often than controllers look."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
@@ -34,6 +35,9 @@ class Paced(Generic[Answer]):
             self._asked_ns = now_ns
             try:
                 self._answer = await self._ask()
+            except asyncio.CancelledError:
+                self._error = TimeoutError("the last question was given up, as it took too long")
+                raise
             except Exception as error:
                 self._error = error
                 raise
