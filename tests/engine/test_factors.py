@@ -139,7 +139,7 @@ def test_what_takes_is_called_after_all_others_of_its_stage(make_gate: MakeGate)
     assert order == ["looks", "takes", "account"]
 
 
-@pytest.mark.seed("S4-002", "S4-006")
+@pytest.mark.seed("S4-002", "S4-006", "S4-008")
 @pytest.mark.parametrize("value", [-0.01, 1.01, float("nan"), float("inf"), -float("inf")])
 def test_a_factor_is_between_0_and_1_and_what_is_not_changes_nothing(value: float) -> None:
     factor = Factor("disk", "Wait.")
