@@ -182,3 +182,21 @@ async def test_the_plugin_offers_it_where_there_is_an_admin_api() -> None:
     assert sluicegate_pressure_sources(context) == []
     context.system = "kafka"
     assert sluicegate_pressure_sources(context) == []
+
+
+@pytest.mark.seed("S5-022")
+async def test_topics_for_which_there_was_no_time_are_asked_about_next() -> None:
+    """A reading that asked about all of many topics would be given up each time."""
+    topics = [f"persistent://public/default/t{number}" for number in range(20)]
+    clock = ManualClock()
+    answers = Cluster({stats_of(topic): {**STATS, "backlogQuotaLimitSize": 1} for topic in topics})
+
+    def slow(path: str) -> bytes | None:
+        clock.advance(0.2)
+        return answers(path)
+
+    async with server(slow) as api:
+        source, context = backlogs(api.url, *topics)
+        context.clock = clock
+        assert len(await source.read()) == 16
+        assert sorted(await source.read()) == sorted(topics)

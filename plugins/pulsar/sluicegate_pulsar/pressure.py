@@ -15,6 +15,9 @@ from sluicegate_pulsar.config import PulsarConfig
 MOST_TOPICS = 1_000
 """Topics asked about in one reading, those asked longest ago first."""
 _AT_ONCE = 8
+_READING_NS = 2_000_000_000
+"""After so long no more topics are asked about in one reading: the next one begins with those left out. A
+reading that takes too long is given up by the controller, which would then never learn anything."""
 _QUOTAS_NS = 60_000_000_000
 """How long quotas hold that had to be asked for by themselves."""
 _GIB = 1 << 30
@@ -58,8 +61,13 @@ class PulsarBacklogs:
                 del known[name]
         topics = self._choose(states)
         self._rounds += 1
+        began_ns = self._context.now_ns()
         for begin in range(0, len(topics), _AT_ONCE):
-            errors = await asyncio.gather(*map(self._ask, topics[begin : begin + _AT_ONCE]))
+            if self._context.now_ns() - began_ns > _READING_NS:
+                break
+            asked = topics[begin : begin + _AT_ONCE]
+            self._published.update((topic, states[topic].allowed_messages) for topic in asked)
+            errors = await asyncio.gather(*map(self._ask, asked))
             failed = [error for error in errors if error is not None]
             if begin == 0 and failed and len(failed) == len(errors):
                 raise failed[0]  # it is down: to ask about all others would take time for nothing
@@ -69,10 +77,9 @@ class PulsarBacklogs:
         """Topics published to since they were last asked about, and those that had a backlog then."""
         wanted = []
         for name, state in states.items():
-            published = state.allowed_messages
             backlog = self._last.get(name)
-            if self._published.get(name) != published or (backlog is not None and backlog.bytes > 0):
-                self._published[name] = published
+            is_news = self._published.get(name) != state.allowed_messages
+            if is_news or (backlog is not None and backlog.bytes > 0):
                 wanted.append(name)
         wanted.sort(key=lambda name: self._asked.get(name, -1))
         return wanted[:MOST_TOPICS]
