@@ -303,6 +303,21 @@ def test_buckets_are_bounded_and_those_in_use_are_kept_before_those_at_rest() ->
     assert shares.get("a", Quota(bytes_per_s=100), 1.0, 0).line.bucket.balance(0)[1] == 50
 
 
+def test_a_bucket_that_was_forgotten_while_it_is_used_is_not_made_twice() -> None:
+    """Topics that come later would else publish the quota of all once more."""
+    shares = Shares(most=1)
+    of_all = shares.get("of all", Quota(bytes_per_s=100), 1.0, 0)
+    for name in "ab":
+        shares.get(name, Quota(bytes_per_s=100), 1.0, 0)
+    of_all.line.bucket.charge(0, 70, 0)
+
+    again = shares.get("of all", Quota(bytes_per_s=50), 1.0, 0)
+
+    assert again is of_all
+    assert again.line.bucket.balance(0)[1] == 30
+    assert len(shares) == 1
+
+
 # -- any play of factors, principals and topics -----------------------------------------------------------
 
 PRINCIPALS = ("a", "b")

@@ -1,6 +1,7 @@
 """Buckets over all topics of a gate, by name: of all principals together, of each, or of those who share."""
 
 from collections import OrderedDict
+from weakref import WeakValueDictionary
 
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.factors import Factor
@@ -17,7 +18,7 @@ _LOOKS = 16
 class Share:
     """One bucket, and what factors leave of it."""
 
-    __slots__ = ("_reduced", "line")
+    __slots__ = ("__weakref__", "_reduced", "line")
 
     def __init__(self, quota: Quota, burst_seconds: float, now_ns: int) -> None:
         bucket = DualBucket(quota.messages_per_s, quota.bytes_per_s, burst_seconds, now_ns)
@@ -47,6 +48,8 @@ class Shares:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._by_name: OrderedDict[str, Share] = OrderedDict()
+        self._held: WeakValueDictionary[str, Share] = WeakValueDictionary()
+        """All that a gate or a remembered principal still uses, forgotten or not: there must not be two."""
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -57,8 +60,8 @@ class Shares:
         if share is None:
             if len(self._by_name) >= self._most:
                 self._forget_one(now_ns)
-            share = self._by_name[name] = Share(quota, burst_seconds, now_ns)
-            return share
+            share = self._held.get(name) or Share(quota, burst_seconds, now_ns)
+            self._by_name[name] = self._held[name] = share
         self._by_name.move_to_end(name)
         share.line.bucket.reconfigure(quota.messages_per_s, quota.bytes_per_s, burst_seconds, now_ns)
         return share
