@@ -168,6 +168,19 @@ def test_a_factor_restricts_below_1_and_0_is_not_unlimited() -> None:
     assert decision.text == "Publishing is paused by disk for topic orders: volume 1 is full. Wait."
 
 
+def test_a_factor_holds_even_where_its_advice_fails() -> None:
+    def fails() -> str:
+        raise KeyError("state")
+
+    factor = Factor("disk", fails)
+    factor.set(0.0, "volume 1 is full")
+
+    decision = paused(factor, "orders")
+
+    assert decision.action is Action.DELAY
+    assert decision.text.endswith("volume 1 is full. What to do cannot be told (KeyError).")
+
+
 @pytest.mark.seed("X-04", "X-07")
 def test_the_smallest_factor_is_told_without_those_that_are_only_observed() -> None:
     low, high = Factor("low", ""), Factor("high", "")

@@ -43,8 +43,13 @@ class Factor:
 
     @property
     def text(self) -> str:
-        """What clients are advised to do."""
-        return self._text if isinstance(self._text, str) else self._text()
+        """What clients are advised to do; what gives it may fail, and the factor holds nevertheless."""
+        if isinstance(self._text, str):
+            return self._text
+        try:
+            return self._text()
+        except Exception as error:  # noqa: BLE001 - a check that raised would let pass what is to be held
+            return f"What to do cannot be told ({type(error).__name__})."
 
     def set(self, value: float, why: str, *, known: bool = True) -> None:
         """Change it; no gate is compiled anew for that.
