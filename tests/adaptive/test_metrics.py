@@ -1,10 +1,13 @@
 """Which series are published, with which values, and that a broker without the feature has none."""
 
 import pytest
-from tests.adaptive.lab import Lab
+from tests.adaptive.lab import FakeContext, Lab
 
-from sluicegate.adaptive.settings import MEMORY_HIGH, MEMORY_LOW
+from sluicegate.adaptive.plugin import AdaptiveThrottling
+from sluicegate.adaptive.settings import ENABLED, MEMORY_HIGH, MEMORY_LOW
+from sluicegate.adaptive.status import KEY
 from sluicegate.engine.pressure import Backlog
+from sluicegate.testing import ManualClock
 
 BROKER = {
     "pulsar_broker_adaptive_throttle_memory_pressure",
@@ -44,6 +47,15 @@ def test_a_broker_without_it_has_no_task_no_limiter_and_no_series() -> None:
     assert lab.plugin._controllers == {}
     assert all(gate._entries[4] == () for gate in lab.gates.values())
     assert all(state.limiters == {} for state in lab.context.states.values())
+
+
+@pytest.mark.seed("S5-050")
+def test_what_was_told_while_it_was_enabled_is_told_no_longer() -> None:
+    context = FakeContext(ManualClock())
+    context.values[ENABLED] = False
+    context.facts[KEY] = '{"throttled": 3}'
+    assert AdaptiveThrottling().sluicegate_tasks(context) == []
+    assert context.facts[KEY] == "null"
 
 
 @pytest.mark.seed("S5-060", "S5-061", "S5-062", "S5-063", "S5-064", "S5-065", "S5-085")

@@ -5,10 +5,11 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic_ns
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from tests.gateway.lab import on_uvloop, upstream
@@ -16,14 +17,18 @@ from tests.gateway.quota_plugin import Following, Raising
 from tests.gateway.test_embedded import Client, config, gateway, layer
 
 from sluicegate import hookimpl
+from sluicegate.cli.following import remembered_factors
 from sluicegate.config.models import GatewayConfig
 from sluicegate.embedded import PolicyEngine, ServiceConfig
-from sluicegate.engine.factors import Factor
+from sluicegate.engine.factors import Factor, Factors
 from sluicegate.engine.task import Task
-from sluicegate.gateway.plugins import CHOICE
+from sluicegate.gateway.context import GatewayContext
+from sluicegate.gateway.dynamics import Dynamics
+from sluicegate.gateway.plugin_metrics import PluginMetrics
+from sluicegate.gateway.plugins import CHOICE, Plugins
 from sluicegate.gateway.worker import Worker
 from sluicegate.hooks import BrokerContext
-from sluicegate.model import Decision, Operation, OperationKind
+from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind
 from sluicegate.testing import RecordingSink
 
 RAISING = "tests.gateway.quota_plugin.Raising"
@@ -137,6 +142,29 @@ async def test_what_raises_is_counted_under_its_plugin_and_the_others_go_on(
     assert any("there is a task 'raising' already" in line for line in lines)
 
 
+def test_a_factor_that_nobody_gives_any_more_is_told_no_longer() -> None:
+    facts = {"factor.gone": '{"value": 0.0}', "factor.tank": '{"value": 0.5}', "brokers.1": "kept"}
+
+    class Remembering:
+        factors = Factors([Factor("tank", "Wait.")])
+        metrics = PluginMetrics()
+        remember = staticmethod(facts.__setitem__)
+        now_ns = staticmethod(monotonic_ns)
+
+        @staticmethod
+        def wall_ms() -> int:
+            return 7
+
+        @staticmethod
+        def recall(prefix: str) -> dict[str, str]:
+            return {key: value for key, value in facts.items() if key.startswith(prefix)}
+
+    nobody = SimpleNamespace(implementations=lambda hook: [])
+    assert Dynamics(cast("GatewayContext", Remembering()), cast("Plugins", nobody)).start() is None
+    assert [factor.name for factor in remembered_factors(facts, EffectivePolicies("", 1, {}, {}))] == ["tank"]
+    assert facts["brokers.1"] == "kept"
+
+
 def test_what_is_no_factor_is_a_fault_of_its_plugin() -> None:
     class Wrong:
         @hookimpl
@@ -201,8 +229,18 @@ def test_the_last_values_of_factors_are_remembered_in_the_store(tmp_path: Path) 
         plugin.wanted = 0.0
         until(lambda: '"value": 0.0' in engine.context.recall("factor.")["factor.tank"])
 
-    with PolicyEngine.from_file(file, sink=RecordingSink()) as engine:
-        fact = json.loads(engine.context.recall("factor.")["factor.tank"])
+    class Asking:
+        recalled: Mapping[str, str]
+
+        @hookimpl
+        def sluicegate_quota_factors(self, context: BrokerContext) -> list[Factor]:
+            self.recalled = context.recall("factor.")
+            return []
+
+    asking = Asking()
+    with PolicyEngine.from_file(file, plugins=[asking], sink=RecordingSink()) as engine:
+        assert engine.context.recall("factor.")["factor.tank"] == "null"  # nobody gives it any more
+    fact = json.loads(asking.recalled["factor.tank"])
     assert (fact["value"], fact["why"], fact["known"]) == (0.0, "the tank leaves 0.0", True)
     assert abs(fact["at_ms"] - time.time_ns() // 1_000_000) < 60_000
 

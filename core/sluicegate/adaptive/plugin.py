@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sluicegate.adaptive.controller import AdaptiveController
 from sluicegate.adaptive.settings import ENABLED, POLICY, AdaptivePolicies
+from sluicegate.adaptive.status import KEY
 from sluicegate.config.models import PolicyModel
 from sluicegate.engine.check import Check
 from sluicegate.engine.state import TopicState
@@ -28,6 +29,8 @@ class AdaptiveThrottling:
     def sluicegate_tasks(self, context: BrokerContext) -> Sequence[Task]:
         """Start the controller of a broker that has it enabled; others have none until they are restarted."""
         if not context.policies.flag(ENABLED):
+            if context.recall(KEY):  # of when it was enabled
+                context.remember(KEY, "null")
             return []
         controller = self._controllers[context.broker] = AdaptiveController(context)
         if not context.pressure_sources:

@@ -42,6 +42,7 @@ class Dynamics:
         :return: the tasks' thread, whose first runs are to be waited for; None if there are no tasks.
         """
         self._ask("sluicegate_quota_factors", Factor, lambda _, factor: self.context.factors.add(factor))
+        self._forget_gone()
         self._ask(
             "sluicegate_pressure_sources",
             PressureSource,
@@ -116,6 +117,12 @@ class Dynamics:
             "at_ms": self.context.wall_ms(),
         }
         self.context.remember(FACT + factor.name, json.dumps(fact))
+
+    def _forget_gone(self) -> None:
+        """Forget the factors of before that nobody gives any more: they hold nothing back."""
+        for key in self.context.recall(FACT):
+            if self.context.factors.get(key.removeprefix(FACT)) is None:
+                self.context.remember(key, "null")
 
     def _ask(self, hook: str, kind: type[Found], take: Callable[[str, Found], None]) -> None:
         for ask in self._plugins.implementations(hook):
