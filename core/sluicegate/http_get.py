@@ -28,6 +28,13 @@ class HttpError(Exception):
         self.status = status
 
 
+def shown_url(url: str) -> str:
+    """An address as logs and refusals may tell it: without its query, and without user name and password."""
+    scheme, mark, rest = url.partition("?")[0].partition("://")
+    place, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{place.rpartition('@')[2]}{slash}{path}"
+
+
 async def http_get(
     url: str,
     *,
@@ -43,10 +50,10 @@ async def http_get(
     :param token: for `Authorization: Bearer`.
     :param tls: what to speak with `https:` addresses; the system's defaults if None.
     :param largest: bytes of the whole answer.
-    :raises HttpError: if there is no answer in time, it is too large, or its status is not 200. Queries and
-        tokens do not show in its message.
+    :raises HttpError: if there is no answer in time, it is too large, or its status is not 200. Queries,
+        passwords and tokens do not show in its message.
     """
-    shown = url.partition("?")[0]
+    shown = shown_url(url)
     try:
         async with asyncio.timeout(timeout_s):
             response, content = await _ask(url, token, tls, largest)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.gateway.lab import upstream
 
-from sluicegate.http_get import HttpError, http_get
+from sluicegate.http_get import HttpError, http_get, shown_url
 
 Answer = Callable[[str], Awaitable[bytes]]
 
@@ -97,3 +97,22 @@ async def test_a_token_cannot_add_headers() -> None:
     async with server(b"") as url:
         with pytest.raises(HttpError, match="line breaks"):
             await http_get(url, timeout_s=1, token="a\r\nX: b")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://host:9090/a/b@c?token=x", "http://host:9090/a/b@c"),
+        ("https://me:p@ss@host/", "https://host/"),
+        ("http://me:secret@host?q=1", "http://host"),
+    ],
+)
+def test_no_password_and_no_query_is_told(url: str, shown: str) -> None:
+    assert shown_url(url) == shown
+
+
+async def test_a_password_in_an_address_does_not_show_where_it_fails() -> None:
+    with pytest.raises(HttpError) as caught:
+        await http_get("http://me:secret@127.0.0.1:1/metrics?q=secret", timeout_s=5)
+    assert "http://127.0.0.1:1/metrics" in str(caught.value)
+    assert "secret" not in str(caught.value)

@@ -2,7 +2,7 @@
 
 import ssl
 
-from sluicegate.http_get import http_get
+from sluicegate.http_get import http_get, shown_url
 from sluicegate.pressure.exposition import Selector, total
 
 JVM_HEAP = (
@@ -60,6 +60,4 @@ class MetricsMemory:
             found, bound = total(text, used), total(text, most)
             if found is not None and bound is not None:
                 return found / bound if bound > 0 else 0.0
-        raise MetricsError(
-            f"{self._url.partition('?')[0]} has none of {', '.join(a.name for a, _ in self._names)}"
-        )
+        raise MetricsError(f"{shown_url(self._url)} has none of {', '.join(a.name for a, _ in self._names)}")

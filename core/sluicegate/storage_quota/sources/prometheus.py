@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sluicegate.config.storage import StorageConfig
-from sluicegate.http_get import HttpError, http_get
+from sluicegate.http_get import HttpError, http_get, shown_url
 from sluicegate.storage_quota.quota import StorageReadError
 from sluicegate.storage_quota.snapshot import BrokerUsage
 from sluicegate.storage_quota.volumes import Volume
@@ -66,7 +66,9 @@ class PrometheusSource:
         except HttpError as error:
             raise StorageReadError(str(error)) from None
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-            raise StorageReadError(f"{config.url} does not answer as Prometheus does: {error!r}") from None
+            raise StorageReadError(
+                f"{shown_url(url)} does not answer as Prometheus does: {error!r}"
+            ) from None
 
     def _values(self, answer: Any) -> dict[_Key, int]:
         data = answer["data"]
