@@ -98,7 +98,9 @@ class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
 
         :raises aiokafka.errors.KafkaError: if the broker cannot tell.
         """
-        return [node["node_id"] for node in (await self.describe_cluster())["brokers"]]
+        # Not aiokafka's `describe_cluster`, which has all topics told as well, and there may be thousands.
+        told: Any = await self._send_request(_AskRights())
+        return [node_id for node_id, *_ in told.brokers]
 
     async def log_dirs(self, node_id: int, partitions: Iterable[Partition] = ()) -> list[LogDir]:
         """The log directories of a broker.
