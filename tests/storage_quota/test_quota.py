@@ -334,6 +334,7 @@ async def test_a_breach_is_applied_before_anything_is_published(
 
     monkeypatch.setattr("sluicegate.storage_quota.quota._LEAST_ANSWER_S", 0.02)
     monkeypatch.setattr("sluicegate.storage_quota.quota._ANSWER_S", 0.02)
+    monkeypatch.setattr("sluicegate.storage_quota.quota._LEAST_PUBLISHING_S", 0.02)
     quota = StorageQuota(context.as_context, lab._read, publish=hang)
     lab.quota = quota
     assert await lab.run(b1=95) == (State.PAUSE, 0.0)

@@ -25,6 +25,8 @@ Publish: TypeAlias = Callable[[Sequence[Snapshot]], Awaitable[None]]
 
 _ANSWER_S = 30.0
 _LEAST_ANSWER_S = 1.0
+_LEAST_PUBLISHING_S = 3.0
+"""Longer than for a reading with a short interval, as a topic may have to be made and nobody waits for it."""
 _TOLD_REFUSALS = 5
 _ADVICE = {
     State.OPEN: "",
@@ -156,7 +158,7 @@ class StorageQuota:
 
     async def _publish_all(self, publish: Publish) -> None:
         try:
-            async with asyncio.timeout(self._answer_s):
+            async with asyncio.timeout(max(_LEAST_PUBLISHING_S, self._answer_s)):
                 await publish(self.snapshots())
         except Exception as error:  # noqa: BLE001 - others then miss this broker's state, and count it as unknown
             self._metrics.count("publication_errors")
@@ -166,7 +168,7 @@ class StorageQuota:
 
     @property
     def _answer_s(self) -> float:
-        """Longest time for a reading, and for publishing."""
+        """Longest time for a reading."""
         return max(_LEAST_ANSWER_S, min(self._config.interval / 1000, _ANSWER_S))
 
     # -- judging --------------------------------------------------------------------------------------
