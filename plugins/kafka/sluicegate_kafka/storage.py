@@ -109,7 +109,7 @@ def factors(context: BrokerContext) -> Sequence[Factor]:
 
 def tasks(context: BrokerContext) -> Sequence[Task]:
     """The reading that belongs to `factors`."""
-    quota = _quotas.get(context)
+    quota = _quotas.pop(context, None)  # it holds the context, which would otherwise never be let go
     return [] if quota is None else [quota.task]
 
 
