@@ -17,8 +17,9 @@ SOFT, HARD = 300 * MIB, 100 * MIB
 """Free bytes. The plug-in has no soft limit."""
 QUOTA = 5_000_000
 """Bytes of record batches per second."""
-INTERVAL_S = 1
-"""Between two looks at the volume; the plug-in knows whole seconds only."""
+INTERVAL_S = 2
+"""Between two looks at the volume. The plug-in knows whole seconds only, and waits for answers for one second
+less than the interval: with an interval of 1 it never gets one, and never pauses."""
 MAX_HOLD_S = 2
 _PLUGIN = "client.quota.callback.static"
 

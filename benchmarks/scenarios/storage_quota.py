@@ -28,7 +28,7 @@ _ALLOWED_S = INTERVAL_S + 1.0
 """From the breach to the pause."""
 _UNDER_WAY_S = 0.1
 """What the broker had taken in just before the pause, it appends within this time."""
-_PAUSE_S = 6.0
+_PAUSE_S = 7.0
 _RECOVER_S = 10.0
 """How long a release is waited for."""
 _POLL_S = 0.02
