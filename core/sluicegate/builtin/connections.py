@@ -60,7 +60,7 @@ class ConnectionRate:
         limit = policies.number(CONNECTION_RATE)
         if limit == 0:
             return []
-        observed = policies.observe_only or policies.flag(f"observe_only.{CONNECTION_RATE}")
+        observed = policies.observes(CONNECTION_RATE)
         limiter = self._limiters.setdefault(observed, _Limiter(limit, context.now_ns))
         limiter.bucket.reconfigure(limit, 0, BURST_SECONDS, context.now_ns)
 

@@ -136,7 +136,7 @@ def _max_check(policies: EffectivePolicies) -> Check:
 
 
 def _applied_fixed_ms(policies: EffectivePolicies) -> int:
-    if policies.observe_only or policies.flag(f"observe_only.{FIXED_DELAY}"):
+    if policies.observes(FIXED_DELAY):
         return 0
     return int(policies.number(FIXED_DELAY))
 

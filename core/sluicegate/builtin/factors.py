@@ -61,7 +61,7 @@ class _FactorPart:
         quotas: Sequence["QuotaLimit"],
     ) -> None:
         self._factor = factor
-        self._observed = policies.observe_only or policies.flag(f"observe_only.{factor.name}")
+        self._observed = policies.observes(factor.name)
         self._state = state
         self._rates = rates
         self._quotas = quotas

@@ -107,7 +107,7 @@ class PrincipalQuotas:
     ) -> list["QuotaLimit"]:
         """The quotas that hold for a topic, the one of all together first."""
         found = []
-        mask = [_is_observed(policies, name) == observed for name in TOGETHER]
+        mask = [policies.observes(name) == observed for name in TOGETHER]
         messages, nbytes = (policies.number(name) for name in TOGETHER)
         together = Quota(messages * mask[0], nbytes * mask[1])
         if together.messages_per_s or together.bytes_per_s:
@@ -115,7 +115,7 @@ class PrincipalQuotas:
             burst_seconds = _burst_seconds(policies, state.context)
             share = self._shares.get(name, together, burst_seconds, state.now_ns)
             found.append(QuotaLimit(TOGETHER, mask, policies, lambda op, now_ns: share, observed))
-        mask = [_is_observed(policies, name) == observed for name in EACH]
+        mask = [policies.observes(name) == observed for name in EACH]
         if any(mask) and _has_quotas(policies, state.context):
             share_of = partial(self._share_of, policies, state.context, mask, observed)
             found.append(QuotaLimit(EACH, mask, policies, share_of, observed))
@@ -173,10 +173,7 @@ class QuotaLimit:
         self._policies = policies
         self.share_of = share_of
         self._observed = observed
-        options = [f"on_limit.{name}" for name in names]
-        # What somebody wrote for one dimension beats what the broker's kind does by default in the other.
-        chosen = next((option for option in options if policies.level(option)), options[0])
-        self._action = Action.REJECT if policies.text(chosen, "delay") == "reject" else Action.DELAY
+        self._action = Action.REJECT if policies.on_limit(names) == "reject" else Action.DELAY
 
     def checks(self) -> list[Check]:
         """Both parts."""
@@ -236,7 +233,3 @@ def _burst_seconds(policies: EffectivePolicies, context: BrokerContext | None) -
     """The burst of the broker level: a topic's own is of no account for what all topics share."""
     level = context.policies if context is not None else policies
     return level.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS
-
-
-def _is_observed(policies: EffectivePolicies, name: str) -> bool:
-    return policies.observe_only or policies.flag(f"observe_only.{name}")

@@ -106,10 +106,7 @@ class Rate:
     @property
     def on_limit(self) -> str:
         """What is done above the limit; both dimensions are charged as one and share it."""
-        options = [f"on_limit.{name}" for name in self.names]
-        # What somebody wrote for one dimension beats what the broker's kind does by default in the other.
-        [chosen] = [option for option in options if self.policies.level(option)][:1] or options[:1]
-        return self.policies.text(chosen, "delay")
+        return self.policies.on_limit(self.names)
 
     @property
     def key(self) -> str:
@@ -138,10 +135,7 @@ def rates_of(policies: EffectivePolicies, what: str, messages: str, nbytes: str)
     found = []
     for observed in (False, True):
         limits = [
-            policies.number(name)
-            if observed == (policies.observe_only or policies.flag(f"observe_only.{name}"))
-            else 0
-            for name in (messages, nbytes)
+            policies.number(name) if observed == policies.observes(name) else 0 for name in (messages, nbytes)
         ]
         if any(limits):
             found.append(Rate(what, (messages, nbytes), limits[0], limits[1], burst, policies, observed))

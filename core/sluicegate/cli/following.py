@@ -44,7 +44,7 @@ def remembered_factors(facts: Mapping[str, str], effective: EffectivePolicies) -
             str(fact.get("why", "")),
             bool(fact.get("known", True)),
             int(fact.get("at_ms", 0)),
-            effective.observe_only or effective.flag(f"observe_only.{name}"),
+            effective.observes(name),
         )
         for name, fact in _objects(facts, FACTOR)
     ]

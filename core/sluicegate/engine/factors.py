@@ -120,6 +120,4 @@ class Factors:
 
 
 def _is_observed(factor: Factor, policies: EffectivePolicies | None) -> bool:
-    if policies is None:
-        return False
-    return policies.observe_only or policies.flag(f"observe_only.{factor.name}")
+    return policies is not None and policies.observes(factor.name)

@@ -89,12 +89,7 @@ class Gate:
         self._sink = sink
         self._faults = faults
         ordered = sorted(checks, key=lambda check: (check.stage, check.takes))
-        compiled = [
-            GuardedCheck(
-                check, observed=policies.observe_only or policies.flag(f"observe_only.{check.policy}")
-            )
-            for check in ordered
-        ]
+        compiled = [GuardedCheck(check, observed=policies.observes(check.policy)) for check in ordered]
         self._entries = tuple(
             tuple(entry for entry in compiled if kind in entry.check.kinds) for kind in OperationKind
         )

@@ -1,6 +1,6 @@
 """Policies as data: what each level says, and what holds for one topic after merging."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
@@ -110,6 +110,20 @@ class EffectivePolicies:
     def flag(self, field_name: str) -> bool:
         """The value of a switch such as `observe_only.max_publish_rate`; False if it is unset."""
         return bool(self.values.get(field_name, False))
+
+    def observes(self, policy: str) -> bool:
+        """True if a policy is only observed here, by itself or because everything is."""
+        return self.observe_only or self.flag(f"observe_only.{policy}")
+
+    def on_limit(self, names: Iterable[str]) -> str:
+        """What is done above a limit whose dimensions are charged as one, such as messages and bytes.
+
+        What somebody wrote for one of them beats what the broker's kind does by default in another.
+
+        :param names: the policies of the dimensions.
+        """
+        options = [f"on_limit.{name}" for name in names]
+        return self.text(next((option for option in options if self.level(option)), options[0]), "delay")
 
     def level(self, field_name: str) -> str:
         """The level that supplied a field, as text; empty for a built-in default."""

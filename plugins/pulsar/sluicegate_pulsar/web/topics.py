@@ -103,7 +103,7 @@ class TopicsOfNamespace:
 
 def applied_ms(effective: EffectivePolicies) -> int:
     """The fixed delay that is applied, not only observed, in ms; 0 for none."""
-    if effective.observe_only or effective.flag(f"observe_only.{FIXED}"):
+    if effective.observes(FIXED):
         return 0
     return int(effective.number(FIXED))
 
