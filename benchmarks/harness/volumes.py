@@ -24,7 +24,7 @@ def mount_volume(stack: ExitStack, where: Path, size: int) -> Path:
     if mount is None or os.geteuid() != 0:
         raise UnavailableError("a small volume for the broker can be mounted by root only (mount -t tmpfs)")
     where.mkdir(parents=True)
-    command = [mount, "-t", "tmpfs", "-o", f"size={size}", "sluicegate-benchmark", os.fspath(where)]
+    command = [mount, "-t", "tmpfs", "-o", f"size={size}", "sluicegate-volume", os.fspath(where)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise UnavailableError(f"a small volume cannot be mounted here: {done.stderr.strip()}")
