@@ -56,7 +56,7 @@ async def http_get(
     shown = shown_url(url)
     try:
         async with asyncio.timeout(timeout_s):
-            response, content = await _ask(url, token, tls, largest)
+            response, content = await exchange(url, token=token, tls=tls, largest=largest)
     except TimeoutError:
         raise HttpError(f"{shown} does not answer within {timeout_s:g} s") from None
     except (OSError, HTTPException, ValueError) as error:
@@ -66,9 +66,22 @@ async def http_get(
     return content
 
 
-async def _ask(
-    url: str, token: str | None, tls: ssl.SSLContext | None, largest: int
+async def exchange(
+    url: str,
+    *,
+    token: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    largest: int = LARGEST_ANSWER,
+    accept: str = "*/*",
 ) -> tuple[HTTPResponse, bytes]:
+    """One question and whatever is answered, redirects and refusals included; parameters as for `http_get`.
+
+    :param accept: type of content that is wanted.
+    :return: the response's head, and its content.
+    :raises OSError: if there is no connection.
+    :raises HTTPException: if the answer is too large, or none of HTTP.
+    :raises ValueError: if the address or the token cannot be sent.
+    """
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError("expected an address such as http://host:9090")
@@ -76,7 +89,7 @@ async def _ask(
     port = parts.port or _PORTS[parts.scheme]
     reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=chosen)
     try:
-        writer.write(_request(parts.path or "/", parts.query, parts.netloc.rpartition("@")[2], token))
+        writer.write(_request(parts.path or "/", parts.query, parts.netloc.rpartition("@")[2], token, accept))
         received = await _read_all(reader, largest)
     finally:
         writer.close()
@@ -85,9 +98,9 @@ async def _ask(
     return response, response.read()
 
 
-def _request(path: str, query: str, host: str, token: str | None) -> bytes:
+def _request(path: str, query: str, host: str, token: str | None, accept: str) -> bytes:
     target = f"{path}?{query}" if query else path
-    lines = [f"GET {target} HTTP/1.1", f"Host: {host}", "Accept: */*", "Connection: close"]
+    lines = [f"GET {target} HTTP/1.1", f"Host: {host}", f"Accept: {accept}", "Connection: close"]
     if token is not None:
         lines.append(f"Authorization: Bearer {token}")
     if any("\r" in line or "\n" in line for line in lines):

@@ -5,15 +5,15 @@ each question has a connection of its own. Without an answer policies that need 
 """
 
 import asyncio
-import io
 import ssl
 from http import HTTPStatus
-from http.client import HTTPException, HTTPResponse
-from typing import Any, cast
-from urllib.parse import quote, urljoin, urlsplit
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import quote, urljoin
 
 import orjson
 
+from sluicegate.http_get import exchange
 from sluicegate_pulsar.brokers import address_of
 from sluicegate_pulsar.config import Admin
 
@@ -44,9 +44,7 @@ class AdminApi:
 
     def __init__(self, config: Admin, tls: ssl.SSLContext | None) -> None:
         self._url = config.url.rstrip("/")
-        self._headers = "Accept: application/json\r\nConnection: close\r\n"
-        if config.token:
-            self._headers += f"Authorization: Bearer {config.token}\r\n"
+        self._token = config.token or None
         self._tls = tls
 
     async def broker_hosts(self) -> set[str]:
@@ -120,7 +118,13 @@ class AdminApi:
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 for _ in range(1 + _REDIRECTS):
-                    response, content = await self._ask(url)
+                    response, content = await exchange(
+                        url,
+                        token=self._token,
+                        tls=self._tls,
+                        largest=_LARGEST_ANSWER,
+                        accept="application/json",
+                    )
                     if response.status not in (HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.FOUND):
                         break
                     url = urljoin(url, response.headers.get("location", ""))
@@ -132,44 +136,8 @@ class AdminApi:
         except (OSError, HTTPException, ValueError) as error:
             raise AdminApiError(f"{url}: {error}") from error
 
-    async def _ask(self, url: str) -> tuple[HTTPResponse, bytes]:
-        parts = urlsplit(url)
-        tls = (self._tls or ssl.create_default_context()) if parts.scheme == "https" else None
-        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        reader, writer = await asyncio.open_connection(*address_of(url), ssl=tls)
-        try:
-            writer.write(f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\n{self._headers}\r\n".encode())
-            received = await _read_all(reader)
-        finally:
-            writer.close()
-        response = HTTPResponse(cast("Any", _Received(received)))
-        response.begin()
-        return response, response.read()
-
 
 def _parts(topic: str) -> tuple[str, ...]:
     """A full name as it stands in paths: domain, tenant, namespace, local name."""
     domain, _, path = topic.partition("://")
     return (domain, *path.split("/", 2))
-
-
-async def _read_all(reader: asyncio.StreamReader) -> bytes:
-    """What comes until the connection ends.
-
-    :raises HTTPException: if it is more than any answer to these questions.
-    """
-    try:
-        await reader.readexactly(_LARGEST_ANSWER + 1)
-    except asyncio.IncompleteReadError as whole:
-        return whole.partial
-    raise HTTPException(f"an answer of more than {_LARGEST_ANSWER} bytes")
-
-
-class _Received:
-    """As much of a socket as an `HTTPResponse` reads: what has come."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def makefile(self, mode: str) -> io.BytesIO:
-        return io.BytesIO(self._data)
