@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from sluicegate import hookimpl
@@ -116,6 +117,8 @@ class LineSession:
             case [b"hold", wait]:
                 self.held.append(line)
                 return [WakeAt(now_ns + int(wait) * MS)]
+            case [b"await", seen, go]:
+                return self._await(line, Path(seen.decode()), Path(go.decode()), now_ns)
             case [b"pause", wait]:
                 self.paused = True
                 return [PauseReading(), PauseReading(), WakeAt(now_ns + int(wait) * MS)]
@@ -134,6 +137,14 @@ class LineSession:
             case [b"publish", topic, size]:
                 return self._publish(line, topic.decode(), int(size), now_ns)
         return [ToUpstream(line)]
+
+    def _await(self, line: bytes, seen: Path, go: Path, now_ns: int) -> Sequence[Command]:
+        """Hold a line until a file is there; another tells that it is held."""
+        if go.exists():
+            return [ToUpstream(line)]
+        seen.touch()
+        self.held.append(line)
+        return [WakeAt(now_ns + 10 * MS)]
 
     def _publish(self, line: bytes, topic: str, size: int, now_ns: int) -> Sequence[Command]:
         gate = self.front.services.gates.get(topic, False, now_ns)
@@ -172,8 +183,8 @@ class LineSession:
         held, self.held = self.held, []
         out: list[Command] = []
         for line in held:
-            publishing = line.startswith(b"publish")
-            out.extend(self._line(line, now_ns) if publishing else [ToUpstream(line)])
+            again = line.startswith((b"publish", b"await"))
+            out.extend(self._line(line, now_ns) if again else [ToUpstream(line)])
         return out
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:

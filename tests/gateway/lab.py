@@ -11,6 +11,7 @@ from typing import Any, ParamSpec
 
 import uvloop
 from tests.gateway.echo_plugin import EchoConfig, EchoFront
+from tests.waiting import LONG_S, until_so
 
 from sluicegate.broker import Listener
 from sluicegate.gateway.acceptor import Acceptor
@@ -21,7 +22,13 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 P = ParamSpec("P")
 
 LIMITS = Limits(
-    max_connections=100, idle_ns=0, frame_ns=0, buffer_bytes=0, answer_s=1.0, dial_s=0.5, handshake_s=1.0
+    max_connections=100,
+    idle_ns=0,
+    frame_ns=0,
+    buffer_bytes=0,
+    answer_s=LONG_S,
+    dial_s=LONG_S,
+    handshake_s=LONG_S,
 )
 
 
@@ -30,7 +37,7 @@ def on_uvloop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        uvloop.run(asyncio.wait_for(test(*args, **kwargs), 20))
+        uvloop.run(asyncio.wait_for(test(*args, **kwargs), LONG_S))
 
     return run
 
@@ -94,9 +101,25 @@ class Lab:
         """Sweep as if so much time had passed."""
         await self.connections.sweep(monotonic_ns() + int(after_s * 1e9))
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.002)
+    async def until(self, condition: Callable[[], object]) -> None:
+        await until_so(condition)
+
+    async def say(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        """Write, and return once the gateway has read it: what comes next is read apart from it."""
+        read = self.connections.bytes_from_clients
+        writer.write(data)
+        await self.until(lambda: self.connections.bytes_from_clients >= read + len(data))
+
+    async def served(self, count: int) -> None:
+        """Return once so many clients are connected through to their brokers."""
+        await self.until(lambda: len(self.connections) == count and not self.connections._tasks)
+
+    async def settled(self, value: Callable[[], object]) -> None:
+        """Return once a value stays as it is while the loop, which runs both ends, turns on and on."""
+        turns, before = 0, value()
+        while turns < 500:
+            await asyncio.sleep(0)
+            turns, before = (turns + 1, before) if value() == before else (0, value())
 
 
 @asynccontextmanager

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from tests.gateway.test_embedded import config
+from tests.waiting import LONG_S, until_so
 
 from sluicegate.decisions.spool import Spool, parquet_files, partition, spools
 from sluicegate.gateway import compacting
 from sluicegate.gateway.compacting import Compactor, log_directory
 
+_sleep = asyncio.sleep
 BATCH = (
     b'{"time":[1,2],"namespace":"n","topic":"t","operation":"publish","action":"allow","factor":1.0,"delay":0,'
     b'"bytes":1,"messages":1,"policy_version":1,"decisions":1,"window":0}\n'
@@ -54,10 +56,23 @@ async def watching(compactor: Compactor) -> AsyncIterator[None]:
             await task
 
 
-async def until(condition: Callable[[], object], seconds: float = 30) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - a file of another process tells nobody
-            await asyncio.sleep(0.02)
+def note_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the compactor would have slept; it goes on at once instead."""
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        await _sleep(0)
+
+    monkeypatch.setattr(compacting.asyncio, "sleep", pause)
+    return pauses
+
+
+async def until_slept(holds: Callable[[], object]) -> None:
+    """Wait while pauses are noted: as `until_so`, which would be noted too."""
+    async with asyncio.timeout(LONG_S):
+        while not holds():
+            await _sleep(0.002)
 
 
 def put_instead(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
@@ -74,30 +89,39 @@ async def test_spools_become_parquet_once_nobody_writes_them(directory: Path, co
     begin_spool(directory, "left").close()
     live = begin_spool(directory, "live")
     async with watching(compactor):
-        await until(lambda: spools(directory) == [live.path])
+        await until_so(lambda: spools(directory) == [live.path])
         assert [path.stem for path in parquet_files(directory)] == ["left"]
         live.close()
-        await until(lambda: not spools(directory))
+        await until_so(lambda: not spools(directory))
     assert [path.stem for path in parquet_files(directory)] == ["left", "live"]
 
 
 async def test_old_files_go_at_the_start(directory: Path, compactor: Compactor) -> None:
     begin_spool(directory, "old").close()
-    await compactor.finish(30)
+    await compactor.finish(LONG_S)
     [old] = parquet_files(directory)
     os.utime(old, (0, 0))
     async with watching(compactor):
-        await until(lambda: not old.exists())
+        await until_so(lambda: not old.exists())
 
 
 async def test_without_a_spool_no_process_is_started(
+    directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    put_instead(monkeypatch, "raise SystemExit('it was started')")
+    pauses = note_pauses(monkeypatch)
+    async with watching(compactor):
+        await until_slept(lambda: len(pauses) >= 4)
+        assert "it was started" not in caplog.text
+        begin_spool(directory, "left").close()
+        await until_slept(lambda: "it was started" in caplog.text)
+
+
+async def test_without_a_spool_none_is_started_at_the_end(
     compactor: Compactor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     put_instead(monkeypatch, "raise SystemExit('it was started')")
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.2):
-            await compactor.watch()
-    await compactor.finish(30)
+    await compactor.finish(LONG_S)
     assert "it was started" not in caplog.text
 
 
@@ -106,31 +130,19 @@ async def test_a_log_that_is_switched_off_is_left_alone(directory: Path, state: 
     off = settings.model_copy(update={"decisions": settings.decisions.model_copy(update={"enabled": False})})
     begin_spool(directory, "left").close()
     await Compactor(off).watch()
-    await Compactor(off).finish(30)
+    await Compactor(off).finish(LONG_S)
     assert len(spools(directory)) == 1
 
 
 async def test_what_goes_wrong_is_told_and_tried_again_less_often(
     directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pauses: list[float] = []
-    sleep = asyncio.sleep
-
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        await sleep(0)
-
+    pauses = note_pauses(monkeypatch)
     begin_spool(directory, "left").close()
     put_instead(monkeypatch, "raise SystemExit('decision spool stays for now: no space left')")
-    monkeypatch.setattr(asyncio, "sleep", pause)
     monkeypatch.setattr(compacting, "_LONGEST_PERIOD_S", 0.1)
-    task = asyncio.ensure_future(compactor.watch())
-    async with asyncio.timeout(30):
-        while len(pauses) < 4:
-            await sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    async with watching(compactor):
+        await until_slept(lambda: len(pauses) >= 4)
 
     assert pauses[:4] == [0.04, 0.08, 0.1, 0.1]
     assert "no space left" in caplog.text
@@ -140,8 +152,8 @@ async def test_at_the_end_it_is_not_waited_for_longer_than_told(
     directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin_spool(directory, "left").close()
-    put_instead(monkeypatch, "import time; time.sleep(60)")
-    async with asyncio.timeout(20):
+    put_instead(monkeypatch, "import time; time.sleep(600)")
+    async with asyncio.timeout(LONG_S):
         await compactor.finish(0.2)
     assert len(spools(directory)) == 1
 
@@ -150,13 +162,13 @@ async def test_who_is_in_a_hurry_waits_for_no_process(
     directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin_spool(directory, "left").close()
-    put_instead(monkeypatch, f"open({str(directory / 'runs')!r}, 'w'); import time; time.sleep(60)")
-    finishing = asyncio.ensure_future(compactor.finish(60))
-    await until((directory / "runs").exists)
+    put_instead(monkeypatch, f"open({str(directory / 'runs')!r}, 'w'); import time; time.sleep(600)")
+    finishing = asyncio.ensure_future(compactor.finish(LONG_S))
+    await until_so((directory / "runs").exists)
     compactor.kill()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LONG_S):
         await finishing
-        await compactor.finish(60)
+        await compactor.finish(LONG_S)
     assert len(spools(directory)) == 1
 
 
@@ -168,5 +180,5 @@ async def test_no_process_to_be_had_is_told(
 
     begin_spool(directory, "left").close()
     monkeypatch.setattr(asyncio, "create_subprocess_exec", none_left)
-    await compactor.finish(30)
+    await compactor.finish(LONG_S)
     assert "no process can be started: Resource temporarily unavailable" in caplog.text

@@ -5,7 +5,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic_ns
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ import pytest
 from tests.gateway.lab import on_uvloop, upstream
 from tests.gateway.quota_plugin import Following, Raising
 from tests.gateway.test_embedded import Client, config, gateway, layer
+from tests.waiting import until, until_so
 
 from sluicegate import hookimpl
 from sluicegate.cli.following import remembered_factors
@@ -32,7 +33,6 @@ from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKi
 from sluicegate.testing import RecordingSink
 
 RAISING = "tests.gateway.quota_plugin.Raising"
-WAIT_S = 10.0
 
 
 @pytest.fixture(autouse=True)
@@ -53,19 +53,6 @@ def decide(engine: PolicyEngine, op: Operation) -> Decision | None:
     now_ns = monotonic_ns()
     with engine.lock:
         return engine.gate("t", False, now_ns).publish(op, now_ns)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.005)  # another thread's doing is awaited
-
-
-async def until_so(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not condition():  # noqa: ASYNC110 - another thread's doing is awaited
-            await asyncio.sleep(0.005)
 
 
 def metrics(worker: Worker) -> dict[str, dict[tuple[str, ...], float]]:

@@ -6,16 +6,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
 import psutil
 import pytest
 from tests.gateway.lab import closed_port
+from tests.waiting import LONG_S, until
 
 from sluicegate.decisions import read_decisions
 from sluicegate.decisions.spool import parquet_files, spools
@@ -37,13 +37,6 @@ policies:
   broker: {{max_message_size: {size}}}
 """
 ROOT = Path(__file__).parents[2]
-
-
-def until(condition: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.01)
 
 
 def _is_worker(process: psutil.Process) -> bool:
@@ -83,7 +76,7 @@ class Gateway:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(self.admin + path, timeout=5) as response:
+            with urllib.request.urlopen(self.admin + path, timeout=LONG_S) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -95,7 +88,7 @@ class Gateway:
 
     def refused(self, size: int) -> bool:
         """Whether a message of this size is refused."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as client:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=LONG_S) as client:
             client.sendall(b"publish t %d\n" % size)
             return client.recv(200).startswith(b"refused")
 
@@ -154,7 +147,7 @@ def test_what_was_decided_is_parquet_once_the_gateway_has_ended(fresh: Gateway) 
     until(lambda: spools(decisions))
     assert parquet_files(decisions) == []
     fresh.process.send_signal(signal.SIGTERM)
-    assert fresh.process.wait(20) == 0
+    assert fresh.process.wait(LONG_S) == 0
     assert spools(decisions) == []
     assert read_decisions(decisions).column("action").to_pylist().count("reject") == 1
     assert len(parquet_files(decisions)) == 1
@@ -174,14 +167,14 @@ def test_changed_file_reaches_the_worker_and_a_broken_one_changes_nothing(
     running: Gateway,
 ) -> None:
     running.write("200")
-    until(lambda: not running.refused(200), 3)
+    until(lambda: not running.refused(200))
     running.write("-1")
     until(lambda: "sluicegate_config_last_reload_successful 0.0" in running.get("/metrics")[1])
     assert not running.refused(200)
     assert running.refused(201)
     assert "the last good policies stay in force" in running.errors.read_text()
     running.write("100")
-    until(lambda: running.refused(200), 3)
+    until(lambda: running.refused(200))
     until(lambda: "sluicegate_config_last_reload_successful 1.0" in running.get("/metrics")[1])
     running.process.send_signal(signal.SIGHUP)
     until(lambda: "reading the configuration again" in running.errors.read_text())
@@ -190,9 +183,9 @@ def test_changed_file_reaches_the_worker_and_a_broken_one_changes_nothing(
 def test_change_of_the_store_by_another_process_reaches_the_worker(running: Gateway) -> None:
     store = SqliteStore(running.directory / "policies.db")
     store.set(Level.TOPIC, "t", "max_message_size", 10, "test")
-    until(lambda: running.refused(11), 3)
+    until(lambda: running.refused(11))
     store.unset(Level.TOPIC, "t", "max_message_size", "test")
-    until(lambda: not running.refused(11), 3)
+    until(lambda: not running.refused(11))
     store.close()
 
 
@@ -213,16 +206,18 @@ def test_killed_worker_is_started_again_with_the_policies_in_force(running: Gate
 
 
 def test_sigterm_lets_a_held_request_finish(fresh: Gateway) -> None:
-    with socket.create_connection(("127.0.0.1", fresh.port), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", fresh.port), timeout=LONG_S) as client:
         client.sendall(b"here\n")
         assert client.recv(100) == b"here\n", "it is connected through to the upstream"
-        client.sendall(b"hold 700\n")
-        time.sleep(0.2)
+        seen, go = fresh.directory / "seen", fresh.directory / "go"
+        client.sendall(f"await {seen} {go}\n".encode())
+        until(seen.exists)
         fresh.process.terminate()
         until(lambda: fresh.get("/readyz") == (503, "draining\n"))
-        assert client.recv(100) == b"hold 700\n"
+        go.touch()
+        assert client.recv(1000).startswith(b"await ")
         assert client.recv(100) == b""
-    assert fresh.process.wait(8) == 0
+    assert fresh.process.wait(LONG_S) == 0
     with pytest.raises(ConnectionError):
         socket.create_connection(("127.0.0.1", fresh.port))
 
@@ -236,13 +231,13 @@ def test_worker_goes_on_without_its_supervisor_and_ends_on_sigterm(fresh: Gatewa
     assert fresh.refused(101)
     assert not fresh.refused(100)
     worker.terminate()
-    worker.wait(5)
+    worker.wait(LONG_S)
 
 
 def test_address_in_use_ends_the_command_with_its_reason(upstream: int, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         gateway = Gateway(tmp_path, upstream, taken.getsockname()[1])
         gateway.start()
-        assert gateway.process.wait(8) == 1
+        assert gateway.process.wait(LONG_S) == 1
         assert f"broker 'b1': cannot listen on 127.0.0.1:{gateway.port}" in gateway.errors.read_text()
         gateway.stop()

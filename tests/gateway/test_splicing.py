@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from tests.gateway.lab import Lab, lab, on_uvloop, upstream
+from tests.waiting import LONG_S
 
 from sluicegate.gateway.splicing import MAX_PIPES, Pipes
 
@@ -29,7 +30,7 @@ def bulk(payload: bytes, *, short: int = 0) -> Serve:
 
 
 async def answer(reader: asyncio.StreamReader, size: int) -> bytes:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(LONG_S):
         return await reader.readexactly(size)
 
 
@@ -89,7 +90,7 @@ def test_an_end_in_the_middle_leaves_nothing_open(end: str) -> None:
             elif end == "gate aborts":
                 await it.connections.abort()
             else:
-                async with asyncio.timeout(15):
+                async with asyncio.timeout(LONG_S):
                     assert len(await reader.read(-1)) == 13 * MIB + 8
                 writer.close()
             await until_rested(it)

@@ -7,13 +7,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
+from tests.waiting import LONG_S, until
 
 from sluicegate.engine.task import Task
 from sluicegate.gateway import tasks as module
 from sluicegate.gateway.plugin_metrics import PluginMetrics
 from sluicegate.gateway.tasks import TaskThread
-
-LONG_S = 10.0
 
 
 class Lab:
@@ -47,13 +46,6 @@ def lab() -> Iterator[Lab]:
     yield lab
     for thread in lab.threads:
         thread.stop()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + LONG_S
-    while not condition():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.005)  # another thread's doing is awaited
 
 
 def task(run: Callable[[], Awaitable[None]], interval_ms: int = 10, name: str = "work") -> Task:
