@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from tests.gateway import echo_plugin
 from tests.gateway.lab import on_uvloop, upstream
-from tests.waiting import until_so
+from tests.waiting import LONG_S, until_so
 
 from sluicegate import hookimpl
+from sluicegate.broker import Listener
 from sluicegate.config.models import GatewayConfig
 from sluicegate.engine.sink import NullSink
+from sluicegate.gateway.acceptor import Acceptor
 from sluicegate.gateway.embedded import EmbeddedGateway
 from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
@@ -72,6 +74,42 @@ async def test_policies_hold_for_clients() -> None:
         assert refused.startswith("refused 1 ")
         assert "100" in refused
         client.close()
+
+
+@pytest.mark.parametrize("end", ["stop", "drain"])
+def test_what_the_front_opens_while_the_worker_ends_is_not_left_open(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    opened: list[Acceptor] = []
+    open_now = Acceptor.open
+
+    @on_uvloop
+    async def play() -> None:
+        async with upstream() as port, gateway(config(port)) as served:
+            worker = served.worker()
+            first = worker._acceptors["bootstrap"]
+
+            async def open_once_the_first_is_closed(*args: Any) -> Acceptor:
+                while first._socket.fileno() >= 0:
+                    await asyncio.sleep(0)
+                opened.append(await open_now(*args))
+                return opened[-1]
+
+            monkeypatch.setattr(Acceptor, "open", open_once_the_first_is_closed)
+            worker.spawn(worker.listen(Listener("late", "127.0.0.1", 0, ())))
+            if end == "stop":
+                await worker.stop()
+            else:
+                client = await Client.to(served)
+                assert await client.say("x") == "x"
+                draining = asyncio.ensure_future(worker.drain(LONG_S))
+                await until_so(lambda: opened)
+                assert opened[0]._socket.fileno() < 0
+                await draining
+                client.close()
+            assert [each._socket.fileno() for each in opened] in ([], [-1])
+
+    play()
 
 
 @pytest.mark.seed("S1-024")

@@ -91,6 +91,7 @@ class Worker:
         self._log_stats = log_stats
         self._acceptors: dict[str, Acceptor] = {}
         self._connections: Connections | None = None
+        self._is_ending = False
         self._tls = TlsContexts()
         self._ticking: asyncio.Task[None] | None = None
         self._spawned: set[asyncio.Task[None]] = set()
@@ -131,6 +132,8 @@ class Worker:
     async def listen(self, listener: Listener) -> None:
         """Open a listener; one of the same name is told its new upstream, or moved to its new address.
 
+        A worker that drains or stops opens none any more.
+
         :raises OSError: if the address cannot be had.
         """
         known = self._acceptors.get(listener.name)
@@ -140,6 +143,9 @@ class Worker:
                 return
             known.close()
         acceptor = await Acceptor.open(listener, self._running)
+        if self._is_ending:  # the others have been closed meanwhile
+            acceptor.close()
+            return
         self._acceptors[listener.name] = acceptor
         host, port = acceptor.address
         log.info("listening on %s:%d", host, port, extra={"listener": listener.name})
@@ -222,6 +228,7 @@ class Worker:
 
         :param deadline_s: longest time for it; `max_hold` if not given.
         """
+        self._is_ending = True
         for acceptor in self._acceptors.values():
             acceptor.close()
         seconds = self.config.max_hold / 1000 if deadline_s is None else deadline_s
@@ -231,6 +238,7 @@ class Worker:
 
     async def stop(self) -> None:
         """Close everything at once; doing it again does nothing."""
+        self._is_ending = True
         if self._ticking is not None:
             self._ticking.cancel()
             with suppress(asyncio.CancelledError):

@@ -1,7 +1,7 @@
 """A tiny broker on grpc.aio with the interceptor, and a channel to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -113,9 +113,3 @@ async def serving(
         served.behaviors.go.set()
         await server.stop(None)
         engine.close()
-
-
-async def eventually(look: Callable[[], bool]) -> None:
-    """Wait for what the server does on its own; the time limit of the test ends what never comes."""
-    while not look():  # noqa: ASYNC110 - nothing tells
-        await asyncio.sleep(0.01)

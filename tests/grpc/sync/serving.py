@@ -1,8 +1,7 @@
 """A tiny broker on gRPC's server with threads."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -113,7 +112,11 @@ def serving(
             engine.close()
 
 
-def eventually(look: Callable[[], bool]) -> None:
-    """Wait for what the server does on its own; the time limit of the test ends what never comes."""
-    while not look():
-        time.sleep(0.01)
+def too_late(served: Served, request: bytes) -> None:
+    """Make a call that the handler holds until its deadline: the deadline is longer if it came too soon."""
+    served.behaviors.blocked.clear()
+    timeout_s = 0.1
+    while not served.behaviors.blocked.is_set():
+        found = refused(served.unary, "Create", request, timeout=timeout_s)
+        assert found.code is grpc.StatusCode.DEADLINE_EXCEEDED
+        timeout_s *= 2
