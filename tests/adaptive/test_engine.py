@@ -10,6 +10,7 @@ from time import monotonic_ns
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from sluicegate import hookimpl
 from sluicegate.adaptive.controller import AdaptiveController
@@ -21,7 +22,6 @@ from sluicegate.hooks import BrokerContext
 from sluicegate.model import Decision, Operation, OperationKind
 from sluicegate.testing import RecordingSink
 
-LONG_S = 15.0
 TOPIC = "orders.eu"
 FILE = """
 brokers: [{{name: shop, system: service, pressure: {{memory: []}}}}]
@@ -74,13 +74,7 @@ class Lab:
 
     def learn(self) -> None:
         """Publish until the controller knows a natural rate."""
-        self.until(lambda: self.publish() is None and self.value("natural_publish_rate") > 1)
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + LONG_S
-        while not condition():
-            assert time.monotonic() < end, "it did not come"
-            time.sleep(0.005)  # another thread's doing is awaited
+        until(lambda: self.publish() is None and self.value("natural_publish_rate") > 1)
 
     def value(self, name: str) -> float:
         """A metric by the end of its name; -1 if it is not there."""
@@ -113,21 +107,21 @@ def test_from_pressure_to_release_and_observe_only_by_the_file(make: Callable[..
     lab = make()
     lab.learn()
     lab.broker.share = 0.95
-    lab.until(lambda: lab.publish() is not None)
+    until(lambda: lab.publish() is not None)
     decision = lab.sink.decisions[-1]
     assert decision.reasons[0].policy == "adaptive_publish_throttling"
     assert 0 < decision.factor < 1
     assert lab.value("active_topic_count") == 1
     assert lab.value("activation_count") == 1
     lab.write(observe=True)
-    lab.until(lambda: lab.value("throttle_observe_only") == 1 and lab.value("would_throttle") == 1)
+    until(lambda: lab.value("throttle_observe_only") == 1 and lab.value("would_throttle") == 1)
     assert all(lab.publish() is None for _ in range(1000))
     assert lab.value("active_topic_count") == 0
     lab.write(observe=False)
-    lab.until(lambda: lab.publish() is not None)
+    until(lambda: lab.publish() is not None)
     assert lab.value("activation_count") == 2
     lab.broker.share = 0.0
-    lab.until(lambda: lab.value("active_topic_count") == 0)
+    until(lambda: lab.value("active_topic_count") == 0)
     assert all(lab.publish() is None for _ in range(1000))
     status = json.loads(lab.engine.context.recall("adaptive.")["adaptive.status"])
     assert status["sources"] == {"backlog": "known"}
@@ -148,7 +142,7 @@ def test_all_six_are_published_and_the_timestamp_advances(make: Callable[..., La
     }
     first = lab.value("last_evaluation_timestamp")
     assert abs(first - time.time_ns() / 1e6) < 60_000
-    lab.until(lambda: lab.value("last_evaluation_timestamp") > first)
+    until(lambda: lab.value("last_evaluation_timestamp") > first)
 
 
 @pytest.mark.seed("S5-050", "S5-051", "S5-085")
@@ -175,7 +169,7 @@ def test_a_controller_that_hangs_or_dies_is_run_again_and_limits_stay_meanwhile(
     lab = make()
     lab.learn()
     lab.broker.share = 0.95
-    lab.until(lambda: lab.publish() is not None)
+    until(lambda: lab.publish() is not None)
     real = AdaptiveController._cycle
     seen: list[int] = []
 
@@ -191,10 +185,10 @@ def test_a_controller_that_hangs_or_dies_is_run_again_and_limits_stay_meanwhile(
 
     monkeypatch.setattr(AdaptiveController, "_cycle", sick)
     while len(seen) < 4:
-        lab.until(lambda: lab.publish() is not None)
+        until(lambda: lab.publish() is not None)
     failures = [each for each in lab.metrics() if each["name"] == "sluicegate_task_failures"]
     [count] = [value for _, value in failures[0]["values"]]
     assert count >= 3
     lab.broker.share = 0.0
     monkeypatch.setattr(AdaptiveController, "_cycle", real)
-    lab.until(lambda: lab.publish() is None and lab.value("active_topic_count") == 0)
+    until(lambda: lab.publish() is None and lab.value("active_topic_count") == 0)

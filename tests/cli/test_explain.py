@@ -1,9 +1,9 @@
 """`sluicegate explain`."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import Result
@@ -14,6 +14,7 @@ from sluicegate.store import SqliteStore
 from sluicegate.testing import build_gate
 
 Run = Callable[..., Result]
+NOW_MS = 1_700_000_000_000
 
 TEXT = """\
 brokers:
@@ -179,21 +180,24 @@ def keep(**facts: object) -> None:
     store.close()
 
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+@pytest.fixture
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command runs at NOW_MS."""
+    monkeypatch.setattr("sluicegate.cli.explain.time", SimpleNamespace(time_ns=lambda: NOW_MS * 1_000_000))
 
 
+@pytest.mark.usefixtures("stopped_clock")
 @pytest.mark.seed("S4-004")
 def test_factors_are_told_with_what_the_smallest_leaves_of_each_rate(run_in: Run) -> None:
-    disk = {"value": 0.3, "why": "volume 1 is 95 % full", "known": True, "at_ms": now_ms() - 42_000}
-    memory = {"value": 0.8, "why": "", "known": False, "at_ms": now_ms() - 7_300_000}
+    disk = {"value": 0.3, "why": "volume 1 is 95 % full", "known": True, "at_ms": NOW_MS - 42_000}
+    memory = {"value": 0.8, "why": "", "known": False, "at_ms": NOW_MS - 7_300_000}
     run_in(TEXT, "explain", "t")
     keep(factor__disk=disk, factor__memory=memory, factor__broken="{", node__1="127.0.0.1:1")
 
     text = run_in(TEXT, "explain", "t").stdout
 
-    assert "factors, as the gateway last told:\n  disk    0.30  volume 1 is 95 % full; told 4" in text
-    assert "  memory  0.80  data is missing; told 2:01:4" in text
+    assert "factors, as the gateway last told:\n  disk    0.30  volume 1 is 95 % full; told 42 s ago" in text
+    assert "  memory  0.80  data is missing; told 2:01:40 ago" in text
     assert "  max_publish_rate 500/s x 0.30 = 150/s (disk)" in text
     assert "  max_publish_rate_bytes 10MiB/s x 0.30 = 3MiB/s (disk)" in text
     told = json.loads(run_in(TEXT, "explain", "t", "--json").stdout)["factors"]
@@ -207,19 +211,20 @@ def test_a_pause_is_told_and_a_topic_without_a_rate(run_in: Run) -> None:
         "    ceiling: {max_publish_rate_bytes: 20MiB/s}\n    locked: [max_publish_rate]\n", ""
     )
     bare = bare.replace("  broker:\n", "  broker:\n    max_producers_per_topic: 5\n")
-    keep(factor__disk={"value": 0.0, "why": "full", "known": True, "at_ms": now_ms()})
+    keep(factor__disk={"value": 0.0, "why": "full", "known": True, "at_ms": NOW_MS})
     assert "  publishing is paused by disk\n" in run_in(bare, "explain", "t").stdout
 
     store = SqliteStore("state/policies.db")
-    store.put_fact("main/factor.disk", json.dumps({"value": 0.5, "at_ms": now_ms()}))
+    store.put_fact("main/factor.disk", json.dumps({"value": 0.5, "at_ms": NOW_MS}))
     store.close()
     assert "nothing to take a share of" in run_in(bare, "explain", "t").stdout
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_the_adaptive_controller_is_told_with_the_topic(run_in: Run) -> None:
     keep(
         adaptive__status={
-            "at_ms": now_ms(),
+            "at_ms": NOW_MS,
             "memory_pressure": 0.4,
             "throttled": 1,
             "settings_refused": "",

@@ -28,7 +28,7 @@ def test_a_few_publishes_are_timed(tmp_path: Path, open_log: OpenLog, detail: st
     table = read_decisions(tmp_path)
     costs = [cost for cost in table.column("decision_cost").to_pylist() if cost is not None]
     assert len(costs) == (30 if detail == "summary" else 12)
-    assert all(50 < cost < 1_000_000_000 for cost in costs)
+    assert all(cost > 0 for cost in costs)
     assert sum(table.column("decisions").to_pylist()) == 3_000
     assert log.stats().emitted == 3_000
 

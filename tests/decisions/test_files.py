@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
-from tests.decisions.test_log import wait_until
+from tests.waiting import LONG_S, until
 
 from sluicegate.decisions import DecisionLog, DecisionLogError, Keeping, compaction, read_decisions
 from sluicegate.decisions.columns import VERSION
@@ -84,7 +84,7 @@ for number in range(100):
 while log.stats().emitted < 100:
     time.sleep(0.01)
 print("flushed", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -104,7 +104,7 @@ def test_after_kill_9_all_flushed_rows_are_readable_and_the_next_start_compacts_
         while_alive = spools(tmp_path)
         assert compact(while_alive[0]) is None  # a live writer's spool is left alone
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait()
 
     assert sorted(read_decisions(tmp_path).column("bytes").to_pylist()) == list(range(100))
     assert parquet_files(tmp_path) == []
@@ -183,10 +183,10 @@ def test_large_spools_are_compacted_in_large_row_groups(
 def test_spools_are_rotated_by_size_and_by_age(tmp_path: Path, gate: FakeGate, open_log: OpenLog) -> None:
     by_size = open_log(tmp_path / "size", keeping=Keeping(rotate_bytes=1))
     by_size.decided(gate, publish(), rejection(), 0)
-    wait_until(lambda: len(parquet_files(tmp_path / "size")) == 1)
+    until(lambda: len(parquet_files(tmp_path / "size")) == 1)
     by_age = open_log(tmp_path / "age", keeping=Keeping(rotate_s=0.05))
     by_age.decided(gate, publish(), rejection(), 0)
-    wait_until(lambda: len(parquet_files(tmp_path / "age")) == 1)
+    until(lambda: len(parquet_files(tmp_path / "age")) == 1)
 
     by_age.decided(gate, publish(), rejection(), 0)
     by_age.close()
@@ -278,7 +278,7 @@ def test_a_directory_that_cannot_be_made_loses_rows_not_traffic_and_recovers(
     log = open_log(blocked, monotonic=lambda: clock[0])
     for _ in range(3):
         log.decided(gate, publish(), rejection(), 0)
-    wait_until(lambda: log.stats().dropped == 3)
+    until(lambda: log.stats().dropped == 3)
     assert log.stats().file_errors == 1
     assert "rows are dropped and counted" in caplog.text
 
@@ -319,7 +319,7 @@ def test_when_no_byte_more_can_be_written_dropped_rows_are_counted_exactly(tmp_p
         [sys.executable, "-c", _FULL_DISK, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LONG_S,
         env={**os.environ, "PYTHONPATH": str(root)},
     )
     assert done.returncode == 0, done.stderr
@@ -413,7 +413,7 @@ def test_a_process_that_does_not_compact_leaves_that_to_another(
 ) -> None:
     log = open_log(tmp_path, compacting=False)
     log.decided(gate, publish(), rejection(), 0)
-    wait_until(lambda: log.stats().emitted == 1)
+    until(lambda: log.stats().emitted == 1)
     assert ended(tmp_path) == []  # it is being written
     log.close()
 

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.decisions.test_files import CONSTANTS, batch_of, spool_of
-from tests.decisions.test_log import wait_until
+from tests.waiting import until
 
 from sluicegate.decisions import DecisionLog, DecisionLogError, interned, read_decisions
 from sluicegate.decisions.compaction import compact
@@ -126,7 +126,7 @@ def test_a_line_that_was_lost_leaves_the_next_file_whole(
         failing[0] = fails
         # Between the two failures no second has passed: the third is not even tried.
         log.allowed(FakeGate(), publish(client=f"app-{number // 2}", bytes=number), 0)
-        wait_until(lambda number=number: log.stats().queued == 0)  # type: ignore[misc]
+        until(lambda number=number: log.stats().queued == 0)  # type: ignore[misc]
         clock[0] += 2 * SECOND_NS if number == 2 else 0
     log.close()
 
@@ -244,7 +244,7 @@ def test_after_kill_9_in_the_middle_of_writing_all_that_was_told_written_is_ther
         while emitted < 20_000:
             emitted = int(told.readline())
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait()
         for line in told:
             if line.endswith("\n"):
                 emitted = int(line)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.storage_quota.conftest import PrometheusDouble
+from tests.waiting import LONG_S, until
 
 from sluicegate.embedded import PolicyEngine
 from sluicegate.gateway.plugins import CHOICE
@@ -40,7 +41,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("site")
     options = ("--no-index", "--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check")
     command = [sys.executable, "-m", "pip", "install", *options, "--target", str(target), str(EXAMPLE)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return target
 
@@ -52,7 +53,7 @@ def python(installed: Path, *arguments: str, **environment: str) -> "subprocess.
         env={**os.environ, "PYTHONPATH": str(installed), **environment},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=LONG_S,
         cwd=installed,
     )
 
@@ -104,12 +105,6 @@ class Lab:
     def gives(self, value: str) -> None:
         self.prometheus.series = {QUERY: [({}, value)]}
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 10
-        while not condition():
-            assert time.monotonic() < end, f"it does not come: {self.factor.value} {self.factor.why}"
-            time.sleep(0.005)  # another thread's doing is awaited
-
     def publish(self) -> tuple[Action, int, str]:
         op = Operation(OperationKind.PUBLISH, "orders.eu", messages=1, bytes=100, largest=100)
         with self.engine.lock:
@@ -151,11 +146,11 @@ def test_the_admitted_rate_follows_the_query(make: Callable[[str], Lab]) -> None
     lab.admitted(2)  # the burst
     for told, value in (("0.5", 0.5), ("0.13", 0.13), ("7", 1.0)):
         lab.gives(told)
-        lab.until(lambda value=value: lab.factor.value == value)  # type: ignore[misc]
+        until(lambda value=value: lab.factor.value == value)  # type: ignore[misc]
         lab.admitted(2)
         assert lab.admitted(50) == pytest.approx(RATE * value, rel=0.02), told
     lab.gives("0")
-    lab.until(lambda: lab.factor.value == 0.0)
+    until(lambda: lab.factor.value == 0.0)
     assert lab.admitted(50) == 0
     assert "paused by prometheus_factor" in lab.publish()[2]
 
@@ -166,12 +161,12 @@ def test_a_dead_prometheus_acts_by_on_unknown_until_it_is_back(
 ) -> None:
     lab = make(choice)
     lab.gives("0.5")
-    lab.until(lambda: lab.factor.value == 0.5)
+    until(lambda: lab.factor.value == 0.5)
     lab.prometheus.hold.clear()  # it takes the question, and never answers
-    lab.until(lambda: not lab.factor.known)
+    until(lambda: not lab.factor.known)
     assert lab.factor.value == value
     assert "does not answer within 1 s" in lab.factor.why
     lab.admitted(2)
     assert lab.admitted(50) == pytest.approx(RATE * value, rel=0.02)
     lab.prometheus.hold.set()
-    lab.until(lambda: lab.factor.known and lab.factor.value == 0.5)
+    until(lambda: lab.factor.known and lab.factor.value == 0.5)

@@ -130,12 +130,15 @@ class LineSession:
                 return [Dial(tuple(("127.0.0.1", int(port)) for port in ports))]
             case [b"answer"]:
                 return [ToClient(b"one "), ToClient(b"two\n")]
-            case [b"bye"]:
-                return [ToClient(b"bye\n"), Close("asked_to_close", "the test asked"), ToClient(b"never\n")]
-            case [b"raise"]:
-                raise RuntimeError("the session has a bug")
             case [b"publish", topic, size]:
                 return self._publish(line, topic.decode(), int(size), now_ns)
+        return self._ending(line)
+
+    def _ending(self, line: bytes) -> Sequence[Command]:
+        if line == b"raise\n":
+            raise RuntimeError("the session has a bug")
+        if line == b"bye\n":
+            return [ToClient(b"bye\n"), Close("asked_to_close", "the test asked"), ToClient(b"never\n")]
         return [ToUpstream(line)]
 
     def _await(self, line: bytes, seen: Path, go: Path, now_ns: int) -> Sequence[Command]:

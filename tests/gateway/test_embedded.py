@@ -90,7 +90,7 @@ def test_what_the_front_opens_while_the_worker_ends_is_not_left_open(
             first = worker._acceptors["bootstrap"]
 
             async def open_once_the_first_is_closed(*args: Any) -> Acceptor:
-                while first._socket.fileno() >= 0:
+                while first._socket.fileno() >= 0:  # noqa: ASYNC110
                     await asyncio.sleep(0)
                 opened.append(await open_now(*args))
                 return opened[-1]

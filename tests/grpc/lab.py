@@ -110,6 +110,21 @@ def engine(
     return PolicyEngine(config, [settings(**values)], sink=sink or RecordingSink())
 
 
+HOUR_MS = 3_600_000
+HOLDING: Mapping[str, PolicyValue] = {
+    "max_publish_rate_bytes": 1,
+    "burst_seconds": 1000,
+    "on_limit__max_publish_rate_bytes": "delay",
+}
+"""After 1000 bytes the next 1000 are held for 1000 s: longer than any test takes."""
+
+
+def waiting(of: PolicyEngine) -> int:
+    """How many publishes HOLDING holds."""
+    with of.lock:
+        return int(of.gate(TOPIC, False, 0).state.limiters["max_publish_rate"].waiting)
+
+
 def producers(of: PolicyEngine, topic: str = TOPIC) -> int:
     with of.lock:
         return len(of.gate(topic, False, monotonic_ns()).state.producers)

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.waiting import LONG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 _HAS_HAPROXY = os.access("/usr/sbin/haproxy", os.X_OK)
@@ -58,7 +59,7 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=30,
+            timeout=LONG_S,
             check=False,
         )
 

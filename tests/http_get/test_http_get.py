@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.gateway.lab import upstream
+from tests.waiting import LONG_S
 
 from sluicegate.http_get import HttpError, http_get, shown_url
 
@@ -34,8 +35,8 @@ async def test_what_is_asked() -> None:
         return b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
     async with server(answer) as url:
-        assert await http_get(f"{url}/a/b?q=%22x%22", timeout_s=5, token="t") == b"ok"
-        assert await http_get(url, timeout_s=5) == b"ok"
+        assert await http_get(f"{url}/a/b?q=%22x%22", timeout_s=LONG_S, token="t") == b"ok"
+        assert await http_get(url, timeout_s=LONG_S) == b"ok"
     host = url.removeprefix("http://")
     common = f"Host: {host}\r\nAccept: */*\r\nConnection: close\r\n"
     assert asked == [
@@ -54,7 +55,7 @@ async def test_what_is_asked() -> None:
 )
 async def test_ways_to_end_an_answer(answer: bytes) -> None:
     async with server(answer) as url:
-        assert await http_get(url, timeout_s=5) == b"abcd"
+        assert await http_get(url, timeout_s=LONG_S) == b"abcd"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ async def test_ways_to_end_an_answer(answer: bytes) -> None:
 async def test_no_answer(answer: bytes, problem: str) -> None:
     async with server(answer) as url:
         with pytest.raises(HttpError, match=problem) as refused:
-            await http_get(f"{url}/path?secret=1", timeout_s=5, largest=1000)
+            await http_get(f"{url}/path?secret=1", timeout_s=LONG_S, largest=1000)
     assert str(refused.value).startswith(f"{url}/path")
     assert "secret" not in str(refused.value)
     assert refused.value.status == (int(found[1]) if (found := re.search(r"answers (\d+)", problem)) else 0)
@@ -79,7 +80,7 @@ async def test_no_answer(answer: bytes, problem: str) -> None:
 
 async def test_a_server_that_takes_its_time() -> None:
     async def never(request: str) -> bytes:
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
         return b""
 
     async with server(never) as url:
@@ -90,13 +91,13 @@ async def test_a_server_that_takes_its_time() -> None:
 @pytest.mark.parametrize("url", ["ftp://a/b", "http://", "a:9090", "http://127.0.0.1:99999/"])
 async def test_what_is_no_address(url: str) -> None:
     with pytest.raises(HttpError):
-        await http_get(url, timeout_s=1)
+        await http_get(url, timeout_s=LONG_S)
 
 
 async def test_a_token_cannot_add_headers() -> None:
     async with server(b"") as url:
         with pytest.raises(HttpError, match="line breaks"):
-            await http_get(url, timeout_s=1, token="a\r\nX: b")
+            await http_get(url, timeout_s=LONG_S, token="a\r\nX: b")
 
 
 @pytest.mark.parametrize(
@@ -113,6 +114,6 @@ def test_no_password_and_no_query_is_told(url: str, shown: str) -> None:
 
 async def test_a_password_in_an_address_does_not_show_where_it_fails() -> None:
     with pytest.raises(HttpError) as caught:
-        await http_get("http://me:secret@127.0.0.1:1/metrics?q=secret", timeout_s=5)
+        await http_get("http://me:secret@127.0.0.1:1/metrics?q=secret", timeout_s=LONG_S)
     assert "http://127.0.0.1:1/metrics" in str(caught.value)
     assert "secret" not in str(caught.value)

@@ -91,10 +91,8 @@ async def test_answers_without_the_series_name_what_was_looked_for() -> None:
 @pytest.mark.seed("S5-055")
 async def test_a_slow_server_and_one_that_is_down() -> None:
     async with server(lambda path: None) as broker:
-        began = time.monotonic()
         with pytest.raises(HttpError, match=r"does not answer within 0\.1 s"):
             await MetricsMemory(broker.url, timeout_s=0.1).read()
-        assert time.monotonic() - began < 5  # real time: a time-out of a real socket
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         with pytest.raises(HttpError, match="http://127"):

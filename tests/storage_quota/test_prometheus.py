@@ -155,12 +155,12 @@ async def test_garbage_instead_of_http() -> None:
 
 @pytest.mark.seed("S4-015", "S4-016")
 async def test_slow_then_down_then_back(filled: PrometheusDouble) -> None:
-    context = Context(
-        config(filled, timeout="200ms"), storage_hard_consumed_bytes=190, storage_soft_consumed_bytes=50
-    )
-    read = reader(context.config.storage, context.wall_ms)
-    assert read is not None
-    quota = StorageQuota(context.as_context, read)
+    context = Context(config(filled), storage_hard_consumed_bytes=190, storage_soft_consumed_bytes=50)
+    patient = reader(context.config.storage, context.wall_ms)
+    hasty = reader(Context(config(filled, timeout="200ms")).config.storage, context.wall_ms)
+    assert patient is not None
+    assert hasty is not None
+    quota = StorageQuota(context.as_context, lambda: patient() if filled.hold.is_set() else hasty())
     filled.series[FREE][-1] = series("b2", "/data/1", 80)
 
     async def run() -> State:

@@ -149,12 +149,12 @@ async def test_what_holds_while_nothing_is_known_is_configured(on_unknown: str, 
 
 async def test_a_source_that_hangs_is_given_up(context: Context) -> None:
     async def hang() -> Mapping[str, BrokerUsage]:
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
         raise AssertionError
 
     context.config.storage = context.config.storage.model_copy(update={"interval": 100})
     quota = StorageQuota(context.as_context, hang)
-    await asyncio.wait_for(quota.run(), 5)  # an answer is waited for at least a second, real time
+    await quota.run()  # an answer is waited for at least a second, real time
     assert quota.judgement.why.endswith("(no answer within 1 s)")
 
 

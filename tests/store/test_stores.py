@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.waiting import LONG_S
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
 from sluicegate.store import MemoryStore, PolicyStore, SqliteStore, StoreError
@@ -245,7 +246,7 @@ def test_two_that_make_one_file_at_once_wait_for_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite does not wait by itself where one is to change how the file is kept."""
-    monkeypatch.setattr("sluicegate.store.sqlite._BUSY_S", 10)
+    monkeypatch.setattr("sluicegate.store.sqlite._BUSY_S", LONG_S)
     maker = sqlite3.connect(tmp_path / "p.db", isolation_level=None, check_same_thread=False)
     maker.execute("BEGIN IMMEDIATE")
     maker.execute("CREATE TABLE made_by_another (thing TEXT)")

@@ -16,11 +16,13 @@ from danube.proto import DanubeApi_pb2_grpc as services
 from google.rpc.error_details_pb2 import ErrorInfo, QuotaFailure, RetryInfo
 from google.rpc.status_pb2 import Status
 from tests.danube.conformance.steps import TOPIC, Refused, Step
-from tests.danube.support.clients import NOTHING_S, TIMEOUT_S
+from tests.danube.support.clients import NOTHING_S
+from tests.waiting import LONG_S
 
 from sluicegate.engine.state import TopicState
 
 _ID = re.compile(r" \[sluicegate (\S+)\]$")
+_HOUR_NS = 3_600_000_000_000
 _DETAILS = "grpc-status-details-bin"
 
 
@@ -29,12 +31,19 @@ class Actors:
 
     :param channel: a channel through the door.
     :param state: what the door's engine keeps of a topic.
+    :param tick: what the door does once a second, with the monotonic time in ns.
     """
 
-    def __init__(self, channel: grpc.aio.Channel, state: Callable[[str], TopicState]) -> None:
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        state: Callable[[str], TopicState],
+        tick: Callable[[int], None],
+    ) -> None:
         self._producers = services.ProducerServiceStub(channel)
         self._consumers = services.ConsumerServiceStub(channel)
         self._state = state
+        self._tick = tick
         self._ids: dict[str, tuple[str, str, int]] = {}
         """Principal, topic and id of who is attached, by name."""
         self._streams: dict[str, Any] = {}
@@ -70,7 +79,7 @@ class Actors:
         :param eventually: call again and again until it is not refused.
         """
         self._begin("attach")
-        until = time.monotonic() + TIMEOUT_S
+        until = time.monotonic() + LONG_S
         while True:
             try:
                 answer = await call()
@@ -99,6 +108,14 @@ class Actors:
         call = partial(self._producers.CreateProducer, request, **_options(principal))
         answer = await self._attached(call, at_least_s, eventually)
         self._ids[producer] = (principal, topic, answer.producer_id)
+
+    async def attach_until(self, producer: str) -> None:
+        await self.attach(producer)
+        for number in range(50):
+            await self.attach(f"{producer}{number}")
+
+    async def silence(self) -> None:
+        self._tick(time.monotonic_ns() + _HOUR_NS)
 
     async def publish(self, producer: str, size: int = 10, times: int = 1, at_least_s: float = 0) -> None:
         principal, topic, called = self._ids[producer]
@@ -167,7 +184,7 @@ class Actors:
     async def receive(self, consumer: str, count: int, at_least_s: float = 0, older_s: float = 0) -> None:
         began = time.monotonic()
         for _ in range(count):
-            message = await self._next(consumer, TIMEOUT_S)
+            message = await self._next(consumer, LONG_S)
             assert message is not None, "no message came"
             assert time.time_ns() / 1e9 - message.publish_time / 1e3 >= older_s
         assert time.monotonic() - began >= at_least_s
@@ -190,7 +207,7 @@ class Actors:
     async def gets_part(self, consumer: str, of: int, at_least: int) -> None:
         state = self._state(self._topic(consumer))
         arrived = 0
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(LONG_S):
             while arrived + state.dropped < of:
                 arrived += await self._next(consumer, NOTHING_S) is not None
         assert at_least <= arrived < of, (arrived, state.dropped, state.dispatched_messages)
@@ -211,7 +228,7 @@ def _metadata(principal: str) -> tuple[tuple[str, str], ...] | None:
 
 
 def _options(principal: str) -> dict[str, Any]:
-    return {"timeout": TIMEOUT_S, "metadata": _metadata(principal)}
+    return {"timeout": LONG_S, "metadata": _metadata(principal)}
 
 
 def _compare(error: grpc.aio.AioRpcError, expected: Refused, topic: str) -> None:

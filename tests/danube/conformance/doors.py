@@ -30,6 +30,8 @@ class Door:
     """What the engine keeps of a topic."""
     sink: RecordingSink
     """Every decision."""
+    tick: Callable[[int], None]
+    """What is done once a second, with the monotonic time in ns."""
 
 
 @asynccontextmanager
@@ -40,7 +42,7 @@ async def proxy(case: Case, directory: Path) -> AsyncIterator[Door]:
         gate(directory, broker.addresses, case.policies, **case.entry) as through,
         channel(through) as to_gate,
     ):
-        yield Door(to_gate, through.state, through.sink)
+        yield Door(to_gate, through.state, through.sink, through.gateway.worker()._front.tick)
 
 
 @asynccontextmanager
@@ -57,7 +59,7 @@ async def server(case: Case, directory: Path) -> AsyncIterator[Door]:
         )
         broker = await stack.enter_async_context(ReferenceBroker(interceptors=[interceptor]))
         to_broker = await stack.enter_async_context(grpc.aio.insecure_channel(broker.addresses[0]))
-        yield Door(to_broker, lambda topic: engine.gates.states[topic], sink)
+        yield Door(to_broker, lambda topic: engine.gates.states[topic], sink, interceptor.door._tick)
 
 
 @asynccontextmanager
@@ -75,7 +77,9 @@ async def client(case: Case, directory: Path) -> AsyncIterator[Door]:
         )
         made = grpc.aio.insecure_channel(broker.addresses[0], interceptors=interceptors)
         to_broker = await stack.enter_async_context(made)
-        yield Door(to_broker, lambda topic: engine.gates.states[topic], sink)
+        door: Any = interceptors[0]
+        tick = door._client.door._tick
+        yield Door(to_broker, lambda topic: engine.gates.states[topic], sink, tick)
 
 
 def _engine(case: Case, directory: Path, broker: str, sink: RecordingSink) -> PolicyEngine:

@@ -61,6 +61,16 @@ def attach(producer: str, refused: Refused | None = None, **more: Any) -> Step:
     return Step("attach", {"producer": producer, **more}, refused)
 
 
+def attach_until(producer: str, refused: Refused) -> Step:
+    """Create one producer after the other until one is refused; the first is not."""
+    return Step("attach_until", {"producer": producer}, refused)
+
+
+def silence() -> Step:
+    """Nothing is heard of anybody for an hour."""
+    return Step("silence", {})
+
+
 def publish(producer: str, refused: Refused | None = None, **more: Any) -> Step:
     """Send messages one after the other.
 

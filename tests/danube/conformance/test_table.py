@@ -20,6 +20,7 @@ from tests.danube.conformance.steps import (
     Case,
     acknowledge,
     attach,
+    attach_until,
     gets_part,
     leave,
     on_topic,
@@ -27,6 +28,7 @@ from tests.danube.conformance.steps import (
     publish_until,
     receive,
     receives_nothing,
+    silence,
     subscribe,
 )
 
@@ -60,11 +62,12 @@ COUNTS = (
             [
                 attach("a"),
                 attach("b", producers(1)),
-                attach("b", eventually=True),
+                silence(),
+                attach("b"),
                 publish("a", replace(producers(1), code="NOT_FOUND")),
                 publish("b"),
             ],
-            entry={"ghost_release": "500ms"},
+            entry={"ghost_release": "30min"},
         ),
         marks=pytest.mark.seed("S1-043"),
     ),
@@ -289,7 +292,7 @@ RATES = (
     pytest.param(
         Case(
             "dispatch rate, not reliable, dropping",
-            on_topic(max_dispatch_rate="2/s", on_limit={"max_dispatch_rate": "drop"}),
+            on_topic(max_dispatch_rate="1/s", burst_seconds=2, on_limit={"max_dispatch_rate": "drop"}),
             [
                 attach("a", reliable=False),
                 subscribe("c", "one"),
@@ -325,7 +328,7 @@ RATES = (
         Case(
             "connection rate, longer than calls are held",
             {"broker": {"connection_rate_limit": "1/s"}},
-            [attach("a"), attach("b", connection_rate(1))],
+            [attach_until("a", connection_rate(1))],
             entry={"max_hold": "50ms"},
         ),
         marks=pytest.mark.seed("S1-091"),
@@ -450,7 +453,7 @@ LEVELS = (
 @pytest.mark.parametrize("case", [*COUNTS, *SIZES, *RATES, *DELIVERY, *LEVELS], ids=lambda case: case.name)
 async def test_a_policy_does_the_same_through_every_door(case: Case, door: str, tmp_path: Path) -> None:
     async with DOORS[door](case, tmp_path) as opened:
-        actors = Actors(opened.channel, opened.state)
+        actors = Actors(opened.channel, opened.state, opened.tick)
         try:
             for step in case.steps:
                 await actors.carry_out(step)

@@ -5,15 +5,16 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
-from tests.danube.support.clients import TIMEOUT_S, Receiving, consuming, danube_client, producing
+from tests.danube.support.clients import Receiving, consuming, danube_client, producing
 from tests.danube.support.gates import gate, on_topic
+from tests.waiting import LONG_S
 
 from sluicegate_danube.reference import ReferenceBroker
 
 
 async def _take_until(consumer: Receiving, last: bytes) -> list[bytes]:
     payloads: list[bytes] = []
-    async with asyncio.timeout(2 * TIMEOUT_S):
+    async with asyncio.timeout(LONG_S):
         while not payloads or payloads[-1] != last:
             payloads += await consumer.take(1)
     return payloads
@@ -36,7 +37,7 @@ async def test_clients_come_back_when_their_broker_does(
         sending = asyncio.ensure_future(producer.send(b"meanwhile"))
         await asyncio.sleep(0.2)  # so that the client does try while the broker is away
         await reference.restart()
-        await asyncio.wait_for(sending, 2 * TIMEOUT_S)
+        await asyncio.wait_for(sending, LONG_S)
         await producer.send(b"after")
         received = await _take_until(consumer, b"after")
         # What was under way may have been stored twice, as without the gate; nothing is lost.
@@ -55,7 +56,7 @@ async def test_a_broker_that_forgot_its_producers_says_so_through_the_gate(
         await reference.stop(forget=True)
         await reference.restart()
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await asyncio.wait_for(producer.send(b"to one who forgot"), TIMEOUT_S)
+            await asyncio.wait_for(producer.send(b"to one who forgot"), LONG_S)
         assert refused.value.code() is grpc.StatusCode.NOT_FOUND
         # The application makes its producer again, as Danube's clients ask for: it is the same one.
         await producer.create()
@@ -74,7 +75,7 @@ async def test_a_gate_without_a_broker_lets_clients_try_again(topic: str, tmp_pa
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
         async with (
             ReferenceBroker(port=int(address.rpartition(":")[2])),
-            asyncio.timeout(TIMEOUT_S),
+            asyncio.timeout(LONG_S),
             producing(client, topic) as producer,
         ):
             await producer.send(b"here it is")

@@ -15,8 +15,8 @@ from benchmarks.harness.processes import UnavailableError
 from danube.proto import DanubeApi_pb2 as pb
 from danube.proto import DanubeApi_pb2_grpc as services
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
-from tests.danube.support.clients import TIMEOUT_S
 from tests.danube.support.gates import Gate, channel, gate, on_topic
+from tests.waiting import LONG_S
 
 from sluicegate_danube.reference import ReferenceBroker
 
@@ -48,7 +48,7 @@ class Load:
         """How many calls ended with which status."""
         async with channel(self.through) as to_gate:
             created = await services.ProducerServiceStub(to_gate).CreateProducer(
-                pb.ProducerRequest(producer_name="load", topic_name=self.topic), timeout=TIMEOUT_S
+                pb.ProducerRequest(producer_name="load", topic_name=self.topic), timeout=LONG_S
             )
             position = pb.MsgID(producer_id=created.producer_id, topic_name=self.topic)
             message = pb.StreamMessage(request_id=1, msg_id=position, payload=payload)
@@ -92,7 +92,7 @@ async def test_messages_that_span_frames_go_through(
 async def test_a_go_client_is_told_what_was_refused(
     ghz: Path, reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
-    policies = on_topic(topic, max_publish_rate=100)
+    policies = on_topic(topic, max_publish_rate_bytes="1B/s", burst_seconds=10_000)  # enough for ten
     async with gate(tmp_path, reference.addresses, policies) as through:
         statuses = await Load(ghz, tmp_path, through, topic).send(bytes(1_000))
         assert statuses.keys() == {"OK", "ResourceExhausted"}

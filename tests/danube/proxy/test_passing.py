@@ -9,8 +9,9 @@ import pytest
 from danube import SchemaType, SubType
 from danube.proto import DanubeApi_pb2 as pb
 from danube.proto import DanubeApi_pb2_grpc as services
-from tests.danube.support.clients import TIMEOUT_S, consuming, danube_client, producing
+from tests.danube.support.clients import consuming, danube_client, producing
 from tests.danube.support.gates import channel, gate
+from tests.waiting import LONG_S
 
 from sluicegate_danube.reference import ReferenceBroker
 
@@ -67,11 +68,11 @@ async def test_the_schema_registry_is_reached(reference: ReferenceBroker, topic:
 async def test_health_checks_go_through(reference: ReferenceBroker, topic: str, tmp_path: Path) -> None:
     async with gate(tmp_path, reference.addresses) as through, channel(through) as to_gate:
         made = await services.ProducerServiceStub(to_gate).CreateProducer(
-            pb.ProducerRequest(producer_name="p", topic_name=topic), timeout=TIMEOUT_S
+            pb.ProducerRequest(producer_name="p", topic_name=topic), timeout=LONG_S
         )
         health = services.HealthCheckStub(to_gate)
         statuses = [
-            (await health.HealthCheck(pb.HealthCheckRequest(id=number), timeout=TIMEOUT_S)).status
+            (await health.HealthCheck(pb.HealthCheckRequest(id=number), timeout=LONG_S)).status
             for number in (made.producer_id, made.producer_id + 1)
         ]
     assert statuses == [pb.HealthCheckResponse.OK, pb.HealthCheckResponse.CLOSE]
@@ -83,7 +84,7 @@ async def test_methods_that_the_gate_does_not_know_go_through_and_are_counted(
     async with gate(tmp_path, reference.addresses) as through, channel(through) as to_gate:
         call: Any = to_gate.unary_unary("/danube.Tomorrow/Better")
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await call(b"anything", timeout=TIMEOUT_S)
+            await call(b"anything", timeout=LONG_S)
         assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
         assert through.counters()["unknown_method"] == 1
 

@@ -10,8 +10,9 @@ from danube import DispatchStrategy, SubType
 from danube.proto import DanubeApi_pb2 as pb
 from danube.proto import DanubeApi_pb2_grpc as services
 from danube.topic_producer import TopicProducer
-from tests.danube.support.clients import TIMEOUT_S, consuming, danube_client, producing
+from tests.danube.support.clients import consuming, danube_client, producing
 from tests.danube.support.gates import channel, gate, on_topic
+from tests.waiting import LONG_S, until_so
 
 from sluicegate.model import Action
 from sluicegate_danube.reference import ReferenceBroker
@@ -90,14 +91,19 @@ async def test_subscriptions_that_cannot_be_listed(
 async def test_the_client_tries_again_what_is_over_the_rate_until_it_passes(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
-    sent = [f"{number:03}".encode() for number in range(15)]
+    sent = [f"{number:03}".encode().ljust(1000) for number in range(3)]
+    policies = on_topic(topic, max_publish_rate_bytes="1B/s", burst_seconds=1000)
     async with (
-        gate(tmp_path, reference.addresses, on_topic(topic, max_publish_rate="10/s")) as through,
+        gate(tmp_path, reference.addresses, policies) as through,
         danube_client(through.url) as client,
         producing(client, topic, reliable=True) as producer,
     ):
-        for payload in sent:
-            await producer.send(payload)
+        await producer.send(sent[0])
+        sending = asyncio.ensure_future(producer.send(sent[1]))
+        await until_so(lambda: through.state(topic).rejected)
+        through.change(name=topic)
+        await sending
+        await producer.send(sent[2])
         refused = [decision for decision in through.sink.decisions if decision.action is Action.REJECT]
         assert through.state(topic).rejected == len(refused) > 0
     assert [message.payload for message in reference.messages(topic)] == sent
@@ -255,6 +261,6 @@ async def test_a_health_check_is_a_sign_of_life_of_whom_it_asks_for(
         places = {place.key[2]: place for place in through.calls._places}
         before_ns = {name: place.seen_ns for name, place in places.items()}
         health = pb.HealthCheckRequest(id=made.producer_id)
-        await services.HealthCheckStub(to_gate).HealthCheck(health, timeout=TIMEOUT_S)
+        await services.HealthCheckStub(to_gate).HealthCheck(health, timeout=LONG_S)
         assert places["a"].seen_ns > before_ns["a"]
         assert places["b"].seen_ns == before_ns["b"]

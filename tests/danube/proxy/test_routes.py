@@ -9,8 +9,9 @@ import pytest
 from danube import DanubeClient
 from danube.proto import DanubeApi_pb2 as pb
 from danube.proto import DanubeApi_pb2_grpc as services
-from tests.danube.support.clients import TIMEOUT_S, consuming, danube_client, producing
+from tests.danube.support.clients import consuming, danube_client, producing
 from tests.danube.support.gates import channel, gate, on_topic
+from tests.waiting import LONG_S
 
 from sluicegate.demo.ports import free_ports
 from sluicegate_danube.method_map import BROKER_HEADER
@@ -83,7 +84,7 @@ async def test_brokers_keep_their_ports_when_the_gate_starts_anew(
         entry["known_brokers"] = ["127.0.0.1:*"]
         async with gate(tmp_path, addresses, **entry) as through, channel(through) as to_gate:
             lookup = await services.DiscoveryStub(to_gate).TopicLookup(
-                pb.TopicLookupRequest(topic="/default/on-two"), timeout=TIMEOUT_S
+                pb.TopicLookupRequest(topic="/default/on-two"), timeout=LONG_S
             )
             told.append(lookup.connect_url)
     assert told[0] == f"http://127.0.0.1:{entry['node_port_base'] + 1}"
@@ -98,7 +99,7 @@ async def test_a_lookup_that_names_an_unknown_broker_fails(
         channel(through) as to_gate,
     ):
         request = pb.TopicLookupRequest(request_id=5, topic="/default/on-two")
-        lookup = await services.DiscoveryStub(to_gate).TopicLookup(request, timeout=TIMEOUT_S)
+        lookup = await services.DiscoveryStub(to_gate).TopicLookup(request, timeout=LONG_S)
         assert lookup == pb.TopicLookupResponse(request_id=5, response_type=pb.TopicLookupResponse.Failed)
         assert through.counters()["unknown_broker_refused"] == 1
 
@@ -120,11 +121,11 @@ async def test_metadata_that_names_a_forbidden_broker_is_refused_and_nothing_is_
         request = pb.ProducerRequest(producer_name="p", topic_name=topic)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await stub.CreateProducer(
-                request, metadata=((BROKER_HEADER, f"http://{host}:{port}"),), timeout=TIMEOUT_S
+                request, metadata=((BROKER_HEADER, f"http://{host}:{port}"),), timeout=LONG_S
             )
         assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
         # The connection is still good for others.
-        await stub.CreateProducer(request, timeout=TIMEOUT_S)
+        await stub.CreateProducer(request, timeout=LONG_S)
     assert not reached.is_set()
     server.close()
     await server.wait_closed()
@@ -159,7 +160,7 @@ async def test_one_client_connection_at_a_time_serves_all_brokers_and_repeats_no
         subscribed = await consumers.Subscribe(
             pb.ConsumerRequest(topic_name=topics[0], consumer_name="c", subscription="s"),
             metadata=names[0],
-            timeout=TIMEOUT_S,
+            timeout=LONG_S,
         )
         stream = consumers.ReceiveMessages(
             pb.ReceiveRequest(consumer_id=subscribed.consumer_id), metadata=names[0]
@@ -169,7 +170,7 @@ async def test_one_client_connection_at_a_time_serves_all_brokers_and_repeats_no
             await producers.CreateProducer(
                 pb.ProducerRequest(producer_name="p", topic_name=topic, dispatch_strategy=pb.Reliable),
                 metadata=name,
-                timeout=TIMEOUT_S,
+                timeout=LONG_S,
             )
             for topic, name in zip(topics, names, strict=True)
         ]
@@ -178,7 +179,7 @@ async def test_one_client_connection_at_a_time_serves_all_brokers_and_repeats_no
             which = number % 2
             position = pb.MsgID(producer_id=made[which].producer_id, topic_name=topics[which])
             message = pb.StreamMessage(msg_id=position, payload=b"%02d" % number)
-            await producers.SendMessage(message, metadata=names[which], timeout=TIMEOUT_S)
+            await producers.SendMessage(message, metadata=names[which], timeout=LONG_S)
 
         for number in range(20):  # one by one: gRPC repeats a call once by itself
             await send(number)

@@ -6,7 +6,8 @@ from collections import Counter
 import grpc
 import pytest
 from danube import DanubeClient, SubType
-from tests.danube.support.clients import TIMEOUT_S, consuming, producing
+from tests.danube.support.clients import consuming, producing
+from tests.waiting import LONG_S
 
 from sluicegate_danube.reference import ReferenceBroker
 
@@ -185,6 +186,6 @@ async def test_a_nack_brings_the_message_again(client: DanubeClient, topic: str)
 
 async def until_gone(reference: ReferenceBroker, topic: str) -> None:
     """Wait until the broker has seen that the consumers' streams are closed."""
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(LONG_S):
         while reference.consumers(topic, "subscription"):  # noqa: ASYNC110, nothing tells when they are
             await asyncio.sleep(0.01)

@@ -6,7 +6,8 @@ import grpc
 import pytest
 from danube import DanubeClient
 from danube.proto import DanubeApi_pb2 as pb
-from tests.danube.support.clients import TIMEOUT_S, consuming, danube_client, producing
+from tests.danube.support.clients import consuming, danube_client, producing
+from tests.waiting import LONG_S
 
 from sluicegate_danube.reference import ReferenceBroker, Settings
 
@@ -102,7 +103,7 @@ async def test_clients_go_on_after_the_network_came_back(
         await reference.stop(forget=False)
         sending = asyncio.gather(producer.send(b"while it is gone"))
         await reference.restart()
-        await asyncio.wait_for(sending, TIMEOUT_S)
+        await asyncio.wait_for(sending, LONG_S)
         assert await consumer.take(1) == [b"while it is gone"]
 
 

@@ -14,6 +14,7 @@ import pytest
 from danube import DanubeClient
 from tests.danube.support.clients import consuming, danube_client, producing
 from tests.gateway.certificates import Authority
+from tests.waiting import LONG_S
 
 from sluicegate_danube.admin.client import list_subscriptions
 from sluicegate_danube.reference import LABEL, ReferenceBroker
@@ -123,7 +124,7 @@ def test_says_what_is_wrong_with_the_policies(tmp_path: Path) -> None:
     file = tmp_path / "sluicegate.yaml"
     file.write_text("brokers: 5\n")
     command = [sys.executable, "-m", "sluicegate_danube.reference", "--policies", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=40)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG_S)
     assert done.returncode == 2
     assert "sluicegate.yaml" in done.stderr
     assert "Traceback" not in done.stderr
@@ -133,6 +134,6 @@ def test_says_when_it_cannot_listen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "sluicegate_danube.reference", "--port", port]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=40)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG_S)
     assert done.returncode == 2
     assert "cannot listen: " in done.stderr

@@ -15,9 +15,8 @@ from danube import (
     SubType,
 )
 from danube.proto import DanubeApi_pb2 as pb
+from tests.waiting import LONG_S
 
-TIMEOUT_S = 15
-"""How long to wait for what must come. Long, for a loaded machine."""
 NOTHING_S = 0.3
 """How long to wait to see that nothing comes."""
 
@@ -75,7 +74,7 @@ class Receiving:
 
         :raises TimeoutError: if none comes.
         """
-        return await asyncio.wait_for(self._queue.get(), TIMEOUT_S)
+        return await asyncio.wait_for(self._queue.get(), LONG_S)
 
     async def take(self, count: int, *, ack: bool = True) -> list[bytes]:
         """Payloads of the next messages."""

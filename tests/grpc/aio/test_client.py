@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from grpc import aio
-from tests.grpc.aio.serving import Behaviors, eventually
+from tests.grpc.aio.serving import Behaviors
 from tests.grpc.lab import (
     MAP,
     TOPIC,
@@ -26,6 +26,7 @@ from tests.grpc.lab import (
     subscribe,
     told,
 )
+from tests.waiting import until_so
 
 from sluicegate.embedded import PolicyEngine
 from sluicegate_grpc.aio import policy_client_interceptors
@@ -78,7 +79,7 @@ async def test_counts_fall_when_the_broker_refuses_and_when_the_call_is_cancelle
         await channel.behaviors.blocked.wait()
         assert producers(made) == 1
         cancelled.cancel()
-        await eventually(lambda: producers(made) == 0)
+        await until_so(lambda: producers(made) == 0)
         assert (await refused(attach(create("hold"), timeout=0.1))).code is CODE.DEADLINE_EXCEEDED
         assert producers(made) == 0
 
@@ -116,7 +117,7 @@ async def test_ghosts_are_released() -> None:
     made = engine(max_producers_per_topic=1)
     async with policed(made, ghost_release_s=0.1) as channel:
         await channel.unary_unary(P + "Create")(create("a"))
-        await eventually(lambda: producers(made) == 0)
+        await until_so(lambda: producers(made) == 0)
 
 
 async def test_deliveries_are_paced_without_loss() -> None:
@@ -148,7 +149,7 @@ async def test_a_consumer_whose_stream_is_cancelled_makes_room() -> None:
         call = channel.unary_stream(P + "Receive")(message({1: consumer, 2: "stay"}))
         assert number(await call.read()) == 1
         call.cancel()
-        await eventually(lambda: consumers(made) == 0)
+        await until_so(lambda: consumers(made) == 0)
         found = await refused(channel.unary_stream(P + "Receive")(message({1: 99})).read())
         assert found.code is CODE.NOT_FOUND
 

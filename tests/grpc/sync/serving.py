@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import grpc
-from tests.grpc.lab import MAP, Broker, P, handlers, message
+import pytest
+from tests.grpc.lab import MAP, Broker, P, handlers, message, told
 
 from sluicegate.embedded import PolicyEngine
 from sluicegate_grpc.sync import PolicyServerInterceptor
@@ -110,6 +111,13 @@ def serving(
             served.behaviors.go.set()
             server.stop(None).wait()
             engine.close()
+
+
+def refused(call: Any, *arguments: Any, **options: Any) -> Any:
+    """What a call that fails tells its client."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call(*arguments, **options)
+    return told(caught.value)
 
 
 def too_late(served: Served, request: bytes) -> None:

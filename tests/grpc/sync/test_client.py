@@ -21,9 +21,9 @@ from tests.grpc.lab import (
     producers,
     send,
     subscribe,
-    told,
 )
-from tests.grpc.sync.serving import Served, eventually, serving
+from tests.grpc.sync.serving import Served, refused, serving
+from tests.waiting import until
 
 from sluicegate.embedded import PolicyEngine
 from sluicegate_grpc.sync import PolicyClientInterceptor
@@ -37,12 +37,6 @@ def policed(made: PolicyEngine, broker: Broker | None = None, **options: Any) ->
         interceptor = PolicyClientInterceptor(made, MAP, **options)
         served.channel = grpc.intercept_channel(served.channel, interceptor)
         yield served
-
-
-def refused(call: Any, *arguments: Any, **options: Any) -> Any:
-    with pytest.raises(grpc.RpcError) as caught:
-        call(*arguments, **options)
-    return told(caught.value)
 
 
 def receive(call: Any) -> list[int]:
@@ -79,10 +73,10 @@ def test_publishes_are_refused_and_delayed() -> None:
         producer = number(served.unary("Create", create("a")))
         assert refused(served.unary, "Send", send(producer, 101)).code is CODE.INVALID_ARGUMENT
         began = time.monotonic()
-        for _ in range(11):
+        for _ in range(6):
             served.unary("Send", send(producer))
-        assert time.monotonic() - began >= 0.5
-        assert served.broker.sent == 11
+        assert time.monotonic() - began >= 0.25
+        assert served.broker.sent == 6
 
 
 def test_who_takes_leave_makes_room_and_other_calls_pass() -> None:
@@ -108,7 +102,7 @@ def test_a_consumer_whose_stream_is_cancelled_makes_room() -> None:
         call = served.stream("Receive", message({1: consumer, 2: "stay"}))
         assert number(next(call)) == 1
         call.cancel()
-        eventually(lambda: consumers(served.engine) == 0)
+        until(lambda: consumers(served.engine) == 0)
         assert refused(receive, served.stream("Receive", message({1: 99}))).code is CODE.NOT_FOUND
 
 
@@ -122,7 +116,7 @@ def test_a_stream_that_subscribes_itself_counts_for_as_long_as_it_is_open() -> N
         assert refused(receive, follow(iter([subscribe("d")]))).code is CODE.RESOURCE_EXHAUSTED
         requests.put(None)
         assert receive(call) == []
-        eventually(lambda: consumers(served.engine) == 0)
+        until(lambda: consumers(served.engine) == 0)
 
 
 @pytest.mark.parametrize("method", ["SendAll", "Talk"])

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 import pulsar
+from tests.waiting import LONG_S
 
 from sluicegate_pulsar.reference import ReferenceBroker, Settings
 
 P = ParamSpec("P")
 T = TypeVar("T")
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = int(LONG_S * 1000)
 """How long a client waits for what must come. Long, for a loaded machine."""
 NOTHING_MS = 300
 """How long a client waits to see that nothing comes."""

@@ -12,6 +12,7 @@ import sys
 import pytest
 import uvloop
 from tests.pulsar.reference.running import Running, client
+from tests.waiting import LONG_S
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
@@ -52,7 +53,7 @@ async def test_asks_a_silent_client_and_then_cuts_it(monkeypatch: pytest.MonkeyP
         frame = size.to_bytes(4, "big") + await reader.readexactly(size)
         assert parse_command(frame, 0, len(frame)).type == pb.BaseCommand.PING
         with contextlib.suppress(ConnectionResetError):  # an orderly end will do, too
-            assert await asyncio.wait_for(reader.read(), 20) == b""
+            assert await asyncio.wait_for(reader.read(), LONG_S) == b""
         assert broker.principals == []
         writer.close()
 
@@ -73,7 +74,7 @@ def test_runs_on_the_loop_of_the_product() -> None:
             assert len(await reader.readexactly(4)) == 4
             writer.close()
 
-    uvloop.run(asyncio.wait_for(connect(), 20))
+    uvloop.run(asyncio.wait_for(connect(), LONG_S))
 
 
 def test_stops_with_clients_attached(own_broker: Running) -> None:
@@ -93,7 +94,7 @@ def test_runs_as_a_process_of_its_own() -> None:
             assert line.startswith(f"{LABEL}, in memory, no Pulsar: pulsar://127.0.0.1:")
             with socket.create_connection(address(line.split()[-2])):
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(20) == 0
+                assert process.wait(LONG_S) == 0
         finally:
             process.kill()
 
@@ -102,6 +103,6 @@ def test_says_when_it_cannot_listen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "sluicegate_pulsar.reference", "--port", port, "--admin-port", "0"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=40)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG_S)
     assert done.returncode == 2
     assert done.stderr.startswith("cannot listen: ")

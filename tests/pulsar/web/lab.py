@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 from tests.pulsar.web.fake_admin import FakeAdmin
+from tests.waiting import LONG_S
 
 from sluicegate.broker import PolicyUnavailableError
 from sluicegate.builtin import DEFAULTS
@@ -111,14 +112,19 @@ async def serving(app: Any, tls: ClientTls | None = None) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def lab_of(
-    fake: FakeAdmin, services: FakeServices, *, timeout_s: float = 30, settling_s: float = 0.0, **entry: Any
+    fake: FakeAdmin,
+    services: FakeServices,
+    *,
+    timeout_s: float = LONG_S,
+    settling_s: float = 0.0,
+    **entry: Any,
 ) -> AsyncIterator[Lab]:
     async with serving(fake) as admin_url:
         site = PulsarSite(config(admin_url, **entry), services, timeout_s=timeout_s, settling_s=settling_s)
         try:
             async with (
                 serving(site) as url,
-                httpx.AsyncClient(base_url=url, trust_env=False, timeout=30, verify=False) as client,
+                httpx.AsyncClient(base_url=url, trust_env=False, timeout=LONG_S, verify=False) as client,
             ):
                 yield Lab(services, fake, admin_url, client)
         finally:

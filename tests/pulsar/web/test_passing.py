@@ -9,6 +9,7 @@ import httpx
 import pytest
 from tests.pulsar.web.fake_admin import FakeAdmin
 from tests.pulsar.web.lab import TOPIC, FakeServices, Lab, lab_of, serving
+from tests.waiting import LONG_S
 
 from sluicegate_pulsar.web import passing
 
@@ -20,7 +21,7 @@ async def raw(lab: Lab, request: bytes) -> bytes:
     host, port = lab.client.base_url.host, lab.client.base_url.port
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(request)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LONG_S):
         answer = await reader.read()
     writer.close()
     return answer
@@ -253,7 +254,7 @@ async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.Monke
         host, port = lab.client.base_url.host, lab.client.base_url.port
         reader, writer = await asyncio.open_connection(host, port, limit=1024)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LONG_S):
             await given_up.wait()
             received = 0
             while part := await reader.read(65_536):

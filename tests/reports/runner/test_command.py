@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 from click.testing import CliRunner
+from tests.waiting import LONG_S, until
 
 from sluicegate_reports.runner.command import compare
 
@@ -68,15 +68,13 @@ def test_one_that_is_told_to_end_ends_what_it_started(tmp_path: Path) -> None:
     ]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         plan = tmp_path / "run" / "arms" / "danube-interceptor" / "plan.json"
-        deadline = time.monotonic() + 30
-        while not plan.exists() and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: plan.exists() or process.poll() is not None)
         family = psutil.Process(process.pid).children(recursive=True)
         process.terminate()
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=LONG_S)
     assert process.returncode == 1, output
     assert family
-    assert psutil.wait_procs(family, timeout=10)[1] == []
+    assert psutil.wait_procs(family, timeout=LONG_S)[1] == []
 
 
 def test_scenarios_are_listed_with_what_they_show() -> None:
