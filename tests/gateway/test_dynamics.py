@@ -78,10 +78,8 @@ async def test_a_factor_holds_back_clients_and_lets_them_go_without_another_gate
         await asyncio.sleep(0.4)
         assert not saying.done()
         plugin.wanted = 1.0
-        began = monotonic_ns()
         assert await saying == "publish t 10"
 
-        assert monotonic_ns() - began < 1_000_000_000
         assert gates.live["t"] is gate
         # Read in a thread of their own, set by the one that owns the gates, and by no other.
         assert plugin.threads.isdisjoint({threading.current_thread()})

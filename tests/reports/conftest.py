@@ -12,8 +12,6 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_START_S = 180
-"""A session starts within 5 s on an idle machine; tests must not fail since this one is busy."""
 _SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
@@ -23,13 +21,6 @@ _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever is first waits for the session."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(_START_S))
 
 
 def need_java() -> None:

@@ -75,7 +75,6 @@ def known(spark: SparkSession, log: Path, state: Path) -> tuple[int, int]:
     return sum(row["messages"] for row in rows), sum(row["decisions"] for row in rows)
 
 
-@pytest.mark.timeout(300)
 def test_what_is_killed_between_batches_and_made_again_is_neither_lost_nor_doubled(
     spark: SparkSession, tmp_path: Path
 ) -> None:

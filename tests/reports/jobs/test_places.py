@@ -17,11 +17,11 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from tests.reports import recorded
+from tests.waiting import LONG_S
 
 from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.results import from_json, to_json
 
-_READY_S = 90
 _BIN = Path(pyspark.__file__).parent / "bin"
 _CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _FEW = "--conf=spark.sql.shuffle.partitions=2"
@@ -69,7 +69,7 @@ def daemon(folder: Path, name: str, command: Sequence[str], port: int) -> Iterat
 
 def _wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
     """Another process's port: there is nothing to be told by but trying."""
-    until = time.monotonic() + _READY_S
+    until = time.monotonic() + LONG_S
     while time.monotonic() < until and process.poll() is None:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
@@ -106,7 +106,7 @@ def compared(directory: Path, folder: Path, **further: str) -> bytes:
         env=environment(**further),
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=600,
         check=False,
     )
     assert target.exists(), f"{done.stdout}\n{done.stderr}"[-3_000:]
@@ -114,7 +114,7 @@ def compared(directory: Path, folder: Path, **further: str) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1800)
 def test_the_results_are_the_same_wherever_the_job_runs(spark: SparkSession, tmp_path: Path) -> None:
     directory = tmp_path / "run"
     directory.mkdir()

@@ -11,10 +11,10 @@ from html import escape
 from pathlib import Path
 
 import pytest
+from tests.waiting import LONG_S
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _SCHEMES = {"dark": "0", "light": "1"}
-_TIMEOUT_S = 50
 _NARROWEST = 500
 _PROBE = Path(__file__).with_name("probe.js")
 """Added to a copy of the page."""
@@ -93,7 +93,7 @@ def _run(browser: str, folder: Path, *arguments: str) -> "subprocess.CompletedPr
         [browser, *options, f"--user-data-dir={folder / 'profile'}", *arguments],
         capture_output=True,
         text=True,
-        timeout=_TIMEOUT_S,
+        timeout=LONG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
 """How a plan is played, with clients that need no broker.
 
-Real time passes: what is tested is when things happen.
+What is tested is when things happen, by a clock that waits for nobody.
 """
 
 from collections import Counter
@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.reports.runner.fakes import Behaviour, Driver
 from tests.reports.runner.test_plan import plan_of
+from tests.reports.runner.virtual import VirtualLoop
 
-from sluicegate_reports.runner import playing
+from sluicegate_reports.runner import playing, watching
 from sluicegate_reports.runner.playing import Clock, play
 from sluicegate_reports.runner.watching import Watch
 
@@ -35,11 +36,15 @@ def written(directory: Path) -> list[dict[str, Any]]:
     return [row for file in directory.rglob("*.parquet") for row in pq.ParquetFile(file).read().to_pylist()]
 
 
-async def told(directory: Path, behaviour: Behaviour, asks_delays: bool = False, **scenario: Any) -> Told:
+def told(directory: Path, behaviour: Behaviour, asks_delays: bool = False, **scenario: Any) -> Told:
     made = plan_of(**{"phases": PHASES, "drain": 100, **scenario})
     plan = replace(made, directory=str(directory), asks_delays=asks_delays)
-    with Watch(plan) as watch:
-        await play(plan, Driver(plan, behaviour), watch, Clock())
+    loop = VirtualLoop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(playing, "time", loop)
+        patch.setattr(watching, "time", loop)
+        with Watch(plan) as watch:
+            loop.play(play(plan, Driver(plan, behaviour), watch, Clock()))
     rows = written(directory)
     done = ("consumer", "acknowledged")
     kinds = ("consumed" if (row["role"], row["event"]) == done else row["event"] for row in rows)
@@ -51,8 +56,8 @@ def source(**more: Any) -> list[dict[str, Any]]:
     return [{"name": "source", "topic": "orders", "rate": 100, **more}]
 
 
-async def test_each_message_is_sent_once_acknowledged_and_delivered(tmp_path: Path) -> None:
-    rows = await told(tmp_path, Behaviour(), producers=source(), consumers=[READER])
+def test_each_message_is_sent_once_acknowledged_and_delivered(tmp_path: Path) -> None:
+    rows = told(tmp_path, Behaviour(), producers=source(), consumers=[READER])
     sent = rows.of("sent")
     assert 50 <= len(sent) <= 60
     numbers = list(range(len(sent)))
@@ -67,12 +72,12 @@ async def test_each_message_is_sent_once_acknowledged_and_delivered(tmp_path: Pa
     assert len(rows.of("attached")) == 2
 
 
-async def test_acknowledgements_are_told_before_they_are_made_and_as_late_as_the_scenario_says(
+def test_acknowledgements_are_told_before_they_are_made_and_as_late_as_the_scenario_says(
     tmp_path: Path,
 ) -> None:
     behaviour = Behaviour(acknowledged=0)
     reader = {**READER, "acknowledge_after": 100}
-    rows = await told(tmp_path, behaviour, producers=source(), consumers=[reader])
+    rows = told(tmp_path, behaviour, producers=source(), consumers=[reader])
     told_of = rows.of("acknowledged", role="consumer")
     assert len(told_of) == behaviour.acknowledged
     assert len(told_of) > 40
@@ -82,55 +87,55 @@ async def test_acknowledgements_are_told_before_they_are_made_and_as_late_as_the
     assert {row["client"] for row in told_of} == {"reader"}
 
 
-async def test_one_that_comes_or_goes_tells_how_long_it_tried(tmp_path: Path) -> None:
-    rows = await told(tmp_path, Behaviour(refuse_attach=1), producers=source(retry=50, stop=200))
+def test_one_that_comes_or_goes_tells_how_long_it_tried(tmp_path: Path) -> None:
+    rows = told(tmp_path, Behaviour(refuse_attach=1), producers=source(retry=50, stop=200))
     assert [row["event"] for row in rows if row["event"] in ATTACHING] == list(ATTACHING)
     assert all(row["latency_ns"] >= 0 for row in rows if row["event"] in ATTACHING)
 
 
-async def test_one_that_is_refused_tries_again_if_it_is_told_to(tmp_path: Path) -> None:
-    rows = await told(tmp_path, Behaviour(refuse_attach=2), producers=source(retry=50))
+def test_one_that_is_refused_tries_again_if_it_is_told_to(tmp_path: Path) -> None:
+    rows = told(tmp_path, Behaviour(refuse_attach=2), producers=source(retry=50))
     assert [(row["code"], row["text"]) for row in rows.of("attach_refused")] == [("FULL", "no room")] * 2
     assert len(rows.of("attached")) == 1
     assert rows.of("sent")
 
 
-async def test_one_that_is_refused_and_does_not_try_again_sends_nothing(tmp_path: Path) -> None:
-    rows = await told(tmp_path, Behaviour(refuse_attach=1), producers=source())
+def test_one_that_is_refused_and_does_not_try_again_sends_nothing(tmp_path: Path) -> None:
+    rows = told(tmp_path, Behaviour(refuse_attach=1), producers=source())
     assert [row["event"] for row in rows] == ["attach_refused"]
 
 
 @pytest.mark.parametrize(
     ("code", "first", "more"), [("AWAY", "attach_refused", False), ("TOO_LARGE", "attached", True)]
 )
-async def test_where_a_first_message_attaches_its_refusal_may_be_the_producers(
+def test_where_a_first_message_attaches_its_refusal_may_be_the_producers(
     code: str, first: str, more: bool, tmp_path: Path
 ) -> None:
     behaviour = Behaviour(by_publishing=True, refuse=code)
-    rows = await told(tmp_path, behaviour, producers=source())
+    rows = told(tmp_path, behaviour, producers=source())
     assert len(rows.of(first)) == 1
     assert {row["code"] for row in rows.of("refused")} == {code}
     assert (len(rows.of("sent")) > 1) is more
 
 
-async def test_what_is_never_answered_has_failed_and_no_more_wait_than_may(tmp_path: Path) -> None:
+def test_what_is_never_answered_has_failed_and_no_more_wait_than_may(tmp_path: Path) -> None:
     behaviour = Behaviour(hang=True)
-    rows = await told(tmp_path, behaviour, producers=source(in_flight=7))
+    rows = told(tmp_path, behaviour, producers=source(in_flight=7))
     assert len(rows.of("sent")) == len(rows.of("failed", code="NoAnswer")) == behaviour.most_waiting == 7
     assert rows.of("acknowledged") == []
     # 0.6 s of phases and 0.1 s of drain: the first waited all that time.
     assert rows.of("failed")[0]["latency_ns"] >= 600_000_000
 
 
-async def test_as_fast_as_answers_come_is_faster_than_any_rate(tmp_path: Path) -> None:
-    rows = await told(tmp_path, Behaviour(), producers=source(rate=0))
+def test_as_fast_as_answers_come_is_faster_than_any_rate(tmp_path: Path) -> None:
+    rows = told(tmp_path, Behaviour(), producers=source(rate=0))
     assert len(rows.of("sent")) > 200
     assert len(rows.of("acknowledged")) == len(rows.of("sent"))
 
 
-async def test_clients_come_and_go_when_they_are_told_to(tmp_path: Path) -> None:
+def test_clients_come_and_go_when_they_are_told_to(tmp_path: Path) -> None:
     producers = [*source(stop=200), {"name": "late", "topic": "orders", "rate": 100, "start": 350}]
-    rows = await told(tmp_path, Behaviour(), producers=producers, consumers=[{**READER, "start": 350}])
+    rows = told(tmp_path, Behaviour(), producers=producers, consumers=[{**READER, "start": 350}])
     left = rows.of("detached", client="source")[0]["time"]
     assert max(row["time"] for row in rows.of("sent", client="source")) < left
     assert left < rows.of("attached", client="late")[0]["time"]
@@ -139,40 +144,40 @@ async def test_clients_come_and_go_when_they_are_told_to(tmp_path: Path) -> None
     assert {row["producer"] for row in rows.of("received")} == {"late"}
 
 
-async def test_a_silent_phase_has_no_messages(tmp_path: Path) -> None:
+def test_a_silent_phase_has_no_messages(tmp_path: Path) -> None:
     silent = [{"producer": "source", "silent": True}]
     phases = [{**PHASES[0], "rates": silent}, PHASES[1]]
-    rows = await told(tmp_path, Behaviour(), producers=source(), phases=phases)
+    rows = told(tmp_path, Behaviour(), producers=source(), phases=phases)
     assert {row["scenario"] for row in rows.of("sent")} == {"two"}
     assert rows.of("attached")[0]["scenario"] == "one"
 
 
-async def test_one_that_is_neither_let_in_nor_refused_is_no_gap(
+def test_one_that_is_neither_let_in_nor_refused_is_no_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(playing, "_ATTACH_S", 0.05)
-    rows = await told(tmp_path, Behaviour(hang_attach=True), producers=source(), consumers=[READER])
+    rows = told(tmp_path, Behaviour(hang_attach=True), producers=source(), consumers=[READER])
     assert [(row["event"], row["code"]) for row in rows] == [("attach_refused", "NoAnswer")] * 2
     assert {row["client"] for row in rows} == {"source", "reader"}
 
 
-async def test_a_first_message_without_an_answer_is_no_gap_either(
+def test_a_first_message_without_an_answer_is_no_gap_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(playing, "_ATTACH_S", 0.05)
-    rows = await told(tmp_path, Behaviour(hang=True, by_publishing=True), producers=source())
+    rows = told(tmp_path, Behaviour(hang=True, by_publishing=True), producers=source())
     assert sorted(row["event"] for row in rows) == ["attach_refused", "failed", "sent"]
 
 
-async def test_what_a_library_raises_is_what_its_user_sees(tmp_path: Path) -> None:
-    rows = await told(tmp_path, Behaviour(bug="no such thing"), producers=source())
+def test_what_a_library_raises_is_what_its_user_sees(tmp_path: Path) -> None:
+    rows = told(tmp_path, Behaviour(bug="no such thing"), producers=source())
     assert {(row["code"], row["text"]) for row in rows.of("failed")} == {("LookupError", "no such thing")}
     assert len(rows.of("failed")) == len(rows.of("sent")) > 1
 
 
 @pytest.mark.parametrize(("can", "told_ms"), [(True, {250}), (False, {None})])
-async def test_a_delay_is_told_only_where_clients_can_ask_for_one(
+def test_a_delay_is_told_only_where_clients_can_ask_for_one(
     can: bool, told_ms: set[int | None], tmp_path: Path
 ) -> None:
-    rows = await told(tmp_path, Behaviour(), can, producers=source(delay=250))
+    rows = told(tmp_path, Behaviour(), can, producers=source(delay=250))
     assert {row["delay_ms"] for row in rows.of("sent")} == told_ms
