@@ -18,9 +18,18 @@ _SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # A machine that is slow, or busy with other things, must not look like one that is dead.
+    "spark.network.timeout": "1800s",
+    "spark.python.authenticate.socketTimeout": "1800s",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Have tests that need Spark run in one process: a session costs more than most of them."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 def need_java() -> None:
@@ -39,7 +48,7 @@ def spark() -> Iterator["SparkSession"]:
     need_java()
     from sluicegate_reports.session import spark_session
 
-    session = spark_session("sluicegate tests", _SETTINGS)
+    session = spark_session("sluicegate tests", _SETTINGS, little=True)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     with warnings.catch_warnings():

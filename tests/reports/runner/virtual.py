@@ -1,4 +1,4 @@
-"""An event loop whose time passes only where nothing is left to do: seconds take no time, and none is late."""
+"""An event loop whose time passes only where nothing is left to do: nothing waits, nothing is late."""
 
 import asyncio
 import selectors
