@@ -138,6 +138,16 @@ class DiallingSession(Session, Protocol):
         """The broker that `Dial` asked for is connected."""
 
 
+class TellingSession(DiallingSession, Protocol):
+    """A session whose protocol can say that no broker is there; clients of others are just closed."""
+
+    def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
+        """None of the brokers that `Dial` asked for can be connected, and none will be.
+
+        The session tells the client, then returns `Close("upstream_unreachable")`: here, or later.
+        """
+
+
 class StreamingSession(Session, Protocol):
     """A session that can let bytes of the broker pass without being shown them."""
 
@@ -212,6 +222,21 @@ class BrokerFront(Protocol):
 
     async def stop(self) -> None:
         """Close the front's own connections."""
+
+
+class ReachingFront(BrokerFront, Protocol):
+    """A front that takes part in finding out whether its broker can be reached."""
+
+    @property
+    def greeting(self) -> bytes:
+        """Bytes that a broker answers at once, whoever sends them and without a trace in its log.
+
+        A broker that accepts connections and leaves the greeting unanswered counts as not reachable. Without
+        a greeting, a connection (and TLS, if the entry has it) is proof enough.
+        """
+
+    def reached(self) -> None:
+        """The broker answers, for the first time or again: a front asks here what it has to ask."""
 
 
 class PolicyRefusedError(Exception):

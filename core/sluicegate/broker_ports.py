@@ -16,6 +16,8 @@ Address: TypeAlias = tuple[str, int]
 """Host, in lower case, and port."""
 FACT = "broker."
 """Prefix of the facts that are remembered over restarts."""
+_PREFIX = "broker-"
+"""What names of listeners begin with that stand for one broker, whose address follows."""
 _MAX_BROKERS = 1_000
 
 
@@ -49,7 +51,6 @@ class BrokerPorts:
     :param config: of the cluster.
     :param facts: what was remembered before (`on_new`'s keys and values).
     :param address_of: reads a URL or `host:port`; raises ValueError if it is none.
-    :param sessions_dial: True if a session of a broker's listener says itself what it connects to.
     """
 
     def __init__(
@@ -57,12 +58,9 @@ class BrokerPorts:
         config: Reach,
         facts: Mapping[str, str],
         address_of: Callable[[str], Address],
-        *,
-        sessions_dial: bool,
     ) -> None:
         self._config = config
         self._address_of = address_of
-        self._sessions_dial = sessions_dial
         self._patterns = [
             re.compile(".*".join(re.escape(part) for part in name.split("*")), re.IGNORECASE)
             for name in config.known_brokers
@@ -113,6 +111,12 @@ class BrokerPorts:
             return self.main
         return self._config.client_host, self._config.first_node_port + self._place(address)
 
+    def stands_for(self, listener: Listener) -> tuple[Address, ...]:
+        """The brokers that a listener's sessions dial: one, or all configured ones for the main listener."""
+        if not listener.name.startswith(_PREFIX):
+            return self._config.addresses
+        return (self._address_of(listener.name.removeprefix(_PREFIX)),)
+
     @property
     def main(self) -> Address:
         """The address that all clients know."""
@@ -134,9 +138,7 @@ class BrokerPorts:
     def _new(self, address: Address) -> tuple[str, str, Listener]:
         place, name = self._places[address], shown(address)
         port = self._config.first_node_port + place
-        # The name carries the broker, for sessions that dial it.
-        upstream = () if self._sessions_dial else (address,)
-        return f"{FACT}{place}", name, Listener(f"broker-{name}", self._config.listen.host, port, upstream)
+        return f"{FACT}{place}", name, Listener(f"{_PREFIX}{name}", self._config.listen.host, port, ())
 
 
 def shown(address: Address) -> str:

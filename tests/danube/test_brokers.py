@@ -64,8 +64,8 @@ def test_each_of_several_brokers_has_a_port_that_it_keeps() -> None:
     known = brokers(bootstrap=["b1:6650", "b2:6650"], known_brokers=["b3:6650"], node_port_base=17000)
     started = known.start()
     assert started == [
-        ("broker.0", "b1:6650", Listener("broker-b1:6650", "127.0.0.1", 17000, (ONE,))),
-        ("broker.1", "b2:6650", Listener("broker-b2:6650", "127.0.0.1", 17001, (TWO,))),
+        ("broker.0", "b1:6650", Listener("broker-b1:6650", "127.0.0.1", 17000, ())),
+        ("broker.1", "b2:6650", Listener("broker-b2:6650", "127.0.0.1", 17001, ())),
     ]
     new: list[tuple[str, str, Listener]] = []
     known.on_new = lambda *one: new.append(one)

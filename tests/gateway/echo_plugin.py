@@ -29,6 +29,7 @@ MS = 1_000_000
 class EchoConfig(BrokerConfig):
     system: Literal["echo"]
     ask_fails: bool = False
+    greeting: str = ""
 
 
 class RawSession:
@@ -206,6 +207,7 @@ class EchoFront:
 
     def __init__(self, config: EchoConfig) -> None:
         self.config = config
+        self.greeting = config.greeting.encode()
         self.closed: list[str] = []
         self.wakes: list[tuple[int, bool]] = []
         self.ticks = 0

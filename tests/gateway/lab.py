@@ -2,10 +2,12 @@
 
 import asyncio
 import functools
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic_ns
 from typing import Any, ParamSpec
 
@@ -16,6 +18,7 @@ from tests.waiting import LONG_S, until_so
 from sluicegate.broker import Listener
 from sluicegate.gateway.acceptor import Acceptor
 from sluicegate.gateway.connections import Connections, Limits
+from sluicegate.gateway.reachability import Reachability
 from sluicegate.gateway.tls import TlsContexts
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -71,6 +74,12 @@ async def upstream(
         for writer in writers:
             writer.transport.abort()
         await asyncio.sleep(0.01)
+
+
+def module_path() -> str:
+    """What a child process needs as `PYTHONPATH` to import the tests, and the source that is tested here."""
+    root = str(Path(__file__).parents[2])
+    return os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
 
 
 def closed_port() -> int:
@@ -133,7 +142,9 @@ async def lab(
     )
     front = EchoFront(config)
     loop = asyncio.get_running_loop()
-    connections = Connections(front, replace(LIMITS, **limits), tls or TlsContexts(), loop)
+    connections = Connections(
+        front, replace(LIMITS, **limits), tls or TlsContexts(), loop, Reachability((), monotonic_ns())
+    )
     acceptor = await Acceptor.open(Listener(name, "127.0.0.1", 0, addresses), connections)
     it = Lab(front, connections, acceptor)
     try:

@@ -4,11 +4,10 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from time import monotonic
 
 import pytest
-from tests.gateway.lab import lab, on_uvloop, upstream
+from tests.gateway.lab import lab, module_path, on_uvloop, upstream
 
 from sluicegate.broker import Listener
 from sluicegate.gateway.acceptor import Acceptor
@@ -64,7 +63,7 @@ class Starved:
 @asynccontextmanager
 async def starved(port: int) -> AsyncIterator[Starved]:
     pipe = asyncio.subprocess.PIPE
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environ = {**os.environ, "PYTHONPATH": module_path()}
     command = [sys.executable, "-c", _STARVED, str(port)]
     process = await asyncio.create_subprocess_exec(
         *command, stdin=pipe, stdout=pipe, stderr=pipe, env=environ

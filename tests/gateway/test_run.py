@@ -14,7 +14,7 @@ from threading import Thread
 
 import psutil
 import pytest
-from tests.gateway.lab import closed_port
+from tests.gateway.lab import closed_port, module_path
 from tests.waiting import LONG_S, until
 
 from sluicegate.decisions import read_decisions
@@ -30,13 +30,13 @@ brokers:
     bootstrap: ["127.0.0.1:{upstream}"]
     listen: {{port: {port}}}
     max_hold: 5s
+    greeting: "{greeting}"
 plugins: [tests.gateway.echo_plugin]
 state_dir: {state}
 admin: {{port: 0}}
 policies:
   broker: {{max_message_size: {size}}}
 """
-ROOT = Path(__file__).parents[2]
 
 
 def _is_worker(process: psutil.Process) -> bool:
@@ -52,12 +52,14 @@ class Gateway:
     def __init__(self, directory: Path, upstream: int, port: int) -> None:
         self.directory = directory
         self.path = directory / "gateway.yaml"
-        self._upstream, self.port = upstream, port
+        self.upstream, self.port = upstream, port
         self.errors = directory / "errors.txt"
         self.write("100")
 
-    def write(self, size: str) -> None:
-        text = FILE.format(upstream=self._upstream, port=self.port, state=self.directory, size=size)
+    def write(self, size: str, greeting: str = "") -> None:
+        text = FILE.format(
+            upstream=self.upstream, port=self.port, state=self.directory, size=size, greeting=greeting
+        )
         self.path.write_text(text)
 
     def start(self) -> None:
@@ -67,7 +69,7 @@ class Gateway:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT), CHOICE: ""},
+                env={**os.environ, "PYTHONPATH": module_path(), CHOICE: ""},
             )
         assert self.process.stdout is not None
         self.ready = self.process.stdout.readline()

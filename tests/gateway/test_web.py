@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.gateway.lab import closed_port
+from tests.gateway.lab import closed_port, module_path
 from tests.waiting import LONG_S, until
 
 from sluicegate.gateway.plugins import CHOICE
@@ -26,7 +26,6 @@ plugins: [tests.gateway.web_plugin]
 state_dir: {state}
 admin: {{port: 0}}
 """
-ROOT = Path(__file__).parents[2]
 
 
 def command(directory: Path, port: int, web: int, upstream: int = 1) -> "subprocess.Popen[str]":
@@ -37,7 +36,7 @@ def command(directory: Path, port: int, web: int, upstream: int = 1) -> "subproc
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), CHOICE: ""},
+        env={**os.environ, "PYTHONPATH": module_path(), CHOICE: ""},
     )
 
 

@@ -1,11 +1,11 @@
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
 import pytest
 
-from sluicegate.metrics.http import AdminServer
+from sluicegate.metrics.http import AdminServer, make_app
 
 
 class Observed:
@@ -19,6 +19,54 @@ class Observed:
 
     def not_ready(self) -> Sequence[str]:
         return self.reasons
+
+    def brokers(self) -> Mapping[str, Mapping[str, Any]]:
+        refused = "127.0.0.1:6650: connection refused"
+        return {
+            "b1": {"up": True, "since_ms": 0, "reason": ""},
+            "b2": {"up": True, "since_ms": 60_000, "reason": refused},
+            "b3": {"up": False, "since_ms": 61_000, "reason": refused},
+            "b4": {"up": False, "since_ms": None, "reason": "its worker does not tell"},
+        }
+
+
+async def asked(observed: Observed, query: str) -> tuple[int, list[str]]:
+    """Status and lines of `/readyz`."""
+    transport = httpx.ASGITransport(make_app(observed))
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        response = await client.get(f"/readyz?{query}")
+    return response.status_code, response.text.splitlines()
+
+
+async def test_a_gateway_whose_broker_is_not_there_is_ready_and_says_so_if_asked() -> None:
+    observed = Observed()
+    observed.reasons = ()
+    assert await asked(observed, "") == (200, ["ok"])
+    assert await asked(observed, "verbose") == (
+        200,
+        [
+            "ok",
+            "broker 'b1' is up since 1970-01-01T00:00:00+00:00",
+            "broker 'b2' is up since 1970-01-01T00:01:00+00:00, but for 127.0.0.1:6650: connection refused",
+            "broker 'b3' is not reachable since 1970-01-01T00:01:01+00:00: "
+            "127.0.0.1:6650: connection refused",
+            "broker 'b4' is not reachable: its worker does not tell",
+        ],
+    )
+
+
+async def test_a_probe_may_ask_for_a_broker_and_is_told_503_while_it_is_not_reachable() -> None:
+    observed = Observed()
+    observed.reasons = ()
+    assert await asked(observed, "broker=b1&broker=b2") == (200, ["ok"])
+    status, lines = await asked(observed, "broker=b1&broker=b3")
+    assert status == 503
+    assert lines == [
+        "broker 'b3' is not reachable since 1970-01-01T00:01:01+00:00: 127.0.0.1:6650: connection refused"
+    ]
+    assert await asked(observed, "broker=b9") == (404, ["no broker 'b9'; there are b1, b2, b3, b4"])
+    observed.reasons = ("draining",)
+    assert await asked(observed, "broker=b1") == (503, ["draining"])
 
 
 async def test_health_and_metrics() -> None:

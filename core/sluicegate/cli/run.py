@@ -4,11 +4,16 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sluicegate.cli.opening import Opened, open_file
+
+if TYPE_CHECKING:
+    from sluicegate.gateway.child import WorkerProcess
 
 
 @click.command()
@@ -23,7 +28,8 @@ from sluicegate.cli.opening import Opened, open_file
 def run(file: str, drain_timeout: float | None) -> None:
     """Stand in front of the brokers that the file names, until SIGTERM or Ctrl-C.
 
-    One line that begins with `sluicegate ready:` is printed once clients are accepted. Policies are read
+    One line that begins with `sluicegate ready:` is printed once clients are accepted; it names brokers that
+    cannot be reached, for which the gateway goes on looking. Policies are read
     again when the file or the store changes, and on SIGHUP; if they have mistakes, the last good ones stay
     in force. Variables that begin with SLUICEGATE__ override the file. On SIGTERM no more clients are
     accepted and held requests finish; a second SIGTERM ends at once.
@@ -71,11 +77,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None) -> int:
         if starting.done():
             await starting
             host, port = admin.address
-            places = ", ".join(
-                f"{worker.broker} on {address[0]}:{address[1]}"
-                for worker in supervisor.workers
-                for address in [worker.addresses.get("bootstrap") or next(iter(worker.addresses.values()))]
-            )
+            places = ", ".join(_place(worker, supervisor.brokers()) for worker in supervisor.workers)
             sites = "".join(f"; web of {site.broker} on {site.url}" for site in supervisor.sites)
             click.echo(f"sluicegate ready: {places}; admin on http://{host}:{port}{sites}")
             await waiting
@@ -88,6 +90,14 @@ async def _serve(file: str, opened: Opened, drain_s: float | None) -> int:
         await supervisor.end()
         await admin.stop()
     return 0
+
+
+def _place(worker: "WorkerProcess", brokers: Mapping[str, Mapping[str, Any]]) -> str:
+    """Where clients of a broker connect, and why it cannot be reached if so."""
+    host, port = worker.addresses.get("bootstrap") or next(iter(worker.addresses.values()))
+    told = brokers[worker.broker]
+    trouble = "" if told["up"] else f" (broker not reachable: {told['reason']})"
+    return f"{worker.broker} on {host}:{port}{trouble}"
 
 
 def _refused(error: Exception) -> int:

@@ -10,7 +10,8 @@ import socket
 from contextlib import suppress
 
 from sluicegate.broker import Listener
-from sluicegate.gateway.connections import NO_DESCRIPTORS, Connections
+from sluicegate.gateway.connections import Connections
+from sluicegate.gateway.dialling import NO_DESCRIPTORS
 
 _BACKLOG = 1024
 _AT_ONCE = 64

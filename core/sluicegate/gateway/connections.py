@@ -1,7 +1,6 @@
 """What all client connections of one broker share: dialling, limits, counters, the sweep."""
 
 import asyncio
-import errno
 import logging
 import resource
 import socket
@@ -14,7 +13,9 @@ from typing import Any
 
 from sluicegate.broker import BrokerFront, Listener
 from sluicegate.config import BrokerConfig
+from sluicegate.gateway.dialling import NO_DESCRIPTORS, Dialler, Prober
 from sluicegate.gateway.logs import Throttle
+from sluicegate.gateway.reachability import NO_ANSWER, Place, Reachability, reason_of
 from sluicegate.gateway.reading import ENDING
 from sluicegate.gateway.relay import ClientSide, UpstreamSide
 from sluicegate.gateway.splicing import Pipes
@@ -31,7 +32,7 @@ _ANSWER_NS = 3_000_000_000
 """While draining: how long a broker may take for an answer; some requests have none."""
 _SLICE = 256
 """Connections that are swept before others get their turn."""
-NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+_UNREACHABLE = "upstream_unreachable"
 _QUIET_ENDS = frozenset({"client_gone"})
 """Ends that are everyday life; counted, and logged for debugging only."""
 
@@ -83,10 +84,16 @@ class Connections:
     :param limits: bounds.
     :param tls: for both sides.
     :param loop: the running event loop.
+    :param reachability: is told of dials, and whose probes are made.
     """
 
     def __init__(
-        self, front: BrokerFront, limits: Limits, tls: TlsContexts, loop: asyncio.AbstractEventLoop
+        self,
+        front: BrokerFront,
+        limits: Limits,
+        tls: TlsContexts,
+        loop: asyncio.AbstractEventLoop,
+        reachability: Reachability,
     ) -> None:
         self.front = front
         self.limits = limits
@@ -98,6 +105,9 @@ class Connections:
         """Bytes that all connections kept in memory at the last sweep."""
         self._tls = tls
         self.is_tls = bool(tls.client or tls.broker)
+        self.reachability = reachability
+        self._dialler = Dialler(tls, limits.dial_s, loop)
+        self.prober = Prober(reachability, self._dialler, getattr(front, "greeting", b""))
         self.pipes = Pipes()
         self._live: set[ClientSide] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -173,35 +183,34 @@ class Connections:
         """Try the broker's addresses in turn, beginning with the one that worked last."""
         first = self._last_good.get(name, 0)
         count = len(addresses)
+        reason = NO_ANSWER
         for place in range(count):
             candidate = (first + place) % count
-            host, port = addresses[candidate]
+            address = addresses[candidate]
+            if self.reachability.is_silent(address):
+                continue
             try:
-                async with asyncio.timeout(self.limits.dial_s):
-                    await self.loop.create_connection(
-                        lambda: UpstreamSide(side),
-                        host,
-                        port,
-                        ssl=self._tls.broker,
-                        server_hostname=(self._tls.server_name or host) if self._tls.broker else None,
-                    )
+                await self._dialler.dial(lambda: UpstreamSide(side), address)
             except (OSError, UnicodeError) as error:  # a name that is no host name at all is a UnicodeError
-                self._dial_failed(f"{host}:{port}", error)
+                reason = reason_of(error)
+                self._dial_failed(address, error)
             else:
+                self.reachability.dialled(address, monotonic_ns())
                 if count > 1:
                     self._last_good[name] = candidate
                 return
             if side.closing_ns:
                 return
-        side.close("upstream_unreachable", f"none of {count} addresses of {name} answered")
+        side.undialled(reason)
 
-    def _dial_failed(self, address: str, error: OSError | UnicodeError) -> None:
+    def _dial_failed(self, address: Place, error: OSError | UnicodeError) -> None:
         self.counts["upstream_dials_failed"] += 1
         if isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
             self.descriptors_used_up(error)
             return
-        reason = str(error) or f"no answer within {self.limits.dial_s:g} s"
-        self.say(logging.WARNING, f"dial {address}", f"cannot reach broker at {address}: {reason}")
+        now_ns = monotonic_ns()
+        self.reachability.dial_failed(address, error, now_ns)
+        self.prober.begin(now_ns)
 
     def descriptors_used_up(self, error: OSError) -> None:
         """Say so: one client was turned away for want of a descriptor."""
@@ -233,6 +242,9 @@ class Connections:
     def closing(self, client: ClientSide, counter: str, detail: str, now_ns: int) -> None:
         """A connection is closed for a reason that is counted and logged."""
         self.counts[counter] += 1
+        if counter == _UNREACHABLE:  # told of all clients together
+            self.reachability.turned_away(now_ns)
+            return
         level = logging.DEBUG if counter in _QUIET_ENDS else logging.WARNING
         self.say(
             level, f"close {counter}", f"closing connection: {counter}", client=client.name, detail=detail
@@ -326,6 +338,7 @@ class Connections:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.prober.stop()
         await asyncio.sleep(0)  # a client whose task was ended in the middle is told of its transport yet
         for client in tuple(self._live):
             client.abort()

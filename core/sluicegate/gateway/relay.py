@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from sluicegate.broker import DiallingSession, StreamingSession
     from sluicegate.gateway.connections import Connections
 
-_HIGH_WATER = 256 * 1024
-_LOW_WATER = 64 * 1024
+_HIGH_WATER, _LOW_WATER = 256 * 1024, 64 * 1024
 _LARGE_READ = 16 * 1024
 """A read of fewer bytes tells that the rest comes slowly: it is read as it comes."""
 _HALF_CLOSED_NS = 30_000_000_000
@@ -231,7 +230,14 @@ class ClientSide(PausableReading):
             return
         self.resume(DIALLING)
         self._turn(cast("DiallingSession", self.session).dialled, monotonic_ns())
-        self._go_on()
+
+    def undialled(self, reason: str) -> None:
+        """No broker can be connected: the session tells its client if it can, else the client is closed."""
+        if (tell := getattr(self.session, "undialled", None)) is None:
+            self.close("upstream_unreachable", reason)
+        else:
+            self.resume(DIALLING)
+            self._turn(tell, reason, monotonic_ns())
 
     def begin(self) -> None:
         """Begin the session, with what the client sent meanwhile."""
@@ -279,7 +285,6 @@ class ClientSide(PausableReading):
             return
         self._upstream.resume_reading()
         self._turn(cast("StreamingSession", self.session).passed, splice.moved, monotonic_ns())
-        self._go_on()
 
     def upstream_ended(self) -> None:
         """The broker closed: nothing more can come for this client."""
@@ -353,8 +358,7 @@ class ClientSide(PausableReading):
             self._progress_ns = now_ns
         elif frame_ns and now_ns - self._progress_ns > frame_ns:
             self.close("frame_timed_out", "a frame was begun and not finished")
-        waiting = self._pauses & (SESSION | ASKING) or self._wake_timer is not None
-        if waiting:
+        if self._pauses & (SESSION | ASKING) or self._wake_timer is not None:
             if self._is_client_gone():
                 self._wake(client_gone=True)
         else:
@@ -438,7 +442,6 @@ class ClientSide(PausableReading):
         if not self._asks:
             self.resume(ASKING)
         self._turn(self.session.answered, question, answer, monotonic_ns())
-        self._go_on()
 
     def _turn(self, call: Callable[..., Sequence[Command]], *arguments: object) -> None:
         """Call the session, otherwise than with bytes, and do what it says."""
@@ -448,6 +451,7 @@ class ClientSide(PausableReading):
             self._carry_out_all(call(*arguments))
         except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
             self.failed(error)
+        self._go_on()
 
     def _wake_at(self, at_ns: int) -> None:
         if self.closing_ns:
@@ -469,7 +473,6 @@ class ClientSide(PausableReading):
         if self.closing_ns or self.session is None:
             return
         self._turn(self.session.wake, monotonic_ns(), client_gone)
-        self._go_on()
 
     def _cancel_wake(self) -> None:
         if self._wake_timer is not None:

@@ -23,6 +23,8 @@ _MARGIN_S = 2.0
 _COMPACTION_S = 10.0
 """Longest time at the end for the last Parquet files of the decision log."""
 
+_UNTOLD: Mapping[str, Any] = {"up": False, "since_ms": None, "reason": "its worker does not tell"}
+
 Result = TypeVar("Result")
 
 
@@ -141,6 +143,13 @@ class Supervisor:
         return [f"worker of broker {w.broker!r} is down" for w in self.workers if not w.ready] or (
             [] if self._workers else ["starting"]
         )
+
+    def brokers(self) -> dict[str, Mapping[str, Any]]:
+        """Whether each broker can be reached, as `Reachability.snapshot` tells it, by its name."""
+        return {
+            worker.broker: worker.snapshot["reachability"] if worker.snapshot and worker.ready else _UNTOLD
+            for worker in self.workers
+        }
 
     # -- what web sites ask for ------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from sluicegate.gateway.context import GatewayContext
 from sluicegate.gateway.dynamics import Dynamics
 from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins
+from sluicegate.gateway.reachability import Reachability
 from sluicegate.gateway.samples import TopicSamples
 from sluicegate.gateway.tls import TlsContexts, tls_contexts
 from sluicegate.gateway.wall_clock import WallClock
@@ -29,6 +30,8 @@ from sluicegate.model import PolicySet
 log = logging.getLogger(__name__)
 
 _TICK_S = 1.0
+_FIRST_PROBE_S = 1.0
+"""How long clients wait at the start for it to be known whether the broker answers."""
 _TICKS_TO_DROP = 60
 """Gates not used between two such looks are dropped: an idle topic keeps only its state."""
 
@@ -193,12 +196,21 @@ class Worker:
         """
         self._loop = loop = asyncio.get_running_loop()
         self._tls = tls_contexts(self.config.tls, self.config.alpn)
-        self._connections = Connections(self._front, Limits.of(self.config), self._tls, loop)
+        reachability = Reachability(
+            self.config.bootstrap,
+            monotonic_ns(),
+            heard=lambda: self._running.bytes_from_brokers,
+            reached=getattr(self._front, "reached", lambda: None),
+            wall_ms=self.wall_ms,
+        )
+        limits = Limits.of(self.config)
+        self._connections = Connections(self._front, limits, self._tls, loop, reachability)
         await self._notify("sluicegate_startup")
         try:
             if (tasks := self._dynamics.start()) is not None:
                 await asyncio.to_thread(tasks.wait_first)
             await self._front.start(self)
+            await self._connections.prober.first(_FIRST_PROBE_S)
         except BaseException:
             await self.stop()
             raise
@@ -287,6 +299,8 @@ class Worker:
             self._dynamics.tick(now_ns)
 
         self._wall_clock.follow()
+        self._running.prober.begin(now_ns)
+        self._running.reachability.remind(now_ns)
         await self._guarded("dynamics", dynamics)
         await self._guarded("tick", front)
         self._ticks += 1
@@ -355,7 +369,9 @@ class Worker:
                 "topics": len(gates.states),
                 "policy_version": self.policies.version,
                 "event_loop_lag_seconds": self._lag_ns / 1e9,
+                "broker_up": int(bool(connections.reachability.is_up)),
             },
+            "reachability": connections.reachability.snapshot(),
             "front": front,
             "plugin_faults": dict(self.faults.counts),
             "decision_log": self._log_stats(),

@@ -46,6 +46,7 @@ EVENTS = {
 }
 """What every worker counts; other names are reasons of broker plugins for closing a connection."""
 GAUGES = {
+    "broker_up": "1 if the broker answers at one of its addresses.",
     "connections": "Client connections.",
     "buffered_bytes": "Bytes kept for all clients at the last sweep.",
     "held_bytes": "Bytes of held requests and incomplete frames.",

@@ -1,8 +1,9 @@
 """The administrative HTTP endpoint: /metrics, /livez, /readyz. It runs in the supervisor."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
@@ -24,7 +25,10 @@ class Observed(Protocol):
         """The supervisor's own counters."""
 
     def not_ready(self) -> Sequence[str]:
-        """Why clients are not all served; empty if they are."""
+        """Why the gateway does not accept all clients; empty if it does."""
+
+    def brokers(self) -> Mapping[str, Mapping[str, Any]]:
+        """Whether each broker can be reached, as `Reachability.snapshot` tells it, by name."""
 
 
 def make_app(observed: Observed) -> Starlette:
@@ -41,11 +45,27 @@ def make_app(observed: Observed) -> Starlette:
         return PlainTextResponse("ok\n")
 
     async def readyz(request: Request) -> Response:
-        reasons = observed.not_ready()
-        text = "".join(f"{reason}\n" for reason in reasons) or "ok\n"
-        return PlainTextResponse(text, status_code=503 if reasons else 200)
+        reasons, brokers = list(observed.not_ready()), observed.brokers()
+        asked = request.query_params.getlist("broker")
+        if unknown := [name for name in asked if name not in brokers]:
+            return PlainTextResponse(f"no broker {unknown[0]!r}; there are {', '.join(brokers)}\n", 404)
+        reasons += [f"broker {_told(name, brokers[name])}" for name in asked if not brokers[name]["up"]]
+        lines = reasons or ["ok"]
+        if "verbose" in request.query_params:
+            lines = [*lines, *(f"broker {_told(name, told)}" for name, told in brokers.items())]
+        return PlainTextResponse("".join(f"{line}\n" for line in lines), 503 if reasons else 200)
 
     return Starlette(routes=[Route("/metrics", metrics), Route("/livez", livez), Route("/readyz", readyz)])
+
+
+def _told(name: str, told: Mapping[str, Any]) -> str:
+    """Whether one broker can be reached, since when, and why not."""
+    since = ""
+    if told["since_ms"] is not None:
+        since = f" since {datetime.fromtimestamp(told['since_ms'] / 1000, UTC).isoformat(timespec='seconds')}"
+    if told["up"]:
+        return f"{name!r} is up{since}" + (f", but for {told['reason']}" if told["reason"] else "")
+    return f"{name!r} is not reachable{since}: {told['reason']}"
 
 
 class AdminServer(HttpServer):

@@ -6,6 +6,7 @@ Rules of this file: no IO, no clock, no policy; what a frame means is told by th
 from collections.abc import Callable, Sequence
 
 from sluicegate.broker import PASS, Ask, Close, Command, Dial, ToClient, ToUpstream, WakeAt
+from sluicegate_grpc.splice.absent import Absent
 from sluicegate_grpc.splice.answers import Answers
 from sluicegate_grpc.splice.broker_side import BrokerSide
 from sluicegate_grpc.splice.calling import Calling
@@ -21,7 +22,7 @@ from sluicegate_grpc.splice.shared import Address, Shared
 
 
 class GrpcSession:
-    """One client connection and its upstream connection, without their sockets (`broker.DiallingSession`).
+    """One client connection and its upstream connection, without their sockets (`broker.TellingSession`).
 
     :param shared: the front's state.
     :param peer: the client's address, `host:port`.
@@ -32,6 +33,7 @@ class GrpcSession:
     """
 
     __slots__ = (
+        "_absent",
         "_addresses",
         "_answers",
         "_calling",
@@ -71,6 +73,8 @@ class GrpcSession:
         self._addresses = addresses
         self._routes = routes and bool(shared.methods.route_header)
         self._opening = Opening(shared.services.budget, shared.limits) if addresses else None
+        self._absent: Absent | None = None
+        """Answers in place of a broker that cannot be connected."""
         self._dialling = self._has_dialled = False
         self._preface = b""
         """What has come of the client's preface; the whole of it once it was seen."""
@@ -84,6 +88,7 @@ class GrpcSession:
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
         early = self._opening.held_bytes if self._opening is not None else 0
+        early += self._absent.held_bytes if self._absent is not None else 0
         return early + self._up.held_bytes + self._down.held_bytes
 
     @property
@@ -107,7 +112,7 @@ class GrpcSession:
         """Bytes from the client."""
         # <hot> Runs for every read.
         if not self._is_open:
-            return self._begin(data, now_ns)
+            return self._begin(data, now_ns) if self._absent is None else self._absent.receive(data)
         try:
             self._walk_up(data, now_ns)
         except (WireError, NoRoomError) as error:
@@ -149,11 +154,22 @@ class GrpcSession:
         self._guarded(self._walk_up, data[len(PREFACE) :], now_ns)
         return self._finish(now_ns)
 
+    def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
+        """The broker cannot be connected: the client's requests are told so, then it is closed."""
+        opening, self._opening = self._opening, None
+        if opening is None:
+            return [Close("upstream_unreachable", reason)]
+        text = f"{self._shared.broker} cannot be reached: {reason}"
+        self._absent = Absent(text, self._shared.limits.frame_bytes, is_greeted=self._client.swallows_ack)
+        return self._absent.begin(opening.take()[len(PREFACE) :], now_ns)
+
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """Something that waits may be due."""
         self._wake_ns = 0
         if client_gone:
             return [Close("client_gone")]
+        if self._absent is not None:
+            return self._absent.wake(now_ns)
         self._connection.check_policies()
         self._guarded(self._run_due, b"", now_ns)
         return self._finish(now_ns)

@@ -83,6 +83,8 @@ class Shared:
     """What is changed in the headers of every request."""
     forbidden: frozenset[str] = frozenset()
     """Metadata (lower case) by which a client would say that it is more than a client; it is refused."""
+    broker: str = "the broker"
+    """What clients are told of that cannot be connected."""
     accepted: dict[bytes, None] = field(default_factory=dict)
     """Digests of credentials with which the broker has accepted a call, the oldest first."""
 

@@ -15,7 +15,7 @@ def brokers_of(config: DanubeConfig, facts: Mapping[str, str]) -> BrokerPorts:
     :param config: of the cluster.
     :param facts: what was remembered before.
     """
-    return BrokerPorts(config, facts, address_of, sessions_dial=False)
+    return BrokerPorts(config, facts, address_of)
 
 
 def address_of(url: str) -> Address:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluicegate.broker import Listener, Services
-from sluicegate.broker_ports import FACT, Address
+from sluicegate.broker_ports import FACT, Address, BrokerPorts
 from sluicegate.engine.gate import Gate
 from sluicegate_danube.brokers import brokers_of
 from sluicegate_danube.config import DanubeConfig
@@ -18,6 +18,7 @@ from sluicegate_danube.subscriptions import SubscriptionLists
 from sluicegate_grpc.calls import Calls
 from sluicegate_grpc.splice import GrpcSession, Shared
 from sluicegate_grpc.splice.edits import Edits
+from sluicegate_grpc.splice.frames import PREFACE, SETTINGS, frame
 
 log = logging.getLogger("sluicegate.danube")
 """Under the gateway's own logger, which alone has a handler."""
@@ -35,7 +36,10 @@ class _ListSubscriptions:
 
 
 class DanubeFront:
-    """A `broker.BrokerFront` for Danube."""
+    """A `broker.ReachingFront` for Danube."""
+
+    greeting = PREFACE + frame(SETTINGS, 0, 0)
+    """A broker answers it with its own SETTINGS, before any call."""
 
     def __init__(self, config: DanubeConfig) -> None:
         self._config = config
@@ -43,13 +47,14 @@ class DanubeFront:
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._services: Services | None = None
         self._shared: Shared | None = None
+        self._brokers: BrokerPorts | None = None
         self._lookup: Lookup | None = None
 
     async def start(self, services: Services) -> None:
         """Listen for the brokers that are known."""
         config = self._config
         self._services = services
-        brokers = brokers_of(config, services.recall(FACT))
+        self._brokers = brokers = brokers_of(config, services.recall(FACT))
         self._lookup = Lookup(brokers, config.route, config.tls.client is not None)
         self._shared = Shared(
             services,
@@ -62,10 +67,10 @@ class DanubeFront:
             principal=principal,
             edits=Edits(config.request_metadata.put, frozenset(config.request_metadata.take)),
             forbidden=frozenset({INTERNAL_HEADER}),
+            broker=f"broker {config.name}",
         )
         listen = config.listen
-        upstream = config.addresses if config.route == "ports" else ()
-        await services.listen(Listener(_MAIN, listen.host, listen.port, upstream))
+        await services.listen(Listener(_MAIN, listen.host, listen.port, ()))
         if config.route == "metadata":
             return
         for key, value, listener in brokers.start():
@@ -92,9 +97,13 @@ class DanubeFront:
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> GrpcSession:
         """A session for a new client connection."""
-        if listener.upstream:
-            return GrpcSession(self._started, peer)
-        return GrpcSession(self._started, peer, self._config.addresses, routes=True)
+        if self._brokers is None:
+            raise RuntimeError("the front has not been started")
+        routes = self._config.route == "metadata"
+        return GrpcSession(self._started, peer, self._brokers.stands_for(listener), routes=routes)
+
+    def reached(self) -> None:
+        """The broker answers: the front has no questions of its own."""
 
     async def answer(self, question: object) -> object:
         """Answer a session's question; the admin API's silence is an answer too."""

@@ -17,10 +17,14 @@ log = logging.getLogger("sluicegate.kafka")
 """Under the gateway's own logger, which alone has a handler."""
 
 _IDLE_SWEEP_TICKS = 10
+_API_VERSIONS = bytes.fromhex("00000014 0012 0000 00000000 000a") + b"sluicegate"
+"""An ApiVersions request of version 0, which every broker answers before any login."""
 
 
 class KafkaFront:
-    """A `broker.BrokerFront` for Kafka."""
+    """A `broker.ReachingFront` for Kafka."""
+
+    greeting = _API_VERSIONS
 
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
@@ -32,7 +36,7 @@ class KafkaFront:
         self._ticks = 0
 
     async def start(self, services: Services) -> None:
-        """Listen for the bootstrap address and for the nodes known from before; ask for the others."""
+        """Listen for the bootstrap address and for the nodes known from before."""
         self._services = services
         self._upstream.tls = services.broker_tls
         self._shared = Shared(self._config, services, self._nodes)
@@ -41,8 +45,11 @@ class KafkaFront:
         for key, value in services.recall("node.").items():
             host, _, port = value.rpartition(":")
             self._nodes.learn({int(key.removeprefix("node.")): (host, int(port))})
-        services.spawn(self._ask_for_nodes())
-        await asyncio.sleep(0)
+
+    def reached(self) -> None:
+        """Ask which nodes there are, now that there is a broker to ask."""
+        if self._services is not None:
+            self._services.spawn(self._ask_for_nodes())
 
     @property
     def _started(self) -> Shared:

@@ -17,7 +17,7 @@ class Brokers(BrokerPorts):
     """
 
     def __init__(self, config: PulsarConfig, facts: Mapping[str, str]) -> None:
-        super().__init__(config, facts, address_of, sessions_dial=True)
+        super().__init__(config, facts, address_of)
         self._ports = {port for _, port in config.addresses}
         self._hosts: set[str] = set()
 

@@ -6,9 +6,11 @@ import time
 from collections.abc import Mapping
 
 from sluicegate.broker import Listener, Services
-from sluicegate.broker_ports import FACT, Address
+from sluicegate.broker_ports import FACT
 from sluicegate_pulsar.admin import AdminApi
-from sluicegate_pulsar.brokers import Brokers, address_of
+from sluicegate_pulsar.brokers import Brokers
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.session import PulsarSession
@@ -24,7 +26,10 @@ _MAIN = "bootstrap"
 
 
 class PulsarFront:
-    """A `broker.BrokerFront` for Pulsar."""
+    """A `broker.ReachingFront` for Pulsar."""
+
+    greeting = command_frame(pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.Ping()))
+    """A broker answers it before any login."""
 
     def __init__(self, config: PulsarConfig) -> None:
         self._config = config
@@ -33,9 +38,13 @@ class PulsarFront:
         self._shared: Shared | None = None
         self._admin: AdminApi | None = None
         self._ticks = 0
+        self._is_listed = True
+        """False if the admin API did not tell the brokers when it was last asked."""
+        self._asks_again = False
+        """True if it did not tell how they delay."""
 
     async def start(self, services: Services) -> None:
-        """Listen; ask the admin API which brokers there are, and how they delay."""
+        """Listen."""
         self._services = services
         brokers = Brokers(self._config, services.recall(FACT))
         self._shared = Shared(self._config, services, brokers)
@@ -49,9 +58,12 @@ class PulsarFront:
             services.remember(key, value)
             await services.listen(listener)
         brokers.on_new = self._open
-        services.spawn(self._ask_for_brokers())
-        services.spawn(self._ask_for_strictness())
-        await asyncio.sleep(0)
+
+    def reached(self) -> None:
+        """Ask the admin API which brokers there are, and how they delay: they may be others than before."""
+        if self._services is not None:
+            self._services.spawn(self._ask_for_brokers())
+            self._services.spawn(self._ask_for_strictness())
 
     @property
     def _started(self) -> Shared:
@@ -70,8 +82,11 @@ class PulsarFront:
             return
         try:
             self._started.brokers.listed(await self._admin.broker_hosts())
+            self._is_listed = True
         except Exception as error:  # noqa: BLE001 - any failure means the same: what is configured is known
-            log.info("the admin API does not tell the brokers (%s); those in the file are known", error)
+            level = logging.INFO if self._is_listed else logging.DEBUG  # once, until it answers again
+            log.log(level, "the admin API does not tell the brokers (%s); those in the file are known", error)
+            self._is_listed = False
 
     async def _ask_for_strictness(self) -> None:
         """Whether a tick must be added to fixed delays, so that nothing is ever early."""
@@ -83,18 +98,17 @@ class PulsarFront:
                     told = await self._admin.configuration()
                     strict = "yes" if told.get("isDelayedDeliveryDeliverAtTimeStrict") == "true" else "no"
                     tick_ms = int(told.get("delayedDeliveryTickTimeMillis", tick_ms))
+                    self._asks_again = False
                 except Exception as error:  # noqa: BLE001 - unknown means: take care
-                    log.info("cannot tell whether the brokers are strict about deliverAt (%s)", error)
+                    level = logging.DEBUG if self._asks_again else logging.INFO
+                    log.log(level, "cannot tell whether the brokers are strict about deliverAt (%s)", error)
+                    self._asks_again = True
         self._started.added_delay_ms = 0 if strict == "yes" else tick_ms
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> PulsarSession:
         """A session for a new client connection."""
-        return PulsarSession(self._started, peer, self._addresses(listener))
-
-    def _addresses(self, listener: Listener) -> tuple[Address, ...]:
-        if listener.name == _MAIN:
-            return self._config.addresses
-        return (address_of(listener.name.removeprefix("broker-")),)
+        shared = self._started
+        return PulsarSession(shared, peer, shared.brokers.stands_for(listener))
 
     async def answer(self, question: object) -> object:
         """Answer a session's question; the API's silence is an answer too."""
@@ -133,6 +147,8 @@ class PulsarFront:
         self._ticks += 1
         if self._ticks % _BROKERS_TICKS == 0:
             self._services.spawn(self._ask_for_brokers())
+            if self._asks_again:
+                self._services.spawn(self._ask_for_strictness())
 
     def counters(self) -> Mapping[str, int]:
         """Event counters."""

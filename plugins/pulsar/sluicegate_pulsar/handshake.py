@@ -90,7 +90,9 @@ class Handshake:
         address = self._shared.brokers.target(target)
         if address is None:
             self._shared.count("unknown_broker_refused")
-            self._refuse(f"broker {target[:200]} is not known to this gateway (see known_brokers)")
+            self._refuse(
+                "unknown_broker", f"broker {target[:200]} is not known to this gateway (see known_brokers)"
+            )
             return False
         # The broker is spoken to directly: with this field it would take the gate for a proxy to another.
         connect.ClearField("proxy_to_broker_url")
@@ -99,10 +101,14 @@ class Handshake:
         self._dial((address,))
         return False
 
-    def _refuse(self, text: str) -> None:
+    def undialled(self, reason: str) -> None:
+        """The broker cannot be connected: the client is told so, and tries again."""
+        self._refuse("upstream_unreachable", f"broker {self._shared.config.name} cannot be reached: {reason}")
+
+    def _refuse(self, counter: str, text: str) -> None:
         error = pb.Error(request_id=_NO_REQUEST, error=ServerError.SERVICE_NOT_READY, message=text)
         self._connection.answer(command_frame(pb.BaseCommand(type=_TYPES.ERROR, error=error)))
-        self._connection.close("unknown_broker", text)
+        self._connection.close(counter, text)
 
     def dialled(self) -> None:
         """The broker is connected: it gets the client's CONNECT."""

@@ -30,7 +30,7 @@ from sluicegate_pulsar.stream import NoRoomError, Stream
 
 
 class PulsarSession:
-    """One client connection and its upstream connection, without their sockets (`broker.DiallingSession`).
+    """One client connection and its upstream connection, without their sockets (`broker.TellingSession`).
 
     :param shared: the front's state.
     :param peer: the client's address, `host:port`.
@@ -134,6 +134,11 @@ class PulsarSession:
         self._from_client.is_stopped = False
         self._walk(self._from_client, b"", now_ns, out)
         return self._finish(out, now_ns)
+
+    def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
+        """The client's broker cannot be connected: the client is told so in its own protocol, then closed."""
+        self.handshake.undialled(reason)
+        return self._finish([], now_ns)
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """Something that waits may be due."""

@@ -1,5 +1,6 @@
 """What the front says reaches the gateway's log."""
 
+import asyncio
 import logging
 
 import pytest
@@ -26,6 +27,8 @@ async def test_a_listing_that_fails_is_told_under_the_logger_of_the_gateway(
     monkeypatch.setattr(front._upstream, "nodes", fails)
     with caplog.at_level(logging.INFO, logger="sluicegate.kafka"):
         await front.start(Bench())
+        front.reached()
+        await asyncio.sleep(0)
         await front.answer(ListGroups())
     await front.stop()
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]

@@ -91,7 +91,7 @@ class Connection:
 
     def _frame(self, frame: bytes, now_ms: int) -> None:
         command = parse_command(frame, 0, len(frame))
-        if self.principal is None:
+        if self.principal is None and command.type != pb.BaseCommand.PING:
             self._connect(command)
             return
         handler = self._handlers.get(command.type) if command.HasField("type") else None

@@ -1,0 +1,147 @@
+"""Connecting to the broker, for clients and for probes alike; and probes."""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import TypeVar, cast
+
+from sluicegate.gateway.reachability import Place, Reachability
+from sluicegate.gateway.tls import TlsContexts
+
+NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+"""Errors that say nothing about the broker."""
+_ANSWER_S = 5.0
+
+Protocol = TypeVar("Protocol", bound=asyncio.Protocol)
+
+
+class Dialler:
+    """Connects to addresses of one broker.
+
+    :param tls: what the broker speaks.
+    :param limit_s: longest time for one address.
+    :param loop: the running event loop.
+    """
+
+    def __init__(self, tls: TlsContexts, limit_s: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._tls = tls
+        self._limit_s = limit_s
+        self._loop = loop
+
+    async def dial(self, make: Callable[[], Protocol], place: Place) -> Protocol:
+        """Connect to one address.
+
+        :param make: makes the protocol of the connection.
+        :raises OSError: if it cannot be had; TimeoutError if nothing came back in time.
+        :raises UnicodeError: if the host can be no host's name.
+        """
+        host, port = place
+        tls = self._tls
+        try:
+            async with asyncio.timeout(self._limit_s):
+                _, protocol = await self._loop.create_connection(
+                    make,
+                    host,
+                    port,
+                    ssl=tls.broker,
+                    server_hostname=(tls.server_name or host) if tls.broker else None,
+                )
+        except TimeoutError as error:
+            raise TimeoutError(f"no answer within {self._limit_s:g} s") from error
+        return protocol
+
+
+class _Probe(asyncio.Protocol):
+    """One connection that is made to see whether the broker answers.
+
+    :param greeting: what it is asked; empty if a connection is proof enough.
+    """
+
+    def __init__(self, greeting: bytes) -> None:
+        self._greeting = greeting
+        self._transport: asyncio.Transport | None = None
+        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The broker accepted."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
+        if self._greeting:
+            self._transport.write(self._greeting)
+        else:
+            self.answered.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        """The broker says something: it is alive."""
+        if not self.answered.done():
+            self.answered.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        if not self.answered.done():
+            self.answered.set_exception(ConnectionError("closes connections without an answer"))
+
+    def close(self) -> None:
+        """Hang up."""
+        self.answered.cancel()
+        if self._transport is not None:
+            self._transport.close()
+
+
+class Prober:
+    """Probes the addresses of one broker when they are due.
+
+    :param reachability: says which, and is told what came of it.
+    :param dialler: connects.
+    :param greeting: bytes that the broker answers at once, whoever sends them; empty if there are none.
+    """
+
+    def __init__(self, reachability: Reachability, dialler: Dialler, greeting: bytes) -> None:
+        self._reachability = reachability
+        self._dialler = dialler
+        self._greeting = greeting
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, now_ns: int) -> None:
+        """Begin the probes that are due."""
+        for place in self._reachability.due(now_ns):
+            task = asyncio.get_running_loop().create_task(self._probe(place))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def first(self, limit_s: float) -> None:
+        """Probe all addresses, and wait for a short time for what comes of it.
+
+        :param limit_s: longest time to wait; slower probes go on.
+        """
+        self.begin(monotonic_ns())
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=limit_s)
+
+    async def stop(self) -> None:
+        """End all probes."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _probe(self, place: Place) -> None:
+        error: Exception | None = None
+        try:
+            await self._ask(place)
+        except (OSError, UnicodeError) as failure:
+            if isinstance(failure, OSError) and failure.errno in NO_DESCRIPTORS:
+                self._reachability.unprobed(place, monotonic_ns())
+                return
+            error = failure
+        self._reachability.probed(place, error, monotonic_ns())
+
+    async def _ask(self, place: Place) -> None:
+        probe = await self._dialler.dial(lambda: _Probe(self._greeting), place)
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                await probe.answered
+        except TimeoutError as error:
+            # No TimeoutError: clients can be connected, and it is for them to wait or to leave.
+            raise ConnectionError(f"accepts connections and says nothing within {_ANSWER_S:g} s") from error
+        finally:
+            probe.close()

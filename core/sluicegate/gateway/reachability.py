@@ -1,0 +1,288 @@
+"""Whether a broker can be reached, by address: what probes find out, and what operators are told of it.
+
+Rules of this file: no IO and no clock. Only a probe changes what is told. A client's dial that fails has its
+address probed at once, so that a single slow dial is not taken for an outage.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from sluicegate.config.units import Address
+
+log = logging.getLogger(__name__)
+
+Place: TypeAlias = tuple[str, int]
+"""Host and port."""
+
+_SECOND_NS = 1_000_000_000
+_PROBE_UP_NS = 10 * _SECOND_NS
+"""How often an address that answers is probed, while no client's traffic shows that it does."""
+_FIRST_RETRY_NS = _SECOND_NS
+_LONGEST_RETRY_NS = 5 * _SECOND_NS
+"""How often an address that does not answer is probed; in between, the time doubles."""
+_HEARD_NS = 900_000_000
+"""A broker whose bytes came within this time is up, whatever a probe says: less than between two ticks."""
+_REMIND_NS = 60 * _SECOND_NS
+_SETTLED_NS = 15 * _SECOND_NS
+"""Failed dials are told on their own only after the probe that they caused must have ended."""
+_NODE_KEPT_NS = 600 * _SECOND_NS
+"""An address beyond the bootstrap list is probed for so long after a client last needed it."""
+_MOST_NODES = 1_000
+NO_ANSWER = "no answer in time"
+_NOT_TRIED = "no answer yet"
+
+
+class _Target:
+    """One address of the broker."""
+
+    __slots__ = (
+        "asked_ns",
+        "due_ns",
+        "failures",
+        "is_bootstrap",
+        "is_doubted",
+        "is_probing",
+        "is_silent",
+        "is_told",
+        "name",
+        "probed_ns",
+        "reason",
+    )
+
+    def __init__(self, place: Place, now_ns: int, *, is_bootstrap: bool) -> None:
+        self.name = str(Address(*place))
+        self.is_bootstrap = is_bootstrap
+        self.reason = _NOT_TRIED
+        """Why it does not answer; empty if it does."""
+        self.is_silent = False
+        """True if connecting to it takes as long as it may, and then fails."""
+        self.is_doubted = False
+        """True if a client could not be connected since the last probe."""
+        self.is_probing = False
+        self.due_ns = self.asked_ns = now_ns
+        self.probed_ns = now_ns - _SECOND_NS
+        self.failures = 0
+        """Probes that failed since one did not."""
+        self.is_told = False
+        """True if the log says that it does not answer."""
+
+
+class Reachability:
+    """Which addresses of one broker answer.
+
+    :param bootstrap: the configured addresses.
+    :param now_ns: monotonic time.
+    :param heard: gives the number of bytes that all clients have had from the broker.
+    :param reached: called when the broker answers for the first time, and when it does so again.
+    :param wall_ms: gives the wall-clock time at a monotonic time, in ms since 1970.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Iterable[Place],
+        now_ns: int,
+        *,
+        heard: Callable[[], int] = lambda: 0,
+        reached: Callable[[], None] = lambda: None,
+        wall_ms: Callable[[int], int] = lambda now_ns: now_ns // 1_000_000,
+    ) -> None:
+        self._targets = {_key(place): _Target(place, now_ns, is_bootstrap=True) for place in bootstrap}
+        self._heard = heard
+        self._reached = reached
+        self._wall_ms = wall_ms
+        self._bytes_heard = 0
+        self._heard_ns = now_ns - _PROBE_UP_NS
+        self.is_up: bool | None = None
+        """None until it is known."""
+        self._since_ns = now_ns
+        self._turned_away = 0
+        """Clients for whom no broker could be dialled, since the last line that told of them."""
+        self._turned_away_in_all = 0
+        """The same, since the broker was last known to serve clients."""
+        self._first_turned_away_ns = 0
+        self._told_ns = now_ns
+        self._last_failure = ""
+
+    # -- what comes in --------------------------------------------------------------------------------
+
+    def due(self, now_ns: int) -> list[Place]:
+        """Addresses to be probed now; for each of them `probed` must be called in the end."""
+        self._listen(now_ns)
+        found = []
+        for place, target in tuple(self._targets.items()):
+            if target.is_probing or now_ns < target.due_ns:
+                continue
+            if not target.is_bootstrap and now_ns - target.asked_ns > _NODE_KEPT_NS:
+                del self._targets[place]
+                continue
+            if not target.reason and not target.is_doubted and now_ns - self._heard_ns < _PROBE_UP_NS:
+                target.due_ns = self._heard_ns + _PROBE_UP_NS
+                continue
+            target.is_probing = True
+            found.append(place)
+        return found
+
+    def probed(self, place: Place, error: Exception | None, now_ns: int) -> None:
+        """Take note of what a probe found.
+
+        :param place: the address.
+        :param error: why it does not answer; None if it does.
+        :param now_ns: monotonic time.
+        """
+        target = self._targets[_key(place)]
+        target.is_probing = target.is_doubted = False
+        target.probed_ns = now_ns
+        target.reason = "" if error is None else reason_of(error)
+        target.is_silent = isinstance(error, TimeoutError)
+        if error is None:
+            target.failures = 0
+            target.due_ns = now_ns + _PROBE_UP_NS
+        else:
+            target.due_ns = now_ns + min(_FIRST_RETRY_NS << min(target.failures, 10), _LONGEST_RETRY_NS)
+            target.failures += 1
+        self._judge(now_ns)
+        if self.is_up:
+            self._tell_of_addresses()
+        if not target.is_bootstrap and not target.reason:
+            del self._targets[_key(place)]
+
+    def unprobed(self, place: Place, now_ns: int) -> None:
+        """Take note that an address could not be probed, for want of something of the gateway's own."""
+        target = self._targets[_key(place)]
+        target.is_probing = False
+        target.due_ns = now_ns + _LONGEST_RETRY_NS
+
+    def dial_failed(self, place: Place, error: Exception, now_ns: int) -> None:
+        """Take note that a client could not be connected to an address.
+
+        :param place: the address.
+        :param error: why.
+        :param now_ns: monotonic time.
+        """
+        target = self._targets.get(_key(place))
+        if target is None:
+            if len(self._targets) >= _MOST_NODES:
+                return
+            target = self._targets[_key(place)] = _Target(place, now_ns, is_bootstrap=False)
+            target.reason = ""  # it is one of a cluster's: the others are not doubted
+        target.asked_ns = now_ns
+        self._last_failure = f"{target.name}: {reason_of(error)}"
+        if not target.reason:
+            target.is_doubted = True
+            target.due_ns = min(target.due_ns, max(now_ns, target.probed_ns + _SECOND_NS))
+
+    def turned_away(self, now_ns: int) -> None:
+        """Take note that a client was closed since no broker could be dialled for it."""
+        if not self._turned_away:
+            self._first_turned_away_ns = now_ns
+        self._turned_away += 1
+        self._turned_away_in_all += 1
+
+    def dialled(self, place: Place, now_ns: int) -> None:
+        """Take note that a client was connected: an address that did not answer is probed soon."""
+        target = self._targets.get(_key(place))
+        if target is not None and target.reason:
+            target.due_ns = min(target.due_ns, max(now_ns, target.probed_ns + _SECOND_NS))
+
+    def is_silent(self, place: Place) -> bool:
+        """True if clients need not try an address: it swallows what is sent, and the probe goes on trying."""
+        target = self._targets.get(_key(place))
+        return target is not None and target.is_silent
+
+    # -- what goes out --------------------------------------------------------------------------------
+
+    @property
+    def reason(self) -> str:
+        """Which addresses do not answer, and why."""
+        return "; ".join(
+            f"{target.name}: {target.reason}" for target in self._targets.values() if target.reason
+        )
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """What is told, as JSON; `since_ms` is None until it is known whether the broker is up."""
+        since_ms = None if self.is_up is None else self._wall_ms(self._since_ns)
+        return {"up": bool(self.is_up), "since_ms": since_ms, "reason": self.reason}
+
+    def remind(self, now_ns: int) -> None:
+        """Once a second: tell of clients that were turned away, now and then."""
+        if not self._turned_away or now_ns - self._told_ns < _REMIND_NS:
+            return
+        if self.is_up is False:
+            text = f"still cannot reach broker at {self.reason}"
+        elif now_ns - self._first_turned_away_ns > _SETTLED_NS:
+            self._turned_away_in_all = 0
+            text = f"the broker answers the gateway, yet clients cannot be connected: {self._last_failure}"
+        else:
+            return
+        log.warning(text, extra={"clients_turned_away": self._turned_away})
+        self._told(now_ns)
+
+    # -- up or down -----------------------------------------------------------------------------------
+
+    def _listen(self, now_ns: int) -> None:
+        """Look whether clients have had bytes of the broker since the last look."""
+        heard = self._heard()
+        if heard != self._bytes_heard:
+            self._bytes_heard, self._heard_ns = heard, now_ns
+
+    def _judge(self, now_ns: int) -> None:
+        """See whether the broker is up, from what is known of its addresses; tell of it if that is news."""
+        bootstrap = [target.reason for target in self._targets.values() if target.is_bootstrap]
+        # Nodes beyond the bootstrap list may serve clients well after that list has gone stale.
+        is_served = self.is_up is True and now_ns - self._heard_ns < _HEARD_NS
+        is_up = not all(bootstrap) or is_served
+        if is_up == self.is_up or (not is_up and _NOT_TRIED in bootstrap):
+            return
+        was_up, self.is_up = self.is_up, is_up
+        if was_up is False:
+            self._tell_back(now_ns)
+        elif not is_up:
+            log.error(
+                "cannot reach broker at %s; clients are turned away until it answers: start it, or correct "
+                "'bootstrap' or 'tls.broker' of its entry",
+                self.reason,
+            )
+        if was_up is not None or not is_up:
+            for target in self._targets.values():
+                target.is_told = bool(target.reason)
+        self._since_ns = now_ns
+        self._told(now_ns)
+        if is_up:
+            self._turned_away_in_all = 0
+            self._reached()
+
+    def _tell_back(self, now_ns: int) -> None:
+        down_s = (now_ns - self._since_ns) // _SECOND_NS
+        fields = {"down_s": down_s, "clients_turned_away": self._turned_away_in_all}
+        rest = f", but for {self.reason}" if self.reason else ""
+        # A warning, so that a log that shows that it went shows that it came back.
+        log.warning("broker is reachable again%s", rest, extra=fields)
+
+    def _tell_of_addresses(self) -> None:
+        """Tell which addresses of a broker that is up went, and which came back."""
+        answers = any(target.is_bootstrap and not target.reason for target in self._targets.values())
+        for target in self._targets.values():
+            is_gone = target.reason not in ("", _NOT_TRIED)
+            if is_gone == target.is_told or (is_gone and not answers and target.failures == 1):
+                continue  # one that is the last to go is told of as the broker, at its next probe
+            target.is_told = is_gone
+            if is_gone:
+                text = "cannot reach broker at %s: %s; clients are served by its other addresses"
+                log.warning(text, target.name, target.reason)
+            else:
+                log.warning("broker at %s is reachable again", target.name)
+
+    def _told(self, now_ns: int) -> None:
+        self._told_ns = now_ns
+        self._turned_away = 0
+
+
+def reason_of(error: Exception) -> str:
+    """Why an address does not answer, in a few words."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text[:1].lower() + text[1:] if text else NO_ANSWER
+
+
+def _key(place: Place) -> Place:
+    return place[0].lower(), place[1]
