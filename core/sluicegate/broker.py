@@ -298,6 +298,14 @@ class WebDriver(Protocol):
         """The web site of one configured broker; None if its entry asks for none."""
 
 
+class QuietDriver(Protocol):
+    """A driver that uses a client library of its broker; `BrokerDriver` is the rest of it."""
+
+    @property
+    def client_loggers(self) -> Sequence[str]:
+        """Loggers of that library. The room tells of failures itself, so the log leaves their lines out."""
+
+
 class BrokerDriver(Protocol):
     """A kind of broker, as returned by the hook `sluicegate_broker`."""
 

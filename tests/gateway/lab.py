@@ -54,7 +54,9 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 @asynccontextmanager
 async def upstream(
-    handler: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]] = echo, **options: Any
+    handler: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]] = echo,
+    port: int = 0,
+    **options: Any,
 ) -> AsyncIterator[int]:
     """A broker: the port that it listens on."""
     writers: list[asyncio.StreamWriter] = []
@@ -66,7 +68,7 @@ async def upstream(
         except ConnectionError:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, **options)
+    server = await asyncio.start_server(serve, "127.0.0.1", port, **options)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

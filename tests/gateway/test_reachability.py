@@ -1,10 +1,12 @@
 """What is told of a broker's addresses, by a clock that the tests set."""
 
 import logging
+import socket
+import ssl
 
 import pytest
 
-from sluicegate.gateway.reachability import Reachability
+from sluicegate.gateway.reachability import Reachability, reason_of
 
 A, B, NODE = ("a.example", 9092), ("b.example", 9092), ("node-7.example", 9092)
 SECOND = 1_000_000_000
@@ -324,3 +326,19 @@ def test_a_probe_for_which_the_gateway_has_no_descriptor_says_nothing_of_the_bro
     clock.of.unprobed(A, clock.now_ns)
     assert clock.of.is_up
     assert clock.seconds(5) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), "connection refused"),
+        (ConnectionRefusedError(111, "Connect call failed ('10.0.0.1', 1)"), "connection refused"),
+        (socket.gaierror(-2, "Name or service not known"), "name or service not known"),
+        (ssl.SSLCertVerificationError(1, "certificate verify failed"), "certificate verify failed"),
+        (TimeoutError("no answer within 5 s"), "no answer within 5 s"),
+        (TimeoutError(), "no answer in time"),
+        (UnicodeError("label empty or too long"), "label empty or too long"),
+    ],
+)
+def test_reasons_are_the_same_on_every_event_loop(error: Exception, reason: str) -> None:
+    assert reason_of(error) == reason

@@ -5,6 +5,8 @@ address probed at once, so that a single slow dial is not taken for an outage.
 """
 
 import logging
+import os
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -279,8 +281,12 @@ class Reachability:
 
 
 def reason_of(error: Exception) -> str:
-    """Why an address does not answer, in a few words."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    """Why an address does not answer, in a few words that do not repeat the address."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        # Event loops word errors of the system each in their own way; those of TLS and DNS come as they are.
+        is_of_system = (error.errno or 0) > 0 and not isinstance(error, ssl.SSLError)
+        text = os.strerror(error.errno or 0) if is_of_system else error.strerror
     return text[:1].lower() + text[1:] if text else NO_ANSWER
 
 

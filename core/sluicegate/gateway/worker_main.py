@@ -49,7 +49,8 @@ class WorkerMain:
         broker: BrokerConfig = brokers[start["broker"]]
         rest = {name: value for name, value in start["config"].items() if name != "brokers"}
         config = GatewayConfig(brokers=tuple(brokers.values()), **rest)
-        logs.set_up(config.log.level, config.log.format, broker=broker.name)
+        told_anew = getattr(plugins.drivers[broker.system], "client_loggers", ())
+        logs.set_up(config.log.level, config.log.format, told_anew=told_anew, broker=broker.name)
         self._log_sink = LogSink(config, broker, plugins, compacting=False)
         self._worker = Worker(
             broker,

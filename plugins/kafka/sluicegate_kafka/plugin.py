@@ -22,6 +22,7 @@ class KafkaDriver:
 
     system = "kafka"
     config_model = KafkaConfig
+    client_loggers = ("aiokafka",)
     capabilities: Mapping[str, str] = {
         "max_producers_per_topic": "emulated",
         "max_subscriptions_per_topic": "emulated",

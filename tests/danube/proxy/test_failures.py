@@ -73,6 +73,7 @@ async def test_a_gate_without_a_broker_lets_clients_try_again(topic: str, tmp_pa
             async with producing(client, topic, max_retries=1):
                 raise AssertionError("there is no broker")
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert refused.value.details() == "broker danube cannot be reached: connection refused"
         async with (
             ReferenceBroker(port=int(address.rpartition(":")[2])),
             asyncio.timeout(LONG_S),

@@ -247,7 +247,7 @@ def test_an_upstream_that_goes_down_and_comes_up(gate: Gate, upstream: MoodyUpst
         gate.eventually(
             lambda: gate.metric("sluicegate_upstream_unreachable_total") > before, "it is counted"
         )
-        assert f"cannot reach broker at {upstream.bootstrap}" in gate.output()
+        gate.eventually(lambda: f"cannot reach broker at {upstream.bootstrap}" in gate.output(), "it is told")
     finally:
         upstream.up()
     with RawClient(gate.bootstrap) as raw:

@@ -96,7 +96,9 @@ def test_broker_killed_while_clients_produce(
         with RawClient(gate.bootstrap) as raw:
             assert raw.rest() == b"", "a client that comes while the broker is down is told so by a close"
         gate.eventually(lambda: gate.metric("sluicegate_upstream_unreachable_total") > 0, "it is counted")
-        assert f"cannot reach broker at {own_kafka.bootstrap}" in gate.output()
+        gate.eventually(
+            lambda: f"cannot reach broker at {own_kafka.bootstrap}" in gate.output(), "it is told"
+        )
         own_kafka.start()
         for producer in (*directly, *gated):
             producer.goes_on(100)
