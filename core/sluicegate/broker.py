@@ -229,7 +229,7 @@ class ReachingFront(BrokerFront, Protocol):
 
     @property
     def greeting(self) -> bytes:
-        """Bytes that a broker answers at once, whoever sends them and without a trace in its log.
+        """Bytes that a broker answers at once, whoever sends them.
 
         A broker that accepts connections and leaves the greeting unanswered counts as not reachable. Without
         a greeting, a connection (and TLS, if the entry has it) is proof enough.

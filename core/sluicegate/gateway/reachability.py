@@ -212,7 +212,7 @@ class Reachability:
             return
         if self.is_up is False:
             text = f"still cannot reach broker at {self.reason}"
-        elif now_ns - self._first_turned_away_ns > _SETTLED_NS:
+        elif self._last_failure and now_ns - self._first_turned_away_ns > _SETTLED_NS:
             self._turned_away_in_all = 0
             text = f"the broker answers the gateway, yet clients cannot be connected: {self._last_failure}"
         else:
@@ -278,6 +278,7 @@ class Reachability:
     def _told(self, now_ns: int) -> None:
         self._told_ns = now_ns
         self._turned_away = 0
+        self._last_failure = ""
 
 
 def reason_of(error: Exception) -> str:
