@@ -5,12 +5,12 @@ it is told can be made to connect anywhere: only brokers that the operator names
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, TypeAlias
 
 from sluicegate.broker import Listener
 from sluicegate.config import units
-from sluicegate.config.models import Listen
+from sluicegate.config.models import Listen, Ports
 
 Address: TypeAlias = tuple[str, int]
 """Host, in lower case, and port."""
@@ -43,6 +43,13 @@ class Reach(Protocol):
     @property
     def first_node_port(self) -> int:
         """The port of the first broker."""
+
+
+def node_ports(config: Reach) -> Iterator[Ports]:
+    """The ports that stand for the configured brokers; a single one has the listener's port."""
+    count = len(set(config.addresses))
+    if count > 1 and config.first_node_port > 1:  # a listener on any free port has no next one
+        yield Ports(config.listen.host, config.first_node_port, count, ("node_port_base",), "node ports")
 
 
 class BrokerPorts:

@@ -77,7 +77,11 @@ def test_a_policy_that_the_broker_cannot_apply_is_warned_of(run_in: Run) -> None
     assert result.exit_code == 0
     assert result.stderr == (
         "warning[config]: 'max_unacked_messages_per_consumer' is not applicable to kafka and does nothing on "
-        "broker 'main'\n  --> gateway.yaml:8\n"
+        "broker 'main'\n"
+        "  --> gateway.yaml:8:40  (policies.broker.max_unacked_messages_per_consumer)\n"
+        "8|     max_unacked_messages_per_consumer: 5\n"
+        " |                                        ^ take it away, unless it is meant for another broker of "
+        "this file\n"
     )
 
 

@@ -17,7 +17,7 @@ from sluicegate.config import (
     Seconds,
     Size,
 )
-from sluicegate.config.errors import ConfigError, ConfigErrors
+from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.load import Loaded, load
 
 
@@ -74,7 +74,7 @@ brokers:
 """
 
 LoadText = Callable[..., Loaded]
-RefuseText = Callable[..., list[ConfigError]]
+RefuseText = Callable[..., list[Finding]]
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def load_text(tmp_path: Path) -> LoadText:
 def refuse_text(load_text: LoadText) -> RefuseText:
     """Load a text that has errors, and return them."""
 
-    def refuse_it(text: str, environ: Mapping[str, str] | None = None) -> list[ConfigError]:
+    def refuse_it(text: str, environ: Mapping[str, str] | None = None) -> list[Finding]:
         with pytest.raises(ConfigErrors) as refused:
             load_text(text, environ)
         return refused.value.errors

@@ -7,13 +7,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluicegate.config.environment import override
-from sluicegate.config.errors import ConfigError
+from sluicegate.config.errors import Finding
 from sluicegate.config.load import Loaded
 from sluicegate.config.tree import parse
 from sluicegate.model import Level
 
 LoadText = Callable[..., Loaded]
-RefuseText = Callable[..., list[ConfigError]]
+RefuseText = Callable[..., list[Finding]]
 
 
 def test_a_variable_overrides_adds_and_appends(load_text: LoadText) -> None:
@@ -78,6 +78,6 @@ def test_an_aliased_section_is_overridden_in_one_place_only() -> None:
     )
 )
 def test_any_environment_is_applied_or_refused(environ: dict[str, str]) -> None:
-    errors: list[ConfigError] = []
+    errors: list[Finding] = []
     override(parse("brokers: [{name: a}]\na: 1\n", "f", []), environ, errors)
     assert all(error.file in environ for error in errors)

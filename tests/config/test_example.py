@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from sluicegate.builtin import builtin_plugins
 from sluicegate.config import BrokerConfig, GatewayConfig, PolicyModel
-from sluicegate.config.errors import ConfigError, ConfigErrors
+from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import PolicyFields, models_in
 from sluicegate.config.load import Loaded, load
 from sluicegate.config.schema import json_schema
@@ -79,7 +79,7 @@ def test_any_spoilt_line_of_the_example_is_read_or_refused_with_a_place(data: st
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "gateway.yaml")
         file.write_text("\n".join(lines), "utf-8", "replace")
-        errors: list[ConfigError] = []
+        errors: list[Finding] = []
         try:
             load(file, policy_models(), [KafkaConfig], {})
         except ConfigErrors as refused:

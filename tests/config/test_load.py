@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.config.errors import ConfigError, ConfigErrors
+from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.load import Loaded, load, plugin_modules
 from sluicegate.config.policy_set import policy_set
 from sluicegate.engine.hierarchy import resolve
 from sluicegate.model import Level, PolicyLayer, Setting, Source, TopicName
 
 LoadText = Callable[..., Loaded]
-RefuseText = Callable[..., list[ConfigError]]
+RefuseText = Callable[..., list[Finding]]
 
 LEVELS = """\
 policies:
@@ -234,7 +234,9 @@ def test_drop_is_refused_where_traffic_was_promised_to_arrive(refuse_text: Refus
 def test_two_brokers_on_one_port_are_refused(refuse_text: RefuseText) -> None:
     broker = "  - {{name: {}, system: kafka, bootstrap: ['a:1'], listen: {{port: 5}}}}\n"
     [error] = refuse_text("brokers:\n" + broker.format("a") + broker.format("b"))
-    assert error.message == "two brokers listen on 127.0.0.1:5"
+    assert error.message == (
+        "port 127.0.0.1:5 is taken twice: by the listener of broker 'b' and by the listener of broker 'a'"
+    )
 
 
 def test_unknown_exempt_policies_are_refused(refuse_text: RefuseText) -> None:
@@ -256,20 +258,20 @@ def test_an_error_is_drawn_with_its_line_and_a_caret(refuse_text: RefuseText) ->
 
 
 def test_a_long_line_keeps_its_caret_on_the_screen() -> None:
-    error = ConfigError("f", 1, 501, "", "m" * 1_000, "r", "x" * 500 + "HERE" + "y" * 500, 4)
+    error = Finding("f", 1, 501, "", "m" * 1_000, "r", "x" * 500 + "HERE" + "y" * 500, 4)
     _, _, source, caret = error.render().splitlines()
     assert len(source) < 160
     assert source[caret.index("^") : caret.rindex("^") + 1] == "HERE"
 
 
 def test_terminal_escapes_are_not_printed() -> None:
-    assert "\x1b" not in ConfigError("f", 1, 1, "", "\x1b[31m", "", "\x1b[2J").render()
+    assert "\x1b" not in Finding("f", 1, 1, "", "\x1b[31m", "", "\x1b[2J").render()
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\xff\xfe", "is not UTF-8 (byte 0)"),
+        (b"a: 1\n\xff\xfe", "is not UTF-8 (byte 5 is 0xff)"),
         (b"#" * 1_048_577, "is larger than 1048576 bytes"),
         (b"- a\n", "expected a mapping (key: value)"),
         (b"just text\n", "expected a mapping (key: value)"),

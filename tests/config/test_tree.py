@@ -6,12 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sluicegate.config.errors import ConfigError, ConfigErrors
+from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.tree import MAX_DEPTH, MAX_NODES, Node, parse, resolve_scalar
 
 
 def read(text: str) -> Node:
-    errors: list[ConfigError] = []
+    errors: list[Finding] = []
     node = parse(text, "gateway.yaml", errors)
     assert errors == []
     return node
@@ -63,7 +63,7 @@ def test_values_and_keys_know_their_places() -> None:
 
 
 def test_a_key_given_twice_is_an_error_and_reading_goes_on() -> None:
-    errors: list[ConfigError] = []
+    errors: list[Finding] = []
     root = parse("a: 1\na: 2\nb: 3\nb: 4\n", "gateway.yaml", errors)
     assert [(e.line, e.column, e.message) for e in errors] == [
         (2, 1, "key 'a' is given twice"),
@@ -123,7 +123,7 @@ def test_an_alias_bomb_is_refused_before_it_expands() -> None:
 @example("%YAML 1.1\n---\n")
 @example("&a a: *a")
 def test_hostile_text_is_read_or_refused(text: str) -> None:
-    errors: list[ConfigError] = []
+    errors: list[Finding] = []
     try:
         parse(text, "hostile.yaml", errors)
     except ConfigErrors as refused:

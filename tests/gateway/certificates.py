@@ -9,6 +9,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+_NOT = datetime.timedelta()
+
 
 class Authority:
     """Signs certificates into a directory.
@@ -22,14 +24,27 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
         self.ca = self._write("ca", self._key, self._sign("ca", self._key, is_ca=True))
 
-    def issue(self, name: str, host: str) -> tuple[str, str]:
-        """Files of a certificate for a host name or address, and of its key."""
+    def issue(
+        self, name: str, host: str, *, shifted_by: datetime.timedelta = _NOT, passphrase: str = ""
+    ) -> tuple[str, str]:
+        """Files of a certificate for a host name or address, and of its key.
+
+        :param shifted_by: moves the two hours in which it is valid, now in their middle.
+        :param passphrase: encrypts the key.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        self._write(name, key, self._sign(host, key, is_ca=False))
+        self._write(name, key, self._sign(host, key, is_ca=False, shifted_by=shifted_by), passphrase)
         return str(self._directory / f"{name}.pem"), str(self._directory / f"{name}.key")
 
-    def _sign(self, host: str, key: ec.EllipticCurvePrivateKey, *, is_ca: bool) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.UTC)
+    def _sign(
+        self,
+        host: str,
+        key: ec.EllipticCurvePrivateKey,
+        *,
+        is_ca: bool,
+        shifted_by: datetime.timedelta = _NOT,
+    ) -> x509.Certificate:
+        now = datetime.datetime.now(datetime.UTC) + shifted_by
         subject = self._name if is_ca else x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         try:
             name: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(host))
@@ -48,10 +63,21 @@ class Authority:
             .sign(self._key, hashes.SHA256())
         )
 
-    def _write(self, name: str, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> str:
+    def _write(
+        self,
+        name: str,
+        key: ec.EllipticCurvePrivateKey,
+        certificate: x509.Certificate,
+        passphrase: str = "",
+    ) -> str:
         pem = serialization.Encoding.PEM
         path = self._directory / f"{name}.pem"
         path.write_bytes(certificate.public_bytes(pem))
-        private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        how = (
+            serialization.BestAvailableEncryption(passphrase.encode())
+            if passphrase
+            else serialization.NoEncryption()
+        )
+        private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, how)
         (self._directory / f"{name}.key").write_bytes(private)
         return str(path)

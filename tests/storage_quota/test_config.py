@@ -230,7 +230,7 @@ SOURCES = {
         "either 'consumed_query'",
         "one of them",
     ),
-    "no address": (f"{{{PROMETHEUS.replace('http://p:9090', 'p:9090')}, free_query: b}}", "match", ""),
+    "no address": (f"{{{PROMETHEUS.replace('http://p:9090', 'p:9090')}, free_query: b}}", "not possible", ""),
     "keys of another": (
         "{source: path, paths: [/], url: 'http://p'}",
         "'url' is for source prometheus",

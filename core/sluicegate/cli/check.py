@@ -1,28 +1,69 @@
 """`sluicegate check FILE`."""
 
+import json
 import os
-from collections.abc import Iterator
-from itertools import chain
+import sys
+from collections.abc import Sequence
 
 import click
 
-from sluicegate.cli.opening import Opened, open_file
-from sluicegate.config.load import Loaded
-from sluicegate.storage_quota.fields import LIMITS
+from sluicegate.cli.findings import file_findings, policy_warnings, store_findings
+from sluicegate.cli.opening import Opened, counted, plugin_findings
+from sluicegate.config.errors import Finding, by_place, render
+from sluicegate.config.load import Loaded, Reading, plugin_modules, read
+from sluicegate.gateway.plugins import PluginError, load_plugins
 
 
 @click.command()
 @click.argument("file", type=click.Path())
-def check(file: str) -> None:
+@click.option("--json", "is_json", is_flag=True, help="Print the findings as JSON, for editors and CI.")
+@click.option(
+    "--no-files",
+    is_flag=True,
+    help="Leave out what FILE names on this machine, such as TLS files: for a check on another machine.",
+)
+def check(file: str, is_json: bool, no_files: bool) -> None:
     """Find every mistake in FILE in one pass, and change nothing.
 
-    Environment variables that begin with SLUICEGATE__ are checked too. The exit code is 1 if there are
-    mistakes. Policies that a configured broker cannot apply are warned of.
+    Environment variables that begin with SLUICEGATE__ are checked too, and so are the TLS files and
+    directories that FILE names. The exit code is 1 if there are errors. Warnings tell what does not do what
+    it says, such as a policy that a configured broker cannot apply.
     """
-    opened = open_file(file, os.environ)
-    for warning in chain(not_applicable(opened), unread_limits(opened)):
-        click.echo(f"warning[config]: {warning}", err=True)
-    click.echo(f"{file}: ok, {summary(opened.loaded)}")
+    reading, more = _look(file, with_files=not no_files)
+    findings = by_place([*reading.findings, *more])
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if is_json:
+        told = {"file": file, "ok": not errors, "findings": [finding.as_json() for finding in findings]}
+        click.echo(json.dumps(told, indent=2))
+    else:
+        _print(file, findings, reading.loaded if not errors else None)
+    sys.exit(1 if errors else 0)
+
+
+def _look(file: str, *, with_files: bool) -> tuple[Reading, list[Finding]]:
+    """Read a file as far as it can be read, and look at what it names."""
+    try:
+        plugins = load_plugins(plugin_modules(file, os.environ))
+        reading = read(file, plugins.policy_models, plugins.broker_models, os.environ)
+    except (PluginError, ValueError) as error:  # ValueError: two plugins declare the same field
+        return Reading(tuple(plugin_findings(file, error, os.environ)), None), []
+    more: list[Finding] = []
+    if with_files:
+        more += file_findings(reading, "error")
+    if reading.loaded is not None:
+        opened = Opened(reading.loaded, plugins)
+        more += policy_warnings(opened)
+        more += store_findings(opened) if with_files else ()
+    return reading, more
+
+
+def _print(file: str, findings: Sequence[Finding], loaded: Loaded | None) -> None:
+    if findings:
+        click.echo(render(findings), err=True)
+    if loaded is None:
+        click.echo(f"\n{file}: {counted(findings)}, nothing applied", err=True)
+    else:
+        click.echo(f"{file}: ok, {summary(loaded)}")
 
 
 def summary(loaded: Loaded) -> str:
@@ -34,30 +75,3 @@ def summary(loaded: Loaded) -> str:
         f"{'broker' if len(loaded.config.brokers) == 1 else 'brokers'} {brokers}; {settings} "
         f"policy setting{'' if settings == 1 else 's'} in {levels} place{'' if levels == 1 else 's'}"
     )
-
-
-def not_applicable(opened: Opened) -> Iterator[str]:
-    """Policies that are set and that a configured kind of broker has no way to apply."""
-    for broker in opened.loaded.config.brokers:
-        capabilities = opened.capabilities(broker.system)
-        for layer in opened.loaded.policy_layers:
-            for name, setting in layer.settings.items():
-                if capabilities.get(name) == "not applicable" and setting.value != 0:
-                    yield (
-                        f"{name!r} is not applicable to {broker.system} and does nothing on broker "
-                        f"{broker.name!r}\n  --> {setting.location}"
-                    )
-
-
-def unread_limits(opened: Opened) -> Iterator[str]:
-    """Limits on volumes that a configured broker does not look at."""
-    settings = {
-        name: setting for layer in opened.loaded.policy_layers for name, setting in layer.settings.items()
-    }
-    for broker in opened.loaded.config.brokers:
-        for name in sorted(LIMITS & settings.keys()):
-            if broker.storage is None and settings[name].value != 0:
-                yield (
-                    f"{name!r} does nothing on broker {broker.name!r}, which has no 'storage:' section\n"
-                    f"  --> {settings[name].location}"
-                )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from sluicegate.config.errors import ConfigError, ConfigErrors
+from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.load import read_text
 from sluicegate.storage_quota.strimzi import import_strimzi
 
@@ -53,4 +53,4 @@ def _write(output: Path, text: str) -> None:
     except OSError as error:
         problem = f"cannot write {str(output)!r}: {error.strerror}"
         remedy = "name a file that does not exist yet, in a directory that does"
-        raise ConfigErrors([ConfigError(str(output), 0, 0, "", problem, remedy)]) from None
+        raise ConfigErrors([Finding(str(output), 0, 0, "", problem, remedy)]) from None

@@ -3,17 +3,21 @@
 import getpass
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from sluicegate.broker import BrokerDriver, PolicyRefusedError, PolicyUnavailableError
-from sluicegate.config.errors import ConfigErrors
-from sluicegate.config.load import Loaded, load, plugin_modules
+from sluicegate.config.environment import override
+from sluicegate.config.errors import ConfigErrors, Finding, render
+from sluicegate.config.load import Loaded, load, plugin_modules, read_text
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.policy_set import policy_set
+from sluicegate.config.tree import parse
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.gateway.changing import change_store
 from sluicegate.gateway.plugins import PluginError, Plugins, load_plugins
@@ -68,17 +72,44 @@ def open_file(file: str, environ: Mapping[str, str]) -> Opened:
 
     Mistakes are printed, and end the command with exit code 1.
     """
-    plugins = plugins_for(file, environ)
     try:
+        plugins = load_plugins(plugin_modules(file, environ))
         loaded = load(file, plugins.policy_models, plugins.broker_models, environ)
     except ConfigErrors as refused:
-        count = len(refused.errors)
-        click.echo(refused.render(), err=True)
-        click.echo(f"\n{file}: {count} error{'' if count == 1 else 's'}, nothing applied", err=True)
-        sys.exit(1)
+        refuse(file, refused.errors)
     except (PluginError, ValueError) as error:  # ValueError: two plugins declare the same field
-        raise click.ClickException(str(error)) from None
+        refuse(file, list(plugin_findings(file, error, environ)))
     return Opened(loaded, plugins)
+
+
+def plugin_findings(file: str, error: Exception, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """A plugin that cannot be used, at the line that names it if the file does."""
+    module = error.module if isinstance(error, PluginError) else ""
+    remedy = "install or mend it, or take it out of 'plugins:'"
+    try:
+        root = override(parse(read_text(file), file, []), environ, [])
+    except ConfigErrors as refused:
+        yield from refused.errors
+        return
+    plugins = root.child("plugins")
+    for index, node in enumerate((plugins.items or ()) if plugins is not None else ()):
+        if module and node.scalar == module:
+            yield node.place.error(("plugins", index), str(error), remedy)
+            return
+    yield Finding(file, 0, 0, "", str(error), "mend or uninstall the plugin")
+
+
+def refuse(file: str, errors: Sequence[Finding]) -> NoReturn:
+    """Print mistakes and end the command with exit code 1."""
+    click.echo(render(errors), err=True)
+    click.echo(f"\n{file}: {counted(errors)}, nothing applied", err=True)
+    sys.exit(1)
+
+
+def counted(findings: Sequence[Finding]) -> str:
+    """How many errors and warnings there are, for people."""
+    numbers = Counter(finding.severity for finding in findings)
+    return ", ".join(f"{number} {name}{'' if number == 1 else 's'}" for name, number in numbers.items())
 
 
 def read_store(opened: Opened) -> tuple[int, tuple[PolicyLayer, ...]]:

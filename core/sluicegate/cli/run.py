@@ -1,6 +1,7 @@
 """`sluicegate run`."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -10,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sluicegate.cli.opening import Opened, open_file
+from sluicegate.cli.findings import file_findings, policy_warnings
+from sluicegate.cli.opening import Opened, open_file, refuse
+from sluicegate.config.errors import Finding, by_place
+from sluicegate.config.load import Reading
+
+log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from sluicegate.gateway.child import WorkerProcess
@@ -35,13 +41,29 @@ def run(file: str, drain_timeout: float | None) -> None:
     accepted and held requests finish; a second SIGTERM ends at once.
     """
     opened = open_file(file, os.environ)
+    warnings = _usable(file, opened)
     import uvloop
 
     from sluicegate.gateway import logs
 
     settings = opened.loaded.config.log
     logs.set_up(settings.level, settings.format)
+    for warning in warnings:
+        log.warning("%s", warning.in_a_line())
     sys.exit(uvloop.run(_serve(file, opened, drain_timeout)))
+
+
+def _usable(file: str, opened: Opened) -> list[Finding]:
+    """Look at the files that the configuration names; one that cannot be used ends the command.
+
+    A certificate that has expired does not: a fleet must be able to start again before it is renewed.
+
+    :return: what to warn of.
+    """
+    found = by_place(file_findings(Reading.of(opened.loaded), outdated_is="warning"))
+    if errors := [finding for finding in found if finding.severity == "error"]:
+        refuse(file, errors)
+    return by_place([*opened.loaded.warnings, *policy_warnings(opened), *found])
 
 
 async def _serve(file: str, opened: Opened, drain_s: float | None) -> int:

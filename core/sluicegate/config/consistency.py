@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from sluicegate.config.errors import ConfigError
+from sluicegate.config.errors import Finding
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.tree import Node
 from sluicegate.config.validation import Path, suggest
 
 
-def inconsistencies(root: Node, fields: PolicyFields) -> Iterator[ConfigError]:
+def inconsistencies(root: Node, fields: PolicyFields) -> Iterator[Finding]:
     """Find what the models cannot; works on files that have other errors too.
 
     :param root: the whole file.
@@ -16,7 +16,6 @@ def inconsistencies(root: Node, fields: PolicyFields) -> Iterator[ConfigError]:
     """
     brokers = root.child("brokers")
     yield from _names_twice(brokers, ("brokers",))
-    yield from _listeners_twice(brokers)
     yield from _exempt_policies(brokers, fields)
     for path, level in levels(root):
         yield from _locks(level, path, fields)
@@ -43,7 +42,7 @@ def levels(root: Node) -> Iterator[tuple[Path, Node]]:
                 yield ("policies", section, index), node
 
 
-def _names_twice(entries: Node | None, path: Path) -> Iterator[ConfigError]:
+def _names_twice(entries: Node | None, path: Path) -> Iterator[Finding]:
     first: dict[object, int] = {}
     for index, node in enumerate((entries.items or ()) if entries else ()):
         name = node.child("name")
@@ -58,25 +57,7 @@ def _names_twice(entries: Node | None, path: Path) -> Iterator[ConfigError]:
         first.setdefault(name.scalar, name.place.line + 1)
 
 
-def _listeners_twice(brokers: Node | None) -> Iterator[ConfigError]:
-    first: dict[tuple[object, object], int] = {}
-    for index, node in enumerate((brokers.items or ()) if brokers else ()):
-        listen = node.child("listen")
-        port = listen.child("port") if listen else None
-        if listen is None or port is None or not port.scalar:
-            continue
-        host = listen.child("host")
-        address = (host.scalar if host else "127.0.0.1", port.scalar)
-        if address in first:
-            yield port.place.error(
-                ("brokers", index, "listen", "port"),
-                f"two brokers listen on {address[0]}:{address[1]}",
-                f"first given in line {first[address]}: choose another port",
-            )
-        first.setdefault(address, port.place.line + 1)
-
-
-def _exempt_policies(brokers: Node | None, fields: PolicyFields) -> Iterator[ConfigError]:
+def _exempt_policies(brokers: Node | None, fields: PolicyFields) -> Iterator[Finding]:
     for index, node in enumerate((brokers.items or ()) if brokers else ()):
         exempt = node.child("exempt")
         policies = exempt.child("policies") if exempt else None
@@ -87,7 +68,7 @@ def _exempt_policies(brokers: Node | None, fields: PolicyFields) -> Iterator[Con
                 yield name.place.error(path, message, suggest(name.scalar, fields.policies))
 
 
-def take_doubles(root: Node, fields: PolicyFields) -> Iterator[ConfigError]:
+def take_doubles(root: Node, fields: PolicyFields) -> Iterator[Finding]:
     """Find fields that are given under two names, and keep the canonical one.
 
     Only with one of them gone can the level's other values be checked in the same pass.
@@ -100,7 +81,7 @@ def take_doubles(root: Node, fields: PolicyFields) -> Iterator[ConfigError]:
                 yield entries.pop(alias).key.error((*path, alias), message, "keep one of them")
 
 
-def _locks(level: Node, path: Path, fields: PolicyFields) -> Iterator[ConfigError]:
+def _locks(level: Node, path: Path, fields: PolicyFields) -> Iterator[Finding]:
     locked = level.child("locked")
     for index, node in enumerate((locked.items or ()) if locked else ()):
         name = node.scalar
@@ -122,7 +103,7 @@ def _is_set(level: Node, name: str, fields: PolicyFields) -> bool:
     )
 
 
-def _ceilings(level: Node, path: Path) -> Iterator[ConfigError]:
+def _ceilings(level: Node, path: Path) -> Iterator[Finding]:
     ceiling = level.child("ceiling")
     for name, entry in ((ceiling.entries or {}) if ceiling else {}).items():
         if entry.node.scalar == 0 and not isinstance(entry.node.scalar, bool):
@@ -130,7 +111,7 @@ def _ceilings(level: Node, path: Path) -> Iterator[ConfigError]:
             yield entry.node.place.error((*path, "ceiling", name), message, "leave it out, or give a limit")
 
 
-def _broker_only(level: Node, path: Path, fields: PolicyFields) -> Iterator[ConfigError]:
+def _broker_only(level: Node, path: Path, fields: PolicyFields) -> Iterator[Finding]:
     for name, entry in (level.entries or {}).items():
         if fields.aliases.get(name, name) in fields.broker_only:
             message = f"{name!r} holds for a whole broker, not for one {str(path[1])[:-1]}"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sluicegate.config.errors import ConfigError, ConfigErrors
+from sluicegate.config.errors import SECRETS, ConfigErrors, Finding
 from sluicegate.config.tree import Entry, Node, Place, SourceText, parse
 
 PREFIX = "SLUICEGATE__"
@@ -14,7 +14,7 @@ def overrides(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in sorted(environ) if name.startswith(PREFIX)}
 
 
-def override(root: Node, environ: Mapping[str, str], errors: list[ConfigError]) -> Node:
+def override(root: Node, environ: Mapping[str, str], errors: list[Finding]) -> Node:
     """Apply all overrides to the tree of a file.
 
     A variable's name is the path with `__` between the steps, in capitals; list entries are numbered
@@ -27,16 +27,32 @@ def override(root: Node, environ: Mapping[str, str], errors: list[ConfigError]) 
     """
     for name, text in overrides(environ).items():
         steps = tuple(step.lower() for step in name.removeprefix(PREFIX).split("__"))
-        place = Place(SourceText(name, (text,)), 0, 0, max(1, len(text)))
+        is_secret = steps[-1] in SECRETS
+        place = Place(SourceText(name, () if is_secret else (text,)), 0, 0, max(1, len(text)))
         if not all(steps):
             errors.append(place.error((), f"{name!r} names no value", f"write {PREFIX}SECTION__KEY=value"))
             continue
         try:
-            value = parse(text, name, errors) if text.strip() else Node(place)
+            value = _read(text, name, place, errors, is_secret=is_secret)
             root = _put(root, steps, value, place)
         except ConfigErrors as refused:
             errors.extend(refused.errors)
     return root
+
+
+def _read(text: str, name: str, place: Place, errors: list[Finding], *, is_secret: bool) -> Node:
+    if not text.strip():
+        return Node(place)
+    try:
+        value = parse(text, name, errors)
+    except ConfigErrors:
+        if not is_secret:
+            raise
+        remedy = "put it in quotes within the variable, so that it is read as text"
+        raise ConfigErrors([place.error((), "the value is not YAML", remedy)]) from None
+    if is_secret:
+        value.place = place
+    return value
 
 
 def _put(node: Node, steps: tuple[str, ...], value: Node, place: Place) -> Node:

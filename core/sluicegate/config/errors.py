@@ -1,14 +1,20 @@
-"""Configuration errors as people like to read them: all at once, each with its place and its remedy."""
+"""What is wrong with a configuration: all of it at once, each finding with its place and its remedy."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Literal, TypeAlias
+
+Severity: TypeAlias = Literal["error", "warning"]
+"""An error keeps the file from being used; a warning does not."""
 
 _MAX_MESSAGE = 300
 _MAX_SOURCE = 140
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigError:
-    """One mistake in the file or the environment."""
+class Finding:
+    """One thing that is wrong in the file, in the environment, or with a file that they name."""
 
     file: str
     """File as it was given, or the name of the environment variable."""
@@ -23,13 +29,27 @@ class ConfigError:
     source_line: str = ""
     length: int = 1
     """Number of characters to underline."""
+    severity: Severity = "error"
+
+    def as_json(self) -> dict[str, str | int]:
+        """The finding for programs; the source line is left out, as they have the file."""
+        keys = ("severity", "file", "line", "column", "path", "message", "remedy")
+        values = asdict(self)
+        return {key: values[key] for key in keys}
+
+    def in_a_line(self) -> str:
+        """The finding as one line, for a log."""
+        where = f"{self.file}:{self.line}:{self.column} ({self.path})" if self.line else self.file
+        return f"{where}: {_shorten(self.message)}: {self.remedy}"
 
     def render(self) -> str:
-        """The error with its source line and a caret, without a final line break."""
-        head = f"error[config]: {_shorten(self.message)}"
+        """The finding with its source line and a caret, without a final line break."""
+        head = f"{self.severity}[config]: {_shorten(self.message)}"
         if self.line < 1:
             return head + f"\n  --> {self.file}" + (f"\n  {self.remedy}" if self.remedy else "")
         where = f"  --> {self.file}:{self.line}:{self.column}" + (f"  ({self.path})" if self.path else "")
+        if not self.source_line:
+            return "\n".join((head, where, f"  {self.remedy}".rstrip()))
         # A window of a very long line keeps the caret on the screen.
         start = max(0, self.column - _MAX_SOURCE // 2) if len(self.source_line) > _MAX_SOURCE else 0
         shown = _printable(self.source_line[start : start + _MAX_SOURCE])
@@ -49,14 +69,35 @@ class ConfigError:
 class ConfigErrors(Exception):  # noqa: N818 - it carries all of them
     """The configuration was refused; nothing of it was applied."""
 
-    def __init__(self, errors: list[ConfigError]) -> None:
+    def __init__(self, errors: list[Finding]) -> None:
         super().__init__(f"{len(errors)} configuration error{'s' if len(errors) != 1 else ''}")
-        self.errors = sorted(errors, key=lambda error: (error.file, error.line, error.column))
+        self.errors = by_place(errors)
         """Every mistake that was found, by place."""
 
     def render(self) -> str:
         """All errors, an empty line between them."""
-        return "\n\n".join(error.render() for error in self.errors)
+        return render(self.errors)
+
+
+def by_place(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings in the order of the file."""
+    return sorted(findings, key=lambda finding: (finding.file, finding.line, finding.column))
+
+
+def render(findings: Iterable[Finding]) -> str:
+    """Findings for people, an empty line between them."""
+    return "\n\n".join(finding.render() for finding in findings)
+
+
+SECRETS = frozenset({"password", "token"})
+"""Keys whose values are never shown."""
+_SECRET = re.compile(r"""(?i)((?:pass?wo?r?d|token|secret)["']?\s*:\s*)("[^"]*"|'[^']*'|[^\s,}\]][^,}\]]*)""")
+"""A secret and its key, also where the key is misspelled."""
+
+
+def without_secrets(line: str) -> str:
+    """A source line with an asterisk for each character of a password or token."""
+    return _SECRET.sub(lambda found: found[1] + "*" * len(found[2]), line)
 
 
 def _shorten(text: str) -> str:

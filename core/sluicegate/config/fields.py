@@ -212,12 +212,20 @@ class PolicyFields:
         namespace: Any = _make(
             "NamespacePolicies",
             __base__=level,
-            name=(str, Field(pattern=exact, description="Namespace, exact or with `*` for any characters.")),
+            name=(
+                str,
+                Field(
+                    pattern=exact, description="Namespace, exact or with `*` for any characters; no spaces."
+                ),
+            ),
         )
         topic: Any = _make(
             "TopicPolicies",
             __base__=level,
-            name=(str, Field(pattern=exact, description="Topic, exact or with `*` for any characters.")),
+            name=(
+                str,
+                Field(pattern=exact, description="Topic, exact or with `*` for any characters; no spaces."),
+            ),
         )
         namespace.aliases = topic.aliases = self.aliases
         made: type[Strict] = _make(

@@ -11,9 +11,11 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 
 from sluicegate.config.consistency import inconsistencies, levels, take_doubles
 from sluicegate.config.environment import override, overrides
-from sluicegate.config.errors import ConfigError, ConfigErrors
+from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import CEILING, OPTIONS, PolicyFields
-from sluicegate.config.models import BrokerConfig, GatewayConfig, PolicyModel
+from sluicegate.config.models import Admin, BrokerConfig, GatewayConfig, PolicyModel
+from sluicegate.config.names import impossible_names
+from sluicegate.config.ports import port_findings
 from sluicegate.config.tree import MAX_BYTES, Node, Place, parse
 from sluicegate.config.validation import translate
 from sluicegate.model import Level, PolicyLayer, Setting, Source
@@ -32,6 +34,29 @@ class Loaded:
     """Equal iff the file and the overriding variables are unchanged."""
     fields: PolicyFields
     """The policy fields it was read with."""
+    root: Node
+    """The file with its places, overrides applied."""
+    warnings: tuple[Finding, ...] = ()
+    """What the file says that is most likely a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What became of a file, with mistakes or without."""
+
+    findings: tuple[Finding, ...]
+    """All errors and warnings."""
+    loaded: Loaded | None
+    """None if there are errors."""
+    root: Node | None = None
+    """The file with its places; None if it is no YAML."""
+    brokers: tuple[tuple[int, BrokerConfig], ...] = ()
+    """The entries without mistakes, each with its index."""
+
+    @classmethod
+    def of(cls, loaded: Loaded) -> "Reading":
+        """The reading of a file that has no errors."""
+        return cls(loaded.warnings, loaded, loaded.root, tuple(enumerate(loaded.config.brokers)))
 
 
 def load(
@@ -48,28 +73,46 @@ def load(
     :param environ: environment; variables that begin with `SLUICEGATE__` override the file.
     :raises ConfigErrors: with every mistake that was found; nothing is applied.
     """
+    reading = read(path, policy_models, broker_models, environ)
+    if reading.loaded is None:
+        raise ConfigErrors([finding for finding in reading.findings if finding.severity == "error"])
+    return reading.loaded
+
+
+def read(
+    path: str | os.PathLike[str],
+    policy_models: Iterable[type[PolicyModel]],
+    broker_models: Iterable[type[BrokerConfig]],
+    environ: Mapping[str, str],
+) -> Reading:
+    """Read a configuration file as far as its mistakes allow; the parameters are those of `load`."""
     file = os.fspath(path)
-    text = read_text(file)
-    errors: list[ConfigError] = []
+    findings: list[Finding] = []
     fields = PolicyFields.of(policy_models)
-    model = file_model(fields, broker_models)
-    root = override(parse(text, file, errors), environ, errors)
-    errors.extend(take_doubles(root, fields))
-    made = _validate(root, model, errors)
-    errors.extend(inconsistencies(root, fields))
-    layers = tuple(_layers(root, made, fields)) if made is not None and not errors else ()
-    errors.extend(_contradictions(root, layers, fields))
-    if errors or made is None:
-        raise ConfigErrors(errors)
+    models = tuple(broker_models)
+    try:
+        text = read_text(file)
+        root = override(parse(text, file, findings), environ, findings)
+    except ConfigErrors as refused:
+        return Reading(tuple(refused.errors), None)
+    findings.extend(take_doubles(root, fields))
+    made = _validate(root, file_model(fields, models), findings)
+    brokers = tuple(_sound_brokers(root, models))
+    findings.extend(inconsistencies(root, fields))
+    findings.extend(port_findings(root, _sound_admin(root), brokers))
+    if len(brokers) == _entry_count(root):
+        findings.extend(impossible_names(root, [broker for _, broker in brokers]))
+    layers = tuple(_layers(root, made, fields)) if made is not None else ()
+    findings.extend(_contradictions(root, layers, fields))
+    warnings = tuple(finding for finding in findings if finding.severity == "warning")
+    if made is None or len(warnings) < len(findings):
+        return Reading(tuple(findings), None, root, brokers)
     sections = {name: getattr(made, name) for name in GatewayConfig.model_fields}
     digest = hashlib.sha256(text.encode())
     digest.update(repr(overrides(environ)).encode(errors="surrogateescape"))
-    return Loaded(
-        config=GatewayConfig.model_construct(**sections),
-        policy_layers=layers,
-        text_digest=digest.hexdigest(),
-        fields=fields,
-    )
+    config = GatewayConfig.model_construct(**sections)
+    loaded = Loaded(config, layers, digest.hexdigest(), fields, root, warnings)
+    return Reading(warnings, loaded, root, brokers)
 
 
 def plugin_modules(path: str | os.PathLike[str], environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -120,8 +163,8 @@ def read_text(file: str) -> str:
     :raises ConfigErrors: if it cannot be read, or is something else.
     """
 
-    def refused(message: str, remedy: str = "") -> ConfigErrors:
-        return ConfigErrors([ConfigError(file, 0, 0, "", message, remedy)])
+    def refused(message: str, remedy: str, line: int = 0) -> ConfigErrors:
+        return ConfigErrors([Finding(file, line, min(line, 1), "", message, remedy)])
 
     try:
         with FilePath(file).open("rb") as stream:
@@ -135,10 +178,12 @@ def read_text(file: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise refused(f"{file!r} is not UTF-8 (byte {error.start})", "save it as UTF-8") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        byte = f"byte {error.start} is 0x{data[error.start]:02x}"
+        raise refused(f"{file!r} is not UTF-8 ({byte})", "save it as UTF-8", line) from None
 
 
-def _validate(root: Node, model: type[BaseModel], errors: list[ConfigError]) -> BaseModel | None:
+def _validate(root: Node, model: type[BaseModel], errors: list[Finding]) -> BaseModel | None:
     if root.entries is None:
         errors.append(root.place.error((), "expected a mapping (key: value)", "begin with 'brokers:'"))
         return None
@@ -146,6 +191,34 @@ def _validate(root: Node, model: type[BaseModel], errors: list[ConfigError]) -> 
         return model.model_validate(root.plain())
     except ValidationError as error:
         errors.extend(translate(error, root, model))
+        return None
+
+
+def _sound_brokers(
+    root: Node, broker_models: Iterable[type[BrokerConfig]]
+) -> Iterable[tuple[int, BrokerConfig]]:
+    """The entries without mistakes of their own, whatever else is wrong with the file."""
+    models = tuple(broker_models) or (BrokerConfig,)
+    brokers = root.child("brokers")
+    for index, node in enumerate((brokers.items or ()) if brokers is not None else ()):
+        for model in models:
+            try:
+                yield index, model.model_validate(node.plain())
+            except ValidationError:
+                continue  # reported where the whole file is validated
+            break
+
+
+def _entry_count(root: Node) -> int:
+    brokers = root.child("brokers")
+    return len(brokers.items or ()) if brokers is not None else 0
+
+
+def _sound_admin(root: Node) -> Admin | None:
+    admin = root.child("admin")
+    try:
+        return Admin.model_validate(admin.plain() if admin is not None else {})
+    except ValidationError:
         return None
 
 
@@ -162,7 +235,7 @@ def _layers(root: Node, made: Any, fields: PolicyFields) -> Iterable[PolicyLayer
         )
 
 
-def _contradictions(root: Node, layers: Iterable[PolicyLayer], fields: PolicyFields) -> Iterable[ConfigError]:
+def _contradictions(root: Node, layers: Iterable[PolicyLayer], fields: PolicyFields) -> Iterable[Finding]:
     """Settings of the broker's level that make no sense together."""
     [settings, *_] = [layer.settings for layer in layers if layer.level is Level.BROKER] or [{}]
     policies = root.child("policies")

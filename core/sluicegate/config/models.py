@@ -1,6 +1,7 @@
 """What the configuration file may hold; broker rooms and plugins extend two of these models."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
@@ -18,6 +19,7 @@ from sluicegate.config.units import (
     StorageSize,
     refuse,
 )
+from sluicegate.model import Level
 
 OnLimit: TypeAlias = Literal["delay", "reject", "drop"]
 OnUnknown: TypeAlias = Literal["pause", "open", "last"]
@@ -112,7 +114,8 @@ class BrokerTls(Strict):
     @model_validator(mode="after")
     def _pair(self) -> "BrokerTls":
         if (self.cert is None) != (self.key is None):
-            raise refuse("a certificate needs its key", "give both 'cert' and 'key', or neither")
+            given, missing = ("cert", "key") if self.key is None else ("key", "cert")
+            raise refuse(f"{given!r} is given without {missing!r}", "give both, or neither")
         return self
 
 
@@ -143,6 +146,21 @@ class NamedQuota(Strict):
     bytes: ByteRate = Field(default=0, description="Bytes per second; 0 is unlimited.")
 
 
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Ports that a broker's entry takes, one after the other."""
+
+    host: str
+    first: int
+    count: int
+    key: tuple[str, ...]
+    """Key of the entry that says where they begin, such as `("listen", "port")`."""
+    noun: str
+    """What they are for, for messages."""
+    is_certain: bool = True
+    """False if only the brokers themselves tell which of these ports are used."""
+
+
 class BrokerConfig(Strict):
     """What every broker entry shares; a broker room subclasses it with `system: Literal["kafka"]`."""
 
@@ -159,7 +177,7 @@ class BrokerConfig(Strict):
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$",
-        description="Name of this broker in metrics, logs and the decision log.",
+        description="Name of this broker in metrics and logs: letters, digits, `.`, `_` and `-`.",
     )
     system: str = Field(description="Kind of broker, as its plugin names it: kafka.")
     bootstrap: tuple[HostPort, ...] = Field(
@@ -233,6 +251,28 @@ class BrokerConfig(Strict):
     def client_host(self) -> str:
         """Host that clients are told to connect to."""
         return self.advertised_host or self.listen.host
+
+    def ports(self) -> Iterator[Ports]:
+        """The ports that the gateway listens on for this entry; kinds of broker with more add theirs."""
+        yield Ports(self.listen.host, self.listen.port, 1, ("listen", "port"), "the listener")
+
+    def tls_sections(self) -> Iterator[tuple[tuple[str, ...], ClientTls | BrokerTls]]:
+        """Sections that name TLS files, each after its keys below the entry."""
+        if self.tls.client is not None:
+            yield ("tls", "client"), self.tls.client
+        if self.tls.broker is not None:
+            yield ("tls", "broker"), self.tls.broker
+        if self.storage is not None and self.storage.ca is not None:
+            yield ("storage",), BrokerTls(ca=self.storage.ca)
+
+    def rule_of_names(self, level: Level, name: str) -> str:
+        """What the names of a level look like, if no topic or namespace of this broker can have this one.
+
+        :param level: NAMESPACE or TOPIC.
+        :param name: as the file has it; `*` stands for any characters.
+        :return: empty if the name is possible, or if that is not certain.
+        """
+        return ""
 
 
 class Admin(Strict):

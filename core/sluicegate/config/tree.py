@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from sluicegate.config.errors import ConfigError, ConfigErrors
+from sluicegate.config.errors import ConfigErrors, Finding, Severity, without_secrets
 
 MAX_BYTES = 1_048_576
 """Largest file that is read."""
@@ -60,17 +60,24 @@ class Place:
     column: int
     length: int = 1
 
-    def error(self, path: tuple[str | int, ...], message: str, remedy: str = "") -> ConfigError:
-        """An error that points here."""
-        return ConfigError(
+    def error(
+        self,
+        path: tuple[str | int, ...],
+        message: str,
+        remedy: str = "",
+        severity: Severity = "error",
+    ) -> Finding:
+        """A finding that points here."""
+        return Finding(
             file=self.source.name,
             line=self.line + 1,
             column=self.column + 1,
             path=".".join(map(str, path)),
             message=message,
             remedy=remedy,
-            source_line=self.source.line(self.line),
+            source_line=without_secrets(self.source.line(self.line)),
             length=self.length,
+            severity=severity,
         )
 
 
@@ -102,6 +109,18 @@ class Node:
             return self.items[step]
         return None
 
+    def nearest(self, path: tuple[str | int, ...]) -> Place:
+        """Where a path stands: its value, a section's key, or what is closest above it if it is unset."""
+        node, place = self, self.place
+        for step in path:
+            child = node.child(step)
+            if child is None:
+                break
+            is_section = child.entries is not None or child.items is not None
+            place = (node.key(step) if is_section else None) or child.place
+            node = child
+        return place
+
     def key(self, step: str | int) -> Place | None:
         """Where a key stands; None if there is no such key."""
         entry = self.entries.get(str(step)) if self.entries is not None else None
@@ -127,7 +146,7 @@ def resolve_scalar(text: str) -> Scalar:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def parse(text: str, name: str, errors: list[ConfigError]) -> Node:
+def parse(text: str, name: str, errors: list[Finding]) -> Node:
     """Read one YAML document.
 
     :param text: the document.
@@ -142,19 +161,31 @@ def parse(text: str, name: str, errors: list[ConfigError]) -> Node:
         mark = error.problem_mark or error.context_mark
         place = Place(source, mark.line, mark.column) if mark is not None else Place(source, 0, 0)
         problem = ", ".join(part for part in (error.context, error.problem) if part)
-        raise ConfigErrors(
-            [place.error((), f"not YAML: {problem}", "check indentation and quotes")]
-        ) from None
+        if source.line(place.line)[place.column : place.column + 1] == "\t":
+            problem, remedy = "a tab, '\\t', where only spaces may stand", "indent with spaces, not with tabs"
+        elif "mapping values are not allowed" in problem:
+            remedy = "put a value with ': ' in it in quotes, or check the indentation"
+        else:
+            remedy = "check indentation, brackets and quotes"
+        raise ConfigErrors([*errors, place.error((), f"not YAML: {problem}", remedy)]) from None
+    except yaml.reader.ReaderError as error:
+        code = int(str(error.character))
+        at = max(0, text.find(chr(code)))  # the reader's own position counts bytes
+        place = Place(source, text.count("\n", 0, at), at - (text.rfind("\n", 0, at) + 1))
+        problem = f"not YAML: unacceptable character #x{code:04x}"
+        remedy = "delete it, and save the file as plain text"
+        raise ConfigErrors([place.error((), problem, remedy)]) from None
     except (yaml.YAMLError, UnicodeError) as error:
         first = str(error).splitlines()[0]
-        raise ConfigErrors([Place(source, 0, 0).error((), f"not YAML: {first}")]) from None
+        remedy = "save it as plain text in UTF-8"
+        raise ConfigErrors([Place(source, 0, 0).error((), f"not YAML: {first}", remedy)]) from None
 
 
 @dataclass(slots=True)
 class _Composer:
     source: SourceText
     events: Iterator[yaml.Event]
-    errors: list[ConfigError]
+    errors: list[Finding]
     anchors: dict[str, Node] = field(default_factory=dict)
     nodes: int = 0
 
@@ -172,11 +203,12 @@ class _Composer:
 
     def node(self, event: Any, path: tuple[str | int, ...], depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise self.fatal(event, path, f"nested more than {MAX_DEPTH} deep")
+            raise self.fatal(event, path, f"nested more than {MAX_DEPTH} deep", "check the brackets")
         if isinstance(event, yaml.AliasEvent):
             node = self.anchors.get(event.anchor or "")
             if node is None:
-                raise self.fatal(event, path, f"alias {event.anchor!r} has no anchor before it")
+                message = f"alias {event.anchor!r} has no anchor before it"
+                raise self.fatal(event, path, message, "put a text that begins with '*' in quotes")
             self.count(event, path, node.size)
             return node
         self.count(event, path, 1)
@@ -197,7 +229,9 @@ class _Composer:
         node.entries = {}
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
-                raise self.fatal(event, path, "a key must be plain text")
+                raise self.fatal(
+                    event, path, "a key must be plain text", "write the key as a word, or in quotes"
+                )
             key, place = event.value, self.place(event)
             child = self.node(next(self.events), (*path, key), depth + 1)
             first = node.entries.get(key)
@@ -231,6 +265,6 @@ class _Composer:
         return Place(self.source, start.line, start.column, max(1, length))
 
     def fatal(
-        self, event: yaml.Event, path: tuple[str | int, ...], message: str, remedy: str = ""
+        self, event: yaml.Event, path: tuple[str | int, ...], message: str, remedy: str
     ) -> ConfigErrors:
         return ConfigErrors([*self.errors, self.place(event).error(path, message, remedy)])

@@ -29,13 +29,15 @@ _NUMBER = re.compile(
 )
 
 
-def refuse(problem: str, remedy: str = "") -> PydanticCustomError:
+def refuse(problem: str, remedy: str, sibling: str = "") -> PydanticCustomError:
     """Make the error that validators raise; the remedy is printed under the caret.
 
     :param problem: what is wrong, lower case, with the value.
     :param remedy: what to write instead.
+    :param sibling: ending of the field beside this one that would take the value, such as `bytes`.
     """
-    return PydanticCustomError("sluicegate", "{problem}", {"problem": problem, "remedy": remedy})
+    context = {"problem": problem, "remedy": remedy, "sibling": sibling}
+    return PydanticCustomError("sluicegate", "{problem}", context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Unit:
     """Factor by suffix, largest first; the empty suffix is always 1."""
     per_second: bool = False
     """True if `/s` may follow."""
+    words: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Suffix by a word that people write instead, for remedies."""
 
     def parse(self, value: object) -> int:
         """Read a value from a file, the environment or a command line.
@@ -76,7 +80,8 @@ class Unit:
             raise self._not_one(text)
         suffix = found["suffix"]
         if suffix and suffix not in self.suffixes:
-            raise refuse(f"unknown unit {suffix!r} in {text!r}", self._suffix_remedy(suffix))
+            sibling = "bytes" if self is MESSAGE_RATE and _is_unit(suffix, BYTE_RATE) else ""
+            raise refuse(f"unknown unit {suffix!r} in {text!r}", self._suffix_remedy(suffix), sibling)
         amount = Decimal(found["sign"] + found["number"].replace("_", "")) * self.suffixes.get(suffix, 1)
         if amount != amount.to_integral_value():
             raise self._not_one(text)
@@ -89,7 +94,7 @@ class Unit:
     def _suffix_remedy(self, suffix: str) -> str:
         if not self.suffixes:
             return f"write {self.example}"
-        lowered = {known.lower(): known for known in self.suffixes}
+        lowered = {known.lower(): known for known in reversed(tuple(self.suffixes))} | dict(self.words)
         close = difflib.get_close_matches(suffix.lower(), lowered, n=1)
         guess = f"did you mean {lowered[close[0]]!r}? " if close else ""
         return f"{guess}known units: {', '.join(self.suffixes)}"
@@ -134,6 +139,19 @@ _BINARY_FIRST = {
 _MESSAGES = {"M": 10**6, "k": 10**3}
 _TIMES = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "m": 60_000, "s": 1_000, "ms": 1}
 
+_TIME_WORDS = {
+    "days": "d",
+    "hours": "h",
+    "hrs": "h",
+    "minutes": "min",
+    "mins": "min",
+    "seconds": "s",
+    "secs": "s",
+    "milliseconds": "ms",
+    "millis": "ms",
+    "msecs": "ms",
+}
+
 COUNT = Unit("", "a number such as 100", U32_MAX)
 MESSAGE_RATE = Unit("messages per second", "500, '500/s' or '10k/s'", U32_MAX, _MESSAGES, per_second=True)
 BYTE_RATE = Unit(
@@ -141,8 +159,16 @@ BYTE_RATE = Unit(
 )
 SIZE = Unit("bytes", "'10MiB' or bytes as 10485760", U32_MAX, _BINARY_FIRST)
 STORAGE = Unit("bytes", "'4GiB' or bytes as 4294967296", STORAGE_MAX, _BINARY_FIRST)
-DURATION = Unit("milliseconds", "'30s', '500ms', '1h' or milliseconds as 30000", MAX_DURATION_MS, _TIMES)
-DELAY = Unit("milliseconds", "'30s', '500ms', '7d' or milliseconds as 30000", MAX_DELAY_MS, _TIMES)
+DURATION = Unit(
+    "milliseconds",
+    "'30s', '500ms', '1h' or milliseconds as 30000",
+    MAX_DURATION_MS,
+    _TIMES,
+    words=_TIME_WORDS,
+)
+DELAY = Unit(
+    "milliseconds", "'30s', '500ms', '7d' or milliseconds as 30000", MAX_DELAY_MS, _TIMES, words=_TIME_WORDS
+)
 
 Count: TypeAlias = Annotated[int, COUNT]
 """How many of something: 0 to 4294967295."""
@@ -158,6 +184,10 @@ Duration: TypeAlias = Annotated[int, DURATION]
 """Milliseconds: `30000`, `30s`, `500ms`, `1h`."""
 Delay: TypeAlias = Annotated[int, DELAY]
 """Milliseconds that a message is late, up to a hundred years: `30000`, `30s`, `7d`."""
+
+
+def _is_unit(suffix: str, unit: Unit) -> bool:
+    return suffix.lower() in {known.lower() for known in unit.suffixes}
 
 
 def _no_bool(value: object) -> object:

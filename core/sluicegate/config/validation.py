@@ -1,6 +1,7 @@
 """Pydantic's errors turned into errors that point into the file."""
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
@@ -8,15 +9,12 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from sluicegate.config.errors import ConfigError
+from sluicegate.config.errors import SECRETS, Finding
 from sluicegate.config.fields import models_in
 from sluicegate.config.models import PolicyModel
 from sluicegate.config.tree import Node, Place
 
 Path = tuple[str | int, ...]
-
-_SECRET = frozenset({"password"})
-"""Keys whose values are never shown."""
 
 _EXPECTED = {
     "bool_type": "true or false",
@@ -32,9 +30,14 @@ _EXPECTED = {
     "float_parsing": "a number",
     "finite_number": "a finite number",
 }
+_BOUNDS = {"ge": "not below", "gt": "above", "le": "up to", "lt": "below"}
+"""What to call a bound in a remedy, by pydantic's name of it."""
+_MANY = 12
+"""Names that are still listed in one remedy."""
+_NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 
-def translate(error: ValidationError, root: Node, model: type[BaseModel]) -> list[ConfigError]:
+def translate(error: ValidationError, root: Node, model: type[BaseModel]) -> list[Finding]:
     """Find the place of each of pydantic's errors and word it for people.
 
     :param error: what validating the plain form of `root` against `model` raised.
@@ -51,7 +54,7 @@ def translate(error: ValidationError, root: Node, model: type[BaseModel]) -> lis
     return found
 
 
-def _translate(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> ConfigError:
+def _translate(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> Finding:
     node, key, path = locate(root, detail["loc"], model)
     kind = detail["type"]
     if kind == "missing":
@@ -63,21 +66,22 @@ def _translate(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> Conf
         return (key or node.place).error(path, f"unknown key {name!r}", suggest(name, known))
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _unknown_system(detail, node, key, path)
-    message, remedy = _word(detail)
-    if path and path[-1] in _SECRET:
+    message, remedy = _word(detail, path, keys_at(model, path[:-1], root))
+    if path and path[-1] in SECRETS:
         error = node.place.error(path, f"{path[-1]!r} is not what is expected", "write text in quotes")
         return replace(error, source_line="")
     # A section has no text of its own to underline: its key stands for it.
     inside = node.place if key is None or (node.entries is None and node.items is None) else key
     if node.scalar is None and key is not None:
         inside = key
-    return inside.error(path, message, remedy)
+    return inside.error(path, message, remedy or _remedy_of_kind(detail, path, model, root))
 
 
-def _word(detail: ErrorDetails) -> tuple[str, str]:
+def _word(detail: ErrorDetails, path: Path, known: Sequence[str]) -> tuple[str, str]:
+    """What is wrong, and the remedy if the mistake itself tells it."""
     kind, context = detail["type"], detail.get("ctx") or {}
     if kind == "sluicegate":
-        return str(context["problem"]), str(context["remedy"])
+        return str(context["problem"]), _sibling(detail, path, known) or str(context["remedy"])
     shown = _show(detail["input"])
     if kind in _EXPECTED:
         return f"expected {_EXPECTED[kind]}, got {shown}", ""
@@ -85,10 +89,53 @@ def _word(detail: ErrorDetails) -> tuple[str, str]:
         return _word_choice(detail["input"], str(context["expected"]))
     if kind == "too_short":
         return "at least one entry is needed", ""
+    if kind == "string_pattern_mismatch":
+        return f"{shown} is not possible here", ""
     text = detail["msg"]
     text = text.removeprefix("Value error, ")
     text = text.replace("Input should be", "must be")
     return f"{text[:1].lower()}{text[1:]}, got {shown}", ""
+
+
+def _sibling(detail: ErrorDetails, path: Path, known: Sequence[str]) -> str:
+    """The remedy for a value that the field beside this one would take."""
+    ending = (detail.get("ctx") or {}).get("sibling")
+    name = str(path[-1]) if path else ""
+    fits = [key for key in known if ending and key in (ending, f"{name.removesuffix('_msg')}_{ending}")]
+    return f"{name!r} counts messages; for {ending} write '{fits[0]}: {detail['input']}'" if fits else ""
+
+
+def _remedy_of_kind(detail: ErrorDetails, path: Path, model: type[BaseModel], root: Node) -> str:
+    """What to write where the mistake itself does not tell: by its kind, else what the field is."""
+    kind, value, key = detail["type"], detail["input"], str(path[-1]) if path else ""
+    if kind in ("tuple_type", "list_type"):
+        if isinstance(value, Mapping):
+            is_named = "name" in keys_at(model, (*path, 0), root)
+            entry = f"name: {next(iter(value), 'NAME')}" if is_named else "…"
+            return f"write a list: each entry begins with '- {entry}'"
+        return f'write a list: {key}: ["{value}"]' if isinstance(value, str | int | float) else "write a list"
+    if kind in ("model_type", "dict_type"):
+        known = keys_at(model, path, root)
+        return f"write its keys below it: {', '.join(known[:_MANY])}" if known else "write 'key: value' below"
+    if kind in ("int_type", "float_type") and isinstance(value, str) and _NUMBER.fullmatch(value):
+        return f"write it without quotes: {value}"
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        return f'put it in quotes: "{str(value).lower()}"'
+    if kind.startswith("bool"):
+        return "write true or false, without quotes"
+    limits = (detail.get("ctx") or {}).items()
+    bounds = [f"{_BOUNDS[name]} {limit}" for name, limit in limits if name in _BOUNDS]
+    return f"write a number {' and '.join(bounds)}" if bounds else _description(model, path, root)
+
+
+def _description(model: type[BaseModel], path: Path, root: Node) -> str:
+    """What the schema says of the closest field that it describes."""
+    for end in range(len(path), 0, -1):
+        for found in models_at(model, path[: end - 1], root):
+            info = found.model_fields.get(str(path[end - 1]))
+            if info is not None and info.description:
+                return f"expected here: {info.description}"
+    return "'sluicegate schema' prints what can stand here"
 
 
 def _word_choice(value: object, expected: str) -> tuple[str, str]:
@@ -102,7 +149,7 @@ def _word_choice(value: object, expected: str) -> tuple[str, str]:
     return message, suggest(str(value), choices)
 
 
-def _unknown_system(detail: ErrorDetails, node: Node, key: Place | None, path: Path) -> ConfigError:
+def _unknown_system(detail: ErrorDetails, node: Node, key: Place | None, path: Path) -> Finding:
     context = detail.get("ctx") or {}
     system = node.child("system")
     if system is None:
@@ -183,7 +230,9 @@ def suggest(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name[:100], known, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"known here: {', '.join(known)}" if 0 < len(known) <= 12 else ""
+    if 0 < len(known) <= _MANY:
+        return f"known here: {', '.join(known)}"
+    return "'sluicegate schema' prints all that are known here"
 
 
 def _show(value: Any) -> str:

@@ -9,8 +9,6 @@ from typing import Any
 
 import uvicorn
 
-from sluicegate.config.models import ClientTls
-
 _KEEP_ALIVE_S = 30
 
 
@@ -44,9 +42,9 @@ class HttpServer:
     :param host: address to listen on.
     :param port: port; 0 takes a free one.
     :param name: what it is, for errors.
-    :param tls: certificate to show; plain text if None.
+    :param tls: what to speak; plain text if None.
     :param concurrency: requests at once, and connections; more are answered 503. None for any number.
-    :raises OSError: if the address or the certificate cannot be had.
+    :raises OSError: if the address cannot be had.
     """
 
     def __init__(
@@ -55,7 +53,7 @@ class HttpServer:
         host: str,
         port: int,
         name: str,
-        tls: ClientTls | None = None,
+        tls: ssl.SSLContext | None = None,
         concurrency: int | None = None,
     ) -> None:
         config = uvicorn.Config(
@@ -71,12 +69,9 @@ class HttpServer:
             limit_concurrency=concurrency,
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=1,
-            ssl_certfile=tls.cert if tls is not None else None,
-            ssl_keyfile=tls.key if tls is not None else None,
-            ssl_ca_certs=tls.client_ca if tls is not None else None,
-            ssl_cert_reqs=ssl.CERT_REQUIRED if tls is not None and tls.client_ca else ssl.CERT_NONE,
         )
         config.load()
+        config.ssl = tls  # its own options would read the files in a way of their own
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             self._socket = socket.create_server((host, port), family=family)

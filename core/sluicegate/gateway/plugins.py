@@ -25,7 +25,14 @@ CHOICE = "SLUICEGATE_LOAD_PLUGINS"
 
 
 class PluginError(Exception):
-    """A plugin cannot be used; the message names it and says what to do."""
+    """A plugin cannot be used; the message names it and says what to do.
+
+    :param module: the plugin's module, if the file named it.
+    """
+
+    def __init__(self, message: str, module: str = "") -> None:
+        super().__init__(message)
+        self.module = module
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +183,11 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
         version = entry_point.dist.version if entry_point.dist is not None else ""
         register(_load(entry_point.load, entry_point.name), entry_point.name, version, "entry point")
     for module in modules:
-        plugin = _load(lambda name=module: importlib.import_module(name), module)
-        register(plugin, module, str(getattr(plugin, "__version__", "")), "file")
+        try:
+            plugin = _load(lambda name=module: importlib.import_module(name), module)
+            register(plugin, module, str(getattr(plugin, "__version__", "")), "file")
+        except PluginError as error:
+            raise PluginError(str(error), module) from error
     for plugin in extra:
         register(plugin, _name_of(plugin), str(getattr(plugin, "__version__", "")), "program")
     return Plugins(manager, origins)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluicegate.config.models import Tls
+from sluicegate.config.tls import context_for_broker, context_for_clients
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +22,11 @@ def tls_contexts(tls: Tls, alpn: Sequence[str] = ()) -> TlsContexts:
     """Read certificates and keys.
 
     :param alpn: protocols to agree on by name (RFC 7301), such as `h2`; most broker protocols use none.
-    :raises OSError: if a file is missing, unreadable or no valid PEM (`ssl.SSLError` is an OSError).
+    :raises TlsFileError: if a file cannot be used.
     """
-    client = broker = server_name = None
-    if tls.client is not None:
-        client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        client.load_cert_chain(tls.client.cert, tls.client.key)
-        if tls.client.client_ca is not None:
-            client.load_verify_locations(tls.client.client_ca)
-            client.verify_mode = ssl.CERT_REQUIRED
-    if tls.broker is not None:
-        broker = ssl.create_default_context(cafile=tls.broker.ca)
-        if tls.broker.cert is not None:
-            broker.load_cert_chain(tls.broker.cert, tls.broker.key)
-        server_name = tls.broker.server_name
+    client = context_for_clients(tls.client) if tls.client is not None else None
+    broker = context_for_broker(tls.broker) if tls.broker is not None else None
     for context in (client, broker):
         if context is not None and alpn:
             context.set_alpn_protocols(list(alpn))
-    return TlsContexts(client, broker, server_name)
+    return TlsContexts(client, broker, tls.broker.server_name if tls.broker is not None else None)

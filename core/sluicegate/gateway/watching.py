@@ -3,9 +3,11 @@
 import logging
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from time import monotonic_ns
 
 from sluicegate.config.errors import ConfigErrors
+from sluicegate.config.files import tls_findings, tls_sections
 from sluicegate.config.load import Loaded, load
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.policy_set import policy_set
@@ -124,6 +126,7 @@ class PolicyWatch:
         try:
             loaded = load(self._path, self._plugins.policy_models, self._plugins.broker_models, self._environ)
             self._refuse_removed(loaded)
+            self._refuse_unusable(loaded)
         except (ConfigErrors, ValueError) as error:
             self._file_broken = True
             self.failures += 1
@@ -146,6 +149,18 @@ class PolicyWatch:
                 raise ValueError(
                     f"broker {broker.name!r} is missing; to remove a broker, restart the gateway"
                 )
+
+    def _refuse_unusable(self, loaded: Loaded) -> None:
+        """Look at the TLS files that are newly named; those in force may be about to be renewed."""
+        known = {section for _, section in tls_sections(enumerate(self.loaded.config.brokers))}
+        named = [
+            found for found in tls_sections(enumerate(loaded.config.brokers)) if found.section not in known
+        ]
+        found = list(tls_findings(loaded.root, named, datetime.now(UTC)))
+        if errors := [finding for finding in found if finding.severity == "error"]:
+            raise ConfigErrors(errors)
+        for warning in found:
+            log.warning("%s", warning.in_a_line())
 
     def _warn_of_restart(self, loaded: Loaded) -> None:
         """Say which changes only a restart brings into force."""

@@ -63,10 +63,9 @@ class WebListener:
         self.broker = config.name
         self._site = site
         host, port = site.address
-        self._server = HttpServer(
-            site, host, port, f"web of broker {config.name!r}", config.tls.client, _CONCURRENCY
-        )
-        self._secure = config.tls.client is not None
+        tls = tls_contexts(config.tls).client
+        self._server = HttpServer(site, host, port, f"web of broker {config.name!r}", tls, _CONCURRENCY)
+        self._secure = tls is not None
 
     @property
     def url(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from os.path import basename
 
-from sluicegate.config.errors import ConfigError
+from sluicegate.config.errors import Finding
 from sluicegate.storage_quota.properties import Property
 
 CALLBACK = "client.quota.callback.class"
@@ -19,7 +19,7 @@ class PolicyText:
     """
 
     file: str
-    errors: list[ConfigError] = field(default_factory=list)
+    errors: list[Finding] = field(default_factory=list)
     bootstrap: list[str] = field(default_factory=list)
     entry: list[str] = field(default_factory=list)
     """Of the broker's entry."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sluicegate.config.errors import ConfigError
+from sluicegate.config.errors import Finding
 
 _SPACE = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -22,15 +22,15 @@ class Property:
     source: str
     """That line as it stands in the file."""
 
-    def error(self, file: str, message: str, remedy: str) -> ConfigError:
+    def error(self, file: str, message: str, remedy: str) -> Finding:
         """An error that points at it."""
         column = len(self.source) - len(self.source.lstrip(_SPACE)) + 1
-        return ConfigError(
+        return Finding(
             file, self.line, column, self.key, message, remedy, self.source, len(self.source.strip())
         )
 
 
-def parse_properties(text: str, file: str, errors: list[ConfigError]) -> list[Property]:
+def parse_properties(text: str, file: str, errors: list[Finding]) -> list[Property]:
     """Read a file.
 
     :param text: its content.

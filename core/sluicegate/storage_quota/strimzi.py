@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from sluicegate.config.errors import ConfigError, ConfigErrors
+from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.units import BYTE_RATE, DURATION, STORAGE
 from sluicegate.storage_quota.policy_text import PolicyText, quoted
 from sluicegate.storage_quota.properties import Property, parse_properties
@@ -26,7 +26,7 @@ _EACH_NODE = (
 )
 
 
-class _Refused(Exception):  # noqa: N818 - it becomes a ConfigError
+class _Refused(Exception):  # noqa: N818 - it becomes a Finding
     """A value that cannot be read: message and remedy."""
 
 
@@ -52,7 +52,7 @@ def import_strimzi(text: str, file: str) -> Imported:
     own = {one.key.removeprefix(PREFIX): one for one in found if one.key.startswith(PREFIX)}
     if not own and not made.errors:
         problem, remedy = "no property of the quota plug-in", f"its properties begin with {PREFIX!r}"
-        raise ConfigErrors([ConfigError(file, 0, 0, "", f"{problem} is in {file!r}", remedy)])
+        raise ConfigErrors([Finding(file, 0, 0, "", f"{problem} is in {file!r}", remedy)])
     for name, one in own.items():
         try:
             _take(made, name, one)

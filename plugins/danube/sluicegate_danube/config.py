@@ -1,12 +1,15 @@
 """What a Danube entry under `brokers:` may say."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from sluicegate.config.models import BrokerConfig, Strict
+from sluicegate.broker_ports import node_ports
+from sluicegate.config.models import BrokerConfig, Ports, Strict
 from sluicegate.config.units import Duration, refuse
+from sluicegate.model import Level
+from sluicegate_danube.names import could_be_topic
 from sluicegate_grpc.splice.edits import why_not
 
 
@@ -90,3 +93,15 @@ class DanubeConfig(BrokerConfig):
     def addresses(self) -> tuple[tuple[str, int], ...]:
         """The configured brokers, host and port; in lower case, as URLs are read."""
         return tuple((address.host.lower(), address.port) for address in self.bootstrap)
+
+    def ports(self) -> Iterator[Ports]:
+        """Besides the listener those that stand for single brokers, if clients are led to them."""
+        yield from super().ports()
+        if self.route == "ports":
+            yield from node_ports(self)
+
+    def rule_of_names(self, level: Level, name: str) -> str:
+        """Names are paths of two parts, of which the first is the namespace."""
+        if level is Level.TOPIC:
+            return "" if could_be_topic(name) else "a topic is named '/namespace/topic': '/default/orders'"
+        return "" if "/" not in name else "a namespace is the first part of a topic's name: 'default'"

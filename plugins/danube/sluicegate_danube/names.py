@@ -19,3 +19,13 @@ def topic_name(topic: str) -> TopicName:
         return TopicName(topic, "")
     partition = _PARTITION.fullmatch(topic)
     return TopicName(topic, read["namespace"], (partition["whole"],) if partition is not None else ())
+
+
+def could_be_topic(name: str) -> bool:
+    """Whether a topic can have a name that a policy gives; `*` stands for any characters.
+
+    :return: True also where it is not certain.
+    """
+    if "*" not in name:
+        return _TOPIC.fullmatch(name) is not None
+    return name[0] in "/*" and name[-1] != "/" and "//" not in name and name.count("/") <= 2

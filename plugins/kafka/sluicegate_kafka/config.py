@@ -1,11 +1,19 @@
 """What a Kafka entry under `brokers:` may say."""
 
+import re
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from sluicegate.config.models import BrokerConfig, BrokerTls, Strict
+from sluicegate.config.models import BrokerConfig, BrokerTls, ClientTls, Ports, Strict
 from sluicegate.config.units import Duration, HostPort, refuse
+from sluicegate.model import Level
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{0,249}")
+_TOPICS = "a topic's name has at most 249 letters, digits, '.', '_' and '-': 'orders.created'"
+_DEFAULT = "default"
+"""Namespace of the topics whose names have no separator."""
 
 
 class Identity(Strict):
@@ -71,3 +79,31 @@ class KafkaConfig(BrokerConfig):
     def first_node_port(self) -> int:
         """The port of broker 0."""
         return self.node_port_base if self.node_port_base is not None else self.listen.port + 1
+
+    def ports(self) -> Iterator[Ports]:
+        """Besides the listener the node ports. Only the brokers know their ids, mostly from 0 or 1."""
+        yield from super().ports()
+        if self.listen.port or self.node_port_base is not None:
+            count = len(self.bootstrap) + 1
+            host, key = self.listen.host, ("node_port_base",)
+            yield Ports(host, self.first_node_port, count, key, "node ports", is_certain=False)
+
+    def tls_sections(self) -> Iterator[tuple[tuple[str, ...], ClientTls | BrokerTls]]:
+        """The gate's own login may have certificates too."""
+        yield from super().tls_sections()
+        if self.identity is not None and self.identity.tls is not None:
+            yield ("identity", "tls"), self.identity.tls
+
+    def rule_of_names(self, level: Level, name: str) -> str:
+        """Kafka's names have few characters, and the separator ends the namespace."""
+        separator = self.namespace_separator
+        is_legal = _TOPIC.fullmatch(name.replace("*", "")) is not None
+        if level is Level.TOPIC:
+            return "" if is_legal else _TOPICS
+        if re.fullmatch(".*".join(map(re.escape, name.split("*"))), _DEFAULT):
+            return ""
+        if not separator:
+            return f"all topics are in {_DEFAULT!r}, as 'namespace_separator' is empty"
+        if is_legal and separator not in name:
+            return ""
+        return f"a namespace is the part of a topic's name before the first {separator!r}: 'orders'"

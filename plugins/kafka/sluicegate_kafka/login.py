@@ -3,6 +3,7 @@
 import ssl
 from typing import Any
 
+from sluicegate.config.tls import context_for_broker
 from sluicegate_kafka.config import KafkaConfig
 
 _TIMEOUT_MS = 5_000
@@ -13,16 +14,14 @@ def login_options(config: KafkaConfig, tls: ssl.SSLContext | None) -> dict[str, 
 
     :param config: the cluster; its `identity`, if there is one, says who the gate is and where it connects.
     :param tls: what the entry's `tls.broker` says; None is plain text.
-    :raises OSError: if a file of the identity's own certificate is missing, unreadable or no valid PEM.
+    :raises TlsFileError: if a file of the identity's own certificate cannot be used.
     """
     identity = config.identity
     bootstrap = config.bootstrap
     if identity is not None:
         bootstrap = identity.bootstrap or bootstrap
         if identity.tls is not None:
-            tls = ssl.create_default_context(cafile=identity.tls.ca)
-            if identity.tls.cert is not None:
-                tls.load_cert_chain(identity.tls.cert, identity.tls.key)
+            tls = context_for_broker(identity.tls)
     by_password = identity is not None and identity.username is not None
     options: dict[str, Any] = {
         "bootstrap_servers": [f"{host}:{port}" for host, port in bootstrap],

@@ -1,11 +1,17 @@
 """What a Pulsar entry under `brokers:` may say."""
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from sluicegate.config.models import BrokerConfig, Listen, Strict
+from sluicegate.broker_ports import node_ports
+from sluicegate.config.models import BrokerConfig, Listen, Ports, Strict
 from sluicegate.config.units import Count, Size, refuse
+from sluicegate.model import Level
+from sluicegate_pulsar.names import could_be_namespace, could_be_topic
+
+_TOPICS = "a topic is named in full or in short: 'persistent://public/default/orders', 'orders'"
 
 
 class Admin(Strict):
@@ -92,3 +98,17 @@ class PulsarConfig(BrokerConfig):
     def addresses(self) -> tuple[tuple[str, int], ...]:
         """The configured brokers, host and port; in lower case, as URLs are read."""
         return tuple((address.host.lower(), address.port) for address in self.bootstrap)
+
+    def ports(self) -> Iterator[Ports]:
+        """Besides the listener those that stand for single brokers, and the web listener."""
+        yield from super().ports()
+        yield from node_ports(self)
+        if self.web is not None:
+            listen = self.web.listen
+            yield Ports(listen.host, listen.port, 1, ("web", "listen", "port"), "the web listener")
+
+    def rule_of_names(self, level: Level, name: str) -> str:
+        """Topics have a full and a short form, namespaces a tenant."""
+        if level is Level.TOPIC:
+            return "" if could_be_topic(name) else _TOPICS
+        return "" if could_be_namespace(name) else "a namespace has its tenant before it: 'public/default'"

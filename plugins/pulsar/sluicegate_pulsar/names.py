@@ -41,6 +41,28 @@ def topic_name(topic: str) -> TopicName:
     return TopicName(full, namespace, tuple(others))
 
 
+def could_be_topic(name: str) -> bool:
+    """Whether a topic can have a name that a policy gives; `*` stands for any characters.
+
+    :return: True also where it is not certain.
+    """
+    if "*" not in name:
+        try:
+            topic_name(name)
+        except ProtocolError:
+            return False
+        return True
+    domain, separator, _ = name.partition("://")
+    return not name.startswith("/") and (not separator or "*" in domain or domain in _DOMAINS)
+
+
+def could_be_namespace(name: str) -> bool:
+    """The same for a namespace: `tenant/namespace`, at first also `tenant/cluster/namespace`."""
+    if name.startswith("/") or name.endswith("/") or "//" in name or "://" in name:
+        return False
+    return name.count("/") <= 2 and ("/" in name or "*" in name)
+
+
 def _short(domain: str, namespace: str, path: str) -> list[str]:
     """The forms without a domain, which mean persistent topics."""
     if domain != _DOMAINS[0]:

@@ -13,7 +13,7 @@ import yaml
 from pydantic import Field, ValidationError, create_model
 
 from sluicegate.config.consistency import inconsistencies, take_doubles
-from sluicegate.config.errors import ConfigError, ConfigErrors
+from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.load import read_text
 from sluicegate.config.models import PolicyModel
@@ -47,8 +47,8 @@ def load_scenario(path: str | os.PathLike[str], policy_models: Iterable[type[Pol
     file = os.fspath(path)
     text = read_text(file)
     if not text.strip():
-        raise ConfigErrors([ConfigError(file, 1, 1, "", "the file is empty", "begin with 'name:'")])
-    errors: list[ConfigError] = []
+        raise ConfigErrors([Finding(file, 1, 1, "", "the file is empty", "begin with 'name:'")])
+    errors: list[Finding] = []
     fields = PolicyFields.of(policy_models)
     root = parse(text, file, errors)
     if root.entries is None:
@@ -97,7 +97,7 @@ def _policies_text(root: Node) -> str:
 # -- mistakes that no single value shows ------------------------------------------------------------------
 
 
-def _mistakes(root: Node) -> Iterator[ConfigError]:
+def _mistakes(root: Node) -> Iterator[Finding]:
     """Works on files that have other mistakes too."""
     topics = dict(_names(root, "topics"))
     producers = dict(_names(root, "producers"))
@@ -136,7 +136,7 @@ def _names(root: Node, section: str) -> list[tuple[str, Node]]:
     return [(str(node.scalar), node) for _, node in _fields(root, section, "name")]
 
 
-def _twice(root: Node, what: str, sections: Sequence[str]) -> Iterator[ConfigError]:
+def _twice(root: Node, what: str, sections: Sequence[str]) -> Iterator[Finding]:
     first: dict[str, int] = {}
     for section in sections:
         for index, node in _fields(root, section, "name"):
@@ -150,7 +150,7 @@ def _twice(root: Node, what: str, sections: Sequence[str]) -> Iterator[ConfigErr
             first.setdefault(name, node.place.line + 1)
 
 
-def _confusable(root: Node) -> Iterator[ConfigError]:
+def _confusable(root: Node) -> Iterator[Finding]:
     """Policies find topics by the end of their names."""
     names = [name for name, _ in _names(root, "topics")]
     for index, node in _fields(root, "topics", "name"):
@@ -164,7 +164,7 @@ def _confusable(root: Node) -> Iterator[ConfigError]:
                 )
 
 
-def _known(node: Node, path: _Path, field: str, known: dict[str, Node]) -> Iterator[ConfigError]:
+def _known(node: Node, path: _Path, field: str, known: dict[str, Node]) -> Iterator[Finding]:
     named = node.child(field)
     if named is not None and isinstance(named.scalar, str) and named.scalar not in known:
         yield named.place.error(
@@ -172,13 +172,13 @@ def _known(node: Node, path: _Path, field: str, known: dict[str, Node]) -> Itera
         )
 
 
-def _silent(node: Node, path: _Path) -> Iterator[ConfigError]:
+def _silent(node: Node, path: _Path) -> Iterator[Finding]:
     rate, silent = node.child("rate"), node.child("silent")
     if rate is not None and silent is not None and silent.scalar is True:
         yield rate.place.error((*path, "rate"), "a silent producer has no rate", "keep one of them")
 
 
-def _times(node: Node, path: _Path) -> Iterator[ConfigError]:
+def _times(node: Node, path: _Path) -> Iterator[Finding]:
     places = [node.child(name) for name in ("start", "stop")]
     if places[1] is None:
         return
@@ -192,7 +192,7 @@ def _times(node: Node, path: _Path) -> Iterator[ConfigError]:
         )
 
 
-def _policies_of(policies: Node, section: str, known: Sequence[str], what: str) -> Iterator[ConfigError]:
+def _policies_of(policies: Node, section: str, known: Sequence[str], what: str) -> Iterator[Finding]:
     for index, node in _fields(policies, section, "name"):
         name = node.scalar
         if isinstance(name, str) and not any(fnmatchcase(each, name) for each in known):

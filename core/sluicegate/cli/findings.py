@@ -1,0 +1,145 @@
+"""What `check` and `run` find beside the file's own mistakes: policies without effect, unusable files."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path as FilePath
+
+from sluicegate.cli.opening import Opened
+from sluicegate.config.consistency import levels
+from sluicegate.config.errors import Finding, Severity
+from sluicegate.config.files import (
+    directory_findings,
+    problem_with_directory,
+    tls_findings,
+    tls_sections,
+)
+from sluicegate.config.load import Reading
+from sluicegate.config.policy_set import policy_set
+from sluicegate.config.tree import Place
+from sluicegate.config.validation import Path
+from sluicegate.engine.hierarchy import Resolver
+from sluicegate.gateway.plugins import PluginError
+from sluicegate.model import Level, PolicyLayer, Setting, TopicName
+from sluicegate.storage_quota.fields import LIMITS
+from sluicegate.store import StoreError
+from sluicegate.store.plugin import sqlite_path
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """One policy setting of the file, and where it stands."""
+
+    layer: PolicyLayer
+    name: str
+    setting: Setting
+    path: Path
+    place: Place
+
+    def warning(self, message: str, remedy: str) -> Finding:
+        return self.place.error(self.path, message, remedy, "warning")
+
+
+def policy_warnings(opened: Opened) -> Iterator[Finding]:
+    """Policies that have another effect than they say, or none."""
+    for written in _settings(opened):
+        found = [*_not_applicable(opened, written), *_unread(opened, written), *_clamped(opened, written)]
+        yield from dict.fromkeys(found)  # several brokers may have the same to say
+
+
+def file_findings(reading: Reading, outdated_is: Severity) -> Iterator[Finding]:
+    """Files and directories that the configuration names and the gateway cannot use.
+
+    :param outdated_is: how grave a certificate is that is not valid now.
+    """
+    if reading.root is None:
+        return
+    sections = tls_sections(reading.brokers)
+    yield from tls_findings(reading.root, sections, datetime.now(UTC), outdated_is)
+    if reading.loaded is not None:
+        yield from directory_findings(reading.root, reading.loaded.config)
+
+
+def store_findings(opened: Opened) -> Iterator[Finding]:
+    """A policy store that cannot be opened; a SQLite file that does not exist yet is not made."""
+    loaded = opened.loaded
+    url = loaded.config.store_url
+    path = sqlite_path(url)
+    if path is not None and not FilePath(path).exists():
+        # The default one lies in `state_dir`, which has been looked at.
+        problem = problem_with_directory(FilePath(path).parent) if loaded.config.store is not None else ""
+    else:
+        problem = _problem_with_store(opened, url)
+    if problem:
+        message = f"policy store {url!r} cannot be opened: {problem}"
+        remedy = "write sqlite:///PATH with a path that the gateway may write to, or memory:"
+        yield loaded.root.nearest(("store",)).error(("store",), message, remedy)
+
+
+def _problem_with_store(opened: Opened, url: str) -> str:
+    try:
+        opened.plugins.open_store(url).close()
+    except (StoreError, PluginError) as error:
+        return str(error)
+    return ""
+
+
+def _settings(opened: Opened) -> Iterator[_Written]:
+    loaded = opened.loaded
+    for (path, node), layer in zip(levels(loaded.root), loaded.policy_layers, strict=True):
+        for name, setting in layer.settings.items():
+            names = loaded.fields.names_of(name)
+            written = next((each for each in names if node.child(each) is not None), name)
+            full = (
+                (*path, *written.split(".", 1)) if written not in (node.entries or {}) else (*path, written)
+            )
+            yield _Written(layer, name, setting, full, loaded.root.nearest(full))
+
+
+def _not_applicable(opened: Opened, written: _Written) -> Iterator[Finding]:
+    for broker in opened.loaded.config.brokers:
+        how = opened.capabilities(broker.system).get(written.name)
+        if how == "not applicable" and written.setting.value != 0:
+            yield written.warning(
+                f"{written.name!r} is not applicable to {broker.system} and does nothing on broker "
+                f"{broker.name!r}",
+                "take it away, unless it is meant for another broker of this file",
+            )
+
+
+def _unread(opened: Opened, written: _Written) -> Iterator[Finding]:
+    """Limits on volumes that a configured broker does not look at."""
+    for broker in opened.loaded.config.brokers:
+        if written.name in LIMITS and broker.storage is None and written.setting.value != 0:
+            yield written.warning(
+                f"{written.name!r} does nothing on broker {broker.name!r}, which has no 'storage:' section",
+                "add the section, which says where the usage of its volumes is read",
+            )
+
+
+def _clamped(opened: Opened, written: _Written) -> Iterator[Finding]:
+    """A value that a ceiling of the file tightens wherever it holds, as `explain` would show."""
+    fields = opened.loaded.fields
+    layer, name, setting = written.layer, written.name, written.setting
+    if name not in {ceiling for each in opened.loaded.policy_layers for ceiling in each.ceilings}:
+        return
+    for broker in opened.loaded.config.brokers:
+        policies = policy_set(opened.loaded, (), 1, broker.name)
+        resolver = Resolver(policies, fields.defaults_with(broker.policy_defaults))
+        # Any name that a pattern fits stands for all of them where the broker's level has the ceiling.
+        sample = layer.name.replace("*", "x")
+        topic = TopicName("", sample)
+        if layer.level is Level.TOPIC:
+            topic = opened.drivers[broker.system].name_of(sample, broker)
+        effective = resolver.resolve(topic, layer.level)
+        found = effective.provenance.get(name)
+        if found is None or (found.level, found.location) != (layer.level, setting.location):
+            continue
+        own = layer.ceilings[name].location if name in layer.ceilings else None
+        is_certain = "*" not in layer.name or found.ceiling.startswith(Level.BROKER.label)
+        if found.ceiling and (is_certain or found.ceiling.endswith(f" {own}")):
+            value, bound = fields.text(name, setting.value), fields.text(name, effective.values[name])
+            yield written.warning(
+                f"{name} {value} is above the {found.ceiling}: {bound} holds instead",
+                "write that or less, or raise the ceiling",
+            )

@@ -1,0 +1,81 @@
+"""Files and directories that a configuration names: whether the gateway can use them on this machine."""
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path as FilePath
+from typing import NamedTuple
+
+from sluicegate.config.errors import Finding, Severity
+from sluicegate.config.models import BrokerConfig, GatewayConfig
+from sluicegate.config.tls import TlsFileError, TlsSection, outdated, problems
+from sluicegate.config.tree import Node
+from sluicegate.config.validation import Path
+
+
+class LocatedTls(NamedTuple):
+    """A section that names TLS files."""
+
+    path: Path
+    section: TlsSection
+
+
+def tls_sections(brokers: Iterable[tuple[int, BrokerConfig]]) -> Iterator[LocatedTls]:
+    """All of them.
+
+    :param brokers: entries, each with its index in the file.
+    """
+    for index, broker in brokers:
+        for keys, section in broker.tls_sections():
+            yield LocatedTls(("brokers", index, *keys), section)
+
+
+def tls_findings(
+    root: Node, sections: Iterable[LocatedTls], now: datetime, outdated_is: Severity = "warning"
+) -> Iterator[Finding]:
+    """Find TLS files that cannot be used.
+
+    :param root: the whole file.
+    :param now: what certificates must be valid at.
+    :param outdated_is: how grave it is if one is not. The gateway can start with it, and no client or broker
+        that verifies certificates will talk to it.
+    """
+    for path, section in sections:
+        found = problems(section)
+        yield from (_finding(root, path, error, "error") for error in found)
+        if not found:
+            yield from (_finding(root, path, error, outdated_is) for error in outdated(section, now))
+
+
+def _finding(root: Node, path: Path, error: TlsFileError, severity: Severity) -> Finding:
+    full = (*path, error.key)
+    return root.nearest(full).error(full, error.problem, error.remedy, severity)
+
+
+def directory_findings(root: Node, config: GatewayConfig) -> Iterator[Finding]:
+    """Find directories that the gateway keeps things in and cannot write to.
+
+    :param root: the whole file.
+    """
+    named: list[tuple[Path, str | None]] = [(("state_dir",), config.state_dir)]
+    if config.decisions.enabled:
+        named.append((("decisions", "directory"), config.decisions.directory))
+    for path, directory in named:
+        problem = problem_with_directory(directory) if directory is not None else ""
+        if problem:
+            message = f"{'.'.join(map(str, path))} {directory!r} cannot be used: {problem}"
+            remedy = "name a directory that the gateway may write to; it is made if it does not exist"
+            yield root.nearest(path).error(path, message, remedy)
+
+
+def problem_with_directory(directory: str | os.PathLike[str]) -> str:
+    """Why nothing can be kept in a directory, which need not exist yet; empty if something can."""
+    found = FilePath(directory).absolute()
+    try:
+        while not os.path.lexists(found):
+            found = found.parent
+        if not found.is_dir():
+            return f"{str(found)!r} is no directory"
+    except (OSError, ValueError) as error:
+        return str(error)
+    return "" if os.access(found, os.W_OK | os.X_OK) else f"{str(found)!r} is not writable"

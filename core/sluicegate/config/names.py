@@ -1,0 +1,30 @@
+"""Policies for topics and namespaces that no broker of the file can have: they would never hold."""
+
+from collections.abc import Iterator, Sequence
+
+from sluicegate.config.errors import Finding
+from sluicegate.config.models import BrokerConfig
+from sluicegate.config.tree import Node
+from sluicegate.model import Level
+
+_SECTIONS = {"namespaces": Level.NAMESPACE, "topics": Level.TOPIC}
+
+
+def impossible_names(root: Node, brokers: Sequence[BrokerConfig]) -> Iterator[Finding]:
+    """Find names and patterns that fit none of the brokers.
+
+    :param root: the whole file.
+    :param brokers: all entries of the file.
+    """
+    policies = root.child("policies")
+    for section, level in _SECTIONS.items():
+        entries = policies.child(section) if policies is not None else None
+        for index, entry in enumerate((entries.items or ()) if entries is not None else ()):
+            name = entry.child("name")
+            if name is None or not isinstance(name.scalar, str) or not name.scalar:
+                continue
+            rules = [(broker.system, broker.rule_of_names(level, name.scalar)) for broker in brokers]
+            if rules and all(rule for _, rule in rules):
+                remedy = "; ".join(f"on {system} {rule}" for system, rule in dict.fromkeys(rules))
+                message = f"no broker of this file can have a {level.label} {name.scalar!r}"
+                yield name.place.error(("policies", section, index, "name"), message, remedy)

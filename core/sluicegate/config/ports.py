@@ -1,0 +1,102 @@
+"""Ports that a file gives away twice: listeners, ports of nodes, web listeners, the admin endpoint."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from sluicegate.config.errors import Finding
+from sluicegate.config.models import Admin, BrokerConfig, Ports
+from sluicegate.config.tree import Node
+from sluicegate.config.validation import Path
+
+_LAST = 65_535
+_ALL = frozenset({"0.0.0.0", "::"})  # noqa: S104 - what is compared with
+_LOCAL = frozenset({"localhost", "127.0.0.1"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """Ports that one part of the gateway takes."""
+
+    ports: Ports
+    user: str
+    """Who takes them, for messages."""
+    path: Path
+    is_written: bool
+    """False if they follow from a default."""
+
+    @property
+    def last(self) -> int:
+        return self.ports.first + self.ports.count - 1
+
+
+def port_findings(
+    root: Node, admin: Admin | None, brokers: Iterable[tuple[int, BrokerConfig]]
+) -> Iterator[Finding]:
+    """Find ports that two parts of the gateway would take, and ranges that go beyond the last port.
+
+    :param root: the whole file.
+    :param admin: the administrative endpoint; None if its section has mistakes.
+    :param brokers: the entries without mistakes, each with its index.
+    """
+    uses = [use for use in _uses(root, admin, brokers) if use.ports.first > 0]
+    for use in uses:
+        if use.last > _LAST:
+            yield _beyond(root, use)
+    for first, second in combinations(uses, 2):
+        yield from _shared(root, first, second)
+
+
+def _uses(root: Node, admin: Admin | None, brokers: Iterable[tuple[int, BrokerConfig]]) -> Iterator[_Use]:
+    if admin is not None:
+        path: Path = ("admin", "port")
+        ports = Ports(admin.host, admin.port, 1, ("port",), "the admin endpoint")
+        yield _Use(ports, "the admin endpoint", path, _is_written(root, path))
+    for index, broker in brokers:
+        for ports in broker.ports():
+            path = ("brokers", index, *ports.key)
+            yield _Use(ports, f"{ports.noun} of broker {broker.name!r}", path, _is_written(root, path))
+
+
+def _is_written(root: Node, path: Path) -> bool:
+    node: Node | None = root
+    for step in path:
+        node = node.child(step) if node is not None else None
+    return node is not None
+
+
+def _beyond(root: Node, use: _Use) -> Finding:
+    first = use.ports.first
+    is_hopeless = use.ports.is_certain or first > _LAST
+    return root.nearest(use.path).error(
+        use.path,
+        f"{use.user} begin at {first} and end at {use.last}, beyond the last port {_LAST}",
+        f"set {use.ports.key[-1]!r} to the first of {use.ports.count} free ports",
+        "error" if is_hopeless else "warning",
+    )
+
+
+def _shared(root: Node, first: _Use, second: _Use) -> Iterator[Finding]:
+    if not _is_same_host(first.ports.host, second.ports.host):
+        return
+    low, high = max(first.ports.first, second.ports.first), min(first.last, second.last)
+    is_certain = first.ports.is_certain and second.ports.is_certain
+    # Two clusters whose nodes are not known meet for certain only if they share more than an end.
+    needed = 1 if first.ports.is_certain or second.ports.is_certain else 2
+    if high - low + 1 < needed:
+        return
+    lines = {use: root.nearest(use.path).line for use in (first, second)}
+    other, shown = sorted((first, second), key=lambda use: (use.is_written, lines[use]))
+    verb = "is taken" if is_certain else "may be taken"
+    told = f"line {lines[other] + 1}" if other.is_written else "a default"
+    place = root.nearest(shown.path)
+    port = f"{shown.ports.host}:{low}"
+    message = f"port {port} {verb} twice: by {shown.user} and by {other.user}"
+    remedy = f"the other one is from {told}: choose another port"
+    if not is_certain:
+        remedy += ", or set 'node_port_base' to the first of a range of free ports"
+    yield place.error(shown.path, message, remedy, "error" if is_certain else "warning")
+
+
+def _is_same_host(first: str, second: str) -> bool:
+    return first == second or bool({first, second} & _ALL) or {first, second} <= _LOCAL
