@@ -3,7 +3,7 @@
 from typing import Literal
 
 from sluicegate import hookimpl
-from sluicegate.model import TopicName
+from sluicegate.model import Level, TopicName
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.plugin import KafkaDriver
 
@@ -12,6 +12,10 @@ class RedpandaConfig(KafkaConfig):
     """The entry under `brokers:`, chosen by `system: redpanda`."""
 
     system: Literal["redpanda"]
+
+    def rule_of_names(self, level, name):
+        """Namespaces may have dots here; topics are named as Kafka's."""
+        return "" if level is Level.NAMESPACE else super().rule_of_names(level, name)
 
 
 class RedpandaDriver(KafkaDriver):

@@ -135,7 +135,7 @@ UNREADABLE = [
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything: run it as another user")
 @pytest.mark.parametrize(("path", "message"), UNREADABLE)
 def test_permissions_are_looked_at(given: Given, certificates: Path, path: str, message: str) -> None:
-    given(Wrong("", of_tls("", "good.pem", "", 0, "", "").text.replace("$TLS/\n", "key.pem\n"), 0, "", ""))
+    given(Wrong("", of_tls("", "good.pem", "", 0, "", "").data.replace(b"$TLS/\n", b"key.pem\n"), 0, "", ""))
     Path("key.pem").write_bytes((certificates / "good.key").read_bytes())
     Path(path).chmod(0o500 if path == "." else 0)
     result = sluicegate("check", "gateway.yaml")

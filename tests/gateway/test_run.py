@@ -9,11 +9,13 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from threading import Thread
 
 import psutil
 import pytest
+from tests.gateway.certificates import Authority
 from tests.gateway.lab import closed_port, module_path
 from tests.waiting import LONG_S, until
 
@@ -242,4 +244,21 @@ def test_address_in_use_ends_the_command_with_its_reason(upstream: int, tmp_path
         gateway.start()
         assert gateway.process.wait(LONG_S) == 1
         assert f"broker 'b1': cannot listen on 127.0.0.1:{gateway.port}" in gateway.errors.read_text()
+        gateway.stop()
+
+
+def test_an_expired_certificate_is_warned_of_and_clients_are_accepted(upstream: int, tmp_path: Path) -> None:
+    cert, key = Authority(tmp_path).issue("old", "localhost", shifted_by=-timedelta(days=9))
+    gateway = Gateway(tmp_path, upstream, closed_port())
+    tls = f"    max_hold: 5s\n    tls: {{client: {{cert: {cert}, key: {key}}}}}\n"
+    gateway.path.write_text(gateway.path.read_text().replace("    max_hold: 5s\n", tls))
+    gateway.start()
+    try:
+        assert gateway.ready.startswith("sluicegate ready: b1")
+        [warning] = [line for line in gateway.errors.read_text().splitlines() if "expired on" in line]
+        assert "WARNING" in warning.upper()
+        assert f"{gateway.path}:7:" in warning
+        assert cert in warning
+        assert "(brokers.0.tls.client.cert)" in warning
+    finally:
         gateway.stop()

@@ -1,7 +1,9 @@
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.gateway.certificates import Authority
 
 from sluicegate.config.load import load
 from sluicegate.gateway.plugins import CHOICE, load_plugins
@@ -121,6 +123,37 @@ def test_removed_broker_is_refused_and_the_rest_needs_a_restart(
     assert lab.watch.check() is True
     assert "restart the gateway to bring into force: brokers.b1.max_hold" in caplog.text
     assert lab.watch.policies("b1").observe_only is True
+    lab.watch.close()
+
+
+def test_a_file_that_newly_names_unusable_tls_files_keeps_the_last_good_policies(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    cert, key = Authority(lab.directory).issue("gate", "localhost")
+    lab.write(size="200", broker=f", tls: {{client: {{cert: none.pem, key: {key}}}}}")
+    assert lab.watch.check() is False
+    assert (lab.size(), lab.watch.successful) == ([100], False)
+    assert "cannot read 'none.pem': No such file" in caplog.text
+    assert "gateway.yaml:2:" in caplog.text
+    assert "(brokers.0.tls.client.cert)" in caplog.text
+    in_force = f", tls: {{client: {{cert: {cert}, key: {key}}}}}"
+    lab.write(size="300", broker=in_force)
+    assert lab.watch.check() is True
+    # Files that are named already may be about to be renewed: policies change meanwhile.
+    Path(cert).unlink()
+    lab.write(size="400", broker=in_force)
+    assert lab.watch.check() is True
+    assert lab.size() == [400]
+    lab.watch.close()
+
+
+def test_a_certificate_that_has_expired_is_warned_of(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    cert, key = Authority(lab.directory).issue("old", "localhost", shifted_by=-timedelta(days=9))
+    lab.write(broker=f", tls: {{client: {{cert: {cert}, key: {key}}}}}")
+    assert lab.watch.check() is True
+    [warning] = [record for record in caplog.records if "expired on" in record.getMessage()]
+    assert warning.levelname == "WARNING"
+    assert "gateway.yaml:2:" in warning.getMessage()
     lab.watch.close()
 
 

@@ -14,6 +14,7 @@ from sluicegate.builtin import DEFAULTS
 from sluicegate.builtin.delay import DelayPolicies
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import ClientTls
+from sluicegate.config.tls import context_for_clients
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.gateway.changing import change_store
 from sluicegate.gateway.http import HttpServer
@@ -101,7 +102,7 @@ class Lab:
 @asynccontextmanager
 async def serving(app: Any, tls: ClientTls | None = None) -> AsyncIterator[str]:
     """Serve an application on a port of its own; gives its URL."""
-    server = HttpServer(app, "127.0.0.1", 0, "test", tls)
+    server = HttpServer(app, "127.0.0.1", 0, "test", context_for_clients(tls) if tls is not None else None)
     server.start()
     try:
         host, port = server.address
