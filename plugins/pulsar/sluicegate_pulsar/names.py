@@ -53,7 +53,9 @@ def could_be_topic(name: str) -> bool:
             return False
         return True
     domain, separator, _ = name.partition("://")
-    return not name.startswith("/") and (not separator or "*" in domain or domain in _DOMAINS)
+    return not name.startswith("/") and (
+        not separator or "*" in domain or "/" in domain or domain in _DOMAINS
+    )
 
 
 def could_be_namespace(name: str) -> bool:
