@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.cli.wrong_files import BROKER, SECOND, WRONG, Wrong, of_tls
+from tests.cli.wrong_files import BROKER, SECOND, TOPIC, WRONG, Wrong, of_tls
 from tests.gateway.certificates import Authority
 
 from sluicegate.cli import main
@@ -156,15 +156,18 @@ def test_a_good_file_has_no_findings_as_json(given: Given) -> None:
     assert told == {"file": "gateway.yaml", "ok": True, "findings": []}
 
 
-def test_mistakes_in_one_broker_hide_none_of_another(given: Given) -> None:
-    broken = "  - {name: broken, system: kafka, bootstrap: [a], listen: {port: 5}}\n"
-    taken = SECOND % 19092 + "    tls: {broker: {ca: none.pem}}\n"
-    given(Wrong("", BROKER + broken + taken + "policies: {broker: {max_publish_rate: -1}}\n", 0, "", ""))
+def test_mistakes_hide_no_others(given: Given) -> None:
+    broken = "  - {name: broken, system: pulsar, bootstrap: [a], listen: {port: 19092}}\n"
+    taken = SECOND % 29092 + "    max_hold: 1 sec\n    tls: {broker: {ca: none.pem}}\n"
+    rest = TOPIC % "orders/eu" + "  broker: {max_publish_rate: -1}\n"
+    given(Wrong("", BROKER + broken + taken + rest, 0, "", ""))
     told = json.loads(sluicegate("check", "--json", "gateway.yaml").stdout)
     assert [found["path"] for found in told["findings"]] == [
         "brokers.1.bootstrap.0",
-        "brokers.2.listen.port",
+        "brokers.1.listen.port",
+        "brokers.2.max_hold",
         "brokers.2.tls.broker.ca",
+        "policies.topics.0.name",
         "policies.broker.max_publish_rate",
     ]
 

@@ -16,7 +16,7 @@ from sluicegate.config.fields import CEILING, OPTIONS, PolicyFields
 from sluicegate.config.models import Admin, BrokerConfig, GatewayConfig, PolicyModel
 from sluicegate.config.names import impossible_names
 from sluicegate.config.ports import port_findings
-from sluicegate.config.tree import MAX_BYTES, Node, Place, parse
+from sluicegate.config.tree import MAX_BYTES, Node, Place, Plain, parse
 from sluicegate.config.validation import translate
 from sluicegate.model import Level, PolicyLayer, Setting, Source
 
@@ -51,7 +51,7 @@ class Reading:
     root: Node | None = None
     """The file with its places; None if it is no YAML."""
     brokers: tuple[tuple[int, BrokerConfig], ...] = ()
-    """The entries without mistakes, each with its index."""
+    """The entries, each with its index; keys with mistakes are left out."""
 
     @classmethod
     def of(cls, loaded: Loaded) -> "Reading":
@@ -197,16 +197,32 @@ def _validate(root: Node, model: type[BaseModel], errors: list[Finding]) -> Base
 def _sound_brokers(
     root: Node, broker_models: Iterable[type[BrokerConfig]]
 ) -> Iterable[tuple[int, BrokerConfig]]:
-    """The entries without mistakes of their own, whatever else is wrong with the file."""
+    """The entries, each as far as it has no mistakes of its own, whatever else is wrong with the file."""
     models = tuple(broker_models) or (BrokerConfig,)
     brokers = root.child("brokers")
     for index, node in enumerate((brokers.items or ()) if brokers is not None else ()):
-        for model in models:
-            try:
-                yield index, model.model_validate(node.plain())
-            except ValidationError:
-                continue  # reported where the whole file is validated
-            break
+        sound = (_without_mistakes(node.plain(), model) for model in models)
+        if (broker := next((each for each in sound if each is not None), None)) is not None:
+            yield index, broker
+
+
+_STAND_INS = {"name": "unnamed", "bootstrap": ["127.0.0.1:1"], "listen": {"port": 0}}
+"""What an entry must have, where its own value is a mistake."""
+
+
+def _without_mistakes(entry: Plain, model: type[BrokerConfig]) -> BrokerConfig | None:
+    """What an entry says under the keys that have no mistake; None if it is not of this kind at all."""
+    try:
+        return model.model_validate(entry)
+    except ValidationError as error:
+        wrong = {detail["loc"][0] for detail in error.errors(include_url=False) if detail["loc"]}
+    if not isinstance(entry, dict) or "system" in wrong:
+        return None
+    rest = {key: value for key, value in entry.items() if key not in wrong}
+    try:
+        return model.model_validate({**_STAND_INS, **rest})
+    except ValidationError:
+        return None  # the values make no sense together
 
 
 def _entry_count(root: Node) -> int:

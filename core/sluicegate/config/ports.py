@@ -37,7 +37,7 @@ def port_findings(
 
     :param root: the whole file.
     :param admin: the administrative endpoint; None if its section has mistakes.
-    :param brokers: the entries without mistakes, each with its index.
+    :param brokers: the entries, each with its index.
     """
     uses = [use for use in _uses(root, admin, brokers) if use.ports.first > 0]
     for use in uses:
