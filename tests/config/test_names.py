@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluicegate.broker import BrokerDriver
 from sluicegate.config.models import BrokerConfig
 from sluicegate.model import Level
 from sluicegate_danube.plugin import DanubeDriver
@@ -18,13 +19,16 @@ TOPICS = {
     "pulsar": st.builds(str.__add__, DOMAINS, PATHS) | PLAIN,
     "danube": st.builds("/{}/{}{}".format, PLAIN, PLAIN, st.sampled_from(["", "-part-0"])),
 }
-DRIVERS = {driver.system: driver for driver in (DanubeDriver(), KafkaDriver(), PulsarDriver())}
+DRIVERS: dict[str, BrokerDriver] = {
+    driver.system: driver for driver in (DanubeDriver(), KafkaDriver(), PulsarDriver())
+}
 EACH = pytest.mark.parametrize("system", sorted(DRIVERS))
 
 
 def entry(system: str, **more: object) -> BrokerConfig:
     text = {"name": "a", "system": system, "bootstrap": ["b:1"], "listen": {"port": 5}, **more}
-    return DRIVERS[system].config_model.model_validate(text)
+    model: type[BrokerConfig] = DRIVERS[system].config_model
+    return model.model_validate(text)
 
 
 def pattern(data: st.DataObject, name: str) -> str:
