@@ -7,6 +7,7 @@ timers and back-pressure and carries the commands out in order.
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Final, Protocol, TypeAlias
 
 from sluicegate.engine.budget import Budget
@@ -306,8 +307,41 @@ class QuietDriver(Protocol):
         """Loggers of that library. The room tells of failures itself, so the log leaves their lines out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """What a driver needs to run that the base installation does not bring.
+
+    A driver names it in its attribute `extra`. The gateway leaves out a driver whose modules are missing; a
+    driver must therefore be importable without them.
+    """
+
+    name: str
+    """What to install, as pip takes it: `sluicegate[danube]`."""
+    modules: Mapping[str, str]
+    """The modules that a gate imports, each with the distribution that brings it."""
+
+    def missing(self) -> list[str]:
+        """The distributions that are not installed."""
+        return [name for module, name in self.modules.items() if not _is_installed(module)]
+
+    @property
+    def remedy(self) -> str:
+        """The command that installs them."""
+        return f"pip install {self.name!r}"
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it lies in
+        return False
+
+
 class BrokerDriver(Protocol):
-    """A kind of broker, as returned by the hook `sluicegate_broker`."""
+    """A kind of broker, as returned by the hook `sluicegate_broker`.
+
+    A driver may also have `extra` (an `Extra`), and what `WebDriver` asks for.
+    """
 
     @property
     def system(self) -> str:

@@ -43,7 +43,7 @@ def rooms() -> set[str]:
     return {
         path.stem
         for path in CORE.iterdir()
-        if path.name != "__init__.py" and (path.suffix == ".py" or (path / "__init__.py").exists())
+        if not path.name.startswith("__") and (path.suffix == ".py" or (path / "__init__.py").exists())
     }
 
 

@@ -78,6 +78,8 @@ def _demos(plugins: Plugins, only: frozenset[str]) -> Mapping[str, BrokerDemo]:
     usable = {system: found for system, found in offered.items() if not missing[system]}
     for system in offered.keys() - usable.keys():
         click.echo(f"{system} is not shown: {missing[system]}", err=True)
+    for system, absent in plugins.left_out.items():
+        click.echo(f"{system} is not shown: {absent.told}", err=True)
     if not usable:
         raise click.ClickException("there is nothing to show: no installed broker plugin has a demo to run")
     names = {scene.name for found in usable.values() for scene in found.scenes}

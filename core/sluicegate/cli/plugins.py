@@ -19,13 +19,16 @@ def list_(file: str | None) -> None:
     """List the plugins: name, version, where each came from, and the hooks that it implements.
 
     Installed plugins are found by the entry point group `sluicegate.plugins`; SLUICEGATE_LOAD_PLUGINS
-    narrows them down to the names in it, separated by commas.
+    narrows them down to the names in it, separated by commas. A plugin whose extra is not installed is left
+    out; the lines below the table say what each of these lacks and how to install it.
     """
     try:
         found = load_plugins(plugin_modules(file, os.environ) if file else ())
     except PluginError as error:
         raise click.ClickException(str(error)) from None
     click.echo(table(found.overview()))
+    for absent in found.left_out.values():
+        click.echo(f"left out: {absent.plugin}: {absent.told}")
 
 
 def table(plugins: list[PluginInfo]) -> str:

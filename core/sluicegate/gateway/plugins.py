@@ -11,9 +11,10 @@ from typing import Any
 import pluggy
 
 from sluicegate import __version__, hooks
-from sluicegate.broker import BrokerDriver
+from sluicegate.broker import BrokerDriver, Extra
 from sluicegate.builtin import builtin_plugins
 from sluicegate.config.models import BrokerConfig, PolicyModel
+from sluicegate.gateway.left_out import LeftOut
 from sluicegate.pressure import plugin as pressure_plugin
 from sluicegate.store import PolicyStore
 from sluicegate.store import plugin as store_plugin
@@ -110,11 +111,31 @@ class Plugins:
 
     @cached_property
     def drivers(self) -> Mapping[str, BrokerDriver]:
-        """Broker drivers by system.
+        """Broker drivers by system, without those that are left out.
 
         :raises PluginError: if a plugin raises, or two drive the same system.
         """
-        found: dict[str, BrokerDriver] = {}
+        return {
+            system: driver
+            for system, (_, driver) in self._every_driver.items()
+            if system not in self.left_out
+        }
+
+    @cached_property
+    def left_out(self) -> Mapping[str, LeftOut]:
+        """Drivers whose extra is not installed, by system; raises as `drivers` does."""
+        found: dict[str, LeftOut] = {}
+        for system, (plugin, driver) in self._every_driver.items():
+            extra: Extra | None = getattr(driver, "extra", None)
+            missing = extra.missing() if extra is not None else []
+            if extra is not None and missing:
+                found[system] = LeftOut(plugin, system, tuple(missing), extra.remedy)
+        return found
+
+    @cached_property
+    def _every_driver(self) -> Mapping[str, tuple[str, BrokerDriver]]:
+        """Plugin and driver by system."""
+        found: dict[str, tuple[str, BrokerDriver]] = {}
         for ask in self.implementations("sluicegate_broker"):
             try:
                 driver: BrokerDriver = ask()
@@ -125,13 +146,18 @@ class Plugins:
                 raise PluginError(
                     f"plugin {ask.plugin!r} drives {system!r}, which another plugin does already"
                 )
-            found[system] = driver
+            found[system] = ask.plugin, driver
         return found
 
-    @property
+    @cached_property
     def broker_models(self) -> tuple[type[BrokerConfig], ...]:
-        """Configuration models of all drivers."""
-        return tuple(driver.config_model for driver in self.drivers.values())
+        """Configuration models of all drivers; those of drivers that are left out refuse their `system:`."""
+        return tuple(
+            self.left_out[system].refusing(driver.config_model)
+            if system in self.left_out
+            else driver.config_model
+            for system, (_, driver) in self._every_driver.items()
+        )
 
     def open_store(self, url: str) -> PolicyStore:
         """Open the policy store behind a URL.
@@ -163,7 +189,9 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
 
     :param modules: importable modules, in this order.
     :param extra: further plugin objects, as tests and embedding programs have them.
-    :raises PluginError: if one cannot be imported or implements a hook that does not exist.
+    :return: the plugins; those that drive a kind of broker whose extra is not installed are left out whole.
+    :raises PluginError: if one cannot be imported, implements a hook that does not exist, or has no driver to
+        give where it says so.
     """
     manager = pluggy.PluginManager(hooks.PROJECT)
     manager.add_hookspecs(hooks)
@@ -190,7 +218,10 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
             raise PluginError(str(error), module) from error
     for plugin in extra:
         register(plugin, _name_of(plugin), str(getattr(plugin, "__version__", "")), "program")
-    return Plugins(manager, origins)
+    plugins = Plugins(manager, origins)
+    for absent in plugins.left_out.values():
+        manager.unregister(name=absent.plugin)
+    return plugins
 
 
 def _chosen() -> list[EntryPoint]:

@@ -9,8 +9,8 @@ from sluicegate.broker import Services
 from sluicegate.engine.delay import FirstSeen
 from sluicegate.model import Method, MethodMap
 from sluicegate_grpc.calls import Calls
+from sluicegate_grpc.edits import Edits
 from sluicegate_grpc.fields import Plan, plan, response_plan
-from sluicegate_grpc.splice.edits import Edits
 
 if TYPE_CHECKING:
     from sluicegate_grpc.splice.requests import Request

@@ -10,7 +10,7 @@ from sluicegate.config.models import BrokerConfig, Ports, Strict
 from sluicegate.config.units import Duration, refuse
 from sluicegate.model import Level
 from sluicegate_danube.names import could_be_topic
-from sluicegate_grpc.splice.edits import why_not
+from sluicegate_grpc.edits import why_not
 
 
 class Admin(Strict):

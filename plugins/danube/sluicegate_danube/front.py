@@ -16,8 +16,8 @@ from sluicegate_danube.method_map import INTERNAL_HEADER, METHOD_MAP, TOPIC_LOOK
 from sluicegate_danube.principals import principal
 from sluicegate_danube.subscriptions import SubscriptionLists
 from sluicegate_grpc.calls import Calls
+from sluicegate_grpc.edits import Edits
 from sluicegate_grpc.splice import GrpcSession, Shared
-from sluicegate_grpc.splice.edits import Edits
 from sluicegate_grpc.splice.frames import PREFACE, SETTINGS, frame
 
 log = logging.getLogger("sluicegate.danube")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
-from sluicegate.broker import BrokerDriver
+from sluicegate.broker import BrokerDriver, Extra
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import MethodMap, TopicName
@@ -22,6 +22,15 @@ class DanubeDriver:
 
     system = "danube"
     config_model = DanubeConfig
+    extra = Extra(
+        "sluicegate[danube]",
+        {
+            "google.protobuf": "protobuf",
+            "google.rpc": "googleapis-common-protos",
+            "grpc": "grpcio",
+            "hpack": "hpack",
+        },
+    )
     capabilities: Mapping[str, str] = {
         "max_producers_per_topic": "native",
         "max_subscriptions_per_topic": "native",
@@ -51,10 +60,7 @@ class DanubeDriver:
         return topic_name(topic)
 
     def front(self, config: DanubeConfig) -> "DanubeFront":
-        """A front for one configured cluster.
-
-        :raises ModuleNotFoundError: without the extra `danube`.
-        """
+        """A front for one configured cluster; gates of other brokers do not load it."""
         from sluicegate_danube.front import DanubeFront
 
         return DanubeFront(config)

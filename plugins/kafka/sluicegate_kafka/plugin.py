@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
-from sluicegate.broker import BrokerDriver
+from sluicegate.broker import BrokerDriver, Extra
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.task import Task
@@ -23,6 +23,7 @@ class KafkaDriver:
     system = "kafka"
     config_model = KafkaConfig
     client_loggers = ("aiokafka",)
+    extra = Extra("sluicegate[kafka]", {"aiokafka": "aiokafka"})
     capabilities: Mapping[str, str] = {
         "max_producers_per_topic": "emulated",
         "max_subscriptions_per_topic": "emulated",

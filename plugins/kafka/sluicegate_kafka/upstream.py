@@ -1,8 +1,4 @@
-"""The gate's own questions to the broker: which nodes there are, which groups have offsets for which topic.
-
-Without the client library (extra `kafka`) the answers are unknown, and policies that need them act by their
-`on_unknown`.
-"""
+"""The gate's own questions to the broker: which nodes there are, which groups have offsets for a topic."""
 
 import asyncio
 import ssl

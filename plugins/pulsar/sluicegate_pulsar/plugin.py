@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
-from sluicegate.broker import BrokerDriver, WebServices
+from sluicegate.broker import BrokerDriver, Extra, WebServices
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.hooks import BrokerContext, PolicyDesk
 from sluicegate.model import TopicName
@@ -25,6 +25,7 @@ class PulsarDriver:
 
     system = "pulsar"
     config_model = PulsarConfig
+    extra = Extra("sluicegate[pulsar]", {"google.protobuf": "protobuf", "httpx": "httpx"})
     capabilities: Mapping[str, str] = {
         "max_producers_per_topic": "native",
         "max_subscriptions_per_topic": "native",
@@ -57,10 +58,7 @@ class PulsarDriver:
             return TopicName(topic, "")
 
     def front(self, config: PulsarConfig) -> "PulsarFront":
-        """A front for one configured cluster.
-
-        :raises ModuleNotFoundError: without the extra `pulsar`.
-        """
+        """A front for one configured cluster; gates of other brokers do not load it."""
         from sluicegate_pulsar.front import PulsarFront
 
         return PulsarFront(config)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.load import load
 from sluicegate.config.policy_set import policy_set
 from sluicegate.engine.hierarchy import Resolver
@@ -96,8 +97,15 @@ class Comparison:
         suffix = secrets.token_hex(3)
         self.run = self.run or f"{started:%Y%m%dT%H%M%SZ}-{suffix}"
         outcomes: list[Outcome] = []
-        for name in dict.fromkeys(arm.broker for arm in self.arms):
-            group = [arm for arm in self.arms if arm.broker == name]
+        left_out = self.plugins.left_out
+        outcomes += [
+            self._not_played(arm, left_out[arm.client].told, None, suffix)
+            for arm in self.arms
+            if arm.client in left_out
+        ]
+        playable = [arm for arm in self.arms if arm.client not in left_out]
+        for name in dict.fromkeys(arm.broker for arm in playable):
+            group = [arm for arm in playable if arm.broker == name]
             outcomes += await self._group(name, group, suffix)
         order = {(arm.system, arm.door): place for place, arm in enumerate(self.arms)}
         outcomes.sort(key=lambda each: order[each.facts.system, each.facts.door])
@@ -194,7 +202,7 @@ class Comparison:
         try:
             plan = self._plan(arm, Way(()), suffix)
             tried = trials(plan, self._resolver(arm), {}, Played(now, None, why))
-        except (ImportError, KeyError):
+        except (ConfigErrors, ImportError, KeyError):
             tried = []
         return Outcome(facts, tried)
 

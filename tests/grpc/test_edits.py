@@ -4,7 +4,7 @@ import pytest
 from tests.grpc.splice.oracle import service
 from tests.grpc.splice.talk import TOPIC, Talk, front
 
-from sluicegate_grpc.splice.edits import Edits, why_not
+from sluicegate_grpc.edits import Edits, why_not
 
 
 def edited(max_message_size: int = 0) -> Talk:
