@@ -3,9 +3,6 @@
 # tests on real brokers Java 17 and Maven.
 PYTHON ?= python3
 VENV ?= .venv
-KAFKA_LIBS := $(or $(SLUICEGATE_KAFKA_LIBS),deploy/kafka/target/dependency)
-PULSAR_LIBS := $(or $(SLUICEGATE_PULSAR_LIBS),deploy/pulsar/target/dependency)
-STRIMZI_LIBS := deploy/peers/strimzi-quotas/target/dependency
 GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 
 .PHONY: help test demo check broker bench jars ghz docs clean
@@ -36,27 +33,13 @@ bench: $(VENV)/bin/tox jars ghz
 demo: $(VENV)/bin/sluicegate
 	$(VENV)/bin/sluicegate demo
 
-# A missing tool is said here and makes the tests on real brokers skip with this reason,
-# unless SLUICEGATE_REQUIRE_BROKER=1 asks for them (as CI does): then it ends the run.
-jars:
-	@missing=''; \
-	command -v java >/dev/null || missing='java (17 or later)'; \
-	if ! { ls $(KAFKA_LIBS)/*.jar && ls $(PULSAR_LIBS)/*.jar && ls $(STRIMZI_LIBS)/*.jar; } >/dev/null 2>&1 \
-	  && ! command -v mvn >/dev/null; then \
-	  missing="$${missing:+$$missing and }mvn (Maven)"; \
-	fi; \
-	if [ -n "$$missing" ]; then \
-	  echo "missing: $$missing; the tests on a real Kafka and a real Pulsar cannot run"; \
-	  [ "$${SLUICEGATE_REQUIRE_BROKER:-0}" != 1 ]; exit; \
-	fi; \
-	fetch() { \
-	  if ! ls "$$2"/*.jar >/dev/null 2>&1; then \
-	    echo "fetching $$1's jars with Maven"; \
-	    mvn -q -B -Dstyle.color=never -f "$$3" dependency:copy-dependencies -DincludeScope=runtime; \
-	  fi; \
-	}; \
-	fetch Kafka $(KAFKA_LIBS) deploy/kafka && fetch Pulsar $(PULSAR_LIBS) deploy/pulsar && \
-	fetch "the Strimzi plug-in" $(STRIMZI_LIBS) deploy/peers/strimzi-quotas
+# Fetches what is not there or not complete. A missing tool is said here and makes the tests on real brokers skip
+# with this reason, unless SLUICEGATE_REQUIRE_BROKER=1 asks for them (as CI does): then it ends the run.
+jars: | $(VENV)/made
+	@PYTHONPATH=reports $(VENV)/bin/python -m sluicegate_reports.runner.brokers.fetching || { \
+	  echo "the tests on a real Kafka and a real Pulsar cannot run"; \
+	  [ "$${SLUICEGATE_REQUIRE_BROKER:-0}" != 1 ]; \
+	}
 
 # The load client and its peer are built from source with Go 1.19 or later; without it what needs them says so.
 ghz:
@@ -66,18 +49,20 @@ ghz:
 	fi; \
 	cd deploy/grpc && $(GO) build -buildvcs=false -trimpath -o target/ github.com/bojand/ghz/cmd/ghz ./peer
 
-$(VENV)/bin/python:
+# The file says that the environment is whole: one whose making was interrupted is made anew.
+$(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "$(PYTHON) is older than 3.11: set PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' || { echo "$(PYTHON) has no venv: install python3-venv"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
 
-$(VENV)/bin/tox: | $(VENV)/bin/python
+$(VENV)/bin/tox: | $(VENV)/made
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'tox>=4.22,<5'
 
 # pip builds the wheel and installs it with the clients that the demo uses, and with Spark for its report.
 $(VENV)/bin/sluicegate: pyproject.toml $(shell find core interceptors plugins reports -name '*.py' -o -name '*.yaml') \
-  | $(VENV)/bin/python
+  | $(VENV)/made
 	@echo "installing the clients of the three systems and Spark (450 MB, once)"
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade '.[danube,kafka,pulsar,reports]'
 	@touch $@

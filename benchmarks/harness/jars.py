@@ -8,12 +8,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from sluicegate_reports.runner.brokers.fetching import fetch
 from sluicegate_reports.runner.brokers.jars import (
-    KAFKA,
-    PULSAR,
-    STRIMZI,
+    SHIPPED,
+    JarSet,
     classpath,
     folder,
+    has_jars,
     java,
     kafka,
     pulsar,
@@ -25,25 +26,23 @@ __all__ = ["prepare", "java", "kafka", "pulsar", "pulsar_proxy", "kroxylicious",
 
 ROOT = Path(__file__).resolve().parents[2]
 _DEPLOY = ROOT / "deploy"
-_KROXYLICIOUS = "peers/kroxylicious"
-_PULSAR_PROXY = "peers/pulsar-proxy"
-_CLASSES = _DEPLOY / _KROXYLICIOUS / "target/classes"
+_KROXYLICIOUS = JarSet("kroxylicious", "Kroxylicious", "peers/kroxylicious")
+_PULSAR_PROXY = JarSet("pulsar_proxy", "Pulsar Proxy", "peers/pulsar-proxy")
+_CLASSES = _DEPLOY / _KROXYLICIOUS.place / "target/classes"
 
 
 def prepare() -> list[str]:
     """Fetch and compile what is missing; returns what could not be had, in words."""
     problems = []
-    for pom in (KAFKA, _KROXYLICIOUS, STRIMZI, PULSAR, _PULSAR_PROXY):
-        if not folder(pom).is_dir():
-            problems += _run(
-                [
-                    *("mvn", "-q", "-B", "-f", _DEPLOY / pom),
-                    *("dependency:copy-dependencies", "-DincludeScope=runtime"),
-                ]
-            )
-    source, classes = _DEPLOY / _KROXYLICIOUS / "KroxyliciousMain.java", _CLASSES
-    if folder(_KROXYLICIOUS).is_dir() and not (classes / "KroxyliciousMain.class").exists():
-        problems += _run(["javac", "-cp", f"{folder(_KROXYLICIOUS)}/*", "-d", classes, source])
+    for wanted in (*SHIPPED, _KROXYLICIOUS, _PULSAR_PROXY):
+        try:
+            fetch(wanted, print)
+        except UnavailableError as error:
+            problems.append(str(error))
+    source, classes = _DEPLOY / _KROXYLICIOUS.place / "KroxyliciousMain.java", _CLASSES
+    libraries = folder(_KROXYLICIOUS)
+    if has_jars(libraries) and not (classes / "KroxyliciousMain.class").exists():
+        problems += _run(["javac", "-cp", f"{libraries}/*", "-d", classes, source])
     if not (ROOT / "deploy/grpc/target/peer").exists():
         problems += _run(["make", "-C", ROOT, "ghz"])
     return problems

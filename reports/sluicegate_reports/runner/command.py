@@ -1,4 +1,4 @@
-"""`sluicegate compare run` and `sluicegate compare scenarios`."""
+"""`sluicegate compare run`, `sluicegate compare scenarios` and `sluicegate compare fetch`."""
 
 import asyncio
 import shlex
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sluicegate_reports.runner.brokers.jars import SHIPPED, folder
 from sluicegate_reports.runner.scenario import SYSTEMS
 
 if TYPE_CHECKING:
@@ -160,6 +161,25 @@ def scenarios() -> None:
         click.echo(f"{name:20} {loaded.scenario.duration_ms / 1000:5.0f} s  {loaded.scenario.title}")
 
 
+@click.command("fetch")
+@click.argument("names", metavar="[NAME]...", nargs=-1, type=click.Choice([each.name for each in SHIPPED]))
+def fetch(names: tuple[str, ...]) -> None:
+    """Fetch the jars of real brokers with Maven: kafka, pulsar, strimzi, or all of them without a NAME.
+
+    `sluicegate compare run` starts brokers from them where no address is given. They go into the user's cache
+    (XDG_CACHE_HOME, ~/.cache), or in a source tree beside their pom. What is complete is not fetched again.
+    SLUICEGATE_KAFKA_LIBS, SLUICEGATE_PULSAR_LIBS and SLUICEGATE_STRIMZI_LIBS may name folders that hold the
+    jars already. The exit code is 1 if some cannot be had.
+    """
+    from sluicegate_reports.runner.brokers.fetching import fetch_all
+
+    wanted = [each for each in SHIPPED if not names or each.name in names]
+    if not fetch_all(wanted, click.echo):
+        sys.exit(1)
+    for each in wanted:
+        click.echo(f"{each.name}: {folder(each)}")
+
+
 @click.group("compare")
 def compare() -> None:
     """Compare how the systems keep the same policies."""
@@ -167,6 +187,7 @@ def compare() -> None:
 
 compare.add_command(run)
 compare.add_command(scenarios)
+compare.add_command(fetch)
 
 
 def _load(scenario: str, plugins: "Plugins") -> "LoadedScenario":

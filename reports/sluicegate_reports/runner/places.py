@@ -65,7 +65,7 @@ class Places:
                 broker = await asyncio.to_thread(start, stack, directory)
             except UnavailableError as error:
                 raise UnavailableError(
-                    f"{error}; give its address, or --embedded for a stand-in (`make jars` fetches brokers)"
+                    f"{error}; or give its address, or --embedded for a stand-in"
                 ) from None
             except (RuntimeError, OSError) as error:
                 raise UnavailableError(f"{name} did not start: {error}") from None

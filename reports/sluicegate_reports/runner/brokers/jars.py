@@ -1,16 +1,37 @@
-"""Jars of the brokers that are started here: what Maven fetched by the poms in `deploy/` (`make jars`)."""
+"""Where the jars of the brokers lie that are started here. `fetching` gets them."""
 
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 
-KAFKA, PULSAR, STRIMZI = "kafka", "pulsar", "peers/strimzi-quotas"
-"""Folders in `deploy/` with a pom."""
-_FETCHED = "target/dependency"
-_ELSEWHERE = {KAFKA: "SLUICEGATE_KAFKA_LIBS", PULSAR: "SLUICEGATE_PULSAR_LIBS"}
-"""Variables that may name another folder with the jars of a pom."""
+_HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True, slots=True)
+class JarSet:
+    """The jars that one Maven project file (pom) lists."""
+
+    name: str
+    """What `sluicegate compare fetch` calls it."""
+    title: str
+    """For messages."""
+    place: str
+    """Folder of its pom, in the folder `deploy` of the source tree."""
+
+    @property
+    def variable(self) -> str:
+        """Environment variable that may name a folder with the jars."""
+        return f"SLUICEGATE_{self.name.upper()}_LIBS"
+
+
+KAFKA = JarSet("kafka", "Kafka", "kafka")
+PULSAR = JarSet("pulsar", "Pulsar", "pulsar")
+STRIMZI = JarSet("strimzi", "the Strimzi quota plug-in", "peers/strimzi-quotas")
+SHIPPED = (KAFKA, PULSAR, STRIMZI)
+"""The sets whose poms come with the product."""
 
 
 def java() -> str:
@@ -25,12 +46,12 @@ def java() -> str:
 
 
 def kafka() -> str:
-    """Classpath of Kafka and its tools: SLUICEGATE_KAFKA_LIBS or what deploy/kafka/pom.xml fetches."""
+    """Classpath of Kafka and its tools."""
     return classpath(KAFKA)
 
 
 def pulsar() -> str:
-    """Classpath of Pulsar and its client: SLUICEGATE_PULSAR_LIBS or what deploy/pulsar/pom.xml fetches."""
+    """Classpath of Pulsar and its client."""
     return classpath(PULSAR)
 
 
@@ -39,36 +60,68 @@ def strimzi_plugin() -> str:
     return classpath(STRIMZI)
 
 
-def deploy() -> Path:
-    """The folder `deploy` of the source tree: below the working directory, or where this file lies in it."""
-    here = Path("deploy").absolute()
-    return here if here.is_dir() else Path(__file__).resolve().parents[4] / "deploy"
-
-
-def folder(pom: str) -> Path:
-    """Where the jars of a pom lie, or would.
-
-    :param pom: its folder in `deploy/`.
-    """
-    return Path(os.environ.get(_ELSEWHERE.get(pom, ""), "") or deploy() / pom / _FETCHED)
-
-
-def classpath(pom: str) -> str:
-    """All jars of a pom.
+def classpath(wanted: JarSet) -> str:
+    """All jars of a set.
 
     :raises UnavailableError: if there is no Java, or no jars; with the remedy.
     """
     java()
-    found = folder(pom)
-    if not any(found.glob("*.jar")):
-        variable = _ELSEWHERE.get(pom)
-        wrong = f", or {variable} is wrong" if variable else ""
-        raise UnavailableError(f"no jars in {found}: mvn could not fetch them{wrong}")
-    return f"{found}/*"
+    found = folder(wanted)
+    if has_jars(found):
+        return f"{found}/*"
+    if os.environ.get(wanted.variable):
+        raise UnavailableError(f"{wanted.variable} names {found}, which holds no jars")
+    raise UnavailableError(
+        f"{found} holds no jars of {wanted.title}: run `sluicegate compare fetch {wanted.name}`, which needs "
+        f"Maven, or name a folder that holds them in {wanted.variable}"
+    )
 
 
-def version(pom: str, jar: str) -> str:
+def version(wanted: JarSet, jar: str) -> str:
     """Version of a jar by its name, such as `kafka-clients`; empty if it is not there."""
-    for file in sorted(folder(pom).glob(f"{jar}-[0-9]*.jar")):
+    for file in sorted(folder(wanted).glob(f"{jar}-[0-9]*.jar")):
         return file.stem.removeprefix(f"{jar}-")
     return ""
+
+
+def folder(wanted: JarSet) -> Path:
+    """Where the jars of a set lie.
+
+    :return: the folder that its variable names; else that of the source tree or that of the user's cache,
+        whichever holds jars; else the one that `fetching` fills.
+    """
+    if named := os.environ.get(wanted.variable):
+        return Path(named)
+    return next(filter(has_jars, (home(wanted), _cached(wanted))), home(wanted))
+
+
+def home(wanted: JarSet) -> Path:
+    """The folder that `fetching` fills: beside the pom in a source tree, else in the user's cache."""
+    tree = source_tree()
+    return _cached(wanted) if tree is None else tree / "deploy" / wanted.place / "target/dependency"
+
+
+def pom(wanted: JarSet) -> Path:
+    """The Maven project file of a set: that of the source tree, else the one that was installed."""
+    tree = source_tree()
+    return (
+        _HERE / "poms" / f"{wanted.name}.xml" if tree is None else tree / "deploy" / wanted.place / "pom.xml"
+    )
+
+
+def source_tree() -> Path | None:
+    """The source tree that is the working directory or holds this file; None outside of one."""
+    for root in (Path.cwd(), _HERE.parents[3]):
+        if (root / "reports/sluicegate_reports").is_dir() and (root / "deploy").is_dir():
+            return root
+    return None
+
+
+def has_jars(found: Path) -> bool:
+    """True if there are jars in a folder."""
+    return any(found.glob("*.jar"))
+
+
+def _cached(wanted: JarSet) -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(cache, "sluicegate", "jars", wanted.name)

@@ -17,7 +17,7 @@ def why_unavailable() -> str | None:
         jars.java()
         jars.kafka()
     except UnavailableError as error:
-        return f"{error} (`make jars` fetches Kafka)"
+        return str(error)
     return None
 
 

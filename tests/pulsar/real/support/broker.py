@@ -93,5 +93,5 @@ def why_unavailable() -> str | None:
         jars.java()
         jars.pulsar()
     except UnavailableError as error:
-        return f"{error} (`make jars` fetches Pulsar)"
+        return str(error)
     return None

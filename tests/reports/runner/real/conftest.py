@@ -23,4 +23,4 @@ def brokers() -> None:
         jars.kafka()
         jars.pulsar()
     except UnavailableError as error:
-        need(f"{error} (`make jars` fetches both)")
+        need(str(error))

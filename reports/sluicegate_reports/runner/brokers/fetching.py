@@ -1,0 +1,117 @@
+"""Has Maven fetch the jars of real brokers; runs as a module too, without any dependency.
+
+A folder appears when it is complete, with the digest of its pom. A fetch that was interrupted is done again,
+and so is one whose pom has changed since.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from sluicegate_reports.runner.brokers.jars import SHIPPED, JarSet, classpath, folder, home, java, pom
+from sluicegate_reports.runner.brokers.processes import UnavailableError, run_tool
+
+_MARK = "pom.sha256"
+_TIMEOUT_S = 3600
+
+
+def fetch(wanted: JarSet, say: Callable[[str], None]) -> Path:
+    """Make sure that the jars of a set are there, and complete.
+
+    :param say: takes a line for people before a long wait.
+    :return: their folder.
+    :raises UnavailableError: if they cannot be had; with the remedy.
+    """
+    java()
+    if os.environ.get(wanted.variable):
+        classpath(wanted)
+        return folder(wanted)
+    project, target = pom(wanted), home(wanted)
+    digest = hashlib.sha256(project.read_bytes()).hexdigest()
+    try:
+        with _alone(target):
+            if not _is_fetched(target, digest):
+                _fetch(wanted, project, target, digest, say)
+    except OSError as error:
+        raise UnavailableError(
+            f"cannot write {str(target)!r}: {error.strerror or error}; set XDG_CACHE_HOME to a directory "
+            f"that can be written, or {wanted.variable} to a folder with the jars"
+        ) from None
+    return target
+
+
+def _fetch(wanted: JarSet, project: Path, target: Path, digest: str, say: Callable[[str], None]) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise UnavailableError(
+            f"mvn is not installed, which fetches {wanted.title}: install Maven (Debian, Ubuntu: apt-get "
+            f"install maven), or set {wanted.variable} to a folder with the jars"
+        )
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    _remove(unfinished)
+    say(f"fetching {wanted.title} with Maven into {target}")
+    command: list[str | Path] = [maven, "-q", "-B", "-Dstyle.color=never", "-f", project]
+    command += ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={unfinished}"]
+    try:
+        run_tool(command, _TIMEOUT_S)
+    except RuntimeError as error:
+        _remove(unfinished)
+        raise UnavailableError(f"Maven did not fetch {wanted.title}: {_essence(str(error))}") from None
+    (unfinished / _MARK).write_text(digest)
+    _remove(target)
+    unfinished.rename(target)
+
+
+def _is_fetched(target: Path, digest: str) -> bool:
+    try:
+        return (target / _MARK).read_text() == digest
+    except FileNotFoundError:
+        return False
+
+
+def _remove(directory: Path) -> None:
+    if directory.exists():
+        shutil.rmtree(directory)
+
+
+@contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    """Wait until no other process fetches into the same place."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.with_name(f"{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _essence(output: str) -> str:
+    """The first error that Maven printed; with the remedy if it is about its own directory."""
+    errors = [line.partition("[ERROR] ")[2] for line in output.splitlines() if "[ERROR] " in line]
+    told = (errors or output.splitlines()[-1:])[0].removesuffix(" -> [Help 1]")
+    if "local repository" in told:
+        told += "; MAVEN_OPTS=-Dmaven.repo.local=DIR has Maven keep its files in another directory"
+    return told
+
+
+def fetch_all(wanted: Sequence[JarSet], say: Callable[[str], None]) -> bool:
+    """Fetch several sets; what cannot be had is said and stops no other.
+
+    :return: True if all are there.
+    """
+    problems: dict[str, None] = {}
+    for each in wanted:
+        try:
+            fetch(each, say)
+        except UnavailableError as error:
+            problems[str(error)] = None
+    for problem in problems:
+        say(f"error: {problem}")
+    return not problems
+
+
+if __name__ == "__main__":
+    sys.exit(0 if fetch_all(SHIPPED, lambda line: print(line, flush=True)) else 1)  # noqa: T201 - a program
