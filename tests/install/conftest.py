@@ -1,0 +1,70 @@
+"""The wheel, built once, and a fresh environment for each extra."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parents[2]
+_FOREIGN = ("PYTHONPATH", "PYTHONSAFEPATH", "SLUICEGATE_LOAD_PLUGINS")
+"""Variables of whoever runs the tests that a user does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """An environment with nothing in it but the wheel and one extra."""
+
+    extra: str
+    """Empty for none."""
+    python: Path
+    directory: Path
+    """Where its commands run."""
+
+    def run(self, *arguments: str | Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+        """Run its Python; the output holds both streams."""
+        env = {name: value for name, value in os.environ.items() if name not in _FOREIGN} | variables
+        return subprocess.run(
+            [self.python, *arguments],
+            cwd=self.directory,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+
+    def sluicegate(self, *arguments: str | Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+        """Run `python -m sluicegate`."""
+        return self.run("-m", "sluicegate", *arguments, **variables)
+
+    def program(self, name: str) -> "subprocess.CompletedProcess[str]":
+        """Run one of the modules in `programs`."""
+        return self.run("-m", f"tests.install.programs.{name}", PYTHONPATH=str(_ROOT))
+
+
+def _pip(python: str | Path, *arguments: str | Path) -> None:
+    subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments], check=True)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The distribution, as users get it."""
+    directory = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-m", "venv", directory / "venv"], check=True)
+    _pip(directory / "venv/bin/python", "wheel", "--no-deps", "--wheel-dir", directory, _ROOT)
+    [made] = directory.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="session", params=["", "kafka", "pulsar", "danube", "grpc", "reports"])
+def fresh(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
+    """An environment for each extra in turn."""
+    extra: str = request.param
+    directory = tmp_path_factory.mktemp(extra or "none")
+    subprocess.run([sys.executable, "-m", "venv", directory / "venv"], check=True)
+    python = directory / "venv/bin/python"
+    _pip(python, "install", f"{wheel}[{extra}]" if extra else wheel)
+    return Fresh(extra, python, directory)

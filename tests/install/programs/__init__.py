@@ -1,0 +1,1 @@
+"""Programs that run in a fresh environment: `python -m tests.install.programs.on_kafka`."""
