@@ -34,9 +34,10 @@ def fetch(wanted: JarSet, say: Callable[[str], None]) -> Path:
     project, target = pom(wanted), home(wanted)
     digest = hashlib.sha256(project.read_bytes()).hexdigest()
     try:
-        with _alone(target):
-            if not _is_fetched(target, digest):
-                _fetch(wanted, project, target, digest, say)
+        if not _is_fetched(target, digest):
+            with _alone(target):
+                if not _is_fetched(target, digest):  # by the process that was waited for
+                    _fetch(wanted, project, target, digest, say)
     except OSError as error:
         raise UnavailableError(
             f"cannot write {str(target)!r}: {error.strerror or error}; set XDG_CACHE_HOME to a directory "
