@@ -1,11 +1,23 @@
+import ast
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from sluicegate.engine.sink import NullSink
 from sluicegate.gateway import logs
+from sluicegate.gateway.recording import Recording
+from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
+from sluicegate.testing import build_gate
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("core", "interceptors", "plugins", "reports")
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +47,75 @@ def test_json_lines_carry_fields_and_traceback() -> None:
     assert (entry["broker"], entry["topic"], entry["limit"]) == ("b1", "orders", 5)
     assert "KeyError: 'x'" in entry["traceback"]
     assert entry["time"].endswith("+00:00")
+
+
+@pytest.mark.seed("S1-116")
+def test_a_refusal_in_json_has_its_severity_and_the_level_of_its_policy() -> None:
+    stream = io.StringIO()
+    logs.set_up("info", "json", stream, broker="main")
+    reason = Reason("max_message_size", Outcome.INVALID, "Message size 9 exceeds 8", 9, 8, "topic")
+    op = Operation(OperationKind.PUBLISH, "orders.eu", client="app@127.0.0.1:1", principal="User:anna")
+    Recording(NullSink()).decided(build_gate({}, now_ns=0), op, Decision(Action.REJECT, (reason,)), 0)
+
+    entry = json.loads(stream.getvalue())
+
+    assert entry["level"] == "warning"
+    assert entry["policy_level"] == "topic"
+
+
+@pytest.mark.parametrize("name", logs.JSON_KEYS - {"message"})
+def test_no_field_takes_the_place_of_what_every_json_line_has(name: str) -> None:
+    stream = io.StringIO()
+    logs.set_up("info", "json", stream)
+
+    logging.getLogger("sluicegate.plugin").warning("text", extra={name: "mine"})
+
+    entry = json.loads(stream.getvalue())
+    assert entry["time"].endswith("+00:00")
+    assert (entry["level"], entry["logger"], entry["message"]) == ("warning", "sluicegate.plugin", "text")
+    assert entry[f"field_{name}"] == "mine"
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_no_field_takes_the_place_of_what_the_process_adds_to_each_line(
+    style: Literal["json", "text"],
+) -> None:
+    stream = io.StringIO()
+    logs.set_up("info", style, stream, broker="main")
+
+    logging.getLogger("sluicegate").warning("text", extra={"broker": 3})
+
+    line = stream.getvalue()
+    if style == "json":
+        entry = json.loads(line)
+        assert (entry["broker"], entry["field_broker"]) == ("main", 3)
+    else:
+        assert line.endswith("text broker='main' field_broker=3\n")
+
+
+def own_fields() -> set[str]:
+    """The fields of all log lines of the product, as its source has them."""
+    found: set[str] = set()
+    for path in (file for room in ROOMS for file in (ROOT / room).rglob("*.py")):
+        for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
+            found |= {
+                key.value
+                for word in call.keywords
+                if word.arg == "extra" and isinstance(word.value, ast.Dict)
+                for key in word.value.keys
+                if isinstance(key, ast.Constant)
+            }
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "say":
+                found |= {word.arg for word in call.keywords if word.arg}
+    return found - {"exc_info"}
+
+
+def test_every_field_is_documented_and_takes_no_name_that_is_taken() -> None:
+    section = OPERATIONS[OPERATIONS.index("| field of a JSON line") : OPERATIONS.index("## Plugins")]
+    fields = own_fields()
+    assert {"policy_level", "exit_code", "client", "limit"} <= fields
+    assert fields & logs.JSON_KEYS == set()
+    assert (fields | logs.JSON_KEYS) - set(re.findall(r"`(\w+)`", section)) == set()
 
 
 def test_text_lines_are_for_people() -> None:

@@ -10,6 +10,8 @@ from typing import IO, Literal
 import orjson
 
 _PLAIN = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message", "asctime", "taskName"}
+JSON_KEYS = frozenset({"time", "level", "logger", "message", "traceback"})
+"""Keys that mean the same in every JSON line; no field may take their place."""
 _SECOND_NS = 1_000_000_000
 _KEYS_LIMIT = 10_000
 _LIBRARY_NS = 60 * _SECOND_NS
@@ -45,8 +47,16 @@ def set_up(
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else _NEVER)
 
 
-def _fields(record: logging.LogRecord) -> dict[str, object]:
-    return {name: value for name, value in vars(record).items() if name not in _PLAIN}
+def _fields(record: logging.LogRecord, always: dict[str, object]) -> dict[str, object]:
+    """All fields of a line: those of every line, then its own.
+
+    A field of its own whose name is taken, as `level` is, gets the prefix `field_`.
+    """
+    fields = dict(always)
+    for name, value in vars(record).items():
+        if name not in _PLAIN:
+            fields[f"field_{name}" if name in JSON_KEYS or name in always else name] = value
+    return fields
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -72,8 +82,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **self._always,
-            **_fields(record),
+            **_fields(record, self._always),
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
@@ -89,8 +98,7 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Make the line, without its end."""
-        fields = {**self._always, **_fields(record)}
-        tail = "".join(f" {name}={value!r}" for name, value in fields.items())
+        tail = "".join(f" {name}={value!r}" for name, value in _fields(record, self._always).items())
         line = f"{_time(record)} {record.levelname:<7} {printable(record.getMessage())}{tail}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 

@@ -71,7 +71,7 @@ class Recording:
                 extra={
                     "action": f"would_{decision.action}" if decision.observed else str(decision.action),
                     "policy": reason.policy,
-                    "level": reason.level,
+                    "policy_level": reason.level,
                     "topic": op.topic,
                     "client": op.client,
                     "principal": op.principal,
@@ -100,11 +100,14 @@ class Recording:
     def _tell(self, level: int, text: str, op: Operation, decision: Decision, now_ns: int) -> None:
         reason = decision.reasons[0]
         if self._throttle.passes((text[:24], reason.policy, op.topic), now_ns) is not None:
-            extra = {
-                "policy": reason.policy,
-                "topic": op.topic,
-                "limit": reason.limit,
-                "client": op.client,
-                "observed": decision.observed,
-            }
-            log.log(level, text, extra=extra)
+            log.log(
+                level,
+                text,
+                extra={
+                    "policy": reason.policy,
+                    "topic": op.topic,
+                    "limit": reason.limit,
+                    "client": op.client,
+                    "observed": decision.observed,
+                },
+            )

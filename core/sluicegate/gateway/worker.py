@@ -162,7 +162,7 @@ class Worker:
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._spawned.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("work of the front failed: %s", error, extra={"broker": self.config.name})
+            log.error("work of the front failed: %s", error)
 
     def remember(self, key: str, value: str) -> None:
         """Keep a small fact over restarts."""
