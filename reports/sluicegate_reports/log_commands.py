@@ -49,6 +49,7 @@ def replay(log: Path, file: Path, out: Path | None, form: str | None) -> None:
 @click.option(
     "--head-room",
     type=click.FloatRange(min=1, max=1000),
+    metavar="FACTOR",
     default=2.0,
     show_default=True,
     help="Factor above the 99th percentile of what was usual.",
@@ -91,12 +92,14 @@ def recommend(
 @click.option(
     "--state",
     type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
     required=True,
     help="Directory for what is known by now: a checkpoint, and sums of each minute. One call at a time.",
 )
 @click.option(
     "--files-per-batch",
     type=click.IntRange(min=1),
+    metavar="N",
     default=64,
     show_default=True,
     help="Files taken in at once, which bounds the memory.",

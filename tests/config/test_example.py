@@ -21,7 +21,9 @@ from sluicegate.config.fields import PolicyFields, models_in
 from sluicegate.config.load import Loaded, load
 from sluicegate.config.schema import json_schema
 from sluicegate.config.tree import Plain, parse
+from sluicegate_danube.config import DanubeConfig
 from sluicegate_kafka.config import KafkaConfig
+from sluicegate_pulsar.config import PulsarConfig
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "gateway.yaml"
@@ -102,7 +104,8 @@ def test_the_documentation_names_every_key(loaded: Loaded) -> None:
     text = DOCUMENT.read_text()
     names = set(loaded.fields.infos) | set(loaded.fields.aliases)
     names |= {name.rsplit(".", 1)[-1] for name in keys(GatewayConfig) if name != "brokers"}
-    names |= {name.rsplit(".", 1)[-1] for name in keys(BrokerConfig)}
+    for entry in (BrokerConfig, KafkaConfig, PulsarConfig, DanubeConfig):
+        names |= {name.rsplit(".", 1)[-1] for name in keys(entry)}
     assert {name for name in names if not re.search(rf"[`.]{name}\b", text)} == set()
     assert "messages per second, bytes per second, or both" in text
     assert "`burst_seconds` (1.0 if unset)" in text

@@ -108,6 +108,14 @@ def test_every_room_is_in_the_table() -> None:
     assert rooms() == set(table())
 
 
+def test_rooms_without_a_folder_of_tests_are_those_that_the_document_names() -> None:
+    text = (ROOT / "docs" / "development.md").read_text()
+    sentence = re.search(r"The rooms (`[^:]*) have no folder of their own", text)
+    assert sentence is not None
+    without = {room for room in rooms() if not list((ROOT / "tests" / room).glob("test_*.py"))}
+    assert set(re.findall(r"`(\w+)`", sentence[1])) == without
+
+
 @pytest.mark.parametrize("room", sorted(rooms() - OPEN_ROOMS))
 def test_contract_forbids_what_the_table_does_not_allow(room: str) -> None:
     contract = contracts()[room]

@@ -34,9 +34,20 @@ class Line:
 
 @click.command()
 @click.argument("subject", required=False, metavar="[TOPIC|ID]")
-@click.option("-c", "--config", "file", default="gateway.yaml", show_default=True, help="Configuration file.")
-@click.option("--broker", help="Broker entry, where the file has several.")
-@click.option("--client", help="Explain the last refusal of this client id instead of TOPIC or ID.")
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(),
+    metavar="FILE",
+    default="gateway.yaml",
+    show_default=True,
+    help="Configuration file.",
+)
+@click.option("--broker", metavar="NAME", help="Broker entry, where the file has several.")
+@click.option(
+    "--client", metavar="ID", help="Explain the last refusal of this client id instead of TOPIC or ID."
+)
 @click.option("--json", "is_json", is_flag=True, help="Print a topic's policies as JSON.")
 def explain(subject: str | None, file: str, broker: str | None, client: str | None, is_json: bool) -> None:
     """Say what holds for TOPIC and who said so, or why the operation with decision ID was refused.

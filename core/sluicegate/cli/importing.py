@@ -23,6 +23,7 @@ def import_() -> None:
     "-o",
     "--output",
     type=click.Path(path_type=Path),
+    metavar="FILE",
     help="Write the policy file here instead of to standard output; it must not exist yet.",
 )
 def strimzi(file: str, output: Path | None) -> None:

@@ -14,7 +14,14 @@ def plugins() -> None:
 
 
 @plugins.command(name="list")
-@click.option("-c", "--config", "file", type=click.Path(), help="Also load the plugins that this file names.")
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(),
+    metavar="FILE",
+    help="Also load the plugins that this file names.",
+)
 def list_(file: str | None) -> None:
     """List the plugins: name, version, where each came from, and the hooks that it implements.
 

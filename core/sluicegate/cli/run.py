@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-c", "--config", "file", default="gateway.yaml", show_default=True, help="Configuration file.")
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(),
+    metavar="FILE",
+    default="gateway.yaml",
+    show_default=True,
+    help="Configuration file.",
+)
 @click.option(
     "--drain-timeout",
     type=click.FloatRange(min=0),

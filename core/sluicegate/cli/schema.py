@@ -10,7 +10,14 @@ from sluicegate.config.schema import json_schema
 
 
 @click.command()
-@click.option("-c", "--config", "file", type=click.Path(), help="Also load the plugins that this file names.")
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(),
+    metavar="FILE",
+    help="Also load the plugins that this file names.",
+)
 def schema(file: str | None) -> None:
     """Print the JSON Schema (draft 2020-12) of the configuration file, fields of plugins included."""
     plugins = plugins_for(file, os.environ)

@@ -45,9 +45,16 @@ _PARTITION = re.compile(r"-partition-\d+$")
 _NAMESPACE = re.compile(r"[^/\s]+/[^/\s]+")
 
 _FILE = click.option(
-    "-c", "--config", "file", default="gateway.yaml", show_default=True, help="Configuration file."
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(),
+    metavar="FILE",
+    default="gateway.yaml",
+    show_default=True,
+    help="Configuration file.",
 )
-_BROKER = click.option("--broker", help="Broker entry, where the file has several of Pulsar.")
+_BROKER = click.option("--broker", metavar="NAME", help="Broker entry, where the file has several of Pulsar.")
 
 
 def _time_option(short: str, name: str, unit: Unit, text: str) -> Callable[[_Command], _Command]:

@@ -1,0 +1,25 @@
+"""docs/commands.md says what the command line says."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluicegate.cli import main
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+_SPEC = importlib.util.spec_from_file_location("generate_commands", DOCS / "generate_commands.py")
+assert _SPEC is not None
+assert _SPEC.loader is not None
+generate_commands: Any = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(generate_commands)
+
+
+def test_every_command_and_option_is_documented_as_its_help_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLUICEGATE_LOAD_PLUGINS", raising=False)
+
+    document = generate_commands.render(main)
+
+    assert "| `-c`, `--config` `FILE` |" in document
+    assert (DOCS / "commands.md").read_text() == document, "run `python docs/generate_commands.py`"
