@@ -4,6 +4,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,20 @@ def test_a_refusal_is_found_soon_without_any_further_traffic(tmp_path: Path, gat
     assert abs(refusal.time_ns - time.time_ns()) < 60e9
     assert refusal.reasons == rejection().reasons
     assert (refusal.policy_version, refusal.topic, refusal.action) == (7, "orders.eu", "reject")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(2_000_001, "2000001"), (1_048_576.0, "1048576"), (0.1, "0.1"), (2**53, "9007199254740992")],
+)
+def test_numbers_are_told_to_the_last_digit(
+    tmp_path: Path, journal: RefusalJournal, value: float, shown: str
+) -> None:
+    reason = replace(rejection().reasons[0], current=value, limit=value)
+    decision = Decision(Action.REJECT, (reason,), id="abcd-1", policy_version=7)
+    journal.record([(0, FakeGate(), OperationKind.PUBLISH, "", "app@h:1", "", 0, 0, decision)], 0)
+
+    assert f"          current {shown}, limit {shown}\n" in explain_refusal(tmp_path, "abcd-1")
 
 
 @pytest.mark.seed("S1-103")

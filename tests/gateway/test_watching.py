@@ -1,4 +1,6 @@
 import os
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -91,6 +93,24 @@ def test_change_of_the_store_by_another_process_is_seen(lab: Lab) -> None:
     other.put_fact("something", "else")
     assert lab.watch.check() is False
     other.close()
+    lab.watch.close()
+
+
+@pytest.mark.parametrize(("changes", "force"), [(2, False), (1, True)], ids=["another version", "SIGHUP"])
+def test_a_store_that_is_restored_in_place_is_taken_over(lab: Lab, changes: int, force: bool) -> None:
+    live, copy = lab.directory / "policies.db", lab.directory / "copy.db"
+    for path, value in ((live, 50), (copy, 60)):
+        store = SqliteStore(path)
+        for number in range(1 if path == live else changes):
+            store.set(Level.BROKER, "", "max_message_size", value + number, "test")
+        store.close()
+    assert lab.watch.check() is True
+
+    with closing(sqlite3.connect(copy)) as source, closing(sqlite3.connect(live)) as target:
+        source.backup(target)
+
+    assert lab.watch.check(force=force) is True
+    assert lab.size() == [100, 59 + changes]
     lab.watch.close()
 
 

@@ -250,7 +250,7 @@ def render(refusal: Refusal) -> str:
         level = f"set at {reason.level} level" if reason.level else "built in"
         lines += [
             f"  policy  {reason.policy} ({level}): {_OUTCOMES[reason.outcome]}",
-            f"          current {reason.current:g}, limit {reason.limit:g}",
+            f"          current {reason.current:.16g}, limit {reason.limit:.16g}",
             f"          {reason.text}",
         ]
     return "\n".join(lines)

@@ -65,11 +65,11 @@ class PolicyWatch:
     def check(self, force: bool = False) -> bool:
         """Look whether file or store changed, and take over what did.
 
-        :param force: read the file even if it looks unchanged.
+        :param force: read file and store even if they look unchanged.
         :return: True if there are other policies now.
         """
         changed = self._check_file(force)
-        changed = self._check_store() or changed
+        changed = self._check_store(force) or changed
         self.successful = not (self._file_broken or self._store_broken)
         if changed:
             self.version += 1
@@ -179,9 +179,10 @@ class PolicyWatch:
         if changed:
             log.warning("restart the gateway to bring into force: %s", ", ".join(changed))
 
-    def _check_store(self) -> bool:
+    def _check_store(self, force: bool) -> bool:
         try:
-            if self._store.version() == self._store_version and not self._store_broken:
+            same = self._store.version() == self._store_version
+            if same and not (force or self._store_broken):
                 return False
             version, layers = self._store.layers()
         except StoreError as error:
