@@ -1,0 +1,99 @@
+"""Commands of the documents that other tests or CI run, and what can be told of them without running them."""
+
+import re
+import shlex
+import tomllib
+from dataclasses import dataclass
+from itertools import takewhile
+
+import click
+from benchmarks.cli import _parse as benchmark_options
+from tests.docs.console import Command
+from tests.house.test_documents import ROOT
+
+from sluicegate.cli import main
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Commands that are not run here."""
+
+    pattern: str
+    """What the command begins with, as a regular expression."""
+    reason: str
+    run_by: str
+    """The file that runs it, from the project's root."""
+    words: str
+    """What stands in that file."""
+
+
+_SPARK = "starts Spark"
+ELSEWHERE = (
+    Elsewhere("make demo", "takes minutes", ".ci/run", "make demo"),
+    Elsewhere("make test", "runs this test", ".ci/run", "make test"),
+    Elsewhere("sluicegate demo", "takes minutes", "Makefile", "/sluicegate demo"),
+    Elsewhere("pip install '", "downloads", "Makefile", "-m pip install"),
+    Elsewhere(
+        r"pip install \./examples",
+        "would stay in this environment",
+        "tests/docs/test_example_distribution.py",
+        '"pip", "install"',
+    ),
+    Elsewhere("sluicegate compare run", "takes minutes", "tests/reports/runner/test_runs.py", "record("),
+    Elsewhere("sluicegate report compare", _SPARK, "tests/reports/commands/test_comparing.py", "compare("),
+    Elsewhere(r"echo \$\?", "is about the one before", "tests/reports/commands/test_commands.py", "fail-on"),
+    Elsewhere("sluicegate report replay", _SPARK, "tests/reports/replay/test_commands.py", '"replay"'),
+    Elsewhere("sluicegate report recommend", _SPARK, "tests/reports/replay/test_commands.py", '"recommend"'),
+    Elsewhere(r"python benchmarks/run\.py(?! --list)", "takes an hour", "tox.ini", "benchmarks/run.py"),
+)
+
+
+def elsewhere(command: Command) -> Elsewhere | None:
+    """Who runs a command, if it is not run here."""
+    return next((each for each in ELSEWHERE if re.match(each.pattern, command.bare)), None)
+
+
+def problem(command: str) -> str:
+    """What is wrong with a command that is not run: a name or an option that does not exist."""
+    words = shlex.split(command)
+    try:
+        match words:
+            case ["sluicegate", *arguments]:
+                _parse(main, arguments)
+            case ["make", target]:
+                return "" if f"\n{target}:" in (ROOT / "Makefile").read_text() else f"no target {target}"
+            case ["pip", "install", wanted]:
+                return _installable(wanted)
+            case ["echo", "$?"]:
+                return ""
+            case ["python", "benchmarks/run.py", *arguments]:
+                benchmark_options(arguments)
+            case _:
+                return "nothing is known of this command"
+    except click.ClickException as error:
+        return error.format_message()
+    except SystemExit as refused:
+        return f"options are refused (exit code {refused.code})"
+    return ""
+
+
+def _parse(command: click.Command, arguments: list[str]) -> None:
+    """Read the arguments as the command would; groups have none but the name of their command."""
+    context = click.Context(command)
+    while isinstance(command, click.Group):
+        name, *arguments = arguments
+        found = command.get_command(context, name)
+        if found is None:
+            raise click.UsageError(f"no command {name!r}")
+        command, context = found, click.Context(found, context)
+    command.make_context(command.name, arguments)
+
+
+def _installable(wanted: str) -> str:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    name = "".join(takewhile(lambda char: char != "[", wanted))
+    extras = set(re.findall(r"\w+", wanted.removeprefix(name)))
+    if name not in {project["name"], "."} and not (ROOT / name / "pyproject.toml").exists():
+        return f"{name} is not this project nor a folder with one"
+    unknown = extras - project["optional-dependencies"].keys()
+    return f"unknown extras: {', '.join(sorted(unknown))}" if unknown else ""
