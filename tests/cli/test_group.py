@@ -1,25 +1,16 @@
-"""The command itself: quick to start, and every option told in --help and in the documentation."""
+"""The command itself: quick to start, clear about what it does not know."""
 
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import Result
 
 from sluicegate import __version__
-from sluicegate.cli import main
 
 Run = Callable[..., Result]
-DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
-
-
-def command(name: str) -> click.Command:
-    found = main.get_command(click.Context(main), name)
-    assert found is not None
-    return found
 
 
 def test_help_lists_every_command(run_in: Run) -> None:
@@ -39,15 +30,14 @@ def test_an_unknown_command_is_answered_with_the_known_ones(run_in: Run) -> None
     assert "unknown command 'chek'; known commands: run, demo, check, " in result.stderr
 
 
-@pytest.mark.parametrize("name", ["check", "schema", "explain"])
-def test_every_option_has_help_and_stands_in_the_documentation(run_in: Run, name: str) -> None:
-    text = DOCUMENT.read_text()
-    assert f"`sluicegate {name}" in text
-    for parameter in command(name).params:
-        if isinstance(parameter, click.Option):
-            assert parameter.help, parameter.name
-            assert max(parameter.opts, key=len) in text
-            assert max(parameter.opts, key=len) in run_in(None, name, "--help").stdout
+@pytest.mark.parametrize(
+    "arguments", [("schema",), ("plugins", "list"), ("check",), ("explain", "orders.eu")]
+)
+def test_a_file_that_is_not_there_is_told(run_in: Run, arguments: tuple[str, ...]) -> None:
+    option = () if arguments == ("check",) else ("-c",)
+    result = run_in(None, *arguments, *option, "other.yaml")
+    assert result.exit_code != 0
+    assert "other.yaml" in result.stderr
 
 
 def test_a_command_imports_only_what_it_needs() -> None:

@@ -4,6 +4,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from sluicegate.cli import main
@@ -23,3 +24,11 @@ def test_every_command_and_option_is_documented_as_its_help_says(monkeypatch: py
 
     assert "| `-c`, `--config` `FILE` |" in document
     assert (DOCS / "commands.md").read_text() == document, "run `python docs/generate_commands.py`"
+
+
+def test_every_command_and_option_says_what_it_does() -> None:
+    every = list(generate_commands.commands(main, click.Context(main, info_name="sluicegate")))
+    options = [each for _, command in every for each in command.params if isinstance(each, click.Option)]
+    assert len(every) > 15
+    assert [words for words, command in every if not command.help] == []
+    assert [option.opts for option in options if not option.help] == []

@@ -18,7 +18,7 @@ def plugins() -> None:
     "-c",
     "--config",
     "file",
-    type=click.Path(),
+    type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
     help="Also load the plugins that this file names.",
 )

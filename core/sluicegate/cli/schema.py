@@ -14,7 +14,7 @@ from sluicegate.config.schema import json_schema
     "-c",
     "--config",
     "file",
-    type=click.Path(),
+    type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
     help="Also load the plugins that this file names.",
 )
