@@ -103,7 +103,7 @@ def own_fields() -> set[str]:
                 for word in call.keywords
                 if word.arg == "extra" and isinstance(word.value, ast.Dict)
                 for key in word.value.keys
-                if isinstance(key, ast.Constant)
+                if isinstance(key, ast.Constant) and isinstance(key.value, str)
             }
             if isinstance(call.func, ast.Attribute) and call.func.attr == "say":
                 found |= {word.arg for word in call.keywords if word.arg}
