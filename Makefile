@@ -16,7 +16,7 @@ help:
 	@echo "make clean   remove what these commands made"
 
 test: $(VENV)/bin/tox jars ghz
-	$(VENV)/bin/tox run -e lint,types,py,broker
+	$(VENV)/bin/tox run -e lint,all
 
 check: $(VENV)/bin/tox
 	$(VENV)/bin/tox run -e lint,types

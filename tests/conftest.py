@@ -1,7 +1,84 @@
-"""What holds for all tests."""
+"""What holds for all tests: how they spread over processes, and what a slow machine leaves out."""
 
+import os
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 # A busy machine takes what time it likes for one example; pytest's own limit ends what never ends.
 settings.register_profile("no deadline", parent=settings(), deadline=None)
 settings.load_profile("no deadline")
+
+SLOW_MACHINE = "SLUICEGATE_SLOW_MACHINE"
+"""Set to 1 by `.ci/run` where it measures a slow machine: tests marked `longer` are left out there."""
+ARTEFACTS = "SLUICEGATE_ARTEFACTS"
+"""Names a directory that keeps what a run leaves behind; CI sets it."""
+_SHARED_BROKERS = ("tests/kafka/real/", "tests/pulsar/real/")
+"""Tests below each of these run in one process, so that the session's brokers start once."""
+_OWN_BROKERS = ("kafka/real/test_cluster", "kafka/real/test_security", "kafka/real/test_storage")
+_OWN_BROKERS += ("pulsar/real/test_transactions",)
+"""Files that do without the session's brokers: they run in any process."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Tests on brokers mostly wait, so two processes for each core; a slow machine has enough with one."""
+    cores = max(2, os.cpu_count() or 2)
+    return cores if _is_slow() else min(2 * cores, 8)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> "Spreading":
+    """Spread files, not tests: what a file's tests share is made once."""
+    return Spreading(config, log)
+
+
+class Spreading(LoadFileScheduling):
+    """File by file, but all that shares a broker together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        if any(own in file for own in _OWN_BROKERS):
+            return file
+        return next((folder for folder in _SHARED_BROKERS if folder in file), file)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run what takes long first, so that no process is left with it at the end; skip what is only longer."""
+    items.sort(key=_rank)
+    if not _is_slow():
+        return
+    longer = [item for item in items if _is_longer(item)]
+    for item in longer:
+        item.add_marker(pytest.mark.skip(reason=f"{SLOW_MACHINE}=1: only longer, not different"))
+    # Each process collects all items, so the first one tells of all.
+    if ARTEFACTS in os.environ and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+        told = Path(os.environ[ARTEFACTS])
+        told.mkdir(parents=True, exist_ok=True)
+        (told / "left-out.txt").write_text("".join(f"{item.nodeid}\n" for item in longer))
+
+
+def _is_slow() -> bool:
+    return os.environ.get(SLOW_MACHINE) == "1"
+
+
+def _is_longer(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("longer")
+    if marker is None:
+        return False
+    case = getattr(item, "callspec", None)
+    return "but" not in marker.kwargs or case is None or marker.kwargs["but"] not in case.params.values()
+
+
+def _rank(item: pytest.Item) -> int:
+    """Shared brokers first, as each is a long row of tests; then what else waits or computes for long."""
+    place = item.path.as_posix()
+    if not any(own in place for own in _OWN_BROKERS):
+        for rank, folder in enumerate(_SHARED_BROKERS):
+            if folder in place:
+                return rank
+    if item.get_closest_marker("broker") or item.get_closest_marker("slow"):
+        return len(_SHARED_BROKERS)
+    return len(_SHARED_BROKERS) + (1 if "spark" in getattr(item, "fixturenames", ()) else 2)

@@ -25,6 +25,8 @@ class Machine:
 
     def __init__(self, directory: Path, *installed: str, user: int = 0, venv: bool = True) -> None:
         self._bin, self._calls = directory / "bin", directory / "calls"
+        self.artefacts = directory / "artefacts"
+        """Where the check is told to keep what it leaves behind."""
         self._bin.mkdir()
         for name in ("bash", "dirname", "env"):
             found = shutil.which(name)
@@ -51,11 +53,14 @@ class Machine:
         lines = [f'/bin/mv "{self._bin}/{name}.not-yet" "{self._bin}/{name}"' for name in names]
         self.put("apt-get", "\n".join(['[ "$1" = install ] || exit 0', *lines]))
 
-    def run(self) -> "subprocess.CompletedProcess[str]":
-        """Run the check; its output holds both streams."""
+    def run(self, **further: str) -> "subprocess.CompletedProcess[str]":
+        """Run the check; its output holds both streams.
+
+        :param further: environment variables.
+        """
         return subprocess.run(
             [self._bin / "bash", ROOT / ".ci" / "run"],
-            env={"PATH": str(self._bin)},
+            env={"PATH": str(self._bin), "SLUICEGATE_ARTEFACTS": str(self.artefacts), **further},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -105,6 +110,42 @@ def test_only_what_is_missing_is_installed(tmp_path: Path, missing: str, package
     machine.install_by_apt_get(missing)
     assert machine.run().returncode == 0
     assert machine.calls("apt-get") == ["apt-get update -qq", f"{_INSTALL} {package}"]
+
+
+def measures(machine: Machine, ms: int) -> None:
+    """Have the piece of work take so long, and `make` tell what it is told of the machine."""
+    machine.put("python3", f'[ "$1" != .ci/speed.py ] || echo {ms}')
+    machine.put("make", 'echo "$1 on a slow machine: ${SLUICEGATE_SLOW_MACHINE:-no}"')
+
+
+def test_a_fast_machine_leaves_nothing_out(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, *_ALL)
+    measures(machine, 2_100)
+    shown = machine.run().stdout
+    assert "fast: the fixed work took 2100 ms" in shown
+    assert "test on a slow machine: no" in shown
+    assert "left out, as" not in shown
+
+
+def test_a_slow_machine_says_at_the_end_what_it_left_out(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, *_ALL)
+    measures(machine, 9_000)
+    machine.artefacts.mkdir()
+    told = machine.artefacts / "left-out.txt"
+    told.write_text("of an earlier run\n")
+    machine.put("make", f'[ "$1" != test ] || echo "a test with $SLUICEGATE_SLOW_MACHINE" >"{told}"')
+    shown = machine.run().stdout
+    assert "slow: the fixed work took 9000 ms" in shown
+    assert "== left out, as this machine is slow\na test with 1\n== CI passed" in shown
+    assert "of an earlier run" not in shown
+
+
+def test_a_verdict_that_is_given_is_not_measured(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, *_ALL)
+    measures(machine, 9_000)
+    shown = machine.run(SLUICEGATE_SLOW_MACHINE="0").stdout
+    assert "not measured" in shown
+    assert "test on a slow machine: 0" in shown
 
 
 def test_who_is_not_root_installs_by_sudo_without_a_question(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -16,15 +15,13 @@ import psutil
 import yaml
 from benchmarks.harness.processes import Child
 from prometheus_client.parser import text_string_to_metric_families
+from tests.real.patience import PATIENCE_S, wait_until
 from tests.real.ports import free_ports
 
 from sluicegate.decisions.reading import read_decisions
 
 COMMAND: Sequence[str] = (sys.executable, "-c", "from sluicegate.cli import main; main()")
 _READY = "sluicegate ready"
-_START_S = 30
-_APPLY_S = 10
-_STOP_S = 20
 
 Policies: TypeAlias = Mapping[str, Any]
 """What stands under `policies:`. A mapping without a level in it is taken as the broker level."""
@@ -78,7 +75,7 @@ class GateProcess:
     def start(self) -> None:
         """Start the gate and return once it says that it is ready.
 
-        :raises UnavailableError: if it ends or is not ready in 30 s; the text holds its last lines.
+        :raises UnavailableError: if it ends or is not ready in time; the text holds its last lines.
         """
         assert self._child is None, "the gate is running already"
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -86,7 +83,7 @@ class GateProcess:
         self._starts += 1
         self._child = Child("sluicegate", [*COMMAND, "run", "-c", self.file], self.log)
         try:
-            self._child.wait_for(_READY, _START_S)
+            self._child.wait_for(_READY, PATIENCE_S)
         except BaseException:
             self.stop()
             raise
@@ -94,7 +91,7 @@ class GateProcess:
     def stop(self) -> None:
         """Ask the gate to end as an operator does (SIGTERM), and wait for it; nothing if it does not run."""
         if self._child is not None:
-            self._child.stop(_STOP_S)
+            self._child.stop(PATIENCE_S)
             self._child = None
 
     def kill9(self) -> None:
@@ -103,7 +100,7 @@ class GateProcess:
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(family, timeout=10)
+        psutil.wait_procs(family, timeout=PATIENCE_S)
         self.stop()
 
     def restart(self) -> None:
@@ -130,7 +127,7 @@ class GateProcess:
     def apply(self, policies: Policies) -> None:
         """Put other policies in force: replace the file as editors do, and wait for the gate to take it.
 
-        :raises TimeoutError: if they are not in force within 10 s.
+        :raises TimeoutError: if they are not in force in time.
         """
 
         # Its own word, which it says at that moment: metrics may still tell of the change before this one.
@@ -138,9 +135,13 @@ class GateProcess:
             return self.output().count("policies changed broker=")
 
         before = changes()
+        self.change(policies)
+        self.eventually(lambda: changes() > before, "the file is in force")
+
+    def change(self, policies: Policies) -> None:
+        """Replace the file as editors do, and do not wait."""
         self.policies = policies
         self._write()
-        self.eventually(lambda: changes() > before, "the file is in force", _APPLY_S)
 
     def entry(self) -> dict[str, Any]:
         """The broker's entry in the file, with `system`; keys of `broker` win over it."""
@@ -163,7 +164,9 @@ class GateProcess:
     def get(self, path: str) -> tuple[int, str]:
         """Status and text of an administrative page, such as `/readyz`; (0, reason) without an answer."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}{path}", timeout=5) as page:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.admin_port}{path}", timeout=PATIENCE_S
+            ) as page:
                 return page.status, page.read().decode()
         except urllib.error.HTTPError as refused:
             with refused:
@@ -190,7 +193,7 @@ class GateProcess:
     def decided(self, at_least: int = 1, **columns: object) -> list[Row]:
         """As `decisions`, once there are so many; the log is written a moment after the decision.
 
-        :raises TimeoutError: if there are fewer after 10 s.
+        :raises TimeoutError: if there are fewer in time.
         """
         found: list[Row] = []
 
@@ -198,24 +201,19 @@ class GateProcess:
             found[:] = self.decisions(**columns)
             return len(found) >= at_least
 
-        self.eventually(enough, f"{at_least} decisions with {columns}", _APPLY_S)
+        self.eventually(enough, f"{at_least} decisions with {columns}")
         return found
 
     def output(self) -> str:
         """What the gate has printed since its last start."""
         return self.log.read_text(errors="replace")
 
-    def eventually(self, holds: Callable[[], bool], what: str, timeout_s: float = 10) -> None:
+    def eventually(self, holds: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
         """Return once something holds.
 
         :raises TimeoutError: if it does not in time; the text ends with the gate's last lines.
         """
-        deadline = time.monotonic() + timeout_s
-        while not holds():
-            if time.monotonic() > deadline:
-                tail = "\n".join(self.output().splitlines()[-20:])
-                raise TimeoutError(f"not within {timeout_s} s: {what}\n{tail}")
-            time.sleep(0.05)
+        wait_until(holds, what, timeout_s, lambda: "\n".join(self.output().splitlines()[-20:]))
 
 
 def _levels(policies: Policies) -> Mapping[str, Any]:

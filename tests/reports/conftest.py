@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
+    # Each test is a short job: the second compiler would cost more than it saves.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -35,8 +35,8 @@ from sluicegate_reports.runner.trials import Played, phases, trials, utc
 from sluicegate_reports.runs import OBSERVATIONS, Run, Trial, write_run
 
 _DRIVER = "sluicegate_reports.runner.driver"
-_READY_S = 60.0
-_SILENCE_S = 60.0
+_READY_S = 300.0
+_SILENCE_S = 300.0
 """Longest time that the clients' process may say nothing; it tells its progress twice a second."""
 ARM_START_S = 3.0
 BROKER_START_S = 12.0

@@ -28,7 +28,7 @@ Join = Callable[..., Member]
 """`join(family, bootstrap, topic_or_topics, group, **settings) -> member`, with `_` for `.` in names."""
 
 _HERE = Path(__file__).parent
-_USERS = ("alice", "bob", "carol")
+_USERS = ("alice", "bob", "carol", "dave")
 _brokers: list[KafkaBroker] = []
 _topic_numbers = count(1)
 _gate_numbers = count(1)

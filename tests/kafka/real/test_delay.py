@@ -2,7 +2,6 @@
 
 import json
 import time
-from statistics import median
 
 import pytest
 from confluent_kafka import Producer
@@ -17,10 +16,11 @@ from tests.kafka.real.support.families import (
     RdkafkaFamily,
     Received,
 )
-from tests.kafka.real.support.families.base import settled, wait_until, wall_ms
+from tests.kafka.real.support.families.base import settled, wall_ms
 from tests.kafka.real.support.families.rdkafka import RdkafkaMember
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.history import judge
+from tests.real.patience import PATIENCE_S, wait_until
 
 DELAY_MS = 3_000
 FOREVER = {"message_timestamp_after_max_ms": str(2**63 - 1)}
@@ -44,7 +44,7 @@ def send_paced(bootstrap: str, codecs: dict[str, str], records: int) -> list[byt
                 producer.produce(topic, value, b"key")
             producer.poll(0)
         time.sleep(0.02)
-    assert [producer.flush(30) for producer in producers.values()] == [0] * len(producers)
+    assert [producer.flush(PATIENCE_S) for producer in producers.values()] == [0] * len(producers)
     return values
 
 
@@ -78,18 +78,15 @@ def test_every_record_is_delivered_once_in_order_and_never_early(
     values = send_paced(gate.bootstrap, {late: "lz4", uncompressed: "none", prompt: "none"}, 600)
     wait_until(lambda: all(len(member.received) >= 1_200 for member in members.values()), "all records")
     time.sleep(0.5)
-    everything = [record for member in members.values() for record in member.received]
-    slowest = max(waits([record for record in everything if record.topic == prompt]))
     for name, member in members.items():
         others = [record for record in member.received if record.topic == prompt]
         delayed = [record for record in member.received if record.topic != prompt]
         assert [record.value for record in delayed] == values, name
         assert [record.value for record in others] == values, name
         assert min(waits(delayed)) >= DELAY_MS, name
-        # A busy machine makes all records late: what the delay adds is told by those that have none.
-        assert median(waits(delayed)) < DELAY_MS + 500 + slowest, name
-        assert max(waits(delayed)) < DELAY_MS + 2_000 + slowest, name
-        assert median(waits(others)) < DELAY_MS / 2, name
+        # How late they are is the machine's affair; those without a delay do not wait for those with one.
+        overtaken = sum(one.at_ms < other.at_ms for one, other in zip(others, delayed, strict=True))
+        assert overtaken > len(values) / 2, name
 
 
 def test_undue_records_are_not_asked_for_in_a_busy_loop(gate: Gate, new_topic: NewTopic) -> None:
@@ -115,29 +112,28 @@ def test_undue_records_are_not_asked_for_in_a_busy_loop(gate: Gate, new_topic: N
         assert settled(member) == ""
         send_with_confluent(gate.bootstrap, topic, 200, settings={"batch.num.messages": 200})
         wait_until(lambda: bool(fetches), "statistics of the client")
-        before = fetches[-1]
+        before, began = fetches[-1], time.monotonic()
         wait_until(lambda: len(member.received) == 200, "all records")
         time.sleep(0.2)
-        # Three seconds of waiting at two polls a second, and a few more where records become due.
-        assert fetches[-1] - before < 30
+        # Two polls a second, and a few more where records become due; a busy loop makes hundreds a second.
+        assert fetches[-1] - before < 20 + 4 * (time.monotonic() - began)
     finally:
         member.close()
 
 
+@pytest.mark.longer(but="librdkafka")
 def test_a_partition_with_due_records_does_not_wait_for_another(
     kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family, join: Join
 ) -> None:
     topic = new_topic(partitions=2)
-    gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": "20s"}]})
+    gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": "1h"}]})
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for number in range(50):
         producer.produce(topic, f"new:{number}", partition=0)
-        producer.produce(topic, f"old:{number}", partition=1, timestamp=wall_ms() - 30_000)
-    assert producer.flush(30) == 0
-    begin = time.monotonic()
+        producer.produce(topic, f"old:{number}", partition=1, timestamp=wall_ms() - 2 * HOUR_MS)
+    assert producer.flush(PATIENCE_S) == 0
     member = join(family, gate.bootstrap, topic, f"{topic}-group")
     wait_until(lambda: len(member.received) >= 50, "the records that are due")
-    assert time.monotonic() - begin < 15  # with the others it would have been 20 s
     assert {record.partition for record in member.received} == {1}
 
 
@@ -155,6 +151,7 @@ def test_a_time_stamp_far_ahead_is_refused(
     judge(refused.merged(allowed), read_topic(kafka.bootstrap, topic)).assert_clean()
 
 
+@pytest.mark.longer(but="librdkafka")
 @pytest.mark.seed("S2-025")
 def test_a_stored_record_from_the_far_future_is_due_after_first_sight(
     kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family, join: Join
@@ -165,6 +162,6 @@ def test_a_stored_record_from_the_far_future_is_due_after_first_sight(
     gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": "2s"}]})
     begin_ms = wall_ms()
     member = join(family, gate.bootstrap, topic, f"{topic}-group")
-    wait_until(lambda: len(member.received) == 20, "records from the future", 15)
+    wait_until(lambda: len(member.received) == 20, "records from the future")
     assert {record.timestamp_ms for record in member.received} == {ahead_ms}
     assert min(record.at_ms for record in member.received) - begin_ms >= 2_000

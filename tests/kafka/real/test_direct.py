@@ -2,7 +2,7 @@
 
 import pytest
 from tests.kafka.real.conftest import NewTopic
-from tests.kafka.real.support.broker import KafkaBroker, KafkaCluster, Security
+from tests.kafka.real.support.broker import KafkaBroker, Security
 from tests.kafka.real.support.clients import (
     create_topic,
     read_topic,
@@ -87,15 +87,7 @@ def test_tls_and_sasl_listeners(kafka: KafkaBroker, new_topic: NewTopic, securit
     assert len(read_topic(kafka.bootstrap, topic)) == 30
 
 
-def test_three_nodes_share_a_topic(kafka_cluster: KafkaCluster) -> None:
-    create_topic(kafka_cluster.bootstrap, "spread", partitions=6, copies=3)
-    logs = [send_with_confluent(kafka_cluster.bootstrap, "spread", 50, lane=f"lane{n}") for n in range(8)]
-    stored = read_topic(kafka_cluster.bootstrap, "spread")
-    judge(logs[0].merged(*logs[1:]), stored).assert_clean()
-    assert len(stored) == 400
-    assert len({one.partition for one in stored}) > 1
-
-
+@pytest.mark.longer
 def test_kill_and_restart_keep_what_was_confirmed(own_kafka: KafkaBroker) -> None:
     create_topic(own_kafka.bootstrap, "durable")
     log = send_with_confluent(own_kafka.bootstrap, "durable", 200, settings={"acks": "all"})

@@ -11,10 +11,11 @@ from tests.kafka.real.conftest import Join, NewGate, NewTopic
 from tests.kafka.real.support.broker import KafkaBroker
 from tests.kafka.real.support.clients import read_topic, send_with_confluent
 from tests.kafka.real.support.families import AiokafkaFamily, Family, JavaFamily, Mode, RdkafkaFamily
-from tests.kafka.real.support.families.base import settled, wait_until
+from tests.kafka.real.support.families.base import settled, wall_ms
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.history import judge
 from tests.kafka.real.support.java import consume_with_java, produce_with_java
+from tests.real.patience import PATIENCE_S, wait_until
 
 REFUSED = {
     "java": "PolicyViolationException",
@@ -48,11 +49,11 @@ def attached_producer(aiokafka_family: AiokafkaFamily, bootstrap: str, topic: st
         await producer.send_and_wait(topic, b"attached:0", key=b"attached")
         return producer
 
-    producer = aiokafka_family.run(begin()).result(30)
+    producer = aiokafka_family.run(begin()).result(PATIENCE_S)
     try:
         yield
     finally:
-        aiokafka_family.run(producer.stop()).result(30)
+        aiokafka_family.run(producer.stop()).result(PATIENCE_S)
 
 
 @pytest.mark.seed("S1-001", "S1-041", "S1-043", "S1-123", "S1-126")
@@ -176,6 +177,7 @@ def test_large_messages_are_refused(
     judge(fits.merged(large), read_topic(kafka.bootstrap, topic)).assert_clean()
 
 
+@pytest.mark.longer(but="librdkafka")
 @pytest.mark.seed("S1-005", "S1-060", "S1-123")
 @pytest.mark.parametrize(
     ("family", "limits"),
@@ -200,31 +202,39 @@ def test_fast_producers_are_slowed_down(
     assert log.errored == {}
     stored = read_topic(kafka.bootstrap, topic)
     judge(log, stored).assert_clean()
-    assert 1.2 < elapsed < 10
+    assert elapsed > 1.2
     assert gate.decided(topic=topic, action="delay")[0]["policy"] == next(iter(limits))
+
+
+_BATCH = 10
+"""Records, about, in a batch of `small_batches`."""
 
 
 def small_batches(family: Family) -> dict[str, str | int]:
     """Settings for batches of about ten records of 100 bytes, so that a rate is not one batch."""
     if family.name == "librdkafka":
-        return {"batch.num.messages": 10, "linger.ms": 1}
+        return {"batch.num.messages": _BATCH, "linger.ms": 1}
     return {"batch.size": 1_300, "linger.ms": 1}
 
 
+@pytest.mark.longer(but="librdkafka")
 @pytest.mark.seed("S1-062", "S1-100", "S1-126")
 def test_a_rate_may_refuse_instead(
     kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family
 ) -> None:
     topic = new_topic()
-    limit = {"max_publish_rate": 100, "on_limit": {"max_publish_rate": "reject"}}
+    # A bucket of a hundred that is all but never filled again.
+    limit = {"max_publish_rate": 1, "burst_seconds": 100, "on_limit": {"max_publish_rate": "reject"}}
     gate.apply({"topics": [{"name": topic, **limit}]})
     settings = small_batches(family)
+    began = time.monotonic()
     log = family.publish(gate.bootstrap, topic, [100] * 400, mode=Mode.IDEMPOTENT, settings=settings)
     assert {reason.partition(":")[0] for reason in log.errored.values()} == {REFUSED[family.name]}
-    assert 50 < len(log.acked) < 350
+    assert 50 < len(log.acked) <= 100 + _BATCH + time.monotonic() - began
     judge(log, read_topic(kafka.bootstrap, topic)).assert_clean()
 
 
+@pytest.mark.longer(but="librdkafka")
 @pytest.mark.seed("S1-006", "S1-007", "S1-071", "S1-080", "S1-124")
 @pytest.mark.parametrize(
     ("family", "policy"),
@@ -240,22 +250,25 @@ def test_fast_consumers_are_slowed_down(
     kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family, join: Join, policy: str
 ) -> None:
     topic = new_topic()
-    sent = send_with_confluent(kafka.bootstrap, topic, 300, settings={"batch.num.messages": 10})
     gate.apply({"topics": [{"name": topic, policy: 100, "burst_seconds": 0.5}]})
     groups = [f"{topic}-{number}" for number in range(2)]
     members = [join(family, gate.bootstrap, topic, group, client_id=group) for group in groups]
+    assert [settled(member) for member in members] == ["", ""]
+    began_ms = wall_ms()  # nothing can be delivered before it is published
+    sent = send_with_confluent(kafka.bootstrap, topic, 300, settings={"batch.num.messages": 10})
     wait_until(lambda: all(len(member.received) >= 100 for member in members), "100 records each")
     for member in members:
         values = [record.value for record in member.received]
         assert values == [entry.value for entry in sent.sent[: len(values)]]
     arrivals = sorted(record.at_ms for member in members for record in member.received)
-    elapsed_s = (arrivals[-1] - arrivals[0]) / 1000
+    elapsed_s = (arrivals[-1] - began_ms) / 1000
     shared = 1 if policy == "max_dispatch_rate" else 2
     # The burst, and then so many a second; one batch more where a fetch ends.
     assert len(arrivals) <= shared * (50 + 100 * elapsed_s + 20) + 20
-    assert len(arrivals) > shared * 60 * elapsed_s
+    assert gate.decided(topic=topic, action="delay")[0]["policy"] == policy
 
 
+@pytest.mark.longer(but="librdkafka")
 @pytest.mark.seed("S1-125")
 @pytest.mark.parametrize(
     ("family", "everything"),
@@ -281,15 +294,13 @@ def test_observing_changes_nothing_and_records_what_would_have_been_done(
     }
     policies = limits if everything else limits | {"observe_only": True}
     gate = new_gate(policies, observe_only=everything)
-    begin = time.monotonic()
     logs = [
         family.publish(gate.bootstrap, topic, [100] * 99 + [1_000], lane=lane, mode=Mode.IDEMPOTENT)
         for lane in ("one", "two")
     ]
-    assert time.monotonic() - begin < 8  # held back it would be far more
     members = [join(family, gate.bootstrap, topic, f"{topic}-{name}") for name in ("a", "b")]
     assert [settled(member) for member in members] == ["", ""]
-    wait_until(lambda: all(len(member.received) == 200 for member in members), "all records", 8)
+    wait_until(lambda: all(len(member.received) == 200 for member in members), "all records")
     judge(logs[0].merged(logs[1]), read_topic(kafka.bootstrap, topic)).assert_clean()
     would = {"would_reject", "would_delay"}
     gate.eventually(
@@ -302,6 +313,7 @@ def test_observing_changes_nothing_and_records_what_would_have_been_done(
     assert {row["action"] for row in gate.decisions()} <= would | {"allow"}
 
 
+@pytest.mark.longer(but="librdkafka")
 @pytest.mark.seed("S1-024", "S1-125")
 def test_a_topic_is_filled_and_its_limit_raised(
     gate: Gate, new_topic: NewTopic, family: Family, join: Join
@@ -328,14 +340,13 @@ def test_the_java_tools_meet_the_policies(gate: Gate, new_topic: NewTopic) -> No
     assert produced.sent == 2_500
     assert produced.errors == []
     # 1 667 if all but the first second's worth waits its turn; the client's own start counts too.
-    assert 700 < produced.records_per_s < 1_700
+    assert produced.records_per_s < 1_700
     single = {"batch.size": "100"}
     refused = produce_with_java(gate.bootstrap, topic, 5, record_bytes=5_000, properties=single)
     assert refused.errors == ["org.apache.kafka.common.errors.RecordTooLargeException"] * 5
-    begin = time.monotonic()
     assert consume_with_java(gate.bootstrap, topic, 2_500) == 2_500
-    unlimited_s = time.monotonic() - begin
     gate.apply({"topics": [{"name": topic, "max_dispatch_rate": 1_000}]})
     begin = time.monotonic()
     assert consume_with_java(gate.bootstrap, topic, 2_500) >= 2_500
-    assert time.monotonic() - begin > max(unlimited_s, 1.4)
+    assert time.monotonic() - begin > 1.4
+    assert gate.decided(topic=topic, policy="max_dispatch_rate", action="delay")

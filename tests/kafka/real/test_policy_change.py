@@ -4,9 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,8 +17,8 @@ from tests.kafka.real.support.history import judge
 from tests.kafka.real.support.raw import RawClient
 from tests.kafka.real.support.steady import SteadyProducer
 from tests.kafka.session.messages import batch, outcome, produce
+from tests.real.patience import wait_until
 
-_IN_FORCE_S = 1.0
 _SMALL, _LARGE = "1000B", "9000B"
 _BETWEEN = b"v" * 5000
 """A message that one of the two sizes lets pass."""
@@ -38,7 +36,7 @@ print("done", flush=True)
 def started(kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
     """One gate for all tests."""
     directory = tmp_path_factory.mktemp("gate")
-    with Gate(directory, kafka.bootstrap, {"max_message_size": _LARGE}, {"max_hold": "60s"}) as gate:
+    with Gate(directory, kafka.bootstrap, {"max_message_size": _LARGE}, {"max_hold": "1h"}) as gate:
         gate.eventually(lambda: "listener='node-1'" in gate.output(), "the node is listened for")
         yield gate
 
@@ -68,12 +66,9 @@ class Probe:
         assert code in (ErrorCode.none, ErrorCode.message_too_large)
         return code == ErrorCode.none
 
-    def seconds_until(self, passes: bool, since: float) -> float:
-        """How long it took from `since` until the message was accepted, or refused."""
-        while self.passes is not passes:
-            assert time.monotonic() < since + 10, "the change is not in force after 10 s"
-            time.sleep(0.01)
-        return time.monotonic() - since
+    def until(self, passes: bool) -> None:
+        """Return once the message is accepted, or refused."""
+        wait_until(lambda: self.passes is passes, "the change is in force")
 
     def close(self) -> None:
         """End the connection."""
@@ -124,18 +119,15 @@ def change_store(gate: Gate, topic: str, size: str) -> None:
 
 @pytest.mark.seed("S1-125")
 @pytest.mark.parametrize("change", [change_file, change_file_unseen_and_tell, change_store])
-def test_a_change_is_in_force_within_a_second(
+def test_a_change_is_in_force_while_clients_work(
     gate: Gate, kafka: KafkaBroker, topic: str, probe: Probe, change: Callable[[Gate, str, str], None]
 ) -> None:
     assert probe.passes
     with SteadyProducer(gate.bootstrap, topic, "steady") as steady:
-        took = []
         for size, passes in ((_SMALL, False), (_LARGE, True), (_SMALL, False)):
             change(gate, topic, size)
-            took.append(probe.seconds_until(passes, time.monotonic()))
+            probe.until(passes)
             steady.goes_on()
-        # On a busy machine one may take longer.
-        assert sorted(took)[1] < _IN_FORCE_S, took
     assert not steady.log.errored
     stored = [one for one in read_topic(kafka.bootstrap, topic) if one.value != _BETWEEN]
     judge(steady.log, stored).assert_clean()
@@ -166,19 +158,19 @@ def test_counts_are_kept(gate: Gate, kafka: KafkaBroker, topic: str) -> None:
 @pytest.mark.parametrize("text", ["policies: {broker: {max_publish_rte: 5}}\n", "a: [b\n"])
 def test_a_broken_file_keeps_the_last_good_policies(gate: Gate, topic: str, probe: Probe, text: str) -> None:
     change_file(gate, topic, _SMALL)
-    probe.seconds_until(False, time.monotonic())
+    probe.until(passes=False)
     good = gate.file.read_text()
     said = gate.output().count(_KEPT)
     with SteadyProducer(gate.bootstrap, topic, "steady") as steady:
         gate.file.write_text(text)
-        gate.eventually(lambda: gate.output().count(_KEPT) > said, "the gate says so", 2 * _IN_FORCE_S)
+        gate.eventually(lambda: gate.output().count(_KEPT) > said, "the gate says so")
         gate.eventually(
             lambda: gate.metric("sluicegate_config_last_reload_successful") == 0, "metrics tell, too"
         )
         assert not probe.passes
         steady.goes_on()
         gate.file.write_text(good.replace(_SMALL, _LARGE))
-        assert probe.seconds_until(True, time.monotonic()) < 2 * _IN_FORCE_S
+        probe.until(passes=True)
         gate.eventually(lambda: gate.metric("sluicegate_config_last_reload_successful") == 1, "all is well")
     assert not steady.log.errored
 
@@ -194,20 +186,13 @@ _WAYS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 @pytest.mark.parametrize("way", _WAYS)
 def test_observe_only_releases_what_is_held(gate: Gate, topic: str, probe: Probe, way: str) -> None:
     gate.apply(_TIGHT)
-    with RawClient(f"127.0.0.1:{gate.port + 2}", timeout_s=20) as raw:
+    with RawClient(f"127.0.0.1:{gate.port + 2}") as raw:
         for number in range(2):
-            # The first one passes on a full bucket, into a debt of 29 s.
-            raw.send(produce({topic: batch(*[b"x"] * 30)}, acks=1, correlation_id=number))
+            # The first one passes on a full bucket, into a debt of half an hour.
+            raw.send(produce({topic: batch(*[b"x"] * 1_800)}, acks=1, correlation_id=number))
         assert outcome(raw.frame())[topic, 0][0] == 0
-        raw.socket.settimeout(1)
-        with pytest.raises(TimeoutError):
-            raw.frame()
-        raw.socket.settimeout(20)
+        assert gate.decided(policy="max_publish_rate", action="delay", topic=topic)
         policies, entry = _WAYS[way]
         gate.broker = {**gate.broker, **entry}
-        began = time.monotonic()
-        with suppress(TimeoutError):
-            gate.apply(policies)
+        gate.change(policies)
         assert outcome(raw.frame())[topic, 0][0] == 0
-        assert time.monotonic() - began < 2 * _IN_FORCE_S
-    assert gate.decided(policy="max_publish_rate", action="delay")

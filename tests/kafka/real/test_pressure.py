@@ -11,6 +11,7 @@ from tests.kafka.real.support.families import RdkafkaFamily
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.history import judge
 from tests.kafka.real.support.steady import SteadyProducer
+from tests.real.patience import PATIENCE_S
 
 RECORD = 1_000
 POLICIES = {
@@ -38,11 +39,11 @@ def test_a_group_that_lags_slows_its_topic_down_until_it_has_caught_up(
         consumer = Consumer(reader | {"auto.offset.reset": "earliest", "enable.auto.commit": False})
         try:
             consumer.subscribe([topic])
-            first = consumer.poll(20)
+            first = consumer.poll(PATIENCE_S)
             assert first is not None
             consumer.commit(message=first, asynchronous=False)
             RdkafkaFamily().publish(kafka.bootstrap, topic, [RECORD] * 400, lane="direct")
-            gate.eventually(lambda: active(gate) == 1, "the limiter is active", 20)
+            gate.eventually(lambda: active(gate) == 1, "the limiter is active")
             assert gate.decided(policy="adaptive_publish_throttling", topic=topic)
             while active(gate):
                 for message in consumer.consume(500, 0.5)[-1:]:

@@ -23,6 +23,7 @@ KINDS = [Subscription.EXCLUSIVE, Subscription.SHARED, Subscription.FAILOVER, Sub
 """In the order of their numbers on the wire."""
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.seed("S2-024", "S2-027")
 @pytest.mark.parametrize("crashes", [False, True], ids=["closes", "crashes"])
 def test_a_consumer_goes_while_messages_are_withheld(

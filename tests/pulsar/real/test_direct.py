@@ -39,6 +39,7 @@ def test_every_form_arrives(pulsar: PulsarBroker, new_topic: NewTopic, family: F
     assert (entries < len(values)) == (form in {Form.BATCHED, Form.COMPRESSED})
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.parametrize("kind", list(Subscription))
 def test_every_subscription_type(
     pulsar: PulsarBroker, admin: Admin, new_topic: NewTopic, family: Family, kind: Subscription
@@ -58,6 +59,7 @@ def test_every_subscription_type(
     assert received[0].properties == {"p": "q"}
 
 
+@pytest.mark.longer(but="python")
 def test_a_delay_that_the_client_asks_for(
     pulsar: PulsarBroker, admin: Admin, new_topic: NewTopic, family: Family
 ) -> None:
@@ -78,6 +80,7 @@ def test_tls_ports(pulsar: PulsarBroker, tls: Tls, new_topic: NewTopic, python: 
     assert [one.value for one in read_topic(pulsar.service_url, topic)] == values
 
 
+@pytest.mark.longer
 def test_kill_and_restart_keep_what_was_confirmed(
     own_pulsar: PulsarBroker, python: PythonFamily, java: JavaFamily
 ) -> None:
@@ -92,6 +95,7 @@ def test_kill_and_restart_keep_what_was_confirmed(
     assert [one.value for one in read_topic(own_pulsar.service_url, topic)] == values
 
 
+@pytest.mark.longer(but="python")
 def test_a_topic_moves_to_the_other_broker(pulsar_cluster: PulsarCluster, family: Family) -> None:
     topic, values = f"persistent://public/{family.name}/moving", numbered(20)
     pulsar_cluster.admin.create_namespace(f"public/{family.name}")

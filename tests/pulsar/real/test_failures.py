@@ -28,10 +28,10 @@ from tests.pulsar.real.support.history import judge
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, read_topic
 
-DELAY_MS, INTERVAL_MS, COUNT = 1_000, 15, 300
+DELAY_MS, INTERVAL_MS, COUNT = 1_000, 20, 400
 KINDS = (Subscription.SHARED, Subscription.EXCLUSIVE)
 # A restart must not be an error to producers: what timed out may be stored or not.
-PATIENCE = {"python": {"send_timeout_millis": 120_000}, "java": {"sendTimeoutMs": 120_000}}
+PATIENCE = {"python": {"send_timeout_millis": 1_000 * ANSWER_S}, "java": {"sendTimeoutMs": 1_000 * ANSWER_S}}
 
 
 def now_ms() -> int:
@@ -54,11 +54,14 @@ class Run:
     published: list[Published] = field(default_factory=list)
     _sending: Future[Sending] | None = None
 
-    def begin(self, pool: ThreadPoolExecutor, admin: Admin) -> None:
-        """Attach all and begin to send, for 5 s."""
+    def attach(self, admin: Admin) -> None:
+        """Attach the consumers."""
         # Without it the broker would drop ledgers that all others have acknowledged.
         admin.create_subscription(self.topic, "keeps")
         self.consumers = {kind: self.family.consume(self.url, self.topic, kind, kind) for kind in KINDS}
+
+    def begin(self, pool: ThreadPoolExecutor) -> None:
+        """Begin to send, for 8 s."""
         self._sending = pool.submit(
             self.family.produce,
             self.url,
@@ -151,7 +154,9 @@ def test_the_broker_is_killed_while_clients_work(
             runs.append(Run(family, own_pulsar.service_url, topics["direct", family.name], DELAY_MS))
             runs.append(Run(family, gate.service_url, topics["gate", family.name], None))
         for run in runs:
-            run.begin(pool, own_pulsar.admin)
+            run.attach(own_pulsar.admin)
+        for run in runs:
+            run.begin(pool)
         for run in runs:
             run.delivered()
         killed_ms = now_ms()
@@ -176,7 +181,9 @@ def test_the_gate_is_killed_while_clients_work(
             Run(family, gate.service_url, topic, None) for family, topic in zip(families, topics, strict=True)
         ]
         for run in runs:
-            run.begin(pool, pulsar.admin)
+            run.attach(pulsar.admin)
+        for run in runs:
+            run.begin(pool)
         for run in runs:
             run.delivered()
         killed_ms = now_ms()

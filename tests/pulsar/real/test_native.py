@@ -46,7 +46,7 @@ def second_subscription(policy: str) -> str:
     return "two" if policy == "max_subscriptions_per_topic" else "one"
 
 
-@pytest.mark.parametrize("level", ["topic", "namespace"])
+@pytest.mark.parametrize("level", ["topic", pytest.param("namespace", marks=pytest.mark.longer)])
 @pytest.mark.parametrize("policy", list(ATTACHING))
 def test_attaching(
     pulsar: PulsarBroker,
@@ -170,6 +170,7 @@ def test_larger_than_what_connected_told(pulsar: PulsarBroker, new_topic: NewTop
     }
 
 
+@pytest.mark.longer(but="python")
 def test_publish_rate_slows_and_refuses_nothing(
     pulsar: PulsarBroker, admin: Admin, new_topic: NewTopic, family: Family
 ) -> None:
@@ -180,6 +181,7 @@ def test_publish_rate_slows_and_refuses_nothing(
     assert published[-1].at_ms - published[0].at_ms >= 1_500
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.parametrize("policy", ["dispatchRate", "subscriptionDispatchRate"])
 def test_dispatch_rates_hold_deliveries_back(
     pulsar: PulsarBroker, admin: Admin, new_topic: NewTopic, family: Family, policy: str
@@ -198,6 +200,7 @@ def test_dispatch_rates_hold_deliveries_back(
     assert (3_400 if policy == "dispatchRate" else 1_500) <= took_ms
 
 
+@pytest.mark.longer(but="python")
 def test_a_consumer_with_too_much_unacknowledged_waits(
     pulsar: PulsarBroker, admin: Admin, new_topic: NewTopic, family: Family
 ) -> None:

@@ -142,6 +142,7 @@ def test_levels_are_merged(
             producer.close()
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.seed("S1-091")
 def test_attaching_too_fast_waits(new_gate: NewGate, new_topic: NewTopic, family: Family) -> None:
     topic, per_s, attempts = new_topic(), 8, 12
@@ -232,6 +233,7 @@ def test_only_what_asks_for_too_long_a_delay_fails(
 # -- what is delivered ------------------------------------------------------------------------------
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.seed("S1-090")
 def test_a_consumer_with_too_much_unacknowledged_waits(
     gate: Gate, new_topic: NewTopic, family: Family

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
@@ -24,10 +23,7 @@ from tests.pulsar.real.support.history import judge
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, connect, read_topic
 
-RATE, BURST_S = 100, 0.5
-WINDOWS_S = (0.5, 1.0, 1.5)
-SLACK_S = 1.0
-"""How much what was admitted in time may be bunched up on its way to a busy client."""
+RATE, BURST_S, BATCH = 100, 0.5, 5
 
 
 def now_ms() -> int:
@@ -35,25 +31,15 @@ def now_ms() -> int:
 
 
 def assert_within(times_ms: Sequence[int], began_ms: int) -> None:
-    """In every window at most so many, wherever it begins; and all of them not faster than the rate.
+    """From the start on, no more has passed at any moment than the rate allows.
+
+    That holds on any machine: what comes late only makes it less.
 
     :param began_ms: before the first could pass.
     """
-    times = sorted(times_ms)
-    for window_s in WINDOWS_S:
-        most = RATE * (window_s + SLACK_S + BURST_S) + 1
-        for first, begin in enumerate(times):
-            inside = sum(at < begin + window_s * 1_000 for at in times[first:])
-            assert inside <= most, f"{inside} in {window_s} s from {begin - times[0]} ms on"
-    assert (times[-1] - began_ms) / 1_000 >= len(times) / RATE - BURST_S
-
-
-def assert_kept(measured: Callable[[], float], wanted_s: float) -> None:
-    """In one of three runs it took little longer than it must: others may be what is slow."""
-    took: list[float] = []
-    while not took or (took[-1] > 1.5 * wanted_s and len(took) < 3):
-        took.append(measured())
-    assert took[-1] <= 1.5 * wanted_s, f"three runs took {took} s, expected {wanted_s}"
+    for number, at_ms in enumerate(sorted(times_ms)):
+        # A batch passes as a whole, and its last messages take the bucket into debt.
+        assert number <= RATE * (BURST_S + (at_ms - began_ms + 5) / 1_000) + BATCH
 
 
 @pytest.mark.seed("S1-005", "S1-060", "S1-061", "S1-066")
@@ -62,30 +48,26 @@ def test_what_is_published_in_any_window(
     pulsar: PulsarBroker, gate: Gate, new_topic: NewTopic, python: PythonFamily, java: JavaFamily, form: Form
 ) -> None:
     count = 350
-    wanted_s = count / RATE - BURST_S
     batches: dict[str, dict[str, Any]] = {
-        "python": {"batching_max_messages": 5},
-        "java": {"batchingMaxMessages": 5},
+        "python": {"batching_max_messages": BATCH},
+        "java": {"batchingMaxMessages": BATCH},
     }
 
-    def published(family: Family, topic: str) -> float:
+    def published(family: Family, topic: str) -> None:
         settings = batches[family.name] if form is Form.BATCHED else None
         began_ms = now_ms()
         told = family.produce(gate.service_url, topic, numbered(count), form=form, settings=settings).close()
         assert all(one.entry for one in told)
         judge(told, read_topic(pulsar.service_url, topic)).assert_clean()
-        times = [one.at_ms for one in told]
-        assert_within(times, began_ms)
-        return (max(times) - min(times)) / 1_000
+        assert_within([one.at_ms for one in told], began_ms)
+        held = gate.decided(topic=topic, policy="max_publish_rate", action="delay")
+        # The gate holds nothing back for longer than all of it takes.
+        assert max(row["delay"] for row in held) <= count / RATE * 1e9
 
-    def measured() -> float:
-        topics = [new_topic(), new_topic()]
-        limits = {"max_publish_rate": RATE, "burst_seconds": BURST_S}
-        gate.apply({"topics": [{"name": topic, **limits} for topic in topics]})
-        with ThreadPoolExecutor(2) as pool:
-            return max(pool.map(published, (python, java), topics))
-
-    assert_kept(measured, wanted_s)
+    topics = [new_topic(), new_topic()]
+    limits = {"max_publish_rate": RATE, "burst_seconds": BURST_S}
+    gate.apply({"topics": [{"name": topic, **limits} for topic in topics]})
+    at_once(published, zip((python, java), topics, strict=True))
 
 
 @pytest.mark.seed("S1-005")
@@ -94,8 +76,10 @@ def test_a_limited_producer_does_not_slow_down_another_one_of_its_connection(
 ) -> None:
     limited_topic, free_topic = new_topic("limited"), new_topic("free")
     waiting, free_count, payload = 200, 900, b"x" * 100
-    gate.apply({"topics": [{"name": limited_topic, "max_publish_rate": 10, "burst_seconds": 0.1}]})
-    client = connect(gate.service_url, operation_timeout_seconds=30)
+    gate.apply({"topics": [{"name": limited_topic, "max_publish_rate": 1, "burst_seconds": 1}]})
+    client = connect(
+        gate.service_url,
+    )
     answers: dict[str, list[object]] = {"limited": [], "free": []}
 
     def note(which: str) -> Callable[[object, object], None]:
@@ -107,7 +91,7 @@ def test_a_limited_producer_does_not_slow_down_another_one_of_its_connection(
     for _ in range(free_count):
         free.send_async(payload, note("free"))
     eventually(lambda: len(answers["free"]) == free_count, "the free one is through")
-    # The limited one takes 20 s.
+    # The limited one takes minutes.
     assert len(answers["limited"]) < waiting
     assert {str(result) for result in answers["free"]} == {"Result.Ok"}
     assert gate.decided(topic=limited_topic, action="delay")[0]["policy"] == "max_publish_rate"
@@ -141,6 +125,4 @@ def test_what_is_delivered_in_any_window(
         for limited in [times[0] + times[1]] if policy == "max_dispatch_rate" else times:
             assert_within(limited, began_ms)
 
-    began = time.monotonic()
     at_once(scenario, cases)
-    assert time.monotonic() - began < 3 * (2 * count / RATE)

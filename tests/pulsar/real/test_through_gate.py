@@ -36,6 +36,7 @@ def test_every_form_arrives(
     gate.eventually(lambda: passed(gate) >= before + len(values), "the gate has counted them")
 
 
+@pytest.mark.longer(but="python")
 def test_a_topic_moves_to_the_other_broker(
     pulsar_cluster: PulsarCluster, tmp_path: Path, family: Family
 ) -> None:
@@ -72,6 +73,7 @@ def test_admin_clients_reach_the_broker(gate: Gate, new_topic: NewTopic) -> None
     web.close()
 
 
+@pytest.mark.longer
 def test_a_gate_that_is_killed_and_restarted(
     pulsar: PulsarBroker, new_gate: NewGate, new_topic: NewTopic, python: PythonFamily
 ) -> None:

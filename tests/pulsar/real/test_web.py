@@ -13,7 +13,7 @@ from tests.pulsar.real.conftest import NewNamespace, NewTopic
 from tests.pulsar.real.support.admin import Admin, AdminError, policy_path, topic_path
 from tests.pulsar.real.support.broker import PulsarBroker
 from tests.pulsar.real.support.cluster import PulsarCluster
-from tests.pulsar.real.support.family import Family, collect, eventually, numbered
+from tests.pulsar.real.support.family import ANSWER_S, Family, collect, eventually, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.java import why_no_compiler
 from tests.pulsar.real.support.python import PythonFamily
@@ -195,7 +195,7 @@ def test_pulsars_own_admin_client(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=2 * ANSWER_S,
     )
     assert done.returncode == 0, done.stderr
     found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)

@@ -1,5 +1,7 @@
 """What the gate withholds from consumers of a real broker: late enough, in order, nothing lost or doubled."""
 
+import time
+
 import pytest
 from tests.pulsar.real.conftest import NewGate, NewTopic
 from tests.pulsar.real.support.family import (
@@ -13,17 +15,14 @@ from tests.pulsar.real.support.family import (
 from tests.pulsar.real.support.gate import Gate
 
 DELAY_MS = 1_500
-LATE_MS = 1_000
-"""Clients note the time themselves, on a machine that does much else."""
 ONE_BY_ONE = [Subscription.EXCLUSIVE, Subscription.FAILOVER]
 
 
 def check_times(received: list[Received]) -> None:
-    late = [one.at_ms - one.published_ms - DELAY_MS for one in received]
-    assert min(late) >= 0
-    assert sorted(late)[len(late) // 2] <= LATE_MS
+    assert min(one.at_ms - one.published_ms for one in received) >= DELAY_MS
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.seed("S2-006", "S2-024")
 @pytest.mark.parametrize("kind", ONE_BY_ONE)
 def test_a_fixed_delay_where_the_broker_has_none(
@@ -39,6 +38,7 @@ def test_a_fixed_delay_where_the_broker_has_none(
     check_times(received)
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.parametrize("kind", ONE_BY_ONE)
 def test_a_refused_message_comes_again_and_those_behind_it_too(
     gate: Gate, new_topic: NewTopic, family: Family, kind: Subscription
@@ -53,6 +53,7 @@ def test_a_refused_message_comes_again_and_those_behind_it_too(
     check_times(consumer.received)
 
 
+@pytest.mark.longer(but="python")
 def test_who_takes_over_gets_what_was_withheld_for_another(
     gate: Gate, new_topic: NewTopic, family: Family
 ) -> None:
@@ -69,6 +70,7 @@ def test_who_takes_over_gets_what_was_withheld_for_another(
     check_times(received)
 
 
+@pytest.mark.longer(but="python")
 @pytest.mark.seed("S1-006")
 @pytest.mark.parametrize("kind", [Subscription.EXCLUSIVE, Subscription.SHARED])
 def test_little_room_loses_nothing(
@@ -77,8 +79,9 @@ def test_little_room_loses_nothing(
     topic, values = new_topic(), numbered(1_000, pad=5_000)
     own = new_gate({"topics": [{"name": topic, "max_dispatch_rate": 400}]}, consumer_buffer="256KiB")
     family.produce(own.service_url, topic, values).close()
+    began_ms = time.time_ns() // 1_000_000
     consumer = family.consume(own.service_url, topic, "slow", kind)
     received = collect(consumer, len(values))
     consumer.close()
     assert [one.value for one in received] == values
-    assert received[-1].at_ms - received[0].at_ms >= 1_400
+    assert received[-1].at_ms - began_ms >= 1_400

@@ -7,7 +7,8 @@ from pathlib import Path
 from sluicegate_reports.runner.brokers import jars
 from sluicegate_reports.runner.brokers.processes import Child, run_tool
 
-START_S = 90
+START_S = 600
+"""A node takes some seconds; a machine that is slow and busy, minutes."""
 _CLUSTER_ID = "c2x1aWNlZ2F0ZS10ZXN0cw"
 
 

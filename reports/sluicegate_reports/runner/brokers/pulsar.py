@@ -12,7 +12,7 @@ from typing import Self
 from sluicegate_reports.runner.brokers import jars
 from sluicegate_reports.runner.brokers.processes import Child, free_port
 
-_START_S = 120
+_START_S = 600
 _STOP_S = 30
 LOGGING = Path(__file__).with_name("pulsar-log4j2.properties")
 CLUSTER = "standalone"
@@ -116,7 +116,7 @@ class PulsarNode:
     def wait(self) -> None:
         """Return once the node is healthy and has made its namespaces.
 
-        :raises UnavailableError: if it ends or is not ready in 120 s; the text holds its last lines.
+        :raises UnavailableError: if it ends or is not ready in time; the text holds its last lines.
         """
         self.child.wait_until(self._ready, "was not healthy", _START_S)
 

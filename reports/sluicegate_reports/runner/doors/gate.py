@@ -13,8 +13,7 @@ from sluicegate_reports.runner.children import Talker
 from sluicegate_reports.runner.doors.base import Setting
 from sluicegate_reports.runs import DECISIONS
 
-_READY_S = 40.0
-_END_S = 40.0
+_READY_S = _END_S = 300.0
 _HOST = "sluicegate_reports.runner.host"
 
 

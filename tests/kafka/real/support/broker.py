@@ -2,8 +2,8 @@
 
 import os
 import signal
-import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -13,12 +13,11 @@ from benchmarks.harness.brokers import launch_node, node_properties
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from tests.real.certificates import Authority, Identity
+from tests.real.patience import PATIENCE_S, wait_until
 from tests.real.ports import free_ports
 
 from sluicegate_reports.runner.brokers.processes import Child
 
-_START_S = 90
-_STOP_S = 30
 # One compiler tier: a node of a test lives for seconds, and two cores are all there is.
 _JVM = (
     *("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
@@ -106,10 +105,10 @@ class KafkaBroker:
     def wait(self) -> None:
         """Return once the node accepts clients.
 
-        :raises UnavailableError: if it ends or is not ready in 90 s; the text holds its last lines.
+        :raises UnavailableError: if it ends or is not ready in time; the text holds its last lines.
         """
         assert self._child is not None, f"node {self.node_id} is not running"
-        self._child.wait_for("Kafka Server started", _START_S)
+        self._child.wait_for("Kafka Server started", PATIENCE_S)
 
     def start(self) -> None:
         """`launch` and `wait`."""
@@ -119,7 +118,7 @@ class KafkaBroker:
     def stop(self) -> None:
         """Shut the node down cleanly; nothing happens if it does not run."""
         if self._child is not None:
-            self._child.stop(_STOP_S)
+            self._child.stop(PATIENCE_S)
             self._child = None
 
     def kill(self) -> None:
@@ -151,7 +150,9 @@ class KafkaBroker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        """End it the hard way: its data are thrown away."""
+        if self.running:
+            self.kill()
 
     def _own_properties(self) -> dict[str, str]:
         listeners = {"PLAIN": self.ports.plain}
@@ -222,15 +223,13 @@ class KafkaCluster:
                 node.kill()
 
 
-def wait_for_nodes(bootstrap: str, count: int, timeout_s: float = 60) -> None:
+def wait_for_nodes(bootstrap: str, count: int) -> None:
     """Return once the metadata at `bootstrap` names `count` brokers."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    deadline = time.monotonic() + timeout_s
-    seen = 0
-    while seen != count:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{bootstrap!r} names {seen} brokers, expected {count}")
-        try:
-            seen = len(admin.list_topics(timeout=5).brokers)
-        except KafkaException:
-            time.sleep(0.2)
+
+    def seen() -> int:
+        with suppress(KafkaException):
+            return len(admin.list_topics(timeout=5).brokers)
+        return 0
+
+    wait_until(lambda: seen() == count, f"{bootstrap!r} names {count} brokers")

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from abc import ABC, abstractmethod
 from functools import partial
 from types import TracebackType
@@ -12,16 +11,16 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaError, Message, Producer
 from tests.kafka.real.support.families import AiokafkaFamily, JavaFamily
 from tests.kafka.real.support.history import ClientLog, Entry
+from tests.real.patience import PATIENCE_S, wait_until
 
-_PATIENCE_S = 60
 _PAD_BYTES = 100
 
 
 class Steady(ABC):
     """Sends numbered records of one lane from `with` to its end, and keeps a log for the history checker.
 
-    Sends are retried for a minute, so what a restart takes is never an error. They are idempotent unless the
-    settings say otherwise: else it would be the client that reorders what it sends again.
+    Sends are retried for as long as tests wait, so what a restart takes is never an error. They are
+    idempotent unless the settings say otherwise: else the client would reorder what it sends again.
     """
 
     def __init__(self, topic: str, lane: str, interval_s: float) -> None:
@@ -49,18 +48,13 @@ class Steady(ABC):
         if kind is None:
             assert ended, f"{self.lane}: not all sends were answered"
 
-    def goes_on(self, more: int = 50, timeout_s: float = 30) -> None:
+    def goes_on(self, more: int = 50) -> None:
         """Return once so many more sends are confirmed.
 
         :raises TimeoutError: if they are not in time.
         """
         wanted = self._confirmed() + more
-        deadline = time.monotonic() + timeout_s
-        while self._confirmed() < wanted:
-            if time.monotonic() > deadline:
-                have = self._confirmed() - wanted + more
-                raise TimeoutError(f"{self.lane}: {have} of {more} sends confirmed in {timeout_s} s")
-            time.sleep(0.01)
+        wait_until(lambda: self._confirmed() >= wanted, f"{self.lane}: {more} more sends are confirmed")
 
     def _confirmed(self) -> int:
         """How many sends are confirmed so far."""
@@ -72,7 +66,7 @@ class Steady(ABC):
 
     @abstractmethod
     def _end(self) -> bool:
-        """Wait for all answers, at most a minute; returns whether they came."""
+        """Wait for all answers; returns whether they came."""
 
 
 class SteadyProducer(Steady):
@@ -100,7 +94,7 @@ class SteadyProducer(Steady):
             "client.id": lane,
             "linger.ms": 1,
             "enable.idempotence": True,
-            "message.timeout.ms": _PATIENCE_S * 1000,
+            "message.timeout.ms": PATIENCE_S * 1000,
             "reconnect.backoff.max.ms": 500,
             "topic.metadata.refresh.interval.ms": 1000,
             # Lost connections are what these tests are about; they are reported to nobody.
@@ -108,24 +102,17 @@ class SteadyProducer(Steady):
             "sticky.partitioning.linger.ms": 0,
             "log_level": 0,
         }
-        self.longest_gap_s = 0.0
-        """Longest time between two confirmations so far."""
         self._producer: Producer | None = Producer(
             own | {key.replace("_", "."): value for key, value in settings.items()}
         )
         self._key = lane if keyed else None
-        self._last_ack = 0.0
         self._thread = threading.Thread(target=self._run, name=lane, daemon=True)
-
-    def forget_gaps(self) -> None:
-        """Measure `longest_gap_s` from now on."""
-        self.longest_gap_s, self._last_ack = 0.0, time.monotonic()
 
     def _begin(self) -> None:
         self._thread.start()
 
     def _end(self) -> bool:
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(PATIENCE_S)
         self._producer = None  # closes its connections
         return not self._thread.is_alive()
 
@@ -140,14 +127,10 @@ class SteadyProducer(Steady):
             except BufferError:
                 self.log.sent.pop()
             producer.poll(self._interval_s)
-        producer.flush(_PATIENCE_S)
+        producer.flush(PATIENCE_S)
 
     def _note(self, entry: Entry) -> Any:
         def note(error: KafkaError | None, message: Message) -> None:
-            now = time.monotonic()
-            if self._last_ack:
-                self.longest_gap_s = max(self.longest_gap_s, now - self._last_ack)
-            self._last_ack = now
             if error is None:
                 self.log.ack(entry, message.partition(), message.offset())
             else:
@@ -169,7 +152,7 @@ class SteadyAiokafka(Steady):
         self._done = self._family.run(self._run())
 
     def _end(self) -> bool:
-        self._done.result(2 * _PATIENCE_S)
+        self._done.result(2 * PATIENCE_S)
         return not self.log.unanswered
 
     async def _run(self) -> None:
@@ -177,7 +160,7 @@ class SteadyAiokafka(Steady):
             bootstrap_servers=self._bootstrap,
             client_id=self.lane,
             enable_idempotence=True,
-            request_timeout_ms=_PATIENCE_S * 1000,
+            request_timeout_ms=PATIENCE_S * 1000,
             metadata_max_age_ms=1000,
         )
         answers: dict[Entry, asyncio.Future[Any]] = {}
@@ -190,7 +173,7 @@ class SteadyAiokafka(Steady):
                 answers[entry].add_done_callback(partial(self._note, entry))
                 number += 1
                 await asyncio.sleep(self._interval_s)
-            await asyncio.wait(answers.values(), timeout=_PATIENCE_S)
+            await asyncio.wait(answers.values(), timeout=PATIENCE_S)
         finally:
             await producer.stop()
 
@@ -217,7 +200,7 @@ class SteadyJava(Steady):
             "bootstrap.servers": self._bootstrap,
             "client.id": self.lane,
             "enable.idempotence": "true",
-            "delivery.timeout.ms": str(_PATIENCE_S * 1000),
+            "delivery.timeout.ms": str(PATIENCE_S * 1000),
             "reconnect.backoff.max.ms": "500",
             "linger.ms": "1",
         }
@@ -235,9 +218,11 @@ class SteadyJava(Steady):
 
     def _end(self) -> bool:
         self._family.ask("stop", self._number)
-        deadline = time.monotonic() + 2 * _PATIENCE_S
-        while not any("done" in event for event in self._events[:]) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_until(
+            lambda: any("done" in event for event in self._events[:]),
+            "the Java producer ends",
+            2 * PATIENCE_S,
+        )
         for event in self._events:
             self._note(event)
         return not self.log.unanswered

@@ -106,7 +106,7 @@ public final class Clients {
     }
 
     private void transact(PulsarClient client, Producer<byte[]> producer, int first, int end) throws Exception {
-        Transaction transaction = client.newTransaction().withTransactionTimeout(1, TimeUnit.MINUTES).build().get();
+        Transaction transaction = client.newTransaction().withTransactionTimeout(10, TimeUnit.MINUTES).build().get();
         try {
             CompletableFuture.allOf(send(producer, transaction, first, end)).join();
             transaction.commit().get();

@@ -4,15 +4,14 @@ Topics are full names, `persistent://public/default/orders`, namespaces `public/
 """
 
 import json
-import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+from tests.real.patience import PATIENCE_S, wait_until
 
 DEFAULT_NAMESPACE = "public/default"
-_APPLY_S = 20
 
 # The same policy goes by two names.
 _OF_NAMESPACES = {
@@ -39,7 +38,7 @@ class Admin:
     def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
         self.url = url
         # A broker sends on who asks for a topic that another one serves.
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=60, follow_redirects=True)
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE_S, follow_redirects=True)
 
     def close(self) -> None:
         """Close the connections."""
@@ -142,7 +141,7 @@ class Admin:
     def set_policy(self, target: str, name: str, value: object) -> None:
         """Set a policy and wait until the broker tells it as its own.
 
-        :raises TimeoutError: if it does not in 20 s: policies of topics travel through a topic themselves.
+        :raises TimeoutError: if it does not in time: policies of topics travel through a topic themselves.
         """
         self.post(policy_path(target, name), value)
         self._await(target, name, lambda found: found is not None and _holds(found, value))
@@ -153,11 +152,14 @@ class Admin:
         self._await(target, name, lambda found: found is None)
 
     def _await(self, target: str, name: str, arrived: Any) -> None:
-        deadline = time.monotonic() + _APPLY_S
-        while not arrived(found := self.policy(target, name)):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{name} of {target!r} is still {found!r} after {_APPLY_S} s")
-            time.sleep(0.05)
+        found: Any = None
+
+        def there() -> bool:
+            nonlocal found
+            found = self.policy(target, name)
+            return bool(arrived(found))
+
+        wait_until(there, f"{name} of {target!r} has changed", tell=lambda: f"it is {found!r}")
 
 
 def topic_path(topic: str) -> str:

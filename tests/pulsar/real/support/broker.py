@@ -5,6 +5,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 
 from benchmarks.harness import jars
 from benchmarks.harness.processes import UnavailableError, free_port
@@ -81,6 +82,13 @@ class PulsarBroker(PulsarNode):
     def thaw(self) -> None:
         """Undo `freeze`."""
         os.kill(self.child.pid, signal.SIGCONT)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it the hard way: its data are thrown away."""
+        if self.running:
+            self.kill()
 
     def log_tail(self, lines: int = 40) -> str:
         """The last lines that the node has printed."""

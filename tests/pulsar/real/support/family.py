@@ -1,7 +1,6 @@
 """What a test may ask of a client library, so that one test runs with each of them."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -9,8 +8,10 @@ from typing import Any, Protocol
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from tests.real.patience import PATIENCE_S
+from tests.real.patience import wait_until as eventually
 
-ANSWER_S = 30
+ANSWER_S = PATIENCE_S
 
 
 class Form(StrEnum):
@@ -189,18 +190,6 @@ class Family(Protocol):
 def numbered(count: int, lane: str = "m", *, pad: int = 0) -> list[str]:
     """Values that can be told apart: `m:0`, `m:1`, …, each with `pad` characters more."""
     return [f"{lane}:{number}{' ' * pad}" for number in range(count)]
-
-
-def eventually(holds: Callable[[], object], what: str, timeout_s: float = ANSWER_S) -> None:
-    """Return once something holds.
-
-    :raises TimeoutError: if it does not in time.
-    """
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {timeout_s:g} s: {what}")
-        time.sleep(0.02)
 
 
 def collect(consumer: Receiving, count: int, timeout_s: float = ANSWER_S) -> list[Received]:

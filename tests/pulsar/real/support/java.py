@@ -258,4 +258,4 @@ class JavaClient:
 
 
 def _client(url: str, more: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {"serviceUrl": url, "operationTimeoutMs": 10_000, "statsIntervalSeconds": 0} | dict(more or {})
+    return {"serviceUrl": url, "operationTimeoutMs": 60_000, "statsIntervalSeconds": 0} | dict(more or {})

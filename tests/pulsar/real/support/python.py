@@ -236,7 +236,7 @@ class PythonReader:
 def connect(url: str, **settings: Any) -> Any:
     """A client that prints warnings alone and gives up after 10 s."""
     logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn)
-    return pulsar.Client(url, **{"operation_timeout_seconds": 10, "logger": logger} | settings)
+    return pulsar.Client(url, **{"operation_timeout_seconds": 60, "logger": logger} | settings)
 
 
 def read_topic(url: str, topic: str) -> list[Received]:

@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Any, Self
 
 import google_crc32c
+from tests.real.patience import PATIENCE_S
 
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, MessageMetadata
 
 _PROTOCOL_VERSION = 21
-_ANSWER_S = 20
 
 
 class RawClient:
@@ -24,7 +24,7 @@ class RawClient:
 
     def __init__(self, address: str, version: str = "raw", **connect: Any) -> None:
         host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), _ANSWER_S)
+        self.socket = socket.create_connection((host, int(port)), PATIENCE_S)
         self._requests = 0
         command = BaseCommand(type=BaseCommand.CONNECT)
         command.connect.client_version = version

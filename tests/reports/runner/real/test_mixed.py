@@ -15,13 +15,11 @@ from tests.reports.runner.conftest import Recorded
 from sluicegate_reports.runner.names import scenario_name
 from sluicegate_reports.runs import read_run
 
-pytestmark = pytest.mark.timeout(400)
-
 ARTEFACTS = "SLUICEGATE_ARTEFACTS"
 """Names a directory that keeps the report; CI sets it."""
 _COMMAND = (sys.executable, "-c", "from sluicegate.cli import main; main()")
-_RUN_S = 300
-_REPORT_S = 180
+_LONG_S = 1_000
+"""Ends what hangs."""
 
 
 def sluicegate(*arguments: str, within_s: float) -> str:
@@ -44,7 +42,7 @@ def mixed(brokers: None, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """One run for all tests."""
     directory = tmp_path_factory.mktemp("mixed") / "run"
     arguments = ("run", "mixed", "--systems", "kafka,pulsar", "--out", os.fspath(directory))
-    output = sluicegate("compare", *arguments, within_s=_RUN_S)
+    output = sluicegate("compare", *arguments, within_s=_LONG_S)
     return Recorded(directory, read_run(directory), output.splitlines())
 
 
@@ -91,14 +89,14 @@ def test_the_gate_keeps_every_policy_at_clients(mixed: Recorded, system: str) ->
 
 @pytest.mark.parametrize("system", ["kafka", "pulsar"])
 def test_no_more_is_admitted_than_the_rate(mixed: Recorded, system: str) -> None:
-    rows = mixed.observations(event="acknowledged", system=system, door="proxy", client="publishing")
-    times = sorted(row["time"] for row in rows)
+    of_client = {"system": system, "door": "proxy", "client": "publishing"}
+    began = min(row["time"] for row in mixed.observations(event="sent", **of_client))
+    times = sorted(row["time"] for row in mixed.observations(event="acknowledged", **of_client))
     limit, burst = 150, 150
-    # A batch may be charged at once and its answers come a little bunched: half a second's worth of slack.
-    for seconds in (1, 3, 6):
-        window = timedelta(seconds=seconds)
-        most = max(sum(start <= at < start + window for at in times) for start in times[::10])
-        assert most <= limit * (seconds + 0.5) + burst
+    assert len(times) > burst
+    # From the start, so that answers that come late only make it less; a batch may be charged at once.
+    for number, at in enumerate(times):
+        assert number <= burst + limit * ((at - began).total_seconds() + 0.5)
 
 
 def test_what_a_system_has_not_is_said(mixed: Recorded) -> None:
@@ -121,9 +119,7 @@ def test_nothing_of_the_decision_log_is_lost(mixed: Recorded) -> None:
 
 def test_the_report_is_made_and_kept(mixed: Recorded, tmp_path: Path) -> None:
     report = tmp_path / "mixed.html"
-    sluicegate(
-        "report", "compare", os.fspath(mixed.directory), "--out", os.fspath(report), within_s=_REPORT_S
-    )
+    sluicegate("report", "compare", os.fspath(mixed.directory), "--out", os.fspath(report), within_s=_LONG_S)
     text = report.read_text(encoding="utf-8")
     assert len(text) <= 1_000_000
     assert "kafka-strimzi" in text

@@ -1,14 +1,15 @@
 """What a test may ask of a client family."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from tests.kafka.real.support.history import ClientLog
+from tests.real.patience import PATIENCE_S, wait_until
 
-ANSWER_S = 30
+ANSWER_S = PATIENCE_S
 Settings = Mapping[str, str | int]
 """Client settings by their names in the Java client; a family that calls one otherwise translates it."""
 
@@ -119,18 +120,6 @@ def settled(member: Member, timeout_s: float = ANSWER_S) -> str:
     """
     wait_until(lambda: bool(member.errors) or member.assigned >= 0, "joined or refused", timeout_s)
     return member.errors[0] if member.errors else ""
-
-
-def wait_until(holds: Callable[[], bool], what: str, timeout_s: float = ANSWER_S) -> None:
-    """Return once something holds.
-
-    :raises TimeoutError: if it does not in time.
-    """
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {timeout_s} s: {what}")
-        time.sleep(0.02)
 
 
 def wall_ms() -> int:
