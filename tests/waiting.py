@@ -7,20 +7,30 @@ import asyncio
 import time
 from collections.abc import Callable
 
-LONG_S = 100.0
-"""For every time-out that a test must name and that must never be reached."""
+LONG_S = 600
+"""For every time-out that a test must name and that must never be reached. A shorter wait costs no more."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.2
+"""Looking costs time, too: what has not happened for long is looked for less often."""
 
 
-def until(holds: Callable[[], object], what: str = "it did not come") -> None:
+def until(
+    holds: Callable[[], object],
+    what: str = "it did not come",
+    timeout_s: float = LONG_S,
+    tell: Callable[[], str] = lambda: "",
+) -> None:
     """Return once something holds.
 
-    :raises TimeoutError: if it does not; the text says what.
+    :param what: what that is, for the error.
+    :param tell: gives more text for the error.
+    :raises TimeoutError: if it does not hold in time.
     """
-    end = time.monotonic() + LONG_S
+    deadline, pause_s = time.monotonic() + timeout_s, _FIRST_PAUSE_S
     while not holds():
-        if time.monotonic() > end:
-            raise TimeoutError(f"not within {LONG_S:g} s: {what}")
-        time.sleep(0.005)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {timeout_s:g} s: {what}\n{tell()}".rstrip())
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
 
 
 async def until_so(holds: Callable[[], object]) -> None:

@@ -64,7 +64,7 @@ def note_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         pauses.append(seconds)
         await _sleep(0)
 
-    monkeypatch.setattr(compacting.asyncio, "sleep", pause)
+    monkeypatch.setattr("sluicegate.gateway.compacting.asyncio.sleep", pause)
     return pauses
 
 

@@ -15,8 +15,8 @@ import psutil
 import yaml
 from benchmarks.harness.processes import Child
 from prometheus_client.parser import text_string_to_metric_families
-from tests.real.patience import PATIENCE_S, wait_until
 from tests.real.ports import free_ports
+from tests.waiting import LONG_S, until
 
 from sluicegate.decisions.reading import read_decisions
 
@@ -83,7 +83,7 @@ class GateProcess:
         self._starts += 1
         self._child = Child("sluicegate", [*COMMAND, "run", "-c", self.file], self.log)
         try:
-            self._child.wait_for(_READY, PATIENCE_S)
+            self._child.wait_for(_READY, LONG_S)
         except BaseException:
             self.stop()
             raise
@@ -91,7 +91,7 @@ class GateProcess:
     def stop(self) -> None:
         """Ask the gate to end as an operator does (SIGTERM), and wait for it; nothing if it does not run."""
         if self._child is not None:
-            self._child.stop(PATIENCE_S)
+            self._child.stop(LONG_S)
             self._child = None
 
     def kill9(self) -> None:
@@ -100,7 +100,7 @@ class GateProcess:
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(family, timeout=PATIENCE_S)
+        psutil.wait_procs(family, timeout=LONG_S)
         self.stop()
 
     def restart(self) -> None:
@@ -164,9 +164,7 @@ class GateProcess:
     def get(self, path: str) -> tuple[int, str]:
         """Status and text of an administrative page, such as `/readyz`; (0, reason) without an answer."""
         try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.admin_port}{path}", timeout=PATIENCE_S
-            ) as page:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}{path}", timeout=LONG_S) as page:
                 return page.status, page.read().decode()
         except urllib.error.HTTPError as refused:
             with refused:
@@ -208,12 +206,12 @@ class GateProcess:
         """What the gate has printed since its last start."""
         return self.log.read_text(errors="replace")
 
-    def eventually(self, holds: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
+    def eventually(self, holds: Callable[[], bool], what: str, timeout_s: float = LONG_S) -> None:
         """Return once something holds.
 
         :raises TimeoutError: if it does not in time; the text ends with the gate's last lines.
         """
-        wait_until(holds, what, timeout_s, lambda: "\n".join(self.output().splitlines()[-20:]))
+        until(holds, what, timeout_s, lambda: "\n".join(self.output().splitlines()[-20:]))
 
 
 def _levels(policies: Policies) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ from tests.kafka.real.support.raw import RawClient, call
 from tests.kafka.real.support.steady import SteadyProducer
 from tests.kafka.real.support.upstream import MoodyUpstream
 from tests.kafka.session.messages import batch, produce
-from tests.real.patience import PATIENCE_S
+from tests.waiting import LONG_S
 
 _FRAME_S, _IDLE_S = 2, 3
 _VERSIONS = call("api_versions", 3, client_software_name="raw", client_software_version="1")
@@ -57,7 +57,7 @@ def other(gate: Gate, kafka: KafkaBroker, new_topic: NewTopic) -> Iterator[Stead
     with SteadyProducer(gate.bootstrap, topic, "other") as other:
         yield other
         other.goes_on(20)
-        AdminClient({"bootstrap.servers": gate.bootstrap}).list_topics(timeout=PATIENCE_S)
+        AdminClient({"bootstrap.servers": gate.bootstrap}).list_topics(timeout=LONG_S)
     assert not other.log.errored
     judge(other.log, read_topic(kafka.bootstrap, topic)).assert_clean()
 

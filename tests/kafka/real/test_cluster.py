@@ -17,8 +17,8 @@ from tests.kafka.real.support.java import consume_with_java, produce_with_java, 
 from tests.kafka.real.support.raw import RawClient, call
 from tests.kafka.real.support.steady import SteadyProducer
 from tests.kafka.session.messages import batch
-from tests.real.patience import PATIENCE_S, wait_until
 from tests.real.ports import free_ports
+from tests.waiting import LONG_S, until
 
 _NODES = (1, 2, 3)
 _POLICIES = {
@@ -50,7 +50,7 @@ def expected(gate: Gate) -> dict[int, tuple[str, int]]:
 def addresses(gate: Gate) -> dict[int, tuple[str, int]]:
     """What Metadata says."""
     admin = AdminClient({"bootstrap.servers": gate.bootstrap})
-    seen: Any = admin.list_topics(timeout=PATIENCE_S).brokers.values()
+    seen: Any = admin.list_topics(timeout=LONG_S).brokers.values()
     return {node.id: (node.host, node.port) for node in seen}
 
 
@@ -70,7 +70,7 @@ def test_every_answer_with_addresses_names_the_gate(gate: Gate, kafka_cluster: K
     create_topic(kafka_cluster.bootstrap, "addressed", partitions=6)
     assert addresses(gate) == expected(gate)
     admin = AdminClient({"bootstrap.servers": gate.bootstrap})
-    described: Any = admin.describe_cluster().result(PATIENCE_S).nodes
+    described: Any = admin.describe_cluster().result(LONG_S).nodes
     assert {node.id: (node.host, node.port) for node in described} == expected(gate)
     for one in coordinators(gate, [f"group-{number}" for number in range(6)]):
         assert (one.host, one.port) == expected(gate)[one.node_id]
@@ -152,7 +152,7 @@ def test_bootstrap_addresses_are_tried_in_turn(kafka_cluster: KafkaCluster, tmp_
 def leader_of(cluster: KafkaCluster, topic: str) -> int:
     """The node that leads partition 0."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    return int(admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions[0].leader)
+    return int(admin.list_topics(topic, timeout=LONG_S).topics[topic].partitions[0].leader)
 
 
 def lead_by(cluster: KafkaCluster, topic: str, node_ids: list[int]) -> None:
@@ -166,7 +166,7 @@ def lead_by(cluster: KafkaCluster, topic: str, node_ids: list[int]) -> None:
         def leads() -> bool:
             return leader_of(cluster, topic) == node_ids[0] or not raw.ask(elect)
 
-        wait_until(leads, f"node {node_ids[0]} leads {topic!r}")
+        until(leads, f"node {node_ids[0]} leads {topic!r}")
 
 
 def test_endpoints_of_a_new_leader_are_the_gates(gate: Gate, kafka_cluster: KafkaCluster) -> None:
@@ -244,7 +244,7 @@ def _publishes_to(producer: SteadyProducer, partition: int) -> None:
         return sum(place is not None and place[0] == partition for place in places)
 
     before = confirmed()
-    wait_until(lambda: confirmed() > before, f"{producer.lane} publishes to partition {partition}")
+    until(lambda: confirmed() > before, f"{producer.lane} publishes to partition {partition}")
 
 
 def _accepts(port: int) -> bool:
@@ -267,7 +267,7 @@ def _reads_from(gate: Gate, topic: str) -> None:
                 seen.add(message.partition() or 0)
             return seen == {0, 1, 2}
 
-        wait_until(all_seen, "records of all partitions are read")
+        until(all_seen, "records of all partitions are read")
     except KafkaException as error:
         pytest.fail(str(error))
     finally:

@@ -20,7 +20,7 @@ from tests.kafka.real.support.families.base import settled, wall_ms
 from tests.kafka.real.support.families.rdkafka import RdkafkaMember
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.history import judge
-from tests.real.patience import PATIENCE_S, wait_until
+from tests.waiting import LONG_S, until
 
 DELAY_MS = 3_000
 FOREVER = {"message_timestamp_after_max_ms": str(2**63 - 1)}
@@ -44,7 +44,7 @@ def send_paced(bootstrap: str, codecs: dict[str, str], records: int) -> list[byt
                 producer.produce(topic, value, b"key")
             producer.poll(0)
         time.sleep(0.02)
-    assert [producer.flush(PATIENCE_S) for producer in producers.values()] == [0] * len(producers)
+    assert [producer.flush(LONG_S) for producer in producers.values()] == [0] * len(producers)
     return values
 
 
@@ -76,7 +76,7 @@ def test_every_record_is_delivered_once_in_order_and_never_early(
     members["aiokafka classic"] = join(aiokafka_family, gate.bootstrap, [uncompressed, prompt], late)
     assert {name: settled(member) for name, member in members.items()} == dict.fromkeys(members, "")
     values = send_paced(gate.bootstrap, {late: "lz4", uncompressed: "none", prompt: "none"}, 600)
-    wait_until(lambda: all(len(member.received) >= 1_200 for member in members.values()), "all records")
+    until(lambda: all(len(member.received) >= 1_200 for member in members.values()), "all records")
     time.sleep(0.5)
     for name, member in members.items():
         others = [record for record in member.received if record.topic == prompt]
@@ -111,9 +111,9 @@ def test_undue_records_are_not_asked_for_in_a_busy_loop(gate: Gate, new_topic: N
     try:
         assert settled(member) == ""
         send_with_confluent(gate.bootstrap, topic, 200, settings={"batch.num.messages": 200})
-        wait_until(lambda: bool(fetches), "statistics of the client")
+        until(lambda: bool(fetches), "statistics of the client")
         before, began = fetches[-1], time.monotonic()
-        wait_until(lambda: len(member.received) == 200, "all records")
+        until(lambda: len(member.received) == 200, "all records")
         time.sleep(0.2)
         # Two polls a second, and a few more where records become due; a busy loop makes hundreds a second.
         assert fetches[-1] - before < 20 + 4 * (time.monotonic() - began)
@@ -131,9 +131,9 @@ def test_a_partition_with_due_records_does_not_wait_for_another(
     for number in range(50):
         producer.produce(topic, f"new:{number}", partition=0)
         producer.produce(topic, f"old:{number}", partition=1, timestamp=wall_ms() - 2 * HOUR_MS)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(LONG_S) == 0
     member = join(family, gate.bootstrap, topic, f"{topic}-group")
-    wait_until(lambda: len(member.received) >= 50, "the records that are due")
+    until(lambda: len(member.received) >= 50, "the records that are due")
     assert {record.partition for record in member.received} == {1}
 
 
@@ -162,6 +162,6 @@ def test_a_stored_record_from_the_far_future_is_due_after_first_sight(
     gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": "2s"}]})
     begin_ms = wall_ms()
     member = join(family, gate.bootstrap, topic, f"{topic}-group")
-    wait_until(lambda: len(member.received) == 20, "records from the future")
+    until(lambda: len(member.received) == 20, "records from the future")
     assert {record.timestamp_ms for record in member.received} == {ahead_ms}
     assert min(record.at_ms for record in member.received) - begin_ms >= 2_000

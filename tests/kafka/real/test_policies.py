@@ -15,7 +15,7 @@ from tests.kafka.real.support.families.base import settled, wall_ms
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.history import judge
 from tests.kafka.real.support.java import consume_with_java, produce_with_java
-from tests.real.patience import PATIENCE_S, wait_until
+from tests.waiting import LONG_S, until
 
 REFUSED = {
     "java": "PolicyViolationException",
@@ -49,11 +49,11 @@ def attached_producer(aiokafka_family: AiokafkaFamily, bootstrap: str, topic: st
         await producer.send_and_wait(topic, b"attached:0", key=b"attached")
         return producer
 
-    producer = aiokafka_family.run(begin()).result(PATIENCE_S)
+    producer = aiokafka_family.run(begin()).result(LONG_S)
     try:
         yield
     finally:
-        aiokafka_family.run(producer.stop()).result(PATIENCE_S)
+        aiokafka_family.run(producer.stop()).result(LONG_S)
 
 
 @pytest.mark.seed("S1-001", "S1-041", "S1-043", "S1-123", "S1-126")
@@ -154,7 +154,7 @@ def test_a_consumer_without_a_group_counts_too(
     first = join(family, gate.bootstrap, topic, f"{topic}-group", client_id="first")
     assert settled(first) == ""
     lone = join(family, gate.bootstrap, topic, "", client_id="lone")
-    wait_until(lambda: bool(lone.errors), "an error")
+    until(lambda: bool(lone.errors), "an error")
     assert lone.errors[0].startswith(FORBIDDEN[family.name])
     assert lone.received == []
     assert gate.decided(topic=topic, action="reject")[0]["policy"] == "max_consumers_per_topic"
@@ -256,7 +256,7 @@ def test_fast_consumers_are_slowed_down(
     assert [settled(member) for member in members] == ["", ""]
     began_ms = wall_ms()  # nothing can be delivered before it is published
     sent = send_with_confluent(kafka.bootstrap, topic, 300, settings={"batch.num.messages": 10})
-    wait_until(lambda: all(len(member.received) >= 100 for member in members), "100 records each")
+    until(lambda: all(len(member.received) >= 100 for member in members), "100 records each")
     for member in members:
         values = [record.value for record in member.received]
         assert values == [entry.value for entry in sent.sent[: len(values)]]
@@ -300,7 +300,7 @@ def test_observing_changes_nothing_and_records_what_would_have_been_done(
     ]
     members = [join(family, gate.bootstrap, topic, f"{topic}-{name}") for name in ("a", "b")]
     assert [settled(member) for member in members] == ["", ""]
-    wait_until(lambda: all(len(member.received) == 200 for member in members), "all records")
+    until(lambda: all(len(member.received) == 200 for member in members), "all records")
     judge(logs[0].merged(logs[1]), read_topic(kafka.bootstrap, topic)).assert_clean()
     would = {"would_reject", "would_delay"}
     gate.eventually(

@@ -17,7 +17,7 @@ from tests.kafka.real.support.history import judge
 from tests.kafka.real.support.raw import RawClient
 from tests.kafka.real.support.steady import SteadyProducer
 from tests.kafka.session.messages import batch, outcome, produce
-from tests.real.patience import wait_until
+from tests.waiting import until
 
 _SMALL, _LARGE = "1000B", "9000B"
 _BETWEEN = b"v" * 5000
@@ -68,7 +68,7 @@ class Probe:
 
     def until(self, passes: bool) -> None:
         """Return once the message is accepted, or refused."""
-        wait_until(lambda: self.passes is passes, "the change is in force")
+        until(lambda: self.passes is passes, "the change is in force")
 
     def close(self) -> None:
         """End the connection."""

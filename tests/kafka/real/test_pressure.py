@@ -11,7 +11,7 @@ from tests.kafka.real.support.families import RdkafkaFamily
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.history import judge
 from tests.kafka.real.support.steady import SteadyProducer
-from tests.real.patience import PATIENCE_S
+from tests.waiting import LONG_S
 
 RECORD = 1_000
 POLICIES = {
@@ -39,7 +39,7 @@ def test_a_group_that_lags_slows_its_topic_down_until_it_has_caught_up(
         consumer = Consumer(reader | {"auto.offset.reset": "earliest", "enable.auto.commit": False})
         try:
             consumer.subscribe([topic])
-            first = consumer.poll(PATIENCE_S)
+            first = consumer.poll(LONG_S)
             assert first is not None
             consumer.commit(message=first, asynchronous=False)
             RdkafkaFamily().publish(kafka.bootstrap, topic, [RECORD] * 400, lane="direct")

@@ -11,7 +11,7 @@ from tests.kafka.real.support.families import Family, Mode, RdkafkaFamily
 from tests.kafka.real.support.families.base import wall_ms
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.history import ClientLog, Entry, Stored, judge
-from tests.real.patience import PATIENCE_S
+from tests.waiting import LONG_S
 
 BURST_S = 0.2
 BATCH = 20
@@ -107,8 +107,8 @@ def test_equal_producers_get_equal_shares(kafka: KafkaBroker, gate: Gate, new_to
 
 
 HASTY: dict[str, dict[str, str | int]] = {
-    "java": {"request.timeout.ms": 2_000, "delivery.timeout.ms": 1_000 * PATIENCE_S},
-    "librdkafka": {"socket.timeout.ms": 2_000, "message.timeout.ms": 1_000 * PATIENCE_S},
+    "java": {"request.timeout.ms": 2_000, "delivery.timeout.ms": 1_000 * LONG_S},
+    "librdkafka": {"socket.timeout.ms": 2_000, "message.timeout.ms": 1_000 * LONG_S},
     "aiokafka": {"request.timeout.ms": 2_000},
 }
 

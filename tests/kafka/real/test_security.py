@@ -19,7 +19,7 @@ from tests.kafka.real.support.history import judge
 from tests.kafka.real.support.raw import RawClient, call
 from tests.kafka.real.support.steady import SteadyProducer
 from tests.kafka.session.messages import batch, outcome, produce
-from tests.real.patience import PATIENCE_S, wait_until
+from tests.waiting import LONG_S, until
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -52,7 +52,7 @@ def locked(
                 for user, password in security.users.items()
             ]
             for done in admin.alter_user_scram_credentials(wanted).values():
-                done.result(PATIENCE_S)
+                done.result(LONG_S)
         yield node
 
 
@@ -203,7 +203,7 @@ def test_a_wrong_password_never_gives_the_name(
         producer.poll(0.1)
         return any("uthentication failed" in text for text in errors)
 
-    wait_until(told, "the client is told", tell=lambda: f"it was told {errors}")
+    until(told, "the client is told", tell=lambda: f"it was told {errors}")
     producer.purge()
     assert read_topic(locked.bootstrap, topic) == []
     assert gate.decisions(topic=topic) == []
@@ -324,7 +324,7 @@ def allow_describe(node: KafkaBroker, user: str) -> None:
         )
     ]
     for done in admin.create_acls(everything).values():
-        done.result(PATIENCE_S)
+        done.result(LONG_S)
 
 
 def commit(consumer: Consumer, topic: str) -> None:
@@ -356,7 +356,7 @@ def attempt(gate: Gate, consumer: Consumer, group: str, topic: str) -> str:
 
     try:
         consumer.subscribe([topic])
-        wait_until(known, f"group {group!r} is in, refused or put off")
+        until(known, f"group {group!r} is in, refused or put off")
     except KafkaException:
         return "refused"
     finally:

@@ -14,8 +14,8 @@ from tests.kafka.real.support.families.base import wall_ms
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.history import judge
 from tests.kafka.real.support.steady import SteadyProducer
-from tests.real.patience import PATIENCE_S
 from tests.real.volumes import MIB, Filler, mounted
+from tests.waiting import LONG_S
 
 from sluicegate.storage_quota.snapshot import read_snapshot
 
@@ -67,7 +67,7 @@ def factor(gate: Gate) -> float:
 def end_offset(node: KafkaBroker, topic: str) -> int:
     asking = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "end"})
     try:
-        return asking.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE_S)[1]
+        return asking.get_watermark_offsets(TopicPartition(topic, 0), timeout=LONG_S)[1]
     finally:
         asking.close()
 
@@ -76,7 +76,7 @@ def first_record(node: KafkaBroker, topic: str) -> tuple[bytes, bytes]:
     asking = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "first"})
     try:
         asking.assign([TopicPartition(topic, 0, 0)])
-        message = asking.poll(PATIENCE_S)
+        message = asking.poll(LONG_S)
         assert message is not None
         return bytes(message.key() or b""), bytes(message.value() or b"")
     finally:

@@ -17,7 +17,7 @@ from tests.kafka.real.support.broker import KafkaBroker
 from tests.kafka.real.support.clients import create_topic
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.raw import RawClient, call
-from tests.real.patience import PATIENCE_S
+from tests.waiting import LONG_S
 
 _MIB = 1 << 20
 _RECORDS, _RECORD_BYTES = 4096, 10 * 1024
@@ -39,7 +39,7 @@ def content(kafka: KafkaBroker) -> str:
         value = numbers.randbytes(_RECORD_BYTES)
         digest.update(value)
         producer.produce(_TOPIC, value)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(LONG_S) == 0
     return digest.hexdigest()
 
 
@@ -125,7 +125,7 @@ def read_fast(bootstrap: str) -> str:
     try:
         consumer.assign([TopicPartition(_TOPIC, 0, 0)])
         while count < _RECORDS:
-            messages = consumer.consume(min(500, _RECORDS - count), timeout=PATIENCE_S)
+            messages = consumer.consume(min(500, _RECORDS - count), timeout=LONG_S)
             assert messages, f"nothing more after {count} records"
             for message in messages:
                 assert message.error() is None

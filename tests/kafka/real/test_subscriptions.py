@@ -12,7 +12,7 @@ from tests.kafka.real.support.families import Family, Member
 from tests.kafka.real.support.families.base import settled
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.upstream import MoodyUpstream, hang_up
-from tests.real.patience import PATIENCE_S
+from tests.waiting import LONG_S
 
 POLICY = "max_subscriptions_per_topic"
 GROUP_FULL = {
@@ -40,7 +40,7 @@ def committed(bootstrap: str, group: str, topic: str) -> int:
     """What a group has committed for partition 0; -1001 for nothing."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     try:
-        found: int = consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)[0].offset
+        found: int = consumer.committed([TopicPartition(topic, 0)], timeout=LONG_S)[0].offset
         return found
     finally:
         consumer.close()
@@ -139,7 +139,7 @@ def test_offsets_of_one_group_too_many_are_refused(
     assert committed(kafka.bootstrap, old, topic) == 3
 
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.delete_consumer_groups([old])[old].result(PATIENCE_S)
+    admin.delete_consumer_groups([old])[old].result(LONG_S)
     gate.eventually(lambda: family.commit(gate.bootstrap, topic, new, 4) == "", "there is room again")
     assert committed(kafka.bootstrap, new, topic) == 4
     assert family.commit(gate.bootstrap, topic, old, 5).startswith(COMMIT_REFUSED[family.name])

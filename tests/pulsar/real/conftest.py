@@ -11,12 +11,13 @@ from tests.pulsar.real.support import tokens
 from tests.pulsar.real.support.admin import DEFAULT_NAMESPACE, Admin
 from tests.pulsar.real.support.broker import TRANSACTIONS, PulsarBroker, Tls, why_unavailable
 from tests.pulsar.real.support.cluster import PulsarCluster
-from tests.pulsar.real.support.family import ANSWER_S, Family, Form, Keys, RefusedError, eventually, numbered
+from tests.pulsar.real.support.family import ANSWER_S, Family, Form, Keys, RefusedError, numbered
 from tests.pulsar.real.support.gate import Gate, Policies
 from tests.pulsar.real.support.java import JavaFamily, why_no_compiler
 from tests.pulsar.real.support.python import PythonFamily
 from tests.real.certificates import Authority
 from tests.real.needs import mark, need
+from tests.waiting import until
 
 NewTopic = Callable[..., str]
 """`new_topic(prefix="topic", partitions=0, namespace="public/default") -> full name`."""
@@ -102,7 +103,7 @@ def transactional_pulsar(
         return False
 
     with closing(node.admin), _shown(node) as broker:
-        eventually(committed, "a transaction is committed", 2 * ANSWER_S)
+        until(committed, "a transaction is committed", 2 * ANSWER_S)
         yield broker
 
 

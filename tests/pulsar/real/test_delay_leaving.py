@@ -11,11 +11,11 @@ from tests.pulsar.real.support.family import (
     Received,
     Subscription,
     collect,
-    eventually,
     numbered,
 )
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.raw import RawClient
+from tests.waiting import until
 
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
 
@@ -42,11 +42,11 @@ def test_a_consumer_goes_while_messages_are_withheld(
             first = family.consume(gate.service_url, topic, "one", kind)
         family.produce(gate.service_url, topic, values, keys=["a", "b"]).close()
         if kind in IN_ORDER:  # for the others it is the broker that withholds
-            eventually(lambda: given(admin, topic) >= len(values), "the gate has all messages")
+            until(lambda: given(admin, topic) >= len(values), "the gate has all messages")
         before: list[Received] = []
         if crashes:
             raw.close()
-            eventually(lambda: not consumers(admin, topic), "the broker has noticed")
+            until(lambda: not consumers(admin, topic), "the broker has noticed")
         else:
             first.close()
             before = first.received

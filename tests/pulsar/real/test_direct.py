@@ -14,12 +14,12 @@ from tests.pulsar.real.support.family import (
     Form,
     Subscription,
     collect,
-    eventually,
     numbered,
 )
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, read_topic
 from tests.pulsar.real.support.raw import RawClient
+from tests.waiting import until
 
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 
@@ -108,7 +108,7 @@ def test_a_topic_moves_to_the_other_broker(pulsar_cluster: PulsarCluster, family
     assert pulsar_cluster.owner(topic) is not first
     published = producer.close()
     assert {one.value for one in published if one.entry} == set(values)
-    eventually(lambda: {one.value for one in consumer.received} == set(values), "all received")
+    until(lambda: {one.value for one in consumer.received} == set(values), "all received")
     consumer.close()
 
 

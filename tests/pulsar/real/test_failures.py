@@ -20,13 +20,13 @@ from tests.pulsar.real.support.family import (
     Sending,
     Subscription,
     collect,
-    eventually,
     numbered,
 )
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.history import judge
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, read_topic
+from tests.waiting import until
 
 DELAY_MS, INTERVAL_MS, COUNT = 1_000, 20, 400
 KINDS = (Subscription.SHARED, Subscription.EXCLUSIVE)
@@ -84,12 +84,12 @@ class Run:
         confirmed = {one.value for one in self.published if one.entry}
         assert len(confirmed) == COUNT
         for consumer in self.consumers.values():
-            eventually(
+            until(
                 lambda consumer=consumer: confirmed <= {one.value for one in consumer.received},  # type: ignore[misc]
                 "all that is confirmed is received",
                 2 * ANSWER_S,
             )
-        eventually(lambda: backlog(admin, self.topic) == 0, "all is acknowledged")
+        until(lambda: backlog(admin, self.topic) == 0, "all is acknowledged")
         for consumer in self.consumers.values():
             consumer.close()
 

@@ -12,7 +12,6 @@ from tests.pulsar.real.support.family import (
     RefusedError,
     Sending,
     collect,
-    eventually,
     numbered,
 )
 from tests.pulsar.real.support.java import JavaFamily
@@ -29,6 +28,7 @@ from tests.pulsar.real.support.native import (
 )
 from tests.pulsar.real.support.python import PythonFamily, read_topic
 from tests.pulsar.real.support.raw import RawClient
+from tests.waiting import until
 
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
 
@@ -148,7 +148,7 @@ def test_python_resends_for_ever(
         deliver_after_ms=60_000 if policy == "max_delivery_delay" else None,
     )
     again = f"Created new producer: Producer{{topic=PersistentTopic{{topic={topic}}}"
-    eventually(lambda: pulsar.log.read_text().count(again) >= 4, "three reconnections")
+    until(lambda: pulsar.log.read_text().count(again) >= 4, "three reconnections")
     assert producer.published == []
     producer.abandon()
     # What is behind the refused message is refused too, or stored once for each time.
@@ -214,7 +214,7 @@ def test_a_consumer_with_too_much_unacknowledged_waits(
         return any(one["blockedConsumerOnUnackedMsgs"] for one in told)
 
     collect(consumer, 10)
-    eventually(blocked, "blocked")
+    until(blocked, "blocked")
     assert len(consumer.received) == 10
     consumer.close()
 
@@ -223,5 +223,5 @@ def test_a_fixed_delay_is_taken_and_ignored(admin: Admin, new_topic: NewTopic) -
     topic = new_topic()
     value = {"active": True, "tickTime": 100, "fixedDeliveryDelayInMillis": 2_000}
     admin.post(policy_path(topic, "delayedDelivery"), value)
-    eventually(lambda: admin.policy(topic, "delayedDelivery") is not None, "taken")
+    until(lambda: admin.policy(topic, "delayedDelivery") is not None, "taken")
     assert "fixedDeliveryDelayInMillis" not in admin.policy(topic, "delayedDelivery")

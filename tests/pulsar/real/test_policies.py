@@ -14,7 +14,6 @@ from tests.pulsar.real.support.family import (
     RefusedError,
     Sending,
     collect,
-    eventually,
     numbered,
 )
 from tests.pulsar.real.support.gate import Gate
@@ -22,6 +21,7 @@ from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.native import ATTACHING, MAX_DELAY_MS, SENDING, Native
 from tests.pulsar.real.support.python import PythonFamily
 from tests.pulsar.real.support.raw import RawClient
+from tests.waiting import until
 
 from sluicegate_pulsar.codec.errors import ServerError
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
@@ -93,9 +93,7 @@ def test_attaching_on_the_wire(gate: Gate, new_topic: NewTopic, policy: str) -> 
         assert gate.decided(decision_id=told)[0]["policy"] == policy
         if policy != "max_subscriptions_per_topic":
             one.close()  # without a word, as by a crash
-            eventually(
-                lambda: not ask(two, second_subscription(policy)).HasField("error"), "its place is free"
-            )
+            until(lambda: not ask(two, second_subscription(policy)).HasField("error"), "its place is free")
 
 
 @pytest.mark.seed("S1-002", "S1-034")

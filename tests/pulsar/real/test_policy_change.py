@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.pulsar.real.conftest import NewTopic
 from tests.pulsar.real.support.broker import PulsarBroker
-from tests.pulsar.real.support.family import Family, collect, eventually, numbered
+from tests.pulsar.real.support.family import Family, collect, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.history import judge
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, read_topic
 from tests.pulsar.real.support.raw import RawClient
+from tests.waiting import until
 
 _SMALL, _LARGE = 1_000, 9_000
 _BETWEEN = b"v" * 5_000
@@ -48,7 +49,7 @@ class Probe:
 
     def until(self, passes: bool) -> None:
         """Return once the message is accepted, or refused."""
-        eventually(lambda: self.passes is passes, "the change is in force")
+        until(lambda: self.passes is passes, "the change is in force")
 
 
 @pytest.mark.seed("S1-024", "S1-125")
@@ -105,7 +106,7 @@ def test_a_rate_is_lifted_for_messages_that_wait(gate: Gate, new_topic: NewTopic
     topic, count = new_topic(), 900  # as many seconds, if the rate stayed
     gate.apply({"topics": [{"name": topic, "max_publish_rate": 1, "burst_seconds": 1}]})
     producer = family.produce(gate.service_url, topic, numbered(count))
-    eventually(lambda: producer.published, "the first one is through")
+    until(lambda: producer.published, "the first one is through")
     gate.decided(topic=topic, action="delay")
     assert len(producer.published) < count // 2
     gate.apply({"topics": [{"name": topic, "max_publish_rate": 0}]})

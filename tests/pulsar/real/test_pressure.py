@@ -11,12 +11,13 @@ import pytest
 from tests.pulsar.real.conftest import NewGate, NewNamespace, NewTopic
 from tests.pulsar.real.support.admin import Admin, topic_path
 from tests.pulsar.real.support.broker import PulsarBroker
-from tests.pulsar.real.support.family import ANSWER_S, Family, RefusedError, eventually, numbered
+from tests.pulsar.real.support.family import ANSWER_S, Family, RefusedError, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.history import judge
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, read_topic
 from tests.real.volumes import MIB, Filler, mounted
+from tests.waiting import until
 
 ADAPTIVE = "adaptive_publish_throttling"
 QUOTA = MIB
@@ -73,7 +74,7 @@ class Steady:
     def goes_on(self, more: int) -> float:
         """Return once so many more are stored, and how many that were a second."""
         began, have = time.monotonic(), self.confirmed()
-        eventually(lambda: self.confirmed() >= have + more, f"{more} more messages")
+        until(lambda: self.confirmed() >= have + more, f"{more} more messages")
         return (self.confirmed() - have) / (time.monotonic() - began)
 
     def _run(self) -> None:
@@ -102,7 +103,7 @@ def set_quota(admin: Admin, place: str, topic: str, nbytes: int, policy: str) ->
     """Set a backlog quota at the page of a namespace or topic, and wait until the topic has it."""
     quota = {"limitSize": nbytes, "limitTime": -1, "policy": policy}
     admin.post(f"{place}/backlogQuota", quota, backlogQuotaType="destination_storage")
-    eventually(lambda: admin.stats(topic)["backlogQuotaLimitSize"] == nbytes, "the quota holds")
+    until(lambda: admin.stats(topic)["backlogQuotaLimitSize"] == nbytes, "the quota holds")
 
 
 @pytest.mark.seed("S5-006", "S5-008", "S5-022", "S5-031")
@@ -236,7 +237,7 @@ def test_a_full_volume_pauses_producers_and_new_ones_are_told_as_by_a_quota_of_p
             for each in families:
                 assert refusal(each, gate.service_url, topic) == BLOCKED
             with suppress(TimeoutError):  # real time passes in which nothing may be stored
-                eventually(lambda: admin.stats(topic)["msgInCounter"] > at, "more than before the pause", 2)
+                until(lambda: admin.stats(topic)["msgInCounter"] > at, "more than before the pause", 2)
             assert admin.stats(topic)["msgInCounter"] == at
             assert gate.decided(policy="storage_quota", topic=topic, factor=0.0)
 

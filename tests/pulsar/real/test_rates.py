@@ -15,13 +15,13 @@ from tests.pulsar.real.support.family import (
     Form,
     Subscription,
     collect,
-    eventually,
     numbered,
 )
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.history import judge
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, connect, read_topic
+from tests.waiting import until
 
 RATE, BURST_S, BATCH = 100, 0.5, 5
 
@@ -90,7 +90,7 @@ def test_a_limited_producer_does_not_slow_down_another_one_of_its_connection(
         limited.send_async(payload, note("limited"))
     for _ in range(free_count):
         free.send_async(payload, note("free"))
-    eventually(lambda: len(answers["free"]) == free_count, "the free one is through")
+    until(lambda: len(answers["free"]) == free_count, "the free one is through")
     # The limited one takes minutes.
     assert len(answers["limited"]) < waiting
     assert {str(result) for result in answers["free"]} == {"Result.Ok"}

@@ -12,11 +12,11 @@ from tests.pulsar.real.support.family import (
     Form,
     Subscription,
     collect,
-    eventually,
     numbered,
 )
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.python import PythonFamily, read_topic
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(("family", "form"), EVERY_FORM, indirect=["family"])
@@ -54,7 +54,7 @@ def test_a_topic_moves_to_the_other_broker(
         pulsar_cluster.move(topic)
         published = producer.close()
         assert {one.value for one in published if one.entry} == set(values)
-        eventually(lambda: {one.value for one in consumer.received} == set(values), "all received")
+        until(lambda: {one.value for one in consumer.received} == set(values), "all received")
         consumer.close()
         gate.eventually(lambda: passed(gate) >= len(values), "the gate has counted them")
 

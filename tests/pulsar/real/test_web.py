@@ -13,11 +13,12 @@ from tests.pulsar.real.conftest import NewNamespace, NewTopic
 from tests.pulsar.real.support.admin import Admin, AdminError, policy_path, topic_path
 from tests.pulsar.real.support.broker import PulsarBroker
 from tests.pulsar.real.support.cluster import PulsarCluster
-from tests.pulsar.real.support.family import ANSWER_S, Family, collect, eventually, numbered
+from tests.pulsar.real.support.family import ANSWER_S, Family, collect, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.java import why_no_compiler
 from tests.pulsar.real.support.python import PythonFamily
 from tests.real.needs import need
+from tests.waiting import until
 
 POLICY = "delayedDelivery"
 NATIVE = {"active": True, "tickTime": 200, "maxDeliveryDelayInMillis": 2000}
@@ -39,13 +40,13 @@ def test_a_topics_fixed_delay(admin: Admin, web: Admin, new_topic: NewTopic) -> 
     assert web.policy(topic, POLICY) == NATIVE | FIXED
     assert web.policy(topic, POLICY, applied=True) == NATIVE | FIXED
     without = NATIVE | {"maxDeliveryDelayInMillis": 0}
-    eventually(lambda: admin.policy(topic, POLICY) == without, "the broker has no longest delay")
+    until(lambda: admin.policy(topic, POLICY) == without, "the broker has no longest delay")
 
     web.set_policy(topic, POLICY, NATIVE | {"fixedDeliveryDelayInMillis": 0})
-    eventually(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the longest delay again")
+    until(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the longest delay again")
 
     web.remove_policy(topic, POLICY)
-    eventually(lambda: admin.policy(topic, POLICY) is None, "the broker has no policy left")
+    until(lambda: admin.policy(topic, POLICY) is None, "the broker has no policy left")
 
 
 @pytest.mark.seed("S2-003", "S2-006", "S2-011")
@@ -69,15 +70,15 @@ def test_a_namespaces_fixed_delay_and_a_topics_own_longest_one(
     namespace = new_namespace()
     topic = new_topic(namespace=namespace, partitions=2)
     web.set_policy(topic, POLICY, NATIVE)
-    eventually(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the topic's policy")
+    until(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the topic's policy")
 
     web.set_policy(namespace, POLICY, FIXED)
     assert web.policy(topic, POLICY, applied=True) == NATIVE | FIXED
     without = NATIVE | {"maxDeliveryDelayInMillis": 0}
-    eventually(lambda: admin.policy(topic, POLICY) == without, "the broker has no longest delay")
+    until(lambda: admin.policy(topic, POLICY) == without, "the broker has no longest delay")
 
     web.remove_policy(namespace, POLICY)
-    eventually(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the longest delay again")
+    until(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the longest delay again")
 
 
 def test_a_longest_delay_set_at_the_broker_itself_refuses_a_longer_fixed_one_of_its_namespace(

@@ -9,10 +9,10 @@ from tests.pulsar.real.support.family import (
     Received,
     Subscription,
     collect,
-    eventually,
     numbered,
 )
 from tests.pulsar.real.support.gate import Gate
+from tests.waiting import until
 
 DELAY_MS = 1_500
 ONE_BY_ONE = [Subscription.EXCLUSIVE, Subscription.FAILOVER]
@@ -47,8 +47,8 @@ def test_a_refused_message_comes_again_and_those_behind_it_too(
     gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": f"{DELAY_MS}ms"}]})
     consumer = family.consume(gate.service_url, topic, "again", kind, nacks=1)
     family.produce(gate.service_url, topic, values, interval_ms=100).close()
-    eventually(lambda: {one.value for one in consumer.received} == set(values), "all have come")
-    eventually(lambda: [one.value for one in consumer.received].count(values[0]) > 1, "the first came again")
+    until(lambda: {one.value for one in consumer.received} == set(values), "all have come")
+    until(lambda: [one.value for one in consumer.received].count(values[0]) > 1, "the first came again")
     consumer.close()
     check_times(consumer.received)
 
@@ -63,7 +63,7 @@ def test_who_takes_over_gets_what_was_withheld_for_another(
     family.produce(gate.service_url, topic, values).close()
     consumers[0].close()
     early = consumers[0].received
-    eventually(lambda: len(consumers[1].received) + len(early) >= len(values), "all have come")
+    until(lambda: len(consumers[1].received) + len(early) >= len(values), "all have come")
     consumers[1].close()
     received = consumers[1].received + early
     assert sorted(one.value for one in received) == sorted(values)

@@ -13,8 +13,8 @@ from benchmarks.harness.brokers import launch_node, node_properties
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from tests.real.certificates import Authority, Identity
-from tests.real.patience import PATIENCE_S, wait_until
 from tests.real.ports import free_ports
+from tests.waiting import LONG_S, until
 
 from sluicegate_reports.runner.brokers.processes import Child
 
@@ -108,7 +108,7 @@ class KafkaBroker:
         :raises UnavailableError: if it ends or is not ready in time; the text holds its last lines.
         """
         assert self._child is not None, f"node {self.node_id} is not running"
-        self._child.wait_for("Kafka Server started", PATIENCE_S)
+        self._child.wait_for("Kafka Server started", LONG_S)
 
     def start(self) -> None:
         """`launch` and `wait`."""
@@ -118,7 +118,7 @@ class KafkaBroker:
     def stop(self) -> None:
         """Shut the node down cleanly; nothing happens if it does not run."""
         if self._child is not None:
-            self._child.stop(PATIENCE_S)
+            self._child.stop(LONG_S)
             self._child = None
 
     def kill(self) -> None:
@@ -232,4 +232,4 @@ def wait_for_nodes(bootstrap: str, count: int) -> None:
             return len(admin.list_topics(timeout=5).brokers)
         return 0
 
-    wait_until(lambda: seen() == count, f"{bootstrap!r} names {count} brokers")
+    until(lambda: seen() == count, f"{bootstrap!r} names {count} brokers")

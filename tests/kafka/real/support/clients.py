@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.kafka.real.support.history import ClientLog, Entry, Stored
-from tests.real.patience import PATIENCE_S, wait_until
+from tests.waiting import LONG_S, until
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, copies: int = 1, **settings: str) -> None:
@@ -23,12 +23,12 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, copies: int = 1
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     config = {key.replace("_", "."): value for key, value in settings.items()}
-    admin.create_topics([NewTopic(name, partitions, copies, config=config)])[name].result(PATIENCE_S)
+    admin.create_topics([NewTopic(name, partitions, copies, config=config)])[name].result(LONG_S)
     asking = Consumer({"bootstrap.servers": bootstrap, "group.id": "is-there"})
     try:
         for number in range(partitions):
             partition = TopicPartition(name, number)
-            wait_until(lambda: _is_led(asking, partition), f"{partition} is led")  # noqa: B023 - used at once
+            until(lambda: _is_led(asking, partition), f"{partition} is led")  # noqa: B023 - used at once
     finally:
         asking.close()
 
@@ -36,7 +36,7 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, copies: int = 1
 def _is_led(asking: Consumer, partition: TopicPartition) -> bool:
     """Whether a leader answers for a partition."""
     try:
-        asking.get_watermark_offsets(partition, timeout=PATIENCE_S)
+        asking.get_watermark_offsets(partition, timeout=LONG_S)
     except KafkaException:
         return False
     return True
@@ -60,13 +60,13 @@ def read_topic(bootstrap: str, topic: str, *, committed_only: bool = False, **se
         | {key.replace("_", "."): value for key, value in settings.items()}
     )
     try:
-        partitions = consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=LONG_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         found, open_partitions = [], set(partitions)
         while open_partitions:
-            message = consumer.poll(PATIENCE_S)
+            message = consumer.poll(LONG_S)
             if message is None:
-                raise TimeoutError(f"{topic!r}: no end of partitions {open_partitions} in {PATIENCE_S} s")
+                raise TimeoutError(f"{topic!r}: no end of partitions {open_partitions} in {LONG_S} s")
             error = message.error()
             if error is None:
                 found.append(_stored(message))
@@ -155,8 +155,8 @@ def send_with_confluent(
     for number in range(count):
         entry = log.send(lane, number)
         send_one(producer, topic, entry.value + padding, lane.encode(), answered(entry))
-    left = producer.flush(PATIENCE_S)
-    assert left == 0, f"{left} of {count} sends were not answered in {PATIENCE_S} s"
+    left = producer.flush(LONG_S)
+    assert left == 0, f"{left} of {count} sends were not answered in {LONG_S} s"
     return log
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from benchmarks.harness import jars
 from benchmarks.harness.processes import UnavailableError, run_tool
 from tests.kafka.real.support.history import ClientLog, Stored
-from tests.real.patience import PATIENCE_S
+from tests.waiting import LONG_S
 
-_TOOL_S = 2 * PATIENCE_S
+_TOOL_S = 2 * LONG_S
 
 
 def why_unavailable() -> str | None:
@@ -102,7 +102,7 @@ def consume_with_java(
     output = run_java_tool(
         "ConsumerPerformance",
         *["--bootstrap-server", bootstrap, "--topic", topic],
-        *["--num-records", str(records), "--timeout", str(PATIENCE_S * 1_000)],
+        *["--num-records", str(records), "--timeout", str(LONG_S * 1_000)],
         *[part for pair in extra for part in ("--command-property", pair)],
     )
     rows = [

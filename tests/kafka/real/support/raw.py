@@ -9,7 +9,7 @@ from typing import Any, Self, get_args, get_origin
 from kio.schema.index import api_key_map
 from tests.kafka.codec.entities import decode_response, request_schema
 from tests.kafka.session.wire import request
-from tests.real.patience import PATIENCE_S
+from tests.waiting import LONG_S
 
 
 def address(bootstrap: str) -> tuple[str, int]:
@@ -31,7 +31,7 @@ class RawClient:
         self,
         bootstrap: str,
         *,
-        timeout_s: float = PATIENCE_S,
+        timeout_s: float = LONG_S,
         tls: ssl.SSLContext | None = None,
         client_id: str = "raw",
         receive_bytes: int = 0,

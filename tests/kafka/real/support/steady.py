@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaError, Message, Producer
 from tests.kafka.real.support.families import AiokafkaFamily, JavaFamily
 from tests.kafka.real.support.history import ClientLog, Entry
-from tests.real.patience import PATIENCE_S, wait_until
+from tests.waiting import LONG_S, until
 
 _PAD_BYTES = 100
 
@@ -54,7 +54,7 @@ class Steady(ABC):
         :raises TimeoutError: if they are not in time.
         """
         wanted = self._confirmed() + more
-        wait_until(lambda: self._confirmed() >= wanted, f"{self.lane}: {more} more sends are confirmed")
+        until(lambda: self._confirmed() >= wanted, f"{self.lane}: {more} more sends are confirmed")
 
     def _confirmed(self) -> int:
         """How many sends are confirmed so far."""
@@ -94,7 +94,7 @@ class SteadyProducer(Steady):
             "client.id": lane,
             "linger.ms": 1,
             "enable.idempotence": True,
-            "message.timeout.ms": PATIENCE_S * 1000,
+            "message.timeout.ms": LONG_S * 1000,
             "reconnect.backoff.max.ms": 500,
             "topic.metadata.refresh.interval.ms": 1000,
             # Lost connections are what these tests are about; they are reported to nobody.
@@ -112,7 +112,7 @@ class SteadyProducer(Steady):
         self._thread.start()
 
     def _end(self) -> bool:
-        self._thread.join(PATIENCE_S)
+        self._thread.join(LONG_S)
         self._producer = None  # closes its connections
         return not self._thread.is_alive()
 
@@ -127,7 +127,7 @@ class SteadyProducer(Steady):
             except BufferError:
                 self.log.sent.pop()
             producer.poll(self._interval_s)
-        producer.flush(PATIENCE_S)
+        producer.flush(LONG_S)
 
     def _note(self, entry: Entry) -> Any:
         def note(error: KafkaError | None, message: Message) -> None:
@@ -152,7 +152,7 @@ class SteadyAiokafka(Steady):
         self._done = self._family.run(self._run())
 
     def _end(self) -> bool:
-        self._done.result(2 * PATIENCE_S)
+        self._done.result(2 * LONG_S)
         return not self.log.unanswered
 
     async def _run(self) -> None:
@@ -160,7 +160,7 @@ class SteadyAiokafka(Steady):
             bootstrap_servers=self._bootstrap,
             client_id=self.lane,
             enable_idempotence=True,
-            request_timeout_ms=PATIENCE_S * 1000,
+            request_timeout_ms=LONG_S * 1000,
             metadata_max_age_ms=1000,
         )
         answers: dict[Entry, asyncio.Future[Any]] = {}
@@ -173,7 +173,7 @@ class SteadyAiokafka(Steady):
                 answers[entry].add_done_callback(partial(self._note, entry))
                 number += 1
                 await asyncio.sleep(self._interval_s)
-            await asyncio.wait(answers.values(), timeout=PATIENCE_S)
+            await asyncio.wait(answers.values(), timeout=LONG_S)
         finally:
             await producer.stop()
 
@@ -200,7 +200,7 @@ class SteadyJava(Steady):
             "bootstrap.servers": self._bootstrap,
             "client.id": self.lane,
             "enable.idempotence": "true",
-            "delivery.timeout.ms": str(PATIENCE_S * 1000),
+            "delivery.timeout.ms": str(LONG_S * 1000),
             "reconnect.backoff.max.ms": "500",
             "linger.ms": "1",
         }
@@ -218,10 +218,10 @@ class SteadyJava(Steady):
 
     def _end(self) -> bool:
         self._family.ask("stop", self._number)
-        wait_until(
+        until(
             lambda: any("done" in event for event in self._events[:]),
             "the Java producer ends",
-            2 * PATIENCE_S,
+            2 * LONG_S,
         )
         for event in self._events:
             self._note(event)

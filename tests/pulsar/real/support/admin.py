@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
-from tests.real.patience import PATIENCE_S, wait_until
+from tests.waiting import LONG_S, until
 
 DEFAULT_NAMESPACE = "public/default"
 
@@ -38,7 +38,7 @@ class Admin:
     def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
         self.url = url
         # A broker sends on who asks for a topic that another one serves.
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE_S, follow_redirects=True)
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=LONG_S, follow_redirects=True)
 
     def close(self) -> None:
         """Close the connections."""
@@ -159,7 +159,7 @@ class Admin:
             found = self.policy(target, name)
             return bool(arrived(found))
 
-        wait_until(there, f"{name} of {target!r} has changed", tell=lambda: f"it is {found!r}")
+        until(there, f"{name} of {target!r} has changed", tell=lambda: f"it is {found!r}")
 
 
 def topic_path(topic: str) -> str:

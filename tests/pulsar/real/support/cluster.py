@@ -13,8 +13,7 @@ from benchmarks.harness.processes import Child, free_port, run_tool
 from benchmarks.harness.pulsar import CLUSTER, LOGGING, SMALL_JVM, PulsarNode
 from tests.pulsar.real.support.admin import Admin, AdminError
 from tests.pulsar.real.support.broker import PulsarBroker
-from tests.pulsar.real.support.family import eventually
-from tests.real.patience import PATIENCE_S
+from tests.waiting import LONG_S, until
 
 # Only tests move topics.
 _SHARED = {
@@ -36,7 +35,7 @@ class _Bookie(PulsarNode):
         ]
 
     def wait(self) -> None:
-        self.child.wait_for("Started component bookie-server", PATIENCE_S)
+        self.child.wait_for("Started component bookie-server", LONG_S)
 
 
 class _Broker(PulsarBroker):
@@ -75,7 +74,7 @@ class PulsarCluster:
         setup = "org.apache.pulsar.PulsarClusterMetadataSetup"
         urls = ["--web-service-url", first.admin_url, "--broker-service-url", first.service_url]
         stores = ["--metadata-store", self._metadata, "--configuration-metadata-store", self._metadata]
-        run_tool([*self._java(), setup, "--cluster", CLUSTER, *urls, *stores], PATIENCE_S)
+        run_tool([*self._java(), setup, "--cluster", CLUSTER, *urls, *stores], LONG_S)
         # The hard way: a clean end would wait for others that are going away.
         for node in (self._bookie, *self.brokers):
             self._stack.callback(_kill, node)
@@ -97,7 +96,7 @@ class PulsarCluster:
         )
         main = "org.apache.zookeeper.server.ZooKeeperServerMain"
         child = Child("zookeeper", [*self._java(), main, settings], self._directory / "zookeeper.log")
-        child.wait_for_port(self._zookeeper_port, PATIENCE_S)
+        child.wait_for_port(self._zookeeper_port, LONG_S)
         return child
 
     def _java(self) -> list[str | Path]:
@@ -127,7 +126,7 @@ class PulsarCluster:
                 self.admin.unload(topic, f"127.0.0.1:{other.web_port}")
             return False
 
-        eventually(moved, f"{topic!r} moved")
+        until(moved, f"{topic!r} moved")
 
     def __enter__(self) -> Self:
         try:

@@ -15,11 +15,11 @@ from tests.pulsar.real.support.family import (
     Receiving,
     Subscription,
     collect,
-    eventually,
     numbered,
 )
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.history import number_of
+from tests.waiting import until
 
 DELAY_MS = 1_500
 IN_ORDER = (Subscription.EXCLUSIVE, Subscription.FAILOVER)
@@ -77,7 +77,7 @@ def deliver(gate: Gate, admin: Admin, topic: str, family: Family, case: Case) ->
     for consumer in consumers.values():
         collect(consumer, len(values), 2 * ANSWER_S)
     # Acknowledged is what will not come again.
-    eventually(lambda: _backlogs(admin, topic) == dict.fromkeys(Subscription, 0), "all is acknowledged")
+    until(lambda: _backlogs(admin, topic) == dict.fromkeys(Subscription, 0), "all is acknowledged")
     for kind, consumer in consumers.items():
         consumer.close()
         _expect(consumer.received, values, in_order=kind in IN_ORDER or kind == "Reader")

@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from tests.real.patience import PATIENCE_S
-from tests.real.patience import wait_until as eventually
+from tests.waiting import LONG_S, until
 
-ANSWER_S = PATIENCE_S
+ANSWER_S = LONG_S
 
 
 class Form(StrEnum):
@@ -197,5 +196,5 @@ def collect(consumer: Receiving, count: int, timeout_s: float = ANSWER_S) -> lis
 
     :raises TimeoutError: if there are fewer in time.
     """
-    eventually(lambda: len(consumer.received) >= count, f"{count} deliveries", timeout_s)
+    until(lambda: len(consumer.received) >= count, f"{count} deliveries", timeout_s)
     return consumer.received

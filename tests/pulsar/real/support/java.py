@@ -20,8 +20,8 @@ from tests.pulsar.real.support.family import (
     Received,
     RefusedError,
     Subscription,
-    eventually,
 )
+from tests.waiting import until
 
 _SOURCE = Path(__file__).parents[1] / "java" / "Clients.java"
 # Small enough that values of some kilobytes are cut.
@@ -192,7 +192,7 @@ class JavaClient:
 
     def attached(self) -> None:
         """Return once it is; raises as `Family.produce`."""
-        eventually(lambda: self._told("ready", "done"), "attached")
+        until(lambda: self._told("ready", "done"), "attached")
         self._raise_error()
 
     @property
@@ -232,9 +232,9 @@ class JavaClient:
     def close(self) -> list[Published]:
         """As `Sending.close` and `Receiving.close`."""
         if self._sends:
-            eventually(lambda: self._told("answered", "done"), "all is answered", 2 * ANSWER_S)
+            until(lambda: self._told("answered", "done"), "all is answered", 2 * ANSWER_S)
         self.abandon()
-        eventually(lambda: self._told("done"), "closed")
+        until(lambda: self._told("done"), "closed")
         self._raise_error()
         return self.published
 

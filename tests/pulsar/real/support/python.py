@@ -16,8 +16,8 @@ from tests.pulsar.real.support.family import (
     Received,
     RefusedError,
     Subscription,
-    eventually,
 )
+from tests.waiting import until
 
 _KEY_NAME = "tests"
 _FORMS: dict[Form, dict[str, Any]] = {
@@ -143,7 +143,7 @@ class PythonProducer:
         try:
             with suppress(pulsar.PulsarException):
                 self._producer.flush()
-            eventually(lambda: len(self._published) >= self._sent, "all is answered", 2 * ANSWER_S)
+            until(lambda: len(self._published) >= self._sent, "all is answered", 2 * ANSWER_S)
         finally:
             self._client.close()
         return self.published

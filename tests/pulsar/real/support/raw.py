@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import google_crc32c
-from tests.real.patience import PATIENCE_S
+from tests.waiting import LONG_S
 
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, MessageMetadata
 
@@ -24,7 +24,7 @@ class RawClient:
 
     def __init__(self, address: str, version: str = "raw", **connect: Any) -> None:
         host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), PATIENCE_S)
+        self.socket = socket.create_connection((host, int(port)), LONG_S)
         self._requests = 0
         command = BaseCommand(type=BaseCommand.CONNECT)
         command.connect.client_version = version

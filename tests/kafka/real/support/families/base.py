@@ -7,9 +7,9 @@ from enum import Enum
 from typing import Protocol
 
 from tests.kafka.real.support.history import ClientLog
-from tests.real.patience import PATIENCE_S, wait_until
+from tests.waiting import LONG_S, until
 
-ANSWER_S = PATIENCE_S
+ANSWER_S = LONG_S
 Settings = Mapping[str, str | int]
 """Client settings by their names in the Java client; a family that calls one otherwise translates it."""
 
@@ -118,7 +118,7 @@ def settled(member: Member, timeout_s: float = ANSWER_S) -> str:
 
     :return: the first error, or "" if there was none.
     """
-    wait_until(lambda: bool(member.errors) or member.assigned >= 0, "joined or refused", timeout_s)
+    until(lambda: bool(member.errors) or member.assigned >= 0, "joined or refused", timeout_s)
     return member.errors[0] if member.errors else ""
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import jars
-from tests.kafka.real.support.families.base import ANSWER_S, Mode, Received, Settings, values_of, wait_until
+from tests.kafka.real.support.families.base import ANSWER_S, Mode, Received, Settings, values_of
 from tests.kafka.real.support.history import ClientLog
+from tests.waiting import until
 
 _SOURCE = Path(__file__).parents[2] / "java" / "Clients.java"
 _LOGGING = Path(__file__).parents[1] / "log4j2.properties"
@@ -91,7 +92,7 @@ class JavaFamily:
             values=values,
             per_transaction=per_transaction if mode is Mode.TRANSACTIONAL else 0,
         )[1]
-        wait_until(lambda: any("done" in event for event in events), "all sends answered", 2 * ANSWER_S)
+        until(lambda: any("done" in event for event in events), "all sends answered", 2 * ANSWER_S)
         for event in events:
             _note(log, event, per_transaction)
         return log
@@ -109,7 +110,7 @@ class JavaFamily:
         """As `Family.commit`."""
         settings = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": "false"}
         events = self.ask("commit", settings=settings, topic=topic, offset=offset)[1]
-        wait_until(lambda: any("done" in event for event in list(events)), "commit answered")
+        until(lambda: any("done" in event for event in list(events)), "commit answered")
         errors = [f"{event['error']}: {event['text']}" for event in events if "error" in event]
         return errors[0] if errors else ""
 
@@ -180,4 +181,4 @@ class JavaMember:
     def close(self) -> None:
         """As `Member.close`."""
         self._family.ask("stop", self._number)
-        wait_until(lambda: any("done" in event for event in list(self._events)), "consumer closed")
+        until(lambda: any("done" in event for event in list(self._events)), "consumer closed")
