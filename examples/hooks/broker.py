@@ -3,7 +3,6 @@
 from typing import Literal
 
 from sluicegate import hookimpl
-from sluicegate.model import Level, TopicName
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.plugin import KafkaDriver
 
@@ -12,21 +11,14 @@ class RedpandaConfig(KafkaConfig):
     """The entry under `brokers:`, chosen by `system: redpanda`."""
 
     system: Literal["redpanda"]
-
-    def rule_of_names(self, level, name):
-        """Namespaces may have dots here; topics are named as Kafka's."""
-        return "" if level is Level.NAMESPACE else super().rule_of_names(level, name)
+    namespace_separator: str = "-"
 
 
 class RedpandaDriver(KafkaDriver):
-    """Kafka's driver but for two things."""
+    """Kafka's driver for that entry."""
 
     system = "redpanda"
     config_model = RedpandaConfig
-
-    def name_of(self, topic, config):
-        """The namespace whose policies a topic inherits stands before the first dash."""
-        return TopicName(topic, topic.partition("-")[0] if "-" in topic else "default")
 
 
 @hookimpl
