@@ -18,8 +18,12 @@ ARTEFACTS = "SLUICEGATE_ARTEFACTS"
 """Names a directory that keeps what a run leaves behind; CI sets it."""
 _SHARED_BROKERS = ("tests/kafka/real/", "tests/pulsar/real/")
 """Tests below each of these run in one process, so that the session's brokers start once."""
-_OWN_BROKERS = ("kafka/real/test_cluster", "kafka/real/test_security", "kafka/real/test_storage")
-_OWN_BROKERS += ("pulsar/real/test_transactions",)
+_OWN_BROKERS = (
+    "kafka/real/test_cluster",
+    "kafka/real/test_security",
+    "kafka/real/test_storage",
+    "pulsar/real/test_transactions",
+)
 """Files that do without the session's brokers: they run in any process."""
 
 
@@ -34,11 +38,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> "Spread
     return Spreading(config, log)
 
 
-class Spreading(LoadFileScheduling):
+class Spreading(LoadFileScheduling):  # type: ignore[misc] # xdist tells no types
     """File by file, but all that shares a broker together."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
+        file: str = super()._split_scope(nodeid)
         if any(own in file for own in _OWN_BROKERS):
             return file
         return next((folder for folder in _SHARED_BROKERS if folder in file), file)

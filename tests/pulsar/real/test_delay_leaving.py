@@ -6,13 +6,7 @@ import pytest
 from tests.pulsar.real.conftest import NewTopic
 from tests.pulsar.real.support.admin import Admin
 from tests.pulsar.real.support.delays import IN_ORDER, assert_not_early, at_once, fixed
-from tests.pulsar.real.support.family import (
-    Family,
-    Received,
-    Subscription,
-    collect,
-    numbered,
-)
+from tests.pulsar.real.support.family import Family, Received, Subscription, collect, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.raw import RawClient
 from tests.waiting import until

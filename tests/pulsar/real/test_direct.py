@@ -8,14 +8,7 @@ from tests.pulsar.real.support import tokens
 from tests.pulsar.real.support.admin import Admin
 from tests.pulsar.real.support.broker import PulsarBroker, Tls
 from tests.pulsar.real.support.cluster import PulsarCluster
-from tests.pulsar.real.support.family import (
-    EVERY_FORM,
-    Family,
-    Form,
-    Subscription,
-    collect,
-    numbered,
-)
+from tests.pulsar.real.support.family import EVERY_FORM, Family, Form, Subscription, collect, numbered
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, read_topic
 from tests.pulsar.real.support.raw import RawClient

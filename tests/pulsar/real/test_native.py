@@ -6,14 +6,7 @@ import pytest
 from tests.pulsar.real.conftest import NewNamespace, NewTopic
 from tests.pulsar.real.support.admin import Admin, policy_path
 from tests.pulsar.real.support.broker import PulsarBroker
-from tests.pulsar.real.support.family import (
-    Family,
-    Receiving,
-    RefusedError,
-    Sending,
-    collect,
-    numbered,
-)
+from tests.pulsar.real.support.family import Family, Receiving, RefusedError, Sending, collect, numbered
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.native import (
     ATTACHING,

@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 from tests.pulsar.real.conftest import NewGate, NewNamespace, NewTopic
 from tests.pulsar.real.support.admin import Admin
-from tests.pulsar.real.support.family import (
-    Family,
-    Receiving,
-    RefusedError,
-    Sending,
-    collect,
-    numbered,
-)
+from tests.pulsar.real.support.family import Family, Receiving, RefusedError, Sending, collect, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.native import ATTACHING, MAX_DELAY_MS, SENDING, Native

@@ -9,14 +9,7 @@ import pytest
 from tests.pulsar.real.conftest import NewTopic
 from tests.pulsar.real.support.broker import PulsarBroker
 from tests.pulsar.real.support.delays import at_once
-from tests.pulsar.real.support.family import (
-    ANSWER_S,
-    Family,
-    Form,
-    Subscription,
-    collect,
-    numbered,
-)
+from tests.pulsar.real.support.family import ANSWER_S, Family, Form, Subscription, collect, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.history import judge
 from tests.pulsar.real.support.java import JavaFamily

@@ -6,14 +6,7 @@ import pytest
 from tests.pulsar.real.conftest import NewGate, NewTopic
 from tests.pulsar.real.support.broker import PulsarBroker
 from tests.pulsar.real.support.cluster import PulsarCluster
-from tests.pulsar.real.support.family import (
-    EVERY_FORM,
-    Family,
-    Form,
-    Subscription,
-    collect,
-    numbered,
-)
+from tests.pulsar.real.support.family import EVERY_FORM, Family, Form, Subscription, collect, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.python import PythonFamily, read_topic
 from tests.waiting import until

@@ -4,13 +4,7 @@ import time
 
 import pytest
 from tests.pulsar.real.conftest import NewGate, NewTopic
-from tests.pulsar.real.support.family import (
-    Family,
-    Received,
-    Subscription,
-    collect,
-    numbered,
-)
+from tests.pulsar.real.support.family import Family, Received, Subscription, collect, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.waiting import until
 
