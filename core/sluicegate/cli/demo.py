@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sluicegate.config.errors import ConfigErrors
-from sluicegate.demo.scene import BrokerDemo
+from sluicegate.children import ChildError
+from sluicegate.demo.gate import GateError
+from sluicegate.demo.scene import BrokerDemo, Verdict
 from sluicegate.gateway.plugins import PluginError, Plugins, load_plugins
 
 if TYPE_CHECKING:
@@ -57,16 +58,14 @@ def demo(keep: Path | None, plain: bool, only: tuple[str, ...], report: bool) ->
     try:
         plugins = load_plugins(())
         demos = _demos(plugins, frozenset(only))
-        outcome = _run(demos, plugins, _directory(keep), plain, frozenset(only))
+        outcome = _run(demos, _directory(keep), plain, frozenset(only))
         if report and not only:
             problems = _parts(outcome, demos, plugins, plain)
     except PluginError as error:
         raise click.ClickException(str(error)) from None
-    except ConfigErrors as refused:
-        raise click.ClickException(refused.render()) from None
-    except OSError as error:
+    except (GateError, ChildError, OSError) as error:
         raise click.ClickException(f"the demo cannot run: {error}") from None
-    sys.exit(1 if outcome.different or problems else 0)
+    sys.exit(1 if outcome.count(Verdict.DIFFERENT) or problems else 0)
 
 
 def _demos(plugins: Plugins, only: frozenset[str]) -> Mapping[str, BrokerDemo]:
@@ -102,16 +101,14 @@ def _directory(keep: Path | None) -> Path:
     return directory
 
 
-def _run(
-    demos: Mapping[str, BrokerDemo], plugins: Plugins, directory: Path, plain: bool, only: frozenset[str]
-) -> "Outcome":
+def _run(demos: Mapping[str, BrokerDemo], directory: Path, plain: bool, only: frozenset[str]) -> "Outcome":
     import uvloop
 
     from sluicegate.demo.runner import run_demo
     from sluicegate.demo.table import Page, show
 
     page = Page(plain)
-    outcome = uvloop.run(run_demo(demos, plugins, directory, page.say, only))
+    outcome = uvloop.run(run_demo(demos, directory, page.say, only))
     show(outcome, page)
     return outcome
 

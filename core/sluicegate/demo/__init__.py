@@ -4,6 +4,26 @@ What a broker room needs to take part is in `sluicegate.demo.scene`; the rest is
 that a room does not import the gateway by it.
 """
 
-from sluicegate.demo.scene import Backend, BrokerDemo, Observation, OwnGate, Scene, Stage
+from sluicegate.demo.clients import DemoClient
+from sluicegate.demo.scene import (
+    Backend,
+    BrokerDemo,
+    Observation,
+    OwnGate,
+    Scene,
+    Seen,
+    Stage,
+    Verdict,
+)
 
-__all__ = ["Backend", "BrokerDemo", "Observation", "OwnGate", "Scene", "Stage"]
+__all__ = [
+    "Backend",
+    "BrokerDemo",
+    "DemoClient",
+    "Observation",
+    "OwnGate",
+    "Scene",
+    "Seen",
+    "Stage",
+    "Verdict",
+]

@@ -15,12 +15,16 @@ class PolicyFile:
 
     :param path: where it is written.
     :param state_dir: directory of everything that the gateway keeps.
+    :param admin_port: of the gate's administrative endpoint.
     :param policies: those of the broker's level.
     """
 
-    def __init__(self, path: Path, state_dir: Path, policies: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, path: Path, state_dir: Path, admin_port: int, policies: Mapping[str, Any] | None = None
+    ) -> None:
         self.path = path
         self.state_dir = state_dir
+        self.admin_port = admin_port
         self._policies = policies or {}
         self._brokers: list[tuple[str, dict[str, Any]]] = []
         self._topics: dict[str, tuple[str, Scene]] = {}
@@ -44,8 +48,13 @@ class PolicyFile:
         self._topics[topic] = (system, replace(scene, settings=settings))
         self.write()
 
+    def address(self, name: str) -> str:
+        """Where clients of a broker's gate connect, host:port."""
+        [listen] = [entry["listen"] for _, entry in self._brokers if entry["name"] == name]
+        return f"{listen['host']}:{listen['port']}"
+
     def write(self) -> None:
-        """Write the file in one step, so that nobody reads half of it."""
+        """Write the file in one step, so that no reader sees half of it."""
         partial = self.path.with_suffix(".partial")
         partial.write_text(self.text(), encoding="utf-8")
         partial.replace(self.path)
@@ -55,7 +64,12 @@ class PolicyFile:
         parts = ["# The policies that `sluicegate demo` shows.\n", "brokers:\n"]
         for label, entry in self._brokers:
             parts += [f"  # {label}\n", _item(entry)]
-        parts.append(f"\nstate_dir: {_inline(str(self.state_dir))}\n\npolicies:\n")
+        parts += [
+            f"\nstate_dir: {_inline(str(self.state_dir))}\n",
+            f"admin: {{ host: 127.0.0.1, port: {self.admin_port} }}\n",
+            "decisions: { detail: full }    # a row for each message: the demo judges by them\n",
+            "\npolicies:\n",
+        ]
         if self._policies:
             parts += [
                 "  broker:\n",

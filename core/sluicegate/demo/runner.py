@@ -1,29 +1,34 @@
-"""Plays the scenes: brokers up, gates in front of them in this process, all clients at once."""
+"""Plays the scenes: brokers, gates and clients in processes of their own; judges them by the decision log."""
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sluicegate.config.errors import ConfigErrors
-from sluicegate.demo.gates import SeenDecisions, ShownGate, own_gate
-from sluicegate.demo.scene import BrokerDemo, Observation, Scene
-from sluicegate.gateway import logs
-from sluicegate.gateway.plugins import Plugins
+from sluicegate.children import Child, ChildError
+from sluicegate.decisions.reading import read_decisions
+from sluicegate.demo.gate import Gate
+from sluicegate.demo.grouping import groups, room
+from sluicegate.demo.player import Task
+from sluicegate.demo.policy_file import PolicyFile
+from sluicegate.demo.ports import free_ports
+from sluicegate.demo.scene import Backend, BrokerDemo, Observation, Scene, Seen, Verdict
+from sluicegate.demo.topic_log import Row, TopicLog
 
 Say = Callable[[str], object]
-SCENE_S = 20.0
-"""Longest time that a scene may take."""
-_LOOK_S = 0.05
+PATIENCE_S = 60.0
+"""How long a scene waits for something that has to come."""
+_START_S = 120.0
+_SILENCES = 6
+"""A group's clients may be silent for so many times the patience: a scene may take five."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A scene and what was seen in it."""
+    """A scene and what came of it."""
 
     system: str
     scene: Scene
@@ -39,203 +44,249 @@ class Outcome:
 
     directory: Path
     policy_file: Path
-    state_dir: Path
     played: tuple[Played, ...]
     """In the order of the table."""
+    rows: Sequence[Row]
+    """Of the decision logs of all gates, in order of time."""
     notes: Mapping[str, tuple[str, ...]]
     """What each system's backend cannot show."""
     seconds: float
 
+    def count(self, verdict: Verdict) -> int:
+        """How many observations have this verdict."""
+        return sum(played.observation.verdict is verdict for played in self.played)
+
     @property
-    def different(self) -> int:
-        """How many observations are not what the policy says."""
-        return sum(not played.observation.met for played in self.played)
+    def state_dir(self) -> Path:
+        """Where the gate of most scenes kept its state."""
+        return self.policy_file.parent / "state"
 
 
-@dataclass(frozen=True, slots=True)
-class _ToPlay:
-    """A scene, and where it is played."""
+_Found = tuple[Seen, float]
+"""What clients saw, and for how many seconds."""
 
-    system: str
-    scene: Scene
-    gate: ShownGate
-    broker: str
-    """Name of the entry."""
-    policies: Mapping[str, Any]
 
-    async def play(self, say: Say) -> Played:
-        """Play it; whatever goes wrong in it is its observation."""
-        host, port = self.gate.gateway.address(self.broker)
-        began = time.monotonic()
-        try:
-            async with asyncio.timeout(SCENE_S):
-                stage = _Stage(self.gate, self.broker, f"{host}:{port}", self.scene.topic, self.policies)
-                seen = await self.scene.play(stage)
-        except TimeoutError:
-            seen = Observation(False, f"not over after {SCENE_S:.0f} s")
-        except ConfigErrors as refused:
-            seen = Observation(False, "the changed policy file was refused", refused.render())
-        except Exception as error:  # noqa: BLE001 - shown in the table, and the demo fails
-            seen = Observation(False, "the scene could not be played", f"{type(error).__name__}: {error}")
-        played = Played(self.system, self.scene, seen, time.monotonic() - began, self.policies)
-        verdict = "as expected" if seen.met else "DIFFERENT "
-        say(f"{verdict}  {played.seconds:4.1f} s  {self.system}: {self.scene.name}")
+@dataclass(slots=True)
+class _Shown:
+    """A gate with its backends and the clients that play in front of it."""
+
+    gate: Gate
+    players: Mapping[str, Child]
+    patience_s: float
+    policies: Mapping[str, Any] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Of the broker entries, by system, where they differ from it."""
+
+    async def play(self, system: str, scenes: Sequence[Scene], attempt: int) -> dict[str, _Found]:
+        """Have scenes of one system played side by side.
+
+        :return: what clients saw, and for how many seconds, by name of the scene.
+        :raises ChildError: if the clients' process ends.
+        """
+        found: dict[str, _Found] = {}
+
+        def take(message: Mapping[str, Any]) -> None:
+            if "change" in message:
+                self.gate.file.change(message["change"], message["settings"])
+            else:
+                found[message["played"]] = Seen(**message["seen"]), message["seconds"]
+
+        task = Task(
+            tuple(scene.name for scene in scenes),
+            self.gate.file.address(self.names.get(system, system)),
+            self.gate.admin,
+            str(self.gate.file.path.parent),
+            self.policies,
+            attempt,
+            self.patience_s,
+        )
+        player = self.players[system]
+        await player.tell(asdict(task))
+        await player.hear("over", _SILENCES * self.patience_s, take)
+        return found
+
+    async def rows(self) -> list[Row]:
+        """All rows of the gate's decision log so far."""
+        await self.gate.settled()
+        found: list[Row] = read_decisions(self.gate.file.state_dir / "decisions").to_pylist()
+        return found
+
+
+class _Demo:
+    """A demo while it runs."""
+
+    def __init__(self, demos: Mapping[str, BrokerDemo], directory: Path, say: Say, patience_s: float) -> None:
+        self._demos = demos
+        self._directory = directory
+        self._say = say
+        self._patience_s = patience_s
+        self.players: dict[str, Child] = {}
+        self.notes: dict[str, tuple[str, ...]] = {}
+        self.rows: list[Row] = []
+
+    async def backend(self, stack: AsyncExitStack, system: str) -> Backend:
+        """Start a backend that ends with the stack."""
+        log = self._directory / f"backend-{system}.log"
+        child = await stack.enter_async_context(
+            Child(f"{system}'s backend", "sluicegate.demo.backend", [system], log)
+        )
+        up = (await child.hear("up", _START_S))["up"]
+        backend = Backend(up["entry"], tuple(up["notes"]))
+        self._say(f"backend up: {self._demos[system].label}, at {backend.entry['bootstrap'][0]}")
+        return backend
+
+    async def start_players(self, stack: AsyncExitStack) -> None:
+        """Start the processes of all clients."""
+        for system in self._demos:
+            log = self._directory / f"clients-{system}.log"
+            self.players[system] = await stack.enter_async_context(
+                Child(f"{system}'s clients", "sluicegate.demo.player", [system], log)
+            )
+        for player in self.players.values():
+            await player.hear("ready", _START_S)
+
+    async def gate(self, stack: AsyncExitStack, file: PolicyFile) -> Gate:
+        """Start a gate that ends with the stack."""
+        file.write()
+        self._say(f"policy file: {file.path}\n\n{file.text()}")
+        gate = Gate(file, file.admin_port, file.path.with_name("gateway.log"))
+        self._say(f"$ sluicegate run -c {file.path}")
+        return await stack.enter_async_context(gate)
+
+    # -- the scenes that share a gate -------------------------------------------------------------
+
+    async def shared(self, chosen: Mapping[str, Sequence[Scene]]) -> list[Played]:
+        """Play the scenes that share one gate, in groups as small as the machine needs."""
+        file = PolicyFile(self._directory / "gateway.yaml", self._directory / "state", free_ports(1))
+        async with AsyncExitStack() as stack:
+            for system, scenes in chosen.items():
+                backend = await self.backend(stack, system)
+                file.add(system, self._demos[system], backend, scenes)
+                self.notes[system] = backend.notes
+            shown = _Shown(await self.gate(stack, file), self.players, self._patience_s)
+            for system in chosen:
+                self._say(
+                    f"gate up: {system} clients connect to {file.address(system)}; "
+                    f"they are {self._demos[system].client}"
+                )
+            played = await self._in_groups(shown, chosen)
+            again = [each for each in played if each.observation.verdict is Verdict.UNSATURATED]
+            for each in again:
+                self._say(f"{each.system}: {each.scene.name} once more, alone, as it was not saturated")
+                found = await self._group(shown, {each.system: [each.scene]}, attempt=2)
+                played[played.index(each)] = found[0]
+            self.rows += await shown.rows()
         return played
 
+    async def _in_groups(self, shown: _Shown, chosen: Mapping[str, Sequence[Scene]]) -> list[Played]:
+        weighted = [(scene.weight, (system, scene)) for system, scenes in chosen.items() for scene in scenes]
+        split = list(groups(weighted, room()))
+        played: list[Played] = []
+        for number, group in enumerate(split, 1):
+            self._say(f"playing {len(group)} scenes side by side (group {number} of {len(split)})")
+            scenes: dict[str, list[Scene]] = {}
+            for system, scene in group:
+                scenes.setdefault(system, []).append(scene)
+            played += await self._group(shown, scenes)
+        return played
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    """What a scene finds (`scene.Stage`)."""
+    async def _group(
+        self, shown: _Shown, scenes: Mapping[str, Sequence[Scene]], attempt: int = 1
+    ) -> list[Played]:
+        async def play(system: str) -> dict[str, _Found]:
+            try:
+                return await shown.play(system, scenes[system], attempt)
+            except ChildError as error:
+                lost = Seen(False, "the scene could not be played", str(error))
+                return {scene.name: (lost, 0.0) for scene in scenes[system]}
 
-    gate: ShownGate
-    broker: str
-    address: str
-    topic: str
-    policies: Mapping[str, Any]
+        found = dict(zip(scenes, await asyncio.gather(*(play(system) for system in scenes)), strict=True))
+        rows = await shown.rows()
+        return [
+            self._judged(system, scene, found[system][scene.name], rows, shown.policies)
+            for system in scenes
+            for scene in scenes[system]
+        ]
 
-    @property
-    def directory(self) -> Path:
-        return self.gate.directory
+    def _judged(
+        self,
+        system: str,
+        scene: Scene,
+        found: _Found,
+        rows: Iterable[Row],
+        policies: Mapping[str, Any],
+    ) -> Played:
+        seen, seconds = found
+        of_topic = TopicLog(row for row in rows if row["system"] == system and row["topic"] == scene.topic)
+        # What failed has no facts to judge.
+        fit = seen.met or seen.facts
+        observation = (
+            scene.judge(seen, of_topic) if fit else Observation(Verdict.DIFFERENT, seen.text, seen.error)
+        )
+        self._say(f"{observation.verdict.value:10}  {seconds:4.1f} s  {system}: {scene.name}")
+        return Played(system, scene, observation, seconds, policies)
 
-    def metric(self, name: str) -> float | None:
-        for metric in self.gate.gateway.worker(self.broker).snapshot()["plugin_metrics"]:
-            if metric["name"] == name:
-                found = {tuple(labels): float(value) for labels, value in metric["values"]}
-                return found.get((), found.get((self.topic,)))
-        return None
+    # -- scenes that have a gate to themselves ----------------------------------------------------
 
-    async def change_policy(self, settings: Mapping[str, Any]) -> None:
-        self.gate.change(self.topic, settings)
-
-    async def decisions(self, action: str, within_s: float = 5.0) -> Sequence[Mapping[str, Any]]:
-        until = time.monotonic() + within_s
-        while True:
-            rows = [
-                row
-                for row in tuple(self.gate.seen.rows)
-                if row["topic"] == self.topic and row["action"] == action
-            ]
-            if rows or time.monotonic() >= until:
-                return rows
-            await asyncio.sleep(_LOOK_S)
+    async def alone(self, system: str, scene: Scene) -> Played:
+        """Play a scene with a backend and a gate to itself."""
+        assert scene.own is not None  # noqa: S101 - the caller's choice
+        directory = self._directory / f"{system}-{scene.name}"
+        directory.mkdir()
+        own = scene.own(directory)
+        self._say(f"\nfor {system}: {scene.name} one more backend and one more gate")
+        file = PolicyFile(directory / "gateway.yaml", directory / "state", free_ports(1), own.policies)
+        async with AsyncExitStack() as stack:
+            backend = await self.backend(stack, system)
+            told = Backend({**backend.entry, **own.entry}, backend.notes)
+            file.add(system, self._demos[system], told, [scene], directory.name)
+            gate = await self.gate(stack, file)
+            names = {system: directory.name}
+            shown = _Shown(gate, self.players, self._patience_s, own.policies, names)
+            [played] = await self._group(shown, {system: [scene]})
+            self.rows += await shown.rows()
+        return played
 
 
 async def run_demo(
     demos: Mapping[str, BrokerDemo],
-    plugins: Plugins,
     directory: Path,
     say: Say,
     only: frozenset[str] = frozenset(),
+    patience_s: float = PATIENCE_S,
 ) -> Outcome:
     """Show every policy.
 
     :param demos: how to show each kind of broker, by system.
-    :param plugins: what policy fields and brokers there are.
-    :param directory: where policy file, logs and decision log go; exists.
+    :param directory: where policy files, logs and decision logs go; exists.
     :param say: prints a line of progress.
     :param only: names of scenes; all of them if empty.
-    :raises ConfigErrors: if a scene's settings are refused, such as those of a plugin that is not loaded.
+    :param patience_s: how long a scene waits for something that has to come.
+    :raises GateError: if a gate does not come up, such as for settings of a plugin that is not loaded.
+    :raises ChildError: if a backend does not come up.
     :raises OSError: if a port or a file cannot be had.
     """
     began = time.monotonic()
-    shared = ShownGate(directory, directory / "state", plugins, SeenDecisions())
-    loggers = [name for demo in demos.values() for name in demo.client_loggers]
+    demo = _Demo(demos, directory, say, patience_s)
+    chosen = {
+        system: [scene for scene in shown.scenes if not only or scene.name in only]
+        for system, shown in demos.items()
+    }
+    together = {
+        system: found
+        for system, scenes in chosen.items()
+        if (found := [scene for scene in scenes if scene.own is None])
+    }
+    alone = [
+        (system, scene) for system, scenes in chosen.items() for scene in scenes if scene.own is not None
+    ]
     async with AsyncExitStack() as stack:
-        stack.enter_context(_logging_to(directory, loggers))
-        chosen = {
-            system: [scene for scene in demo.scenes if not only or scene.name in only]
-            for system, demo in demos.items()
-        }
-        together, notes = await _shared(stack, shared, demos, chosen, say)
-        played = await _side_by_side(together, say)
-        # Their rates are measured over time, which the others would disturb, and they the others.
-        alone = [
-            await _own(stack, shared, plugins, system, demo, scene, say)
-            for system, demo in demos.items()
-            for scene in chosen[system]
-            if scene.own is not None
-        ]
-        played += await _side_by_side(alone, say)
-    file = (together or alone)[0].gate.file
-    return Outcome(
-        directory, file.path, shared.file.state_dir, tuple(played), notes, time.monotonic() - began
-    )
-
-
-async def _side_by_side(scenes: Sequence[_ToPlay], say: Say) -> list[Played]:
-    if scenes:
-        say(f"playing {len(scenes)} scenes side by side")
-    return await asyncio.gather(*(each.play(say) for each in scenes))
-
-
-async def _shared(
-    stack: AsyncExitStack,
-    gate: ShownGate,
-    demos: Mapping[str, BrokerDemo],
-    chosen: Mapping[str, Sequence[Scene]],
-    say: Say,
-) -> tuple[list[_ToPlay], dict[str, tuple[str, ...]]]:
-    """Start what most scenes share, where there are any; gives these, and each system's notes."""
-    to_play: list[_ToPlay] = []
-    notes: dict[str, tuple[str, ...]] = {}
-    for system, demo in demos.items():
-        scenes = [scene for scene in chosen[system] if scene.own is None]
-        if not scenes:
-            continue
-        backend = await stack.enter_async_context(demo.backend())
-        say(f"backend up: {demo.label}, at {backend.entry['bootstrap'][0]}")
-        gate.file.add(system, demo, backend, scenes)
-        to_play += [_ToPlay(system, scene, gate, system, {}) for scene in scenes]
-        notes[system] = backend.notes
-    if not to_play:
-        return [], {}
-    say(f"policy file: {gate.file.path}\n\n{gate.file.text()}")
-    await gate.start(stack)
-    for system in notes:
-        host, port = gate.gateway.address(system)
-        say(f"gate up: {system} clients connect to {host}:{port}; they are {demos[system].client}")
-    return to_play, notes
-
-
-async def _own(
-    stack: AsyncExitStack,
-    shared: ShownGate,
-    plugins: Plugins,
-    system: str,
-    demo: BrokerDemo,
-    scene: Scene,
-    say: Say,
-) -> _ToPlay:
-    """Start what one scene has to itself."""
-    gate, own = await own_gate(stack, shared, plugins, system, demo, scene)
-    broker = gate.directory.name
-    host, port = gate.gateway.address(broker)
-    say(f"\nfor {system}: {scene.name} one more backend, and a gate at {host}:{port}")
-    say(f"policy file: {gate.file.path}\n\n{gate.file.text()}")
-    return _ToPlay(system, scene, gate, broker, own.policies)
-
-
-@contextmanager
-def _logging_to(directory: Path, client_loggers: Sequence[str]) -> Iterator[None]:
-    """Send what gate and clients log to files: on the terminal it would bury the table."""
-    ours = logging.getLogger("sluicegate")
-    before = ours.handlers[:], ours.level, ours.propagate
-    theirs = [logging.getLogger(name) for name in client_loggers]
-    with (
-        (directory / "gateway.log").open("w", encoding="utf-8") as gate,
-        (directory / "clients.log").open("w", encoding="utf-8") as clients,
-    ):
-        logs.set_up("info", "text", gate)
-        handler = logging.StreamHandler(clients)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s %(message)s"))
-        propagated = [logger.propagate for logger in theirs]
-        for logger in theirs:
-            logger.addHandler(handler)
-            logger.propagate = False
-        try:
-            yield
-        finally:
-            for logger, propagate in zip(theirs, propagated, strict=True):
-                logger.removeHandler(handler)
-                logger.propagate = propagate
-            ours.handlers[:], ours.level, ours.propagate = before
+        await demo.start_players(stack)
+        played = await demo.shared(together) if together else []
+        for system, scene in alone:
+            played.append(await demo.alone(system, scene))
+    demo.rows.sort(key=lambda row: row["time"])
+    file = directory / "gateway.yaml"
+    if not together:
+        file = directory / f"{alone[0][0]}-{alone[0][1].name}" / "gateway.yaml"
+    return Outcome(directory, file, tuple(played), demo.rows, demo.notes, time.monotonic() - began)

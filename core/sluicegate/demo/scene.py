@@ -1,37 +1,67 @@
-"""What a broker room gives to the demo: a backend to stand in front of, and scenes to play there.
+"""What a broker room gives to the demo: a backend to stand in front of, clients, and scenes to play.
 
-A broker driver takes part by an optional method `demo() -> BrokerDemo`; one without it is not shown.
+A broker driver takes part by an optional method `demo() -> BrokerDemo`; one without it is not shown. The
+process of a system's clients plays a scene. The demo's own process judges it, by what the clients saw and by
+the decision log. `sluicegate.demo.kinds` has the scenes that all brokers share.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from sluicegate.demo.clients import DemoClient
 from sluicegate.demo.course import Chart
+from sluicegate.demo.topic_log import TopicLog
+
+
+class Verdict(StrEnum):
+    """What an observation says of a policy."""
+
+    RIGHT = "ok"
+    DIFFERENT = "DIFFERENT"
+    UNSATURATED = "not saturated here"
+    """The clients never came up to the limit on this machine, so it was neither kept nor broken."""
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    """What a scene's clients saw."""
+class Seen:
+    """What a scene's clients saw; it crosses a process boundary as JSON."""
 
     met: bool
-    """True if it is what the policy says."""
+    """False if what clients saw is already different from what the policy says."""
     text: str
     """What happened, in words and figures."""
     error: str = ""
     """The client's own error, as the client words it; empty where a policy gives none."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What the judge needs besides, such as when each message was sent and acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What came of a scene."""
+
+    verdict: Verdict
+    text: str
+    error: str = ""
     chart: Chart | None = None
     """What is drawn of it, where a rate changes over time."""
 
 
+Judge = Callable[[Seen, TopicLog], Observation]
+"""Holds what clients saw and what the gate's log says against the policy."""
+
+
+def as_seen(seen: Seen, log: TopicLog) -> Observation:
+    """Judge by what clients saw alone: for what is answered yes or no."""
+    return Observation(Verdict.RIGHT if seen.met else Verdict.DIFFERENT, seen.text, seen.error)
+
+
 class Stage(Protocol):
     """What a scene finds when it is played."""
-
-    @property
-    def address(self) -> str:
-        """Where clients connect: host:port of the gate."""
 
     @property
     def topic(self) -> str:
@@ -45,24 +75,29 @@ class Stage(Protocol):
     def policies(self) -> Mapping[str, Any]:
         """What a scene with a gate of its own sets for the whole broker."""
 
-    def metric(self, name: str) -> float | None:
-        """A metric of a plugin in the gate, without a label or that of the scene's topic; None if not there.
+    @property
+    def attempt(self) -> int:
+        """1, or 2 when the scene is played again because it was not saturated."""
+
+    @property
+    def patience_s(self) -> float:
+        """How long to wait for what has to come, on however slow a machine; in seconds."""
+
+    def clients(self) -> AbstractAsyncContextManager[DemoClient]:
+        """A client of the gate; all that it made is closed with the block."""
+
+    async def metric(self, name: str) -> float | None:
+        """A metric of the gate, without a topic or with the scene's; None if it is not there.
+
+        It is up to a second old.
 
         :param name: its whole name, such as `sluicegate_storage_throttle_factor`.
         """
 
-    async def change_policy(self, settings: Mapping[str, Any]) -> None:
-        """Write other settings for the scene's topic into the policy file and put the file into force.
+    def change_policy(self, settings: Mapping[str, Any]) -> None:
+        """Have other settings for the scene's topic written into the policy file, which the gate watches.
 
         :param settings: all settings of the topic, as in `Scene.settings`.
-        """
-
-    async def decisions(self, action: str, within_s: float = 5.0) -> Sequence[Mapping[str, Any]]:
-        """Decisions on the scene's topic, as plugins see them; waits until there is one.
-
-        :param action: as in the decision log, such as `would_reject`.
-        :param within_s: how long to wait for the first one, in seconds.
-        :return: rows as in the decision schema; empty if none came in time.
         """
 
 
@@ -88,10 +123,14 @@ class Scene:
     """The topic's policies, as the policy file has them."""
     expected: str
     """What the policy says will happen, in words."""
-    play: Callable[[Stage], Awaitable[Observation]]
-    """Plays it with a real client. What it raises is shown, and counts as not met."""
+    play: Callable[[Stage], Awaitable[Seen]]
+    """Plays it with real clients. What it raises is shown, and counts as different."""
+    judge: Judge = as_seen
+    """Called in the demo's process once the scene is over and the log has all of it."""
     own: Callable[[Path], OwnGate] | None = None
     """For scenes that need a backend and a gate to themselves; called with their folder first."""
+    weight: int = 1
+    """How much it asks of the machine: on a slow one fewer heavy scenes are played at once."""
 
 
 def by_policy(scenes: Iterable[Scene]) -> list[str]:
@@ -121,10 +160,6 @@ class BrokerDemo(Protocol):
         """The client that plays the scenes, with its version."""
 
     @property
-    def client_loggers(self) -> Sequence[str]:
-        """Names of the loggers that the client writes to; their lines go to a file."""
-
-    @property
     def scenes(self) -> Sequence[Scene]:
         """What is shown, in the order of the table."""
 
@@ -132,4 +167,7 @@ class BrokerDemo(Protocol):
         """What is not installed, with the remedy; empty if the demo can run."""
 
     def backend(self) -> AbstractAsyncContextManager[Backend]:
-        """Start a broker on loopback; it ends with the block."""
+        """Start a broker on loopback, in a process of its own; it ends with the block."""
+
+    def clients(self, address: str) -> AbstractAsyncContextManager[DemoClient]:
+        """A client of the gate at an address, host:port."""

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sluicegate.decisions.journal import explain_refusal
-from sluicegate.decisions.reading import read_decisions
 from sluicegate.demo.course import Chart
 from sluicegate.demo.drawing import draw
 from sluicegate.demo.runner import Outcome
-from sluicegate.demo.scene import by_policy
+from sluicegate.demo.scene import Verdict, by_policy
+from sluicegate.demo.topic_log import Row
 
 _ROWS = 12
 _ROOMY = 110
@@ -22,6 +22,7 @@ _ROOMY = 110
 _SETTING_WIDTH = 37
 """The longest setting that brokers' demos show today fits on one line."""
 _RANK = {"reject": 0, "drop": 1, "would_reject": 2, "delay": 3}
+_STYLES = {Verdict.RIGHT: "green", Verdict.DIFFERENT: "bold red", Verdict.UNSATURATED: "yellow"}
 _WIDTH = 140
 """Of what is not printed to a terminal."""
 
@@ -69,12 +70,11 @@ def show(outcome: Outcome, page: Page) -> None:
     for system, notes in outcome.notes.items():
         for note in notes:
             page.say(f"- {system}: {note}")
-    rows = read_decisions(outcome.state_dir / "decisions").to_pylist()
-    courses(outcome, rows, page)
+    courses(outcome, page)
     page.say("")
-    page.show(decisions(rows, page))
+    page.show(decisions(outcome.rows, page))
     page.say(f"It lies in {outcome.state_dir / 'decisions'}, as Parquet.")
-    refused = next((row["decision_id"] for row in rows if row["action"] == "reject"), None)
+    refused = next((row["decision_id"] for row in outcome.rows if row["action"] == "reject"), None)
     if refused is not None:
         _explain(outcome, refused, page)
     page.say(f"\n{outcome.directory} keeps the policy file, the logs of gate and clients, and all state.")
@@ -83,12 +83,15 @@ def show(outcome: Outcome, page: Page) -> None:
 
 def totals(outcome: Outcome) -> tuple[str, str]:
     """How many observations are as they should be, and the style to say it in."""
-    total = len(outcome.played)
-    if outcome.different:
-        text = f"{outcome.different} of {total} observations differ from the policy; {outcome.seconds:.0f} s."
+    total, different = len(outcome.played), outcome.count(Verdict.DIFFERENT)
+    unsaturated = outcome.count(Verdict.UNSATURATED)
+    open_ = f", {unsaturated} not saturated here" if unsaturated else ""
+    if different:
+        text = f"{different} of {total} observations differ from the policy{open_}; {outcome.seconds:.0f} s."
         return text, "bold red"
-    text = f"{total} of {total} observations are what the policies say; {outcome.seconds:.0f} s."
-    return text, "bold green"
+    right = total - unsaturated
+    text = f"{right} of {total} observations are what the policies say{open_}; {outcome.seconds:.0f} s."
+    return text, "bold yellow" if unsaturated else "bold green"
 
 
 def observations(outcome: Outcome, page: Page) -> Table:
@@ -110,12 +113,12 @@ def observations(outcome: Outcome, page: Page) -> Table:
             played.scene.expected,
             seen.text,
             seen.error or "none",
-            Text("ok", style="green") if seen.met else Text("DIFFERENT", style="bold red"),
+            Text(seen.verdict.value, style=_STYLES[seen.verdict]),
         )
     return table
 
 
-def courses(outcome: Outcome, rows: Sequence[Mapping[str, Any]], page: Page) -> None:
+def courses(outcome: Outcome, page: Page) -> None:
     """How the rates of scenes went that change over time, and what the decision log has of each."""
     for played in outcome.played:
         chart = played.observation.chart
@@ -123,11 +126,11 @@ def courses(outcome: Outcome, rows: Sequence[Mapping[str, Any]], page: Page) -> 
             continue
         page.say("")
         page.chart(chart)
-        for policy, count, least, most in _delays(rows, played.scene.topic):
+        for policy, count, least, most in _delays(outcome.rows, played.scene.topic):
             page.say(f"decision log: {count} rows delay by {policy}, factor {least:.2f} to {most:.2f}")
 
 
-def _delays(rows: Sequence[Mapping[str, Any]], topic: str) -> Iterator[tuple[str, int, float, float]]:
+def _delays(rows: Sequence[Row], topic: str) -> Iterator[tuple[str, int, float, float]]:
     """Delays of a topic by policy: how many, and by which factors."""
     found: dict[str, list[float]] = {}
     for row in rows:
@@ -147,7 +150,7 @@ def _settings(settings: Mapping[str, Any], indent: str = "") -> str:
     return "\n".join(lines)
 
 
-def decisions(rows: list[dict[str, Any]], page: Page) -> Table:
+def decisions(rows: Sequence[Row], page: Page) -> Table:
     """Some rows of the decision log."""
     table = page.table(f"Decision log: {len(rows)} rows, some of them")
     for name in ("topic", "operation", "policy", "action"):
@@ -164,9 +167,9 @@ def decisions(rows: list[dict[str, Any]], page: Page) -> Table:
     return table
 
 
-def some(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def some(rows: Sequence[Row]) -> list[Row]:
     """The first row of each action and policy, at most twelve: refusals come first, plain allows last."""
-    first: dict[tuple[str, str], dict[str, Any]] = {}
+    first: dict[tuple[str, str], Row] = {}
     for row in rows:
         first.setdefault((row["action"], row["policy"] or ""), row)
     ranked = sorted(first.values(), key=lambda row: (_RANK.get(row["action"], len(_RANK)), row["time"]))

@@ -1,4 +1,4 @@
-"""danube-client for the scenes, and measuring what it gets."""
+"""danube-client, as the demo's scenes want a client (`sluicegate.demo.DemoClient`)."""
 
 import asyncio
 import time
@@ -6,137 +6,109 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from sluicegate.demo.scene import Stage
+from sluicegate.demo.clients import Message, RefusedError
 
 T = TypeVar("T")
-_IN_FLIGHT = 16
 
 
-def words(error: BaseException) -> str:
-    """An error as its client words it: the gRPC status, and its text."""
+async def _called(call: Awaitable[T]) -> T:
+    """Await a call of the client.
+
+    :raises RefusedError: with the gRPC status and its text, if it fails.
+    """
     import grpc.aio
 
-    if isinstance(error, grpc.aio.AioRpcError):
-        return f"{error.code().name}: {error.details()}"
-    return f"{type(error).__name__}: {error}"
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise RefusedError(f"{error.code().name}: {error.details()}") from None
+    except grpc.RpcError as error:
+        raise RefusedError(f"{type(error).__name__}: {error}") from None
+
+
+class DanubeClient:
+    """A `danube.DanubeClient` of the gate."""
+
+    def __init__(self, made: Any) -> None:
+        self._made = made
+        self.consumers: list[DanubeConsumer] = []
+
+    async def producer(self, topic: str, name: str, *, reliable: bool = True) -> "DanubeProducer":
+        """A producer that sends each message once: the `TopicProducer` that danube-client's has inside."""
+        from danube import DispatchStrategy
+        from danube.topic_producer import TopicProducer
+
+        strategy = DispatchStrategy.RELIABLE if reliable else DispatchStrategy.NON_RELIABLE
+        made = TopicProducer(self._made, topic, name, None, strategy, 0, 0, 0)
+        await _called(made.create())
+        return DanubeProducer(made)
+
+    async def consumer(
+        self, topic: str, subscription: str, name: str, *, exclusive: bool = False, alone: bool = False
+    ) -> "DanubeConsumer":
+        """A consumer of a shared or an exclusive subscription."""
+        from danube import SubType
+
+        builder = self._made.new_consumer().with_topic(topic).with_consumer_name(name)
+        kind = SubType.EXCLUSIVE if exclusive else SubType.SHARED
+        made = builder.with_subscription(subscription).with_subscription_type(kind).build()
+        await _called(made.subscribe())
+        self.consumers.append(DanubeConsumer(made))
+        return self.consumers[-1]
+
+
+class DanubeProducer:
+    """One producer."""
+
+    def __init__(self, made: Any) -> None:
+        self._made = made
+
+    async def publish(self, size: int, **asked: Any) -> None:
+        """Publish a message; Danube's producers can ask for nothing more."""
+        await _called(self._made.send(bytes(size)))
+
+    async def close(self) -> None:
+        """Fall silent: Danube's producers do not take leave."""
+        self._made.stop()
+
+
+class DanubeConsumer:
+    """One consumer."""
+
+    def __init__(self, made: Any) -> None:
+        self._made = made
+        self._messages: asyncio.Queue[Any] | None = None
+
+    async def receive(self, within_s: float) -> Message | None:
+        """The next message."""
+        if self._messages is None:
+            self._messages = await self._made.receive()
+        try:
+            message = await asyncio.wait_for(self._messages.get(), within_s)
+        except TimeoutError:
+            return None
+        return Message(len(message.payload), message.publish_time, time.time_ns() / 1e6, message)
+
+    async def acknowledge(self, message: Message) -> None:
+        """Acknowledge it."""
+        await _called(self._made.ack(message.raw))
+
+    async def close(self) -> None:
+        """Leave."""
+        await self._made.close()
 
 
 @asynccontextmanager
-async def client(stage: Stage) -> AsyncIterator[Any]:
-    """A `DanubeClient` of the gate; whatever it has opened is closed at the end."""
+async def clients(address: str) -> AsyncIterator[DanubeClient]:
+    """A client of the gate at an address; whatever it has opened is closed with the block."""
     from danube import DanubeClientBuilder
 
-    made = await DanubeClientBuilder().service_url(f"http://{stage.address}").build()
+    made = await DanubeClientBuilder().service_url(f"http://{address}").build()
+    found = DanubeClient(made)
     try:
-        yield made
+        yield found
     finally:
+        for consumer in found.consumers:
+            await consumer.close()
         for connection in made.connection_manager._connections.values():  # noqa: SLF001 - it has no close
             await connection.channel.close()
-
-
-async def attempt(call: Awaitable[T]) -> tuple[T | None, str]:
-    """Call the client.
-
-    :return: what it returned, and its own error; empty if there was none.
-    """
-    import grpc
-
-    try:
-        return await call, ""
-    except grpc.RpcError as error:
-        return None, words(error)
-
-
-async def producer(of: Any, stage: Stage, name: str, *, reliable: bool = True) -> Any:
-    """A producer that sends each message once: a `TopicProducer`, as danube-client's `Producer` has inside.
-
-    :raises grpc.RpcError: if it is refused, again and again.
-    """
-    from danube import DispatchStrategy
-    from danube.topic_producer import TopicProducer
-
-    strategy = DispatchStrategy.RELIABLE if reliable else DispatchStrategy.NON_RELIABLE
-    made = TopicProducer(of, stage.topic, name, None, strategy, 0, 0, 0)
-    await made.create()
-    return made
-
-
-async def publish(by: Any, *sizes: int) -> list[str]:
-    """Send messages one after the other.
-
-    :param sizes: bytes of each.
-    :return: for each the client's own error, empty if it was accepted.
-    """
-    return [(await attempt(by.send(bytes(size))))[1] for size in sizes]
-
-
-async def fill(by: Any, messages: int, size: int) -> None:
-    """Publish messages, several at a time.
-
-    :raises RuntimeError: if one was refused.
-    """
-    waiting = iter(range(messages))
-
-    async def send() -> None:
-        for _ in waiting:
-            _, error = await attempt(by.send(bytes(size)))
-            if error:
-                raise RuntimeError(f"cannot fill the topic: {error}")
-
-    await asyncio.gather(*(send() for _ in range(_IN_FLIGHT)))
-
-
-async def saturate(by: Any, size: int, seconds: float) -> list[float]:
-    """Publish as fast as the gate lets us; when each message was acknowledged, in seconds."""
-    times: list[float] = []
-    began = time.monotonic()
-
-    async def send() -> None:
-        while time.monotonic() - began < seconds:
-            if not (await publish(by, size))[0]:
-                times.append(time.monotonic() - began)
-
-    await asyncio.gather(*(send() for _ in range(_IN_FLIGHT)))
-    return times
-
-
-async def subscribe(of: Any, stage: Stage, subscription: str, name: str = "reader") -> Any:
-    """A shared consumer.
-
-    :raises grpc.RpcError: if it is refused, again and again.
-    """
-    from danube import SubType
-
-    builder = of.new_consumer().with_topic(stage.topic).with_consumer_name(name)
-    made = builder.with_subscription(subscription).with_subscription_type(SubType.SHARED).build()
-    await made.subscribe()
-    return made
-
-
-async def take(messages: "asyncio.Queue[Any]", within_s: float) -> Any:
-    """The next message; None if none comes in time."""
-    try:
-        return await asyncio.wait_for(messages.get(), within_s)
-    except TimeoutError:
-        return None
-
-
-async def arrivals(consumer: Any, seconds: float) -> list[float]:
-    """When messages arrive at a consumer, which acknowledges them.
-
-    :param seconds: how long to look, from the first message on.
-    :return: seconds since the first message, one for each message.
-    """
-    messages = await consumer.receive()
-    first: float | None = None
-    times: list[float] = []
-    while first is None or time.monotonic() - first < seconds:
-        message = await take(messages, 0.1)
-        if message is None:
-            continue
-        now = time.monotonic()
-        first = now if first is None else first
-        times.append(now - first)
-        await consumer.ack(message)
-    await consumer.close()
-    return times

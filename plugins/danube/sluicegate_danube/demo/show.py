@@ -1,17 +1,17 @@
 """Danube, as the demo shows it (`sluicegate.demo.BrokerDemo`)."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 
+from sluicegate.demo.kinds import attaching, delays, dispatch_rates, publish_rates, sizes, unacknowledged
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
-from sluicegate_danube.demo import consuming, publishing
+from sluicegate_danube.demo.clients import DanubeClient, clients
 
-_MAX_HOLD = "5s"
 _GHOST_RELEASE = "6s"
-"""Longer than the clients' health checks are apart, shorter than a scene."""
+"""Longer than the clients' health checks are apart."""
 _NOTES = (
     "the backend is a reference broker: no registry serves Danube's own",
     "danube-client retries RESOURCE_EXHAUSTED: to attach 5 times, to send for ever; what the scenes "
@@ -25,8 +25,22 @@ class DanubeDemo:
     """The reference broker behind the gate, danube-client in front of it."""
 
     label = "in-memory reference broker, not Danube"
-    client_loggers = ("danube",)
-    scenes: tuple[Scene, ...] = (*publishing.SCENES, *consuming.SCENES)
+    scenes: tuple[Scene, ...] = (
+        attaching.producers("/default/producers"),
+        sizes.message_size("/default/size"),
+        publish_rates.publish_rate("/default/rate", on_limit={"max_publish_rate": "delay"}),
+        publish_rates.publish_rate_reject("/default/impatient"),
+        sizes.observe_only("/default/observed"),
+        sizes.live_change("/default/change"),
+        attaching.subscriptions("/default/subscriptions"),
+        attaching.consumers_of_topic("/default/consumers"),
+        attaching.consumers_of_subscription("/default/workers"),
+        dispatch_rates.dispatch_rate("/default/dispatch"),
+        dispatch_rates.subscription_dispatch_rate("/default/readers"),
+        dispatch_rates.dispatch_rate_drop("/default/fleeting"),
+        unacknowledged.unacknowledged("/default/unacked"),
+        delays.fixed_delay("/default/delayed"),
+    )
 
     @property
     def client(self) -> str:
@@ -51,7 +65,10 @@ class DanubeDemo:
                 "bootstrap": broker.addresses,
                 "listen": {"host": "127.0.0.1", "port": free_ports(1)},
                 "admin": {"url": broker.urls[0]},
-                "max_hold": _MAX_HOLD,
                 "ghost_release": _GHOST_RELEASE,
             }
             yield Backend(entry, _NOTES)
+
+    def clients(self, address: str) -> AbstractAsyncContextManager[DanubeClient]:
+        """danube-client's clients of the gate."""
+        return clients(address)

@@ -1,137 +1,150 @@
-"""aiokafka clients for the scenes, and measuring what they get."""
+"""aiokafka, as the demo's scenes want a client (`sluicegate.demo.DemoClient`)."""
 
-import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from sluicegate.demo.scene import Stage
+from sluicegate.demo.clients import Message, RefusedError, words
 
 PARTITION = 0
 _BATCH_BYTES = 4_096
 """Small batches, so that a rate is kept in small steps."""
-_SESSION_MS = 6_000
-_REQUEST_MS = 8_000
-"""Also the longest time that a producer goes on trying while it is being stopped."""
+_LARGEST_BYTES = 1 << 20
+_SESSION_MS = 45_000
+_REQUEST_MS = 60_000
+"""Longer than any hold, and long enough for a slow machine."""
 
 
-def words(error: BaseException) -> str:
-    """An error as its client words it, on one line."""
-    text = " ".join(str(error).split())
-    name = type(error).__name__
-    return text if name in text else f"{name}: {text}" if text else name
+class KafkaClient:
+    """aiokafka's clients of one scene.
 
-
-@asynccontextmanager
-async def producer(stage: Stage, client_id: str, **options: Any) -> AsyncIterator[Any]:
-    """An `AIOKafkaProducer` that is connected to the gate."""
-    from aiokafka import AIOKafkaProducer
-
-    made = AIOKafkaProducer(
-        bootstrap_servers=stage.address,
-        client_id=client_id,
-        request_timeout_ms=_REQUEST_MS,
-        **{"acks": 1, "max_batch_size": _BATCH_BYTES, **options},
-    )
-    await made.start()
-    try:
-        yield made
-    finally:
-        await made.stop()
-
-
-async def send(client: Any, stage: Stage, *sizes: int, **options: Any) -> list[str]:
-    """Send messages at once, so that they make up one batch.
-
-    :param sizes: bytes of each message.
-    :param options: more arguments of aiokafka's `send`.
-    :return: for each message the client's own error, empty if it was acknowledged.
-    """
-    answers = [await client.send(stage.topic, bytes(size), partition=PARTITION, **options) for size in sizes]
-    done = await asyncio.gather(*answers, return_exceptions=True)
-    return [words(outcome) if isinstance(outcome, BaseException) else "" for outcome in done]
-
-
-async def fill(stage: Stage, messages: int, size: int) -> None:
-    """Publish messages through the gate.
-
-    :raises RuntimeError: if one was refused.
-    """
-    async with producer(stage, "fill") as client:
-        refused = [error for error in await send(client, stage, *[size] * messages) if error]
-    if refused:
-        raise RuntimeError(f"cannot fill {stage.topic}: {refused[0]}")
-
-
-@asynccontextmanager
-async def reader(stage: Stage, client_id: str) -> AsyncIterator[Any]:
-    """A consumer without a group, at the beginning of the scene's partition."""
-    from aiokafka import AIOKafkaConsumer, TopicPartition
-
-    made = AIOKafkaConsumer(
-        bootstrap_servers=stage.address, client_id=client_id, auto_offset_reset="earliest"
-    )
-    made.assign([TopicPartition(stage.topic, PARTITION)])
-    await made.start()
-    try:
-        yield made
-    finally:
-        await made.stop()
-
-
-class Member:
-    """A consumer in a group.
-
-    :param stage: the scene's.
-    :param group: name of the group.
-    :param client_id: the client's own name.
+    :param address: of the gate, host:port.
+    :param stack: closes what was made.
     """
 
-    def __init__(self, stage: Stage, group: str, client_id: str) -> None:
-        from aiokafka import AIOKafkaConsumer
+    def __init__(self, address: str, stack: AsyncExitStack) -> None:
+        self.address = address
+        self._stack = stack
 
-        self.client: Any = AIOKafkaConsumer(
-            stage.topic,
-            bootstrap_servers=stage.address,
-            group_id=group,
-            client_id=client_id,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            session_timeout_ms=_SESSION_MS,
-            heartbeat_interval_ms=500,
-        )
+    async def producer(
+        self, topic: str, name: str, *, reliable: bool = True, **options: Any
+    ) -> "KafkaProducer":
+        """A producer; Kafka lets it in when its first message comes.
 
-    async def join(self) -> str:
-        """Join the group.
-
-        :return: the client's own error, empty if the group took it in.
+        :param options: more arguments of aiokafka's producer.
         """
+        from aiokafka import AIOKafkaProducer
+
+        made = AIOKafkaProducer(
+            bootstrap_servers=self.address,
+            client_id=name,
+            **{
+                "acks": 1,
+                "request_timeout_ms": _REQUEST_MS,
+                "max_batch_size": _BATCH_BYTES,
+                "max_request_size": _LARGEST_BYTES,
+                **options,
+            },
+        )
+        found = KafkaProducer(made, topic)
+        self._stack.push_async_callback(found.close)
+        await made.start()
+        return found
+
+    async def consumer(
+        self, topic: str, subscription: str, name: str, *, exclusive: bool = False, alone: bool = False
+    ) -> "KafkaConsumer":
+        """A member of a group, or a reader of the scene's partition."""
+        from aiokafka import AIOKafkaConsumer, TopicPartition
+        from aiokafka.errors import KafkaError
+
+        group: dict[str, Any] = {
+            "group_id": subscription,
+            "enable_auto_commit": False,
+            "session_timeout_ms": _SESSION_MS,
+            "heartbeat_interval_ms": 500,
+        }
+        made = AIOKafkaConsumer(
+            *([] if alone else [topic]),
+            bootstrap_servers=self.address,
+            client_id=name,
+            auto_offset_reset="earliest",
+            request_timeout_ms=_REQUEST_MS,
+            **({} if alone else group),
+        )
+        if alone:
+            made.assign([TopicPartition(topic, PARTITION)])
+        found = KafkaConsumer(made)
+        self._stack.push_async_callback(found.close)
+        try:
+            await made.start()
+        except KafkaError as error:
+            raise RefusedError(words(error)) from None
+        return found
+
+
+class KafkaProducer:
+    """One `AIOKafkaProducer`; its messages go to one partition of one topic."""
+
+    def __init__(self, made: Any, topic: str) -> None:
+        self._made = made
+        self._topic = topic
+
+    async def publish(self, size: int, **asked: Any) -> None:
+        """Publish a message.
+
+        :param asked: more arguments of aiokafka's `send`.
+        """
+        await self.publish_batch(size, **asked)
+
+    async def publish_batch(self, *sizes: int, **asked: Any) -> None:
+        """Publish messages at once, so that they make up one batch, as far as the batch size allows."""
         from aiokafka.errors import KafkaError
 
         try:
-            await self.client.start()
+            answers = [
+                await self._made.send(self._topic, bytes(size), partition=PARTITION, **asked)
+                for size in sizes
+            ]
+            for answer in answers:
+                await answer
         except KafkaError as error:
-            return words(error)
-        return ""
+            raise RefusedError(words(error)) from None
 
-    async def leave(self) -> None:
-        """Leave the group."""
-        await self.client.stop()
+    async def close(self) -> None:
+        """Leave."""
+        await self._made.stop()
 
 
-async def arrivals(client: Any, seconds: float) -> list[float]:
-    """When messages arrive at a consumer.
+class KafkaConsumer:
+    """One `AIOKafkaConsumer`."""
 
-    :param seconds: how long to look, from the first message on.
-    :return: seconds since the first message, one for each message.
-    """
-    first: float | None = None
-    times: list[float] = []
-    while first is None or time.monotonic() - first < seconds:
-        got = await client.getmany(timeout_ms=50)
-        now = time.monotonic()
-        for records in got.values():
-            first = now if first is None else first
-            times += [now - first] * len(records)
-    return times
+    def __init__(self, made: Any) -> None:
+        self._made = made
+        self._come: deque[Message] = deque()
+
+    async def receive(self, within_s: float) -> Message | None:
+        """The next message."""
+        if not self._come:
+            got = await self._made.getmany(timeout_ms=round(within_s * 1000))
+            now_ms = time.time_ns() / 1e6
+            for records in got.values():
+                for record in records:
+                    self._come.append(Message(len(record.value), record.timestamp, now_ms, record))
+        return self._come.popleft() if self._come else None
+
+    async def acknowledge(self, message: Message) -> None:
+        """A group commits offsets and acknowledges no single message."""
+
+    async def close(self) -> None:
+        """Leave the group, if there is one."""
+        await self._made.stop()
+
+
+@asynccontextmanager
+async def clients(address: str) -> AsyncIterator[KafkaClient]:
+    """Clients of the gate at an address; they are closed with the block."""
+    async with AsyncExitStack() as stack:
+        yield KafkaClient(address, stack)

@@ -1,28 +1,27 @@
 """The scene of storage quotas: a volume fills up by a real file, and is emptied again."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-from sluicegate.demo.course import Course, NeverCameError
-from sluicegate.demo.scene import Observation, OwnGate, Scene, Stage
+from sluicegate.demo.clients import refusal
+from sluicegate.demo.course import chart
+from sluicegate.demo.kinds.changing_rates import Course, NeverCameError, Segment, publishing
+from sluicegate.demo.kinds.judging import worst
+from sluicegate.demo.scene import Observation, OwnGate, Scene, Seen, Stage, Verdict
+from sluicegate.demo.topic_log import Row, TopicLog
 from sluicegate.demo.volume import Ballast, FreeLimits
-from sluicegate_kafka.demo.clients import PARTITION, producer
+from sluicegate_kafka.demo.clients import KafkaClient, KafkaProducer
 
-_QUOTA = 300
+_QUOTA = 100
+_BURST_S = 0.1
 _SIZE = 500
-_IN_FLIGHT = 30
+_AT_ONCE = 10
 _FACTORS = (0.6, 0.3)
 """Places on the ramp to stop at; what other programs write moves them a little."""
 _OFF = 0.15
-_TOLERANCE = 0.2
-_FIRST_S = 1.0
-_SETTLE_S = 0.4
-"""Longer than answers of what was admitted before are under way."""
-_MEASURE_S = 1.2
-_STATES = {0.0: "open", 1.0: "throttle", 2.0: "pause"}
+_HOLD_S = 1.5
+_PAUSED = 2.0
+_TITLE = "A volume fills up: messages/s through Kafka's gate. Bars: admitted; line: quota x factor"
 
 
 def _own(directory: Path) -> OwnGate:
@@ -30,34 +29,12 @@ def _own(directory: Path) -> OwnGate:
     return OwnGate(
         policies={
             "publish_quota": f"{_QUOTA}/s",
-            "burst_seconds": 0.1,
+            "burst_seconds": _BURST_S,
             "storage_soft_min_free_bytes": limits.soft,
             "storage_hard_min_free_bytes": limits.hard,
         },
         entry={"storage": {"source": "path", "paths": [str(directory)], "interval": "100ms"}},
     )
-
-
-@asynccontextmanager
-async def _publishing(stage: Stage, course: Course) -> AsyncIterator[None]:
-    """A client that publishes as fast as the gate lets it, within the block."""
-
-    async def publish(client: Any) -> None:
-        while True:
-            answer = await client.send(stage.topic, bytes(_SIZE), partition=PARTITION)
-            await answer
-            course.acknowledged += 1
-
-    async with producer(stage, "filling", max_batch_size=_SIZE) as client:
-        senders = [asyncio.ensure_future(publish(client)) for _ in range(_IN_FLIGHT)]
-        try:
-            yield
-        finally:
-            for sender in senders:
-                sender.cancel()
-            for sender in senders:
-                with suppress(asyncio.CancelledError):
-                    await sender
 
 
 class _Filling:
@@ -67,90 +44,95 @@ class _Filling:
         self._stage = stage
         self._volume = Ballast(stage.directory)
         self._limits = FreeLimits(
-            stage.policies["storage_soft_min_free_bytes"], stage.policies["storage_hard_min_free_bytes"]
+            *(int(stage.policies[f"storage_{kind}_min_free_bytes"]) for kind in ("soft", "hard"))
         )
-        self._told: list[str] = []
-        self._met = True
-        self.course = Course(self._look)
+        self._course = Course(stage)
 
-    def _look(self) -> tuple[float, str]:
-        return _QUOTA * self._factor, _STATES.get(self._stage.metric("sluicegate_storage_state") or 0.0, "?")
-
-    @property
-    def _factor(self) -> float:
-        found = self._stage.metric("sluicegate_storage_throttle_factor")
-        return 1.0 if found is None else found
-
-    def _is(self, state: str) -> bool:
-        return self._look()[1] == state
-
-    def _tell(self, text: str, *, met: bool) -> None:
-        self._told.append(text)
-        self._met = self._met and met
-
-    async def play(self) -> Observation:
+    async def play(self) -> Seen:
         """Go down the ramp, stop, and come back."""
         try:
-            async with producer(self._stage, "late") as late, _publishing(self._stage, self.course):
-                await self.course.settled(_SETTLE_S)
-                async with self.course.watched():
-                    await self._open()
+            async with self._stage.clients() as client:
+                assert isinstance(client, KafkaClient)  # noqa: S101 - Kafka's scenes have Kafka's clients
+                producer = await client.producer(self._stage.topic, "filling", max_batch_size=_SIZE)
+                late = await client.producer(self._stage.topic, "late", max_batch_size=_SIZE)
+                async with publishing(producer, _SIZE, _AT_ONCE) as errors:
+                    await self._course.hold("room", _HOLD_S, self._is_open)
                     for factor in _FACTORS:
                         await self._ramp(factor)
-                    held = await self._pause(late)
-                    await self._recover(held)
+                    answer = await self._pause(late)
+                    await self._recover(answer)
         except NeverCameError as error:
-            self._tell(str(error), met=False)
+            return self._course.seen(False, str(error))
         finally:
             self._volume.remove()
-        delays = await self._stage.decisions("delay")
-        factors = [row["factor"] for row in delays if row["policy"] == "storage_quota"]
-        if not factors or min(factors) > 0:
-            self._tell("no row delay by storage_quota with factor 0 in the decision log", met=False)
-        title = "A volume fills up: messages/s through Kafka's gate. Bars: acknowledged; line: quota x factor"
-        return Observation(self._met, "; ".join(self._told), chart=self.course.chart(title))
-
-    async def _open(self) -> None:
-        found = await self.course.over(_FIRST_S)
-        met = found.near(_TOLERANCE) and self._is("open")
-        self._tell(f"{found.admitted:.0f}/s with room on the volume", met=met)
+        return self._course.seen(not errors, f"{len(errors)} refused" if errors else "none was refused")
 
     async def _ramp(self, factor: float) -> None:
-        def is_there() -> bool:
-            return abs(self._factor - factor) < _OFF
+        async def is_there() -> bool:
+            found = await self._stage.metric("sluicegate_storage_throttle_factor")
+            return found is not None and abs(found - factor) < _OFF
 
         await asyncio.to_thread(self._volume.leave, self._limits.at(factor))
-        await self.course.until(is_there, f"a factor near {factor}")
-        await asyncio.sleep(_SETTLE_S)
-        found = await self.course.over(_MEASURE_S)
-        text = f"{found.admitted:.0f}/s at a factor of {found.allowed / _QUOTA:.2f}"
-        self._tell(text, met=found.near(_TOLERANCE) and 0 < found.allowed < _QUOTA)
+        await self._course.until(is_there, f"a factor near {factor}")
+        await self._course.hold("ramp", _HOLD_S, is_there)
 
-    async def _pause(self, late: Any) -> "asyncio.Future[Any]":
+    async def _pause(self, late: KafkaProducer) -> "asyncio.Future[str]":
         """Fill it up to the hard limit and beyond; gives the answer to a message that comes only then."""
         await asyncio.to_thread(self._volume.leave, self._limits.at(-0.2))
-        took = await self.course.until(lambda: self._is("pause"), "the pause")
-        await asyncio.sleep(_SETTLE_S)
-        held: asyncio.Future[Any] = await late.send(self._stage.topic, bytes(_SIZE), partition=PARTITION)
-        found = await self.course.over(_MEASURE_S)
-        text = f"{found.admitted:.0f}/s at the hard limit, which was seen after {took * 1000:.0f} ms"
-        self._tell(text, met=found.admitted == 0 and not held.done())
-        return held
+        await self._course.until(self._is_paused, "the pause")
+        answer = asyncio.ensure_future(refusal(late.publish(_SIZE)))
+        await self._course.hold("pause", _HOLD_S, self._is_paused)
+        return answer
 
-    async def _recover(self, held: "asyncio.Future[Any]") -> None:
-        before = self.course.acknowledged
+    async def _recover(self, answer: "asyncio.Future[str]") -> None:
         self._volume.remove()
-        took = await self.course.until(lambda: self.course.acknowledged > before, "a message after the pause")
-        await self.course.until(lambda: self._is("open"), "the end of the throttling")
-        await self.course.until(held.done, "the answer to the message that was held")
-        await asyncio.sleep(_SETTLE_S)
-        found = await self.course.over(_FIRST_S)
-        text = f"{found.admitted:.0f}/s with the file removed, the first after {took * 1000:.0f} ms"
-        self._tell(text, met=found.near(_TOLERANCE) and held.exception() is None)
+        await self._course.until(self._is_open, "the end of the throttling")
+        async with asyncio.timeout(self._stage.patience_s):
+            if error := await answer:
+                raise NeverCameError(f"the message that was held was refused ({error}), so its answer")
+        await self._course.hold("room again", _HOLD_S, self._is_open)
+
+    async def _state(self) -> float | None:
+        return await self._stage.metric("sluicegate_storage_state")
+
+    async def _is_open(self) -> bool:
+        return await self._state() == 0.0
+
+    async def _is_paused(self) -> bool:
+        return await self._state() == _PAUSED
 
 
-async def _play(stage: Stage) -> Observation:
+async def _play(stage: Stage) -> Seen:
     return await _Filling(stage).play()
+
+
+def _judge(seen: Seen, log: TopicLog) -> Observation:
+    drawn = chart(_TITLE, log, seen.facts["began"], seen.facts["ended"], _QUOTA, _state_of)
+    if not seen.met:
+        return Observation(Verdict.DIFFERENT, seen.text, seen.error, drawn)
+    segments = [Segment(log, found, _BURST_S, _AT_ONCE) for found in seen.facts["segments"]]
+    found = [_paused(each) if each.found["name"] == "pause" else each.judge() for each in segments]
+    factors = [row["factor"] for row in log.of("publish", "delay", "storage_quota")]
+    if not factors or min(factors) > 0:
+        found.append(
+            Observation(Verdict.DIFFERENT, "no row delay by storage_quota with factor 0 in the decision log")
+        )
+    text = "; ".join([*(each.text for each in found), seen.text])
+    return Observation(worst(found).verdict, text, chart=drawn)
+
+
+def _paused(segment: Segment) -> Observation:
+    count = sum(each.amount for each in segment.admitted)
+    text = f"pause: {count:.0f} messages passed"
+    if count and not segment.found["held"]:
+        return Observation(Verdict.UNSATURATED, f"{text}, but the volume had room again meanwhile")
+    return Observation(Verdict.DIFFERENT if count else Verdict.RIGHT, text)
+
+
+def _state_of(row: Row) -> str:
+    if row["policy"] != "storage_quota":
+        return "open"
+    return "throttle" if row["factor"] > 0 else "pause"
 
 
 SCENES = (
@@ -161,6 +143,7 @@ SCENES = (
         f"publishing keeps to {_QUOTA} messages/s x factor as a volume fills, pauses at the hard limit, and "
         "goes on when there is room again; none is refused",
         _play,
+        _judge,
         _own,
     ),
 )

@@ -1,13 +1,15 @@
 """Kafka, as the demo shows it (`sluicegate.demo.BrokerDemo`)."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 
+from sluicegate.demo.kinds import attaching, delays, dispatch_rates, publish_rates, sizes
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
-from sluicegate_kafka.demo import consuming, embedded, filling, publishing
+from sluicegate_kafka.demo import embedded, filling, only_kafka
+from sluicegate_kafka.demo.clients import KafkaClient, clients
 
 _NOTES = (
     "the mock cluster cannot list consumer groups, so here max_subscriptions_per_topic counts the groups "
@@ -20,16 +22,29 @@ _NOTES = (
     "max_unacked_messages_per_consumer, as Kafka's consumers acknowledge no single messages",
 )
 _NODES = 1
-_MAX_HOLD = "5s"
-"""Shorter than the clients' request time-out."""
 
 
 class KafkaDemo:
     """librdkafka's mock cluster behind the gate, aiokafka in front of it."""
 
     label = embedded.LABEL
-    client_loggers = ("aiokafka",)
-    scenes: tuple[Scene, ...] = (*publishing.SCENES, *consuming.SCENES, *filling.SCENES)
+    scenes: tuple[Scene, ...] = (
+        attaching.producers("demo.producers"),
+        sizes.message_size("demo.size"),
+        publish_rates.publish_rate("demo.rate"),
+        publish_rates.publish_rate_bytes("demo.byterate"),
+        publish_rates.publish_rate_reject("demo.impatient", on_limit={"max_publish_rate": "reject"}),
+        sizes.observe_only("demo.observed"),
+        sizes.live_change("demo.change"),
+        attaching.subscriptions("demo.subscriptions", on_unknown={"max_subscriptions_per_topic": "last"}),
+        attaching.consumers_of_topic("demo.consumers", one_each=True),
+        attaching.consumers_of_subscription("demo.workers", limit=1),
+        dispatch_rates.dispatch_rate("demo.dispatch"),
+        dispatch_rates.subscription_dispatch_rate("demo.readers"),
+        delays.fixed_delay("demo.delayed"),
+        *only_kafka.SCENES,
+        *filling.SCENES,
+    )
 
     @property
     def client(self) -> str:
@@ -48,11 +63,14 @@ class KafkaDemo:
     async def backend(self) -> AsyncIterator[Backend]:
         """Start the mock cluster, and find free ports for a gate in front of it."""
         async with embedded.mock_cluster(_NODES) as addresses:
-            port = free_ports(2 + _NODES)
+            port = free_ports(1 + _NODES)
             entry = {
                 "bootstrap": list(addresses),
                 "listen": {"host": "127.0.0.1", "port": port},
                 "node_port_base": port + 1,
-                "max_hold": _MAX_HOLD,
             }
             yield Backend(entry, _NOTES)
+
+    def clients(self, address: str) -> AbstractAsyncContextManager[KafkaClient]:
+        """Aiokafka's clients of the gate."""
+        return clients(address)

@@ -1,34 +1,33 @@
 """The scene of adaptive publish throttling: a backlog builds up while nobody reads, and is read."""
 
 import asyncio
-import threading
-import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-from sluicegate.demo.course import Course, NeverCameError
-from sluicegate.demo.scene import Observation, OwnGate, Scene, Stage
-from sluicegate_pulsar.demo.clients import blocking, client
+from sluicegate.demo.clients import DemoConsumer
+from sluicegate.demo.course import chart
+from sluicegate.demo.kinds.changing_rates import Course, NeverCameError, Segment, publishing
+from sluicegate.demo.kinds.judging import worst
+from sluicegate.demo.scene import Observation, OwnGate, Scene, Seen, Stage, Verdict
+from sluicegate.demo.topic_log import Row, TopicLog
 
 _POLICY = "adaptive_publish_throttling"
 _METRIC = "pulsar_broker_topic_adaptive_throttle_"
-_RATE = 250
-"""What the client would like to publish, messages per second."""
 _SIZE = 2_400
-_QUOTA = 1_800_000
-"""Bytes: three seconds of what the client would like to publish."""
+_QUOTA = 900_000
+"""Bytes of backlog at which publishing is at its floor."""
+_AT_ONCE = 20
+_PACE_S = 0.1
+"""Each of those publishes ten messages a second: a rate that a slow machine has too."""
 _LEAST = 0.1
 """What the policy leaves of a rate unless told otherwise."""
 _SUBSCRIPTION = "lazy"
-_PENDING = 20
-_SETTLE_S = 0.6
-_MEASURE_S = 1.5
-_AGAIN_S = 1.0
-_TOLERANCE = 0.4
-"""At the floor there are some 25 messages per second, and the consumer takes time from the client as well."""
-_BUILD_S = 12.0
+_HOLD_S = 2.0
+_BURST_S = 1.0
+_FREE_AFTER_S = 1.5
+"""Longer than messages are apart at the floor."""
+_TITLE = "A backlog builds up: messages/s through Pulsar's gate. Bars: admitted; line: target"
 
 
 def _own(directory: Path) -> OwnGate:
@@ -42,43 +41,22 @@ def _own(directory: Path) -> OwnGate:
     )
 
 
-def _publish(producer: Any, course: Course, ending: threading.Event) -> None:
-    """Publish at the client's own pace, or as slowly as the gate lets it."""
-
-    def acknowledged(result: Any, _: Any) -> None:
-        if str(result).endswith("Ok"):
-            course.acknowledged += 1
-
-    while not ending.is_set():
-        began = time.monotonic()
-        producer.send_async(bytes(_SIZE), acknowledged)
-        # From the end of the last one on: what the gate held back is not made up for.
-        time.sleep(max(0.0, 1 / _RATE - (time.monotonic() - began)))
-
-
-def _read(consumer: Any, ending: threading.Event) -> None:
-    import pulsar
-
-    while not ending.is_set():
-        try:
-            consumer.acknowledge(consumer.receive(timeout_millis=100))
-        except pulsar.Timeout:
-            continue
-
-
 @asynccontextmanager
-async def _thread(work: Any, *arguments: Any) -> AsyncIterator[None]:
-    """Have something done in a thread, until the block ends.
+async def _read(consumer: DemoConsumer) -> AsyncIterator[None]:
+    """Read and acknowledge all that comes, within the block."""
 
-    :param work: is called with the arguments and an event that tells it to end.
-    """
-    ending = threading.Event()
-    working = asyncio.ensure_future(blocking(work, *arguments, ending))
+    async def read() -> None:
+        while True:
+            if message := await consumer.receive(0.1):
+                await consumer.acknowledge(message)
+
+    reading = asyncio.ensure_future(read())
     try:
         yield
     finally:
-        ending.set()
-        await working
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
 
 
 class _Pressing:
@@ -86,83 +64,70 @@ class _Pressing:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._told: list[str] = []
-        self._met = True
-        self.course = Course(self._look)
+        self._course = Course(stage)
 
-    def _metric(self, name: str) -> float:
-        return self._stage.metric(_METRIC + name) or 0.0
+    async def _metric(self, name: str) -> float:
+        return await self._stage.metric(_METRIC + name) or 0.0
 
-    def _look(self) -> tuple[float, str]:
-        if not self._is_throttled():
-            return self._metric("natural_publish_rate") or _RATE, "free"
-        return self._metric("effective_publish_rate"), "floor" if self._is_at_floor() else "ramp"
+    async def _is_throttled(self) -> bool:
+        return await self._metric("active") > 0
 
-    def _is_throttled(self) -> bool:
-        return self._metric("active") > 0
+    async def _is_free(self) -> bool:
+        return not await self._is_throttled()
 
-    def _is_at_floor(self) -> bool:
-        return self._metric("effective_publish_rate") <= self._metric("natural_publish_rate") * _LEAST + 1
+    async def _is_at_floor(self) -> bool:
+        effective, natural = (
+            await self._metric("effective_publish_rate"),
+            await self._metric("natural_publish_rate"),
+        )
+        return await self._is_throttled() and effective <= natural * _LEAST + 1
 
-    def _tell(self, text: str, *, met: bool) -> None:
-        self._told.append(text)
-        self._met = self._met and met
-
-    async def play(self) -> Observation:
+    async def play(self) -> Seen:
         """Let a backlog build up until the rate is at its floor, then read it."""
-        course = self.course
-        async with client(self._stage) as of:
-            # Without it the messages would be nobody's backlog.
-            await blocking((await blocking(of.subscribe, self._stage.topic, _SUBSCRIPTION)).close)
-            producer = await blocking(
-                of.create_producer,
-                self._stage.topic,
-                max_pending_messages=_PENDING,
-                block_if_queue_full=True,
-            )
+        topic = self._stage.topic
+        async with self._stage.clients() as client:
+            # Without a subscription the messages would be no backlog.
+            await (await client.consumer(topic, _SUBSCRIPTION, "lazy")).close()
+            producer = await client.producer(topic, "pressing")
             try:
-                async with _thread(_publish, producer, course):
-                    await course.settled(_SETTLE_S)
-                    async with course.watched():
-                        await self._build_up()
-                        await self._drain(of)
+                async with publishing(producer, _SIZE, _AT_ONCE, _PACE_S) as errors:
+                    await self._course.until(self._is_at_floor, "the lowest rate")
+                    natural = await self._metric("natural_publish_rate")
+                    await self._course.hold("floor", _HOLD_S, self._is_at_floor)
+                    async with _read(await client.consumer(topic, _SUBSCRIPTION, "busy")):
+                        await self._course.until(self._is_free, "the release")
+                        await self._course.hold("released", _HOLD_S, self._is_free)
             except NeverCameError as error:
-                self._tell(str(error), met=False)
-        delays = await self._stage.decisions("delay")
-        if not any(row["policy"] == _POLICY for row in delays):
-            self._tell(f"no row delay by {_POLICY} in the decision log", met=False)
-        title = "A backlog builds up: messages/s through Pulsar's gate. Bars: acknowledged; line: target"
-        return Observation(self._met, "; ".join(self._told), chart=course.chart(title))
-
-    async def _build_up(self) -> None:
-        course = self.course
-        await course.until(self._is_throttled, "the throttling", _BUILD_S)
-        natural = self._metric("natural_publish_rate")
-        took = await course.until(
-            lambda: self._is_throttled() and self._is_at_floor(), "the lowest rate", _BUILD_S
-        )
-        await asyncio.sleep(_SETTLE_S)
-        found = await course.over(_MEASURE_S)
-        text = (
-            f"of {natural:.0f}/s without pressure {found.admitted:.0f}/s are left at the floor of "
-            f"{found.allowed:.0f}/s, reached {took:.1f} s after the throttling began"
-        )
-        self._tell(text, met=natural > 0 and found.near(_TOLERANCE))
-
-    async def _drain(self, of: Any) -> None:
-        course, natural = self.course, self._metric("natural_publish_rate")
-        consumer = await blocking(of.subscribe, self._stage.topic, _SUBSCRIPTION)
-        async with _thread(_read, consumer):
-            took = await course.until(lambda: not self._is_throttled(), "the release")
-            await asyncio.sleep(_SETTLE_S)
-            found = await course.at_least((1 - _TOLERANCE) * natural, _AGAIN_S)
-            still = self._is_throttled()
-        text = f"{found.admitted:.0f}/s again, released {took:.1f} s after a consumer began to read"
-        self._tell(text, met=not still and found.admitted >= (1 - _TOLERANCE) * natural)
+                return self._course.seen(False, str(error))
+        refused = f"{len(errors)} refused" if errors else "none was refused"
+        return self._course.seen(not errors, f"of {natural:.0f}/s without pressure; {refused}")
 
 
-async def _play(stage: Stage) -> Observation:
+async def _play(stage: Stage) -> Seen:
     return await _Pressing(stage).play()
+
+
+def _judge(seen: Seen, log: TopicLog) -> Observation:
+    free = _AT_ONCE / _PACE_S
+    drawn = chart(_TITLE, log, seen.facts["began"], seen.facts["ended"], free, _state_of, _FREE_AFTER_S)
+    if not seen.met:
+        return Observation(Verdict.DIFFERENT, seen.text, seen.error, drawn)
+    floor, released = (Segment(log, found, _BURST_S, _AT_ONCE) for found in seen.facts["segments"])
+    found = [floor.judge(), _free(released)]
+    text = "; ".join([*(each.text for each in found), seen.text])
+    return Observation(worst(found).verdict, text, chart=drawn)
+
+
+def _free(segment: Segment) -> Observation:
+    held = len(segment.holds(_POLICY))
+    text = f"released: {len(segment.admitted)} messages passed and {held} were held"
+    if held and not segment.found["held"]:
+        return Observation(Verdict.UNSATURATED, f"{text}, as the backlog had grown again")
+    return Observation(Verdict.DIFFERENT if held else Verdict.RIGHT, text)
+
+
+def _state_of(row: Row) -> str:
+    return "floor" if row["factor"] <= _LEAST + 0.01 else "ramp"
 
 
 SCENES = (
@@ -173,6 +138,7 @@ SCENES = (
         "publishing is slowed down to a tenth as a backlog nears its quota, and released when it is read; "
         "no message is refused",
         _play,
+        _judge,
         _own,
     ),
 )

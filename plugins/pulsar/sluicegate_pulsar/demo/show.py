@@ -1,27 +1,57 @@
 """Pulsar, as the demo shows it (`sluicegate.demo.BrokerDemo`)."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 
+from sluicegate.demo.kinds import attaching, delays, dispatch_rates, publish_rates, sizes, unacknowledged
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
-from sluicegate_pulsar.demo import consuming, pressing, publishing
+from sluicegate_pulsar.demo import only_pulsar, pressing
+from sluicegate_pulsar.demo.clients import PulsarClient, clients
 
-_MAX_HOLD = "5s"
-_NOTES = (
-    "not shown: connection_rate_limit, as it would slow down all scenes",
-    "the web listener, which takes fixed delays over the admin API, runs with `sluicegate run` only",
-)
+_NOTES = ("not shown: connection_rate_limit, as it would slow down all scenes",)
+
+
+def _topic(name: str) -> str:
+    return f"persistent://public/default/{name}"
 
 
 class PulsarDemo:
     """The reference broker behind the gate, pulsar-client in front of it."""
 
     label = "in-memory reference broker, not Pulsar"
-    client_loggers = ()
-    scenes: tuple[Scene, ...] = (*publishing.SCENES, *consuming.SCENES, *pressing.SCENES)
+    scenes: tuple[Scene, ...] = (
+        attaching.producers(_topic("producers")),
+        sizes.message_size(_topic("size")),
+        publish_rates.publish_rate(_topic("rate")),
+        publish_rates.publish_rate_reject(_topic("impatient"), on_limit={"max_publish_rate": "reject"}),
+        *only_pulsar.SCENES,
+        sizes.observe_only(_topic("observed")),
+        sizes.live_change(_topic("change")),
+        attaching.subscriptions(_topic("subscriptions")),
+        attaching.consumers_of_topic(_topic("consumers")),
+        attaching.consumers_of_subscription(_topic("workers")),
+        dispatch_rates.dispatch_rate(_topic("dispatch")),
+        dispatch_rates.subscription_dispatch_rate(_topic("readers")),
+        unacknowledged.unacknowledged(_topic("unacked")),
+        delays.fixed_delay(_topic("delayed-shared"), in_order=False),
+        delays.fixed_delay(
+            _topic("delayed-exclusive"),
+            "fixed-delay-exclusive",
+            "the same on an exclusive subscription, where the broker itself does not delay",
+            exclusive=True,
+        ),
+        delays.fixed_delay(
+            _topic("delayed-always"),
+            "fixed-delay-overrides",
+            "the same for messages whose client asks for delivery at once",
+            in_order=False,
+            deliver_at=1,
+        ),
+        *pressing.SCENES,
+    )
 
     @property
     def client(self) -> str:
@@ -47,6 +77,9 @@ class PulsarDemo:
                 "listen": {"host": "127.0.0.1", "port": free_ports(1)},
                 "admin": {"url": broker.admin_url},
                 "strict": "yes",
-                "max_hold": _MAX_HOLD,
             }
             yield Backend(entry, _NOTES)
+
+    def clients(self, address: str) -> AbstractAsyncContextManager[PulsarClient]:
+        """pulsar-client's clients of the gate."""
+        return clients(address)

@@ -1,0 +1,130 @@
+"""Child processes that talk to their parent in lines of JSON: both ends.
+
+A child ends by itself when its standard input does, so nothing is left behind if the parent is killed.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+_STOP_S = 15.0
+_LAST_LINES = 5
+_LONGEST_LINE = 16 << 20
+
+
+class ChildError(Exception):
+    """A child ended or fell silent; the message names it and holds its last words."""
+
+
+class Child:
+    """The parent's end; an asynchronous context manager that starts the process and surely ends it.
+
+    :param name: for messages.
+    :param module: what is run, by `python -m`.
+    :param arguments: its arguments.
+    :param log: file for what it prints on standard error.
+    """
+
+    def __init__(self, name: str, module: str, arguments: Sequence[str], log: Path) -> None:
+        self.name = name
+        self.argv = (sys.executable, "-m", module, *arguments)
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start it."""
+        with self._log.open("wb") as errors:
+            self._process = await asyncio.create_subprocess_exec(
+                *self.argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                limit=_LONGEST_LINE,
+                env={**os.environ, "PYTHONSAFEPATH": "1"},
+                # Ctrl-C reaches the parent alone, which then ends its children in order.
+                start_new_session=True,
+            )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it: by the end of its input, or by force if that takes too long."""
+        process = self._running
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), _STOP_S)
+        except (TimeoutError, asyncio.CancelledError):
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            if kind is None:
+                raise
+
+    @property
+    def _running(self) -> asyncio.subprocess.Process:
+        if self._process is None:
+            raise RuntimeError(f"{self.name} was not started")
+        return self._process
+
+    async def tell(self, command: Mapping[str, Any]) -> None:
+        """Send it a line."""
+        stdin = self._running.stdin
+        if stdin is not None:
+            with suppress(ConnectionError):
+                stdin.write(json.dumps(command).encode() + b"\n")
+                await stdin.drain()
+
+    async def hear(
+        self, key: str, within_s: float, other: Callable[[Mapping[str, Any]], None] | None = None
+    ) -> Any:
+        """The next line that has a key.
+
+        :param within_s: longest silence, in seconds.
+        :param other: is given lines without the key.
+        :return: the whole line.
+        :raises ChildError: if the process ends or is silent for so long.
+        """
+        stdout = self._running.stdout
+        assert stdout is not None  # noqa: S101 - it was started with a pipe
+        while True:
+            try:
+                line = await asyncio.wait_for(stdout.readline(), within_s)
+            except TimeoutError:
+                raise ChildError(f"{self.name} said nothing for {within_s:.0f} s") from None
+            if not line:
+                await asyncio.wait_for(self._running.wait(), _STOP_S)
+                raise ChildError(f"{self.name} ended; its last words: {self.last_words()}")
+            found = json.loads(line)
+            if key in found:
+                return found
+            if other is not None:
+                other(found)
+
+    def last_words(self) -> str:
+        """The last lines that it printed on standard error."""
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return " | ".join(lines[-_LAST_LINES:]) or "(none)"
+
+
+def say(message: Mapping[str, Any]) -> None:
+    """Tell the parent something; called in the child."""
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+async def commands() -> AsyncIterator[Mapping[str, Any]]:
+    """What the parent says, until it is gone; called in the child."""
+    reader = asyncio.StreamReader(limit=_LONGEST_LINE)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        found: Mapping[str, Any] = json.loads(line)
+        yield found

@@ -1,0 +1,151 @@
+"""The gate of the demo: `sluicegate run` in a process of its own, as a user starts it."""
+
+import asyncio
+import os
+import signal
+import sys
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from sluicegate.demo.policy_file import PolicyFile
+
+_READY = "sluicegate ready:"
+_START_S = 120.0
+_STOP_S = 60.0
+_LOOK_S = 0.2
+_ANSWER_S = 30.0
+_LAST_LINES = 5
+
+
+class GateError(Exception):
+    """The gate did not come up, or does not answer; the message holds its last words."""
+
+
+def metric(admin: str, name: str, topic: str = "") -> float | None:
+    """A metric of a gate; blocks.
+
+    :param admin: URL of its administrative endpoint.
+    :param name: the sample's whole name.
+    :param topic: of the sample with this topic, where there are several.
+    :return: None if it is not there.
+    """
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(_get(f"{admin}/metrics")):
+        for sample in family.samples:
+            if sample.name == name:
+                found[sample.labels.get("topic", "")] = sample.value
+    return found.get(topic, found.get(""))
+
+
+def _get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=_ANSWER_S) as page:  # noqa: S310 - the demo's own gate
+        text: str = page.read().decode()
+        return text
+
+
+class Gate:
+    """One `sluicegate run`; an asynchronous context manager that starts and ends it.
+
+    :param file: its policy file.
+    :param admin_port: free port for its administrative endpoint.
+    :param log: file for what it prints.
+    """
+
+    def __init__(self, file: PolicyFile, admin_port: int, log: Path) -> None:
+        self.file = file
+        self.admin = f"http://127.0.0.1:{admin_port}"
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def command(self) -> list[str]:
+        """What a user would type, by this interpreter."""
+        return [sys.executable, "-m", "sluicegate", "run", "-c", str(self.file.path)]
+
+    async def __aenter__(self) -> Self:
+        """Start it, and return once it says that clients are served.
+
+        :raises GateError: if it ends, or is not ready in two minutes.
+        """
+        # What overrides an operator's real configuration must not reach the demo.
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("SLUICEGATE__")}
+        with self._log.open("wb") as printed:
+            self._process = await asyncio.create_subprocess_exec(
+                *self.command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                env={**environment, "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"},
+                start_new_session=True,
+            )
+        try:
+            async with asyncio.timeout(_START_S):
+                while _READY not in self._printed():
+                    if self._process.returncode is not None:
+                        raise GateError(f"the gate ended; its last words: {self._last_words()}")
+                    await asyncio.sleep(_LOOK_S)
+        except TimeoutError:
+            await self._stop()
+            raise GateError(f"the gate is not ready after {_START_S:.0f} s: {self._last_words()}") from None
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it as an operator does."""
+        await self._stop()
+
+    async def settled(self) -> None:
+        """Wait until all that was decided so far is in the decision log.
+
+        :raises GateError: if it does not answer.
+        """
+        before = -1.0
+        while True:
+            decided, waiting = await asyncio.to_thread(self._decided)
+            if waiting == 0 and decided == before:
+                return
+            before = decided
+            # Workers report once a second: two equal reports mean that nothing was under way between them.
+            await asyncio.sleep(1.2)
+
+    def _decided(self) -> tuple[float, float]:
+        found: dict[str, float] = {}
+        try:
+            text = _get(f"{self.admin}/metrics")
+        except (urllib.error.URLError, OSError) as error:
+            raise GateError(f"the gate does not answer ({error}): {self._last_words()}") from None
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                found[sample.name] = found.get(sample.name, 0.0) + sample.value
+        decided, emitted, dropped = (
+            found[f"sluicegate_decision_log_{name}_total"] for name in ("decided", "emitted", "dropped")
+        )
+        return decided, decided - emitted - dropped
+
+    async def _stop(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), _STOP_S)
+        except (TimeoutError, asyncio.CancelledError):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+    def _printed(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def _last_words(self) -> str:
+        return " | ".join(self._printed().strip().splitlines()[-_LAST_LINES:]) or "(none)"

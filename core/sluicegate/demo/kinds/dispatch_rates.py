@@ -1,0 +1,162 @@
+"""Scenes of dispatch rates: consumers that could read faster than a limit lets them."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+from time import monotonic
+
+from sluicegate.demo.clients import DemoConsumer, attempt, fill
+from sluicegate.demo.kinds.judging import by_law, worst
+from sluicegate.demo.law import Admitted, Answered, Limit
+from sluicegate.demo.scene import Judge, Observation, Scene, Seen, Stage, Verdict
+from sluicegate.demo.topic_log import TopicLog
+
+_RATE = 50
+_BURST_S = 0.5
+_PLAY_S = 4.0
+_FILL = int(_RATE * (_PLAY_S + 1))
+_SIZE = 1_000
+_LOOK_S = 0.1
+_QUIET_S = 1.0
+_DROP_RATE = 20
+_WEIGHT = 4
+
+
+def dispatch_rate(topic: str, rate: int = _RATE) -> Scene:
+    """A limit on what a topic's consumers get together."""
+    return Scene(
+        "dispatch-rate",
+        topic,
+        {"max_dispatch_rate": f"{rate}/s", "burst_seconds": _BURST_S},
+        f"a reader of a full topic gets at most {rate} messages/s and {rate * _BURST_S:.0f} at once",
+        partial(_read, readers=1),
+        _judge_reading("max_dispatch_rate", rate),
+        weight=_WEIGHT,
+    )
+
+
+def subscription_dispatch_rate(topic: str, rate: int = _RATE) -> Scene:
+    """A limit on what each subscription gets, apart from the others."""
+    return Scene(
+        "subscription-dispatch-rate",
+        topic,
+        {"max_subscription_dispatch_rate": f"{rate}/s", "burst_seconds": _BURST_S},
+        f"each of two subscriptions gets at most {rate} messages/s and {rate * _BURST_S:.0f} at once",
+        partial(_read, readers=2),
+        _judge_reading("max_subscription_dispatch_rate", rate),
+        weight=2 * _WEIGHT,
+    )
+
+
+async def _read(stage: Stage, readers: int) -> Seen:
+    async with stage.clients() as client:
+        producer = await client.producer(stage.topic, "filling")
+        await producer.publish(_SIZE)  # a topic exists once something was published
+        began = time.time_ns() / 1e9
+        made = [
+            await attempt(
+                client.consumer(
+                    stage.topic, f"readers-{n}-{stage.attempt}", f"reader-{n}", alone=readers == 1
+                )
+            )
+            for n in range(1, readers + 1)
+        ]
+        if refused := [error for _, error in made if error]:
+            return Seen(
+                False,
+                f"{len(refused)} of {readers} could not join",
+                refused[0],
+            )
+        await fill(producer, _FILL - 1, _SIZE)
+        received = await asyncio.gather(*(_receive(consumer) for consumer, _ in made))
+    counts = " and ".join(str(len(times)) for times in received)
+    facts = {"began": began, "received": received}
+    return Seen(all(received), f"{counts} messages in {_PLAY_S:.0f} s", facts=facts)
+
+
+async def _receive(consumer: DemoConsumer) -> list[float]:
+    """When messages came, seconds since 1970, from when we asked for the first."""
+    times: list[float] = []
+    until = monotonic() + _PLAY_S
+    while monotonic() < until:
+        message = await consumer.receive(_LOOK_S)
+        if message is not None:
+            times.append(message.received_ms / 1000)
+            await consumer.acknowledge(message)
+    return times
+
+
+def _surplus(limit: Limit, began: float, times: Sequence[float]) -> float:
+    return limit.surplus_answered(Answered(began, at, 1) for at in times)
+
+
+def _judge_reading(policy: str, rate: int) -> Judge:
+    def judge(seen: Seen, log: TopicLog) -> Observation:
+        limit = Limit(rate, rate * _BURST_S)
+        delivered = sum(len(times) for times in seen.facts["received"])
+        faults = [] if seen.met else ["not all could read"]
+        if any(_surplus(limit, seen.facts["began"], times) > 0 for times in seen.facts["received"]):
+            faults.append("a client got more than the limit permits")
+        if delivered > sum(each.amount for each in log.admitted("dispatch", "messages")):
+            faults.append("more was delivered than the decision log has")
+        of_each = log.subscriptions("dispatch") if policy.startswith("max_subscription") else [None]
+        found = [
+            by_law(
+                seen,
+                limit,
+                log.admitted("dispatch", "messages", subscription),
+                log.held("dispatch", policy, "messages", subscription),
+                "messages",
+                list(faults),
+            )
+            for subscription in of_each
+        ]
+        return worst(found) if found else Observation(Verdict.DIFFERENT, seen.text, seen.error)
+
+    return judge
+
+
+def dispatch_rate_drop(topic: str) -> Scene:
+    """A rate that drops what is above it, where the system may lose messages."""
+    return Scene(
+        "dispatch-rate-drop",
+        topic,
+        {"max_dispatch_rate": f"{_DROP_RATE}/s", "on_limit": {"max_dispatch_rate": "drop"}},
+        "of a topic that is not reliable, what is over the rate is dropped and counted",
+        _drop,
+        _judge_dropping,
+    )
+
+
+async def _drop(stage: Stage) -> Seen:
+    async with stage.clients() as client:
+        producer = await client.producer(stage.topic, "fleeting", reliable=False)
+        consumer = await client.consumer(stage.topic, f"reader-{stage.attempt}", "reader")
+        # A topic that is not reliable drops what comes before its consumer reads.
+        until = monotonic() + stage.patience_s
+        while await consumer.receive(_LOOK_S) is None and monotonic() < until:
+            await producer.publish(_SIZE)
+        sent = 10 * _DROP_RATE
+        await fill(producer, sent, _SIZE)
+        arrived = 0
+        while await consumer.receive(_QUIET_S) is not None:
+            arrived += 1
+    return Seen(arrived > 0, f"{arrived} of {sent} arrived", facts={"arrived": arrived})
+
+
+def _judge_dropping(seen: Seen, log: TopicLog) -> Observation:
+    limit = Limit(_DROP_RATE, _DROP_RATE)
+    admitted = log.admitted("dispatch", "messages")
+    dropped = [Admitted(row["time"].timestamp(), row["messages"]) for row in log.of("dispatch", "drop")]
+    faults = [] if seen.met else ["nothing arrived"]
+    if limit.surplus(admitted) > 0:
+        faults.append("more was let through than the limit permits")
+    if wrongly := limit.wrongly_refused(admitted, dropped):
+        faults.append(f"{wrongly} dropped that the limit had room for")
+    text = f"{seen.text}; the decision log has {len(dropped)} rows drop"
+    if faults:
+        return Observation(Verdict.DIFFERENT, f"{text}; {'; '.join(faults)}")
+    if not dropped:
+        return Observation(Verdict.UNSATURATED, f"{text}: the client is too slow here to exceed the rate")
+    return Observation(Verdict.RIGHT, text)
