@@ -16,6 +16,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from sluicegate.decisions.reading import read_decisions
+from sluicegate.demo.law import Limit
+from sluicegate.demo.topic_log import TopicLog
 from sluicegate.gateway.plugins import load_plugins
 from sluicegate_reports.demo_table import clients_table
 from sluicegate_reports.markdown import markdown
@@ -26,7 +29,7 @@ from sluicegate_reports.runner.doors import arms_of
 from sluicegate_reports.runner.loading import load_scenario
 from sluicegate_reports.runner.scenario import SYSTEMS
 from sluicegate_reports.runner.shown import play_shown
-from sluicegate_reports.runs import MEASURED, Family, Run
+from sluicegate_reports.runs import DECISIONS, MEASURED, Family, Run
 from sluicegate_reports.terminal import show as show_summary
 from sluicegate_reports.usage import Unusable, need_java, write
 
@@ -38,7 +41,7 @@ ANSWERED = (Family.COUNT, Family.SIZE, Family.ASKED_DELAY)
 CERTAIN = ("early_messages", "lost_messages")
 """Thresholds that no busy machine explains."""
 
-_JOB_S = 240.0
+_JOB_S = 1800.0
 """Longest time that the job may take; on two idle cores it needs half a minute."""
 _WIDTH = 150
 """Of what is not printed to a terminal."""
@@ -85,7 +88,9 @@ def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
     screen.summary(results)
     screen.say(f"\nThe report, to look at in a browser: {place / 'report.html'}", "bold")
     screen.say(f"and beside it report.json and report.md; the run it is of is in {run_directory}")
-    return [*problems, *wrong(results)]
+    for line in unmeasured(results):
+        screen.say(line, "yellow")
+    return [*problems, *wrong(results), *above_the_law(run, run_directory)]
 
 
 def lacks() -> str:
@@ -100,18 +105,48 @@ def lacks() -> str:
 
 
 def wrong(results: Results) -> Iterator[str]:
-    """What no slow or busy machine explains: these decide the demo's exit code.
+    """What no slow or busy machine explains: with `above_the_law` it decides the demo's exit code.
 
-    That is a policy that was not measured, a wrong answer to what is answered yes or no, a message that came
-    too early or not at all. How near rates came to their limits, and how late messages were, depends on what
-    else the machine did at that moment: that stands in the report, and decides nothing here.
+    That is a wrong answer to what is answered yes or no, a message that came too early or not at all. How
+    near rates came to their limits, and how late messages were, depends on what else the machine did at that
+    moment: that stands in the report, and decides nothing here.
     """
     for cell in results.matrix:
-        if cell.verdict is Verdict.MISSING or (cell.verdict is Verdict.OFF and _answered(cell)):
-            yield f"{cell.policy}, {cell.system} {cell.door}: {cell.verdict.text}: {cell.text}"
+        if cell.verdict is Verdict.OFF and _answered(cell):
+            yield f"{_name(cell)}: {cell.verdict.text}: {cell.text}"
     for threshold in results.thresholds:
         if threshold.name in CERTAIN and not threshold.passed:
             yield f"{threshold.measured:,.0f} {threshold.text}"
+
+
+def unmeasured(results: Results) -> Iterator[str]:
+    """Policies that this machine was too slow to measure: neither right nor wrong."""
+    for cell in results.matrix:
+        if cell.verdict is Verdict.MISSING:
+            yield f"{_name(cell)}: not measured here: {cell.text}"
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell.policy}, {cell.system} {cell.door}"
+
+
+def above_the_law(run: Run, directory: Path) -> Iterator[str]:
+    """Rates that a gate's own log shows to have been exceeded in some window."""
+    tried = {
+        (trial.policy, trial.system, trial.door, trial.topic): trial
+        for trial in run.trials
+        if trial.measured.family is Family.RATE and not trial.missing and not trial.not_applicable
+    }
+    rows = read_decisions(directory / DECISIONS).to_pylist() if tried else []
+    for (policy, system, door, topic), trial in tried.items():
+        log = TopicLog(
+            row for row in rows if (row["system"], row["door"], row["topic"]) == (system, door, topic)
+        )
+        unit = trial.measured.unit.partition("/")[0]
+        limit = Limit(trial.limit, trial.burst)
+        surplus = limit.surplus(log.admitted(trial.measured.operation, unit, trial.subscription or None))
+        if surplus > 0:
+            yield f"{policy}, {system} {door}: admitted {surplus:,.0f} {unit} more than its limit permits"
 
 
 def _answered(cell: Cell) -> bool:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from sluicegate.children import commands, say
+from sluicegate_reports.runner.children import ask_clock
 from sluicegate_reports.runner.clients import driver as driver_of
 from sluicegate_reports.runner.plan import ArmPlan
 from sluicegate_reports.runner.playing import Clock, play
-from sluicegate_reports.runner.talking import ask_clock, commands, say
 from sluicegate_reports.runner.watching import Watch
 
 _TELL_S = 0.5

@@ -11,10 +11,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from sluicegate.children import commands, say
 from sluicegate.config.models import BrokerConfig
 from sluicegate.decisions import DecisionLog, Keeping
 from sluicegate.engine.sink import DecisionSink
-from sluicegate_reports.runner.talking import ask_clock, commands, say
+from sluicegate_reports.runner.children import ask_clock
 
 _NO_BOUND = Keeping(max_bytes=0, max_age_s=0)
 _ROWS_QUEUED = 1 << 20

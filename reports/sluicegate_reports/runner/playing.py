@@ -25,6 +25,10 @@ _ATTACH_S = 15.0
 """Longest time that the clients of the beginning may take to attach before the first phase begins."""
 _CLOSE_S = 10.0
 _LEAVE_S = 0.5
+_QUIET_S = 1.0
+"""Consumers that got nothing for so long are idle."""
+_DRAINS = 10
+"""How many times longer than planned the drain may last."""
 """How long one that leaves before the end waits for answers."""
 
 _NO_PLACE = FailedError("NoAnswer", "neither let in nor refused before the end of the run")
@@ -276,7 +280,7 @@ async def play(plan: ArmPlan, driver: ClientDriver, watch: Watch, clock: Clock) 
         watch.phase = index
         await clock.until(phase.end_s)
     await clock.until(end_s + 0.05)
-    drained = asyncio.ensure_future(clock.until(end_s + plan.drain_s))
+    drained = asyncio.ensure_future(_drained(plan, watch, clock))
     await asyncio.gather(*(_end(part, task, plan) for part, task in zip(producers, writing, strict=True)))
     await drained
     for task in [*reading, flushing]:
@@ -284,6 +288,15 @@ async def play(plan: ArmPlan, driver: ClientDriver, watch: Watch, clock: Clock) 
     for outcome in await asyncio.gather(*reading, return_exceptions=True):
         if isinstance(outcome, Exception):
             raise outcome
+
+
+async def _drained(plan: ArmPlan, watch: Watch, clock: Clock) -> None:
+    """Wait for the drain's time, and longer while messages still come: what comes late is not lost."""
+    drained_s = plan.phases[-1].end_s + plan.drain_s
+    received = -1
+    while watch.counts["received"] != received and clock.now_s < drained_s + _DRAINS * plan.drain_s:
+        received = watch.counts["received"]
+        await clock.until(max(drained_s, clock.now_s + _QUIET_S))
 
 
 async def _end(part: _ProducerPart, task: "asyncio.Task[None]", plan: ArmPlan) -> None:

@@ -153,7 +153,8 @@ class Scenario(Strict):
     phases: tuple[Phase, ...] = Field(min_length=1, max_length=100, description="What is done, in turn.")
     drain: Annotated[Duration, Field(le=3_600_000)] = Field(
         default=2_000,
-        description="How long answers and deliveries are waited for at the end; longer than any delay.",
+        description="How long answers and deliveries are waited for at the end; longer than any delay. While "
+        "messages still come it lasts longer, ten times at most.",
     )
     max_hold: Annotated[Duration, Field(gt=0)] = Field(
         default=5_000, description="Longest time that the gates hold a request."

@@ -188,7 +188,7 @@ def test_what_consumers_are_done_with_is_not_counted_as_taken(tmp_path: Path) ->
         ("max_producers_per_topic", Verdict.OFF, True),
         ("max_publish_rate", Verdict.OFF, False),
         ("fixed_delivery_delay", Verdict.OFF, False),
-        ("max_publish_rate", Verdict.MISSING, True),
+        ("max_publish_rate", Verdict.MISSING, False),
         ("max_publish_rate", Verdict.WITHIN, False),
         ("max_message_size", Verdict.NOT_APPLICABLE, False),
     ],
@@ -197,6 +197,24 @@ def test_only_what_no_busy_machine_explains_decides(policy: str, verdict: Verdic
     results = replace(good(), matrix=(Cell(policy, "kafka", "proxy", verdict, text="so it is"),))
     expected = [f"{policy}, kafka proxy: {verdict.text}: so it is"] if decides else []
     assert list(demo.wrong(results)) == expected
+
+
+def test_what_a_slow_machine_could_not_measure_is_told_and_decides_nothing() -> None:
+    cells = tuple(
+        Cell("max_publish_rate", "kafka", door, verdict, text="so it is")
+        for door, verdict in (("proxy", Verdict.MISSING), ("interceptor", Verdict.EXACT))
+    )
+    told = ["max_publish_rate, kafka proxy: not measured here: so it is"]
+    assert list(demo.unmeasured(replace(good(), matrix=cells))) == told
+
+
+def test_a_gate_that_admits_more_than_its_rate_decides(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    assert list(demo.above_the_law(run, tmp_path)) == []
+    stricter = tuple(replace(each, limit=each.limit / 2) for each in run.trials)
+    [found] = demo.above_the_law(replace(run, trials=stricter), tmp_path)
+    assert found.startswith("max_publish_rate, kafka proxy: admitted ")
+    assert found.endswith(" messages more than its limit permits")
 
 
 def test_lost_and_early_messages_decide_and_a_rate_does_not() -> None:
