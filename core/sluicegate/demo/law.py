@@ -3,9 +3,9 @@
 At most: in every window of T seconds a bucket admits at most rate * T + max(burst, largest need).
 
 At least: while an operation waits for the bucket, the bucket is not full, so it refills at its whole rate.
-What it admitted until then is at least its first balance plus rate * (time spent waiting), less what the
-waiting operation still lacks. A machine that stalls makes that time longer than the bucket asked for; only
-the time that the bucket asked for counts.
+So it holds at least its first balance plus rate * (time spent waiting), less what it admitted. The next
+operation that it makes wait says how much it lacks, and it must not lack more than that. A machine that
+stalls makes the time longer than the bucket asked for; only the time that the bucket asked for counts.
 
 This is an arithmetic of its own on purpose: it must not share a fault with the bucket that it judges.
 """
@@ -17,6 +17,8 @@ from math import inf
 
 CLOCK_S = 0.002
 """The log tells the gate's monotonic clock as wall time: an adjustment may move it by so much."""
+QUEUED_S = 0.001
+"""A wait that is no longer says only that others stand before, and nothing of the bucket."""
 ENOUGH_S = 0.5
 """A gate that held its clients for less time than this in all was not saturated."""
 SHARE = 0.01
@@ -99,11 +101,9 @@ class Limit:
         balances = self._balances(admitted)
         total, until = 0.0, -inf
         for each in held:
-            refilled = (self.burst - balances(each.at)) / self.rate
-            begin, end = max(each.at, until), each.at + min(each.wait, max(0.0, refilled))
+            begin, end = max(each.at, until), balances.not_full_until(each)
             if end > begin:
-                total += end - begin
-                until = end
+                total, until = total + end - begin, end
         return total
 
     def shortfall(
@@ -111,18 +111,26 @@ class Limit:
     ) -> float:
         """By how much less was admitted than the limit owes; 0 or less if nothing is owed.
 
+        A bucket that makes an operation wait says by that how much it lacks. It lacks too much if it holds
+        more by what it admitted and refilled.
+
+        :param admitted: in order of time.
+        :param held: in order of time.
         :param waiting_at_once: operations that may stand in line together.
         """
-        if not admitted or not held:
-            return -inf
-        # The last hold began when its need was not there yet: what the bucket had by then, it had given.
-        last = held[-1].at
-        owed = self.burst + self.rate * self.waiting(
-            admitted, [each for each in held if each.at + each.wait <= last]
-        )
-        need = max(each.amount for each in held) * waiting_at_once
-        given = sum(each.amount for each in admitted if each.at <= last)
-        return owed - need - given - self._slack(given)
+        balances, worst = self._balances(admitted), -inf
+        need = max((each.amount for each in held), default=0.0) * waiting_at_once
+        waited, until = 0.0, -inf
+        for each in held:
+            given = balances.admitted_until(each.at)
+            if each.wait > QUEUED_S:
+                holds = self.burst + self.rate * (waited - max(0.0, until - each.at)) - given
+                says = need - self.rate * each.wait
+                worst = max(worst, holds - says - self._slack(given))
+            begin, end = max(each.at, until), balances.not_full_until(each)
+            if end > begin:
+                waited, until = waited + end - begin, end
+        return worst
 
     def wrongly_refused(self, admitted: Sequence[Admitted], refused: Sequence[Admitted]) -> int:
         """How many were refused although the bucket had what they needed.
@@ -148,15 +156,25 @@ class _Balances:
         self._limit = limit
         self._times: list[float] = []
         self._after: list[float] = []
+        self._totals = [0.0]
         balance, before = limit.burst, 0.0
         for each in admitted:
             balance = min(limit.burst, balance + limit.rate * (each.at - before)) - each.amount
             before = each.at
             self._times.append(each.at)
             self._after.append(balance)
+            self._totals.append(self._totals[-1] + each.amount)
 
     def __call__(self, at: float) -> float:
         place = bisect_right(self._times, at) - 1
         if place < 0:
             return self._limit.burst
         return min(self._limit.burst, self._after[place] + self._limit.rate * (at - self._times[place]))
+
+    def admitted_until(self, at: float) -> float:
+        """What was admitted up to a time."""
+        return self._totals[bisect_right(self._times, at)]
+
+    def not_full_until(self, held: Held) -> float:
+        """When an operation's wait ends, or the bucket is full again before that."""
+        return held.at + min(held.wait, (self._limit.burst - self(held.at)) / self._limit.rate)
