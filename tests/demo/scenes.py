@@ -1,19 +1,68 @@
-"""A demo without a backend: its scenes play on their own, in front of a gate that nobody connects to."""
+"""What unit tests of the demo need: scenes nobody plays, and rows of a decision log written by hand."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sluicegate.demo import Backend, Observation, Scene, Stage
-from sluicegate.demo.ports import free_ports
+from sluicegate.demo import Backend, DemoClient, Observation, Scene, Seen, Stage, Verdict
+from sluicegate.demo.topic_log import TopicLog
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+BEGAN_S = BEGAN.timestamp()
+
+ROW: Mapping[str, Any] = {
+    "system": "kafka",
+    "topic": "demo.t",
+    "operation": "publish",
+    "policy": None,
+    "action": "allow",
+    "messages": 1,
+    "bytes": 1_000,
+    "delay": None,
+    "current": None,
+    "limit": None,
+    "factor": None,
+    "subscription": None,
+    "decision_id": None,
+}
+
+
+def row(at: float, action: str = "allow", policy: str | None = None, **more: Any) -> dict[str, Any]:
+    """A row of the decision log.
+
+    :param at: seconds since `BEGAN`.
+    """
+    return {**ROW, "time": BEGAN + timedelta(seconds=at), "action": action, "policy": policy, **more}
+
+
+def log(*rows: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> TopicLog:
+    """A topic's log of rows and of several rows at once."""
+    found: list[Mapping[str, Any]] = []
+    for each in rows:
+        found += [each] if isinstance(each, Mapping) else each
+    return TopicLog(found)
+
+
+async def _never(stage: Stage) -> Seen:
+    raise AssertionError(stage)
+
+
+def scene(name: str, **settings: object) -> Scene:
+    """A scene on a topic of its own, which is not played."""
+    return Scene(name, f"demo.{name}", settings or {"max_message_size": 10}, "nothing happens", _never)
+
+
+def saw(verdict: Verdict = Verdict.RIGHT, text: str = "seen", error: str = "") -> Observation:
+    """What came of a scene."""
+    return Observation(verdict, text, error)
 
 
 class NoBroker:
-    """A `BrokerDemo` whose scenes are given."""
+    """A `BrokerDemo` whose scenes are given, and that nobody can connect to."""
 
     label = "nothing at all"
     client = "no client"
-    client_loggers = ("nobody",)
 
     def __init__(self, *scenes: Scene) -> None:
         self.scenes = scenes
@@ -23,27 +72,7 @@ class NoBroker:
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
-        port = free_ports(3)
-        yield Backend(
-            {
-                "bootstrap": [f"127.0.0.1:{port}"],
-                "listen": {"host": "127.0.0.1", "port": port + 1},
-                "node_port_base": port + 2,
-            },
-            ("it cannot do anything",),
-        )
+        yield Backend({"bootstrap": ["127.0.0.1:1"]})
 
-
-def scene(name: str, play: Callable[[Stage], Awaitable[Observation]], **settings: object) -> Scene:
-    """A scene on a topic of its own."""
-    return Scene(name, f"demo.{name}", settings or {"max_message_size": 10}, "nothing happens", play)
-
-
-def saw(met: bool, text: str = "nothing", error: str = "") -> Callable[[Stage], Awaitable[Observation]]:
-    """A play that ends at once."""
-
-    async def play(stage: Stage) -> Observation:
-        await asyncio.sleep(0)
-        return Observation(met, text, error)
-
-    return play
+    def clients(self, address: str) -> AbstractAsyncContextManager[DemoClient]:
+        raise AssertionError(address)

@@ -49,7 +49,7 @@ class Machine:
 
     def __init__(self, load: Load) -> None:
         self.now_ns = 0
-        self.random = Random(load.seed)  # noqa: S311 - no secret
+        self.random = Random(load.seed)
         self._stalls = load.stalls
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._number = count()

@@ -1,71 +1,41 @@
 """What changes over time: measured as it was, drawn so that it can be read, the volume left as it was."""
 
-import asyncio
 import os
 from pathlib import Path
 
 import pytest
+from tests.demo.scenes import BEGAN_S, log, row
 
-from sluicegate.demo.course import Chart, Course, NeverCameError, Rates, Sample
+from sluicegate.demo.course import Chart, Sample, chart
 from sluicegate.demo.drawing import draw
 from sluicegate.demo.volume import Ballast, FreeLimits, free_bytes
 
 MIB = 1 << 20
 
 
-async def test_a_rate_is_what_was_counted_over_the_time() -> None:
-    course = Course(lambda: (50.0, "open"))
-
-    async def publish() -> None:
-        while True:
-            course.acknowledged += 10
-            await asyncio.sleep(0.01)
-
-    publishing = asyncio.ensure_future(publish())
-    before = course.acknowledged
-    found = await course.over(0.2)
-    publishing.cancel()
-    assert found.allowed == 50
-    assert 0 < found.admitted <= (course.acknowledged - before) / 0.2
-
-
-async def test_a_slow_client_is_measured_again() -> None:
-    paces = iter((1, 1, 9, 99))
-
-    class Paced(Course):
-        async def over(self, seconds: float) -> Rates:
-            return Rates(next(paces), 10)
-
-    assert (await Paced(lambda: (1.0, "open")).at_least(8, 1.0)).admitted == 9
-    paces = iter((1, 2, 3, 4, 99))
-    assert (await Paced(lambda: (1.0, "open")).at_least(8, 1.0)).admitted == 4
+def test_a_chart_is_taken_from_the_decision_log() -> None:
+    held = {"policy": "publish_quota", "limit": 50.0, "delay": 1}
+    rows = [row(n / 100) for n in range(100)]  # 100/s for a second, then 20/s, held at 50/s
+    rows += [row(1 + n / 20) for n in range(20)]
+    rows += [row(1.05, "delay", **held), row(1.5, "delay", **{**held, "limit": 25.0})]
+    found = chart("it", log(rows), BEGAN_S, BEGAN_S + 2.05, 80.0, lambda row: f"at {row['limit']:.0f}")
+    at = {round(sample.at, 1): sample for sample in found.samples}
+    assert len(at) == 20
+    assert at[0.9].admitted == pytest.approx(100, abs=4)
+    assert at[1.9].admitted == pytest.approx(20, abs=4)
+    assert [(at[s].allowed, at[s].state) for s in (0.9, 1.2, 1.9)] == [
+        (80.0, "free"),
+        (50.0, "at 50"),
+        (25.0, "at 25"),
+    ]
 
 
-async def test_samples_are_taken_only_while_it_is_watched() -> None:
-    states = iter(["open", *["pause"] * 100])
-    course = Course(lambda: (1.0, next(states)))
-    async with course.watched():
-        await course.until(lambda: len(course.samples) >= 2, "two samples")
-    taken = len(course.samples)
-    await asyncio.sleep(0.15)
-    assert len(course.samples) == taken
-    assert [sample.state for sample in course.samples[:2]] == ["open", "pause"]
-    assert 0 < course.samples[0].at < course.samples[1].at
-
-
-async def test_what_does_not_come_is_named() -> None:
-    course = Course(lambda: (1.0, "open"))
-    with pytest.raises(NeverCameError, match="a miracle did not come within 0 s"):
-        await course.until(lambda: False, "a miracle", 0.05)
-    assert await course.until(lambda: True, "it") < 0.05
-
-
-def test_rates_are_near_each_other_on_both_sides() -> None:
-    assert Rates(81, 100).near(0.2)
-    assert not Rates(79, 100).near(0.2)
-    assert not Rates(121, 100).near(0.2)
-    assert Rates(0, 0).near(0.2)
-    assert not Rates(1, 0).near(0.2)
+def test_a_topic_of_which_nothing_is_held_any_more_is_free_again() -> None:
+    rows = [row(0.1, "delay", "p", limit=5.0, delay=1)]
+    found = chart("it", log(rows), BEGAN_S, BEGAN_S + 3, 80.0, lambda row: "held", free_after_s=1.0)
+    states = [(sample.state, sample.allowed) for sample in found.samples]
+    assert states[5] == ("held", 5.0)
+    assert states[-1] == ("free", 80.0)
 
 
 STEPS = ((400.0, 400.0, "open"), (200.0, 200.0, "throttle"), (0.0, 0.0, "pause"), (100.0, 400.0, "open"))

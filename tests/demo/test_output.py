@@ -1,4 +1,4 @@
-"""What the demo writes: a policy file that reads back as it was meant, tables that say what differs."""
+"""What the demo prints: tables or lists by the width of the page, escape codes only for who can read them."""
 
 import io
 import sys
@@ -8,125 +8,173 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from tests.demo.scenes import NoBroker, saw, scene
+from tests.demo.scenes import log, row, saw, scene
 
-from sluicegate.demo import Backend, Observation
-from sluicegate.demo.policy_file import PolicyFile
-from sluicegate.demo.ports import free_ports
+from sluicegate.demo import Verdict
+from sluicegate.demo.course import Chart, Sample
+from sluicegate.demo.page import Page
 from sluicegate.demo.runner import Outcome, Played
-from sluicegate.demo.table import Page, show, some
+from sluicegate.demo.table import show, some
+
+RIGHT, DIFFERENT, UNSATURATED = Verdict.RIGHT, Verdict.DIFFERENT, Verdict.UNSATURATED
+ROWS = log(
+    row(1.0, "reject", "max_message_size", current=4097.0, limit=4096.0, decision_id="fagz33-1"),
+    row(2.0, "delay", "publish_quota", factor=0.5, delay=1, current=60.0, limit=50.0, topic="demo.scene-0"),
+).rows
 
 
-def test_the_policy_file_says_what_was_added(tmp_path: Path) -> None:
-    file = PolicyFile(tmp_path / "gateway.yaml", tmp_path / "a state: dir")
-    observed = {"max_message_size": "1KiB", "observe_only": {"max_message_size": True}}
-    scenes = (scene("size", saw(True), **observed), scene("rate", saw(True), max_publish_rate="5/s"))
-    file.add("kafka", NoBroker(*scenes), Backend({"bootstrap": ["h:1"], "listen": {"port": 2}}), scenes)
-    file.write()
-    assert yaml.safe_load(file.path.read_text()) == {
-        "brokers": [{"name": "kafka", "system": "kafka", "bootstrap": ["h:1"], "listen": {"port": 2}}],
-        "state_dir": str(tmp_path / "a state: dir"),
-        "policies": {
-            "topics": [
-                {"name": "demo.size", **observed},
-                {"name": "demo.rate", "max_publish_rate": "5/s"},
-            ]
-        },
-    }
-    assert "# nothing at all" in file.text()
-    assert "# kafka: nothing happens" in file.text()
-
-
-def test_the_same_policy_of_several_brokers_stands_together(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = PolicyFile(tmp_path / "gateway.yaml", tmp_path)
-    played = []
-    for system in ("kafka", "pulsar"):
-        scenes = [replace(scene(name, saw(True)), topic=f"{system}.{name}") for name in ("size", "rate")]
-        file.add(system, NoBroker(), Backend({"bootstrap": ["h:1"]}), scenes)
-        played += [Played(system, each, Observation(True, "seen"), 0.1) for each in scenes]
-    topics = yaml.safe_load(file.text())["policies"]["topics"]
-    assert [topic["name"] for topic in topics] == ["kafka.size", "pulsar.size", "kafka.rate", "pulsar.rate"]
-
-    show(Outcome(tmp_path, file.path, tmp_path / "state", tuple(played), {}, 1.0), Page(plain=True))
-    rows = [
-        (cells[1].split()[0], cells[2].strip())
-        for cells in (line.split("|") for line in capsys.readouterr().out.splitlines())
-        if len(cells) == 8 and cells[2].strip() in ("kafka", "pulsar")
+def outcome(directory: Path, *verdicts: Verdict, systems: tuple[str, ...] = ("kafka",)) -> Outcome:
+    """A demo that ended so; its first scene has a chart."""
+    drawn = Chart("A course", tuple(Sample(at / 10, 50.0, 40.0, "open") for at in range(40)))
+    played = [
+        Played(system, scene(f"scene-{place}"), saw(verdict, "it was seen", "[Error 44] No"), 0.1)
+        for system in systems
+        for place, verdict in enumerate(verdicts)
     ]
-    assert rows == [("size", "kafka"), ("size", "pulsar"), ("rate", "kafka"), ("rate", "pulsar")]
+    played[0] = replace(played[0], observation=replace(played[0].observation, chart=drawn))
+    file = directory / "gateway.yaml"
+    return Outcome(directory, file, tuple(played), ROWS[1:], {"kafka": ("a note",)}, 1.0)
 
 
-def test_two_scenes_cannot_share_a_topic(tmp_path: Path) -> None:
-    scenes = (scene("size", saw(True)), scene("size", saw(True)))
-    file = PolicyFile(tmp_path / "gateway.yaml", tmp_path)
-    with pytest.raises(ValueError, match=r"'demo\.size' is used by two scenes"):
-        file.add("kafka", NoBroker(), Backend({"bootstrap": ["h:1"]}), scenes)
+class Terminal(io.TextIOWrapper):
+    """Standard output that says what it is."""
+
+    def __init__(self, encoding: str = "utf-8", *, is_terminal: bool = True) -> None:
+        super().__init__(io.BytesIO(), encoding=encoding)
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    @property
+    def written(self) -> str:
+        self.flush()
+        found = self.buffer.raw if hasattr(self.buffer, "raw") else self.buffer
+        assert isinstance(found, io.BytesIO)
+        return found.getvalue().decode(self.encoding)
 
 
-def test_free_ports_are_free_and_neighbours() -> None:
-    import socket
-
-    first = free_ports(3)
-    for port in range(first, first + 3):
-        socket.create_server(("127.0.0.1", port)).close()
-
-
-def outcome(directory: Path, *met: bool) -> Outcome:
-    played = tuple(
-        Played("kafka", scene(f"scene-{place}", saw(fine)), Observation(fine, "seen", "[Error 44] No"), 0.1)
-        for place, fine in enumerate(met)
-    )
-    return Outcome(
-        directory, directory / "gateway.yaml", directory / "state", played, {"kafka": ("a note",)}, 1.0
-    )
+def printed(
+    monkeypatch: pytest.MonkeyPatch, of: Outcome, terminal: Terminal, plain: bool = False, **env: str
+) -> str:
+    """What is printed of a demo, in an environment that says nothing else."""
+    for name in ("TERM", "COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    show(of, Page(plain))
+    return terminal.written
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "words"),
+    [
+        ((RIGHT, RIGHT), "2 of 2 observations are what the policies say; 1 s."),
+        ((RIGHT, DIFFERENT), "1 of 2 observations differ from the policy; 1 s."),
+        ((RIGHT, UNSATURATED), "1 of 2 observations are what the policies say, 1 not saturated here; 1 s."),
+        (
+            (RIGHT, UNSATURATED, DIFFERENT),
+            "1 of 3 observations differ from the policy, 1 not saturated here; 1 s.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("columns", ["60", "200"])
 def test_the_page_says_how_many_observations_differ(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verdicts: tuple[Verdict, ...],
+    words: str,
+    columns: str,
 ) -> None:
-    show(outcome(tmp_path, True, False), Page(plain=False))
-    printed = capsys.readouterr().out
-    assert printed.count("DIFFERENT") == 1
-    assert "1 of 2 observations differ from the policy" in printed
-    assert "[Error 44] No" in printed
-    assert "- kafka: a note" in printed
-
-    show(outcome(tmp_path, True, True), Page(plain=False))
-    assert "2 of 2 observations are what the policies say" in capsys.readouterr().out
+    text = printed(monkeypatch, outcome(tmp_path, *verdicts), Terminal(), COLUMNS=columns)
+    assert text.splitlines()[-1] == words
+    assert text.count("DIFFERENT") == verdicts.count(DIFFERENT)
+    assert text.count("not saturated here") == 2 * verdicts.count(UNSATURATED)
+    assert "[Error 44] No" in text
+    assert "- kafka: a note" in text
 
 
-def test_plain_is_ascii_without_colours_even_on_a_terminal(
+def test_the_same_policy_of_several_systems_stands_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+    found = outcome(tmp_path, RIGHT, RIGHT, systems=("kafka", "pulsar"))
+    wide = printed(monkeypatch, found, Terminal(), plain=True, COLUMNS="140")
+    cells = [line.split("|") for line in wide.splitlines()]
+    rows = [(each[1].strip(), each[2].strip()) for each in cells if len(each) == 8]
+    order = [("scene-0", "kafka"), ("scene-0", "pulsar"), ("scene-1", "kafka"), ("scene-1", "pulsar")]
+    assert [each for each in rows if each[0].startswith("scene")] == order
+    narrow = printed(monkeypatch, found, Terminal(), plain=True, COLUMNS="60")
+    heads = [line for line in narrow.splitlines() if line.startswith(("kafka: ", "pulsar: "))]
+    assert heads == [f"{system}: {name}" for name, system in order]
 
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("COLUMNS", "120")
+
+def test_a_narrow_page_has_lists_instead_of_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed(monkeypatch, outcome(tmp_path, RIGHT), Terminal(), COLUMNS="60")
+    assert (
+        "kafka: scene-0\n  max_message_size: 10\nexpected: nothing happens\nobserved: it was seen\n" in text
+    )
+    assert "- delay: publish, demo.scene-0, by publish_quota (60 of 50)\n" in text
+    assert "╭" not in text
+    drawn = text.partition("A course\n")[2].partition("decision log: ")[0].splitlines()
+    assert len(drawn) == 10
+    assert max(map(len, drawn)) <= 60
+
+
+@pytest.mark.parametrize(
+    ("env", "is_terminal", "has_codes"),
+    [
+        ({"TERM": "xterm-256color"}, True, True),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, True, False),
+        ({"TERM": "dumb"}, True, False),
+        ({"TERM": ""}, True, False),
+        ({}, True, False),
+        ({"TERM": "xterm-256color"}, False, False),
+    ],
+)
+def test_escape_codes_are_for_terminals_that_know_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: dict[str, str], is_terminal: bool, has_codes: bool
+) -> None:
+    found = outcome(tmp_path, RIGHT, DIFFERENT)
+    text = printed(monkeypatch, found, Terminal(is_terminal=is_terminal), **env)
+    assert ("\x1b" in text) is has_codes
+    assert "DIFFERENT" in text
+
+
+def test_plain_is_ascii_without_codes_even_on_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = {"TERM": "xterm-256color", "COLUMNS": "120"}
     for plain in (True, False):
-        terminal = Terminal()
-        monkeypatch.setattr(sys, "stdout", terminal)
-        show(outcome(tmp_path, True, False), Page(plain))
-        written = terminal.getvalue()
-        assert written.isascii() is plain
-        assert ("\x1b[31" in written or "\x1b[1;31" in written) is not plain
+        text = printed(monkeypatch, outcome(tmp_path, RIGHT, DIFFERENT), Terminal(), plain, **env)
+        assert text.isascii() is plain
+        assert ("\x1b" not in text) is plain
+
+
+def test_what_cannot_be_encoded_is_drawn_in_ascii(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed(monkeypatch, outcome(tmp_path, RIGHT), Terminal("ascii"), COLUMNS="120")
+    assert "A course" in text
+
+
+@pytest.mark.parametrize("columns", ["", "0", "many"])
+def test_what_is_printed_to_a_file_is_wide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    text = printed(monkeypatch, outcome(tmp_path, RIGHT), Terminal(is_terminal=False), COLUMNS=columns)
+    assert max(map(len, text.splitlines())) >= 100
 
 
 def test_rows_of_the_log_show_each_policy_once_and_refusals_first() -> None:
-    def row(action: str, policy: str | None, second: int) -> dict[str, Any]:
+    def told(action: str, policy: str | None, second: int) -> dict[str, Any]:
         return {"action": action, "policy": policy, "time": datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)}
 
     rows = [
-        row("allow", None, 0),
-        row("delay", "max_publish_rate", 1),
-        row("reject", "max_message_size", 3),
-        row("reject", "max_message_size", 4),
-        row("would_reject", "max_message_size", 2),
-        row("reject", "max_producers_per_topic", 2),
+        told("allow", None, 0),
+        told("delay", "max_publish_rate", 1),
+        told("reject", "max_message_size", 3),
+        told("reject", "max_message_size", 4),
+        told("would_reject", "max_message_size", 2),
+        told("reject", "max_producers_per_topic", 2),
     ]
     chosen = [(found["action"], found["time"].second) for found in some(rows)]
     assert chosen == [("reject", 2), ("reject", 3), ("would_reject", 2), ("delay", 1), ("allow", 0)]

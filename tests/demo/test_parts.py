@@ -14,7 +14,7 @@ from sluicegate import hookimpl
 from sluicegate.cli import main
 from sluicegate.demo.parts import show_parts
 from sluicegate.demo.runner import Outcome, Played
-from sluicegate.demo.scene import Observation
+from sluicegate.demo.scene import Verdict
 from sluicegate.gateway.plugins import Plugins, load_plugins
 
 demo_module = sys.modules["sluicegate.cli.demo"]
@@ -56,9 +56,10 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def invoke(part: Part, *options: str, met: bool = True) -> Result:
         plugins = with_parts(monkeypatch, part)
-        seen = scene("size", saw(met))
-        played = (Played("nothing", seen, Observation(met, "seen"), 0.1),)
-        outcome = Outcome(tmp_path, tmp_path / "gateway.yaml", tmp_path / "state", played, {}, 1.0)
+        seen = scene("size")
+        observation = saw(Verdict.RIGHT if met else Verdict.DIFFERENT)
+        played = (Played("nothing", seen, observation, 0.1),)
+        outcome = Outcome(tmp_path, tmp_path / "gateway.yaml", played, [], {}, 1.0)
         monkeypatch.setattr(demo_module, "load_plugins", lambda modules: plugins)
         monkeypatch.setattr(demo_module, "_demos", lambda *given: {"nothing": NoBroker(seen)})
         monkeypatch.setattr(demo_module, "_run", lambda *given: outcome)

@@ -25,4 +25,8 @@ async def _run(system: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_run(sys.argv[1]))
+    try:
+        asyncio.run(_run(sys.argv[1]))
+    except OSError as error:
+        # These are the last words that the demo shows.
+        sys.exit(str(error))

@@ -122,12 +122,13 @@ class Limit:
         need = max((each.amount for each in held), default=0.0) * waiting_at_once
         waited, until = 0.0, -inf
         for each in held:
-            given = balances.admitted_until(each.at)
+            begin, end = max(each.at, until), balances.not_full_until(each)
             if each.wait > QUEUED_S:
+                given = balances.admitted_until(each.at)
                 holds = self.burst + self.rate * (waited - max(0.0, until - each.at)) - given
                 says = need - self.rate * each.wait
                 worst = max(worst, holds - says - self._slack(given))
-            begin, end = max(each.at, until), balances.not_full_until(each)
+                end = max(end, each.at + (self.burst - says) / self.rate)
             if end > begin:
                 waited, until = waited + end - begin, end
         return worst

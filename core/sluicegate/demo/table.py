@@ -4,15 +4,12 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from sluicegate.decisions.journal import explain_refusal
-from sluicegate.demo.course import Chart
-from sluicegate.demo.drawing import draw
-from sluicegate.demo.runner import Outcome
+from sluicegate.demo.page import Page
+from sluicegate.demo.runner import Outcome, Played
 from sluicegate.demo.scene import Verdict, by_policy
 from sluicegate.demo.topic_log import Row
 
@@ -22,57 +19,26 @@ _ROOMY = 110
 _SETTING_WIDTH = 37
 """The longest setting that brokers' demos show today fits on one line."""
 _RANK = {"reject": 0, "drop": 1, "would_reject": 2, "delay": 3}
+_HEADING = "Each policy on each system, with real clients"
 _STYLES = {Verdict.RIGHT: "green", Verdict.DIFFERENT: "bold red", Verdict.UNSATURATED: "yellow"}
-_WIDTH = 140
-"""Of what is not printed to a terminal."""
-
-
-class Page:
-    """Standard output.
-
-    :param plain: no colours, and ASCII only round the tables.
-    """
-
-    def __init__(self, plain: bool) -> None:
-        self._plain = plain
-        self._box = box.ASCII2 if plain else box.ROUNDED
-        self._console = Console(no_color=plain, highlight=False, markup=False)
-        if not self._console.is_terminal:
-            self._console = Console(no_color=plain, highlight=False, markup=False, width=_WIDTH)
-
-    @property
-    def width(self) -> int:
-        """Columns of a line."""
-        return self._console.width
-
-    def say(self, line: str, style: str = "") -> None:
-        """Print a line as it is."""
-        self._console.print(line, style=style or None, soft_wrap=True)
-
-    def table(self, title: str, lines: bool = False) -> Table:
-        """An empty table."""
-        return Table(title=title, show_lines=lines, title_justify="left", box=self._box)
-
-    def show(self, what: Table | Text) -> None:
-        """Print a table, or a line in several styles."""
-        self._console.print(what)
-
-    def chart(self, chart: Chart) -> None:
-        """Draw the course of a scene."""
-        for line in draw(chart, self.width, self._plain):
-            self.show(line)
 
 
 def show(outcome: Outcome, page: Page) -> None:
     """Print everything that is to be seen after a demo."""
     page.say("")
-    page.show(observations(outcome, page))
+    if page.is_narrow:
+        list_observations(outcome, page)
+    else:
+        page.show(observations(outcome, page))
     for system, notes in outcome.notes.items():
         for note in notes:
             page.say(f"- {system}: {note}")
     courses(outcome, page)
     page.say("")
-    page.show(decisions(outcome.rows, page))
+    if page.is_narrow:
+        list_decisions(outcome.rows, page)
+    else:
+        page.show(decisions(outcome.rows, page))
     page.say(f"It lies in {outcome.state_dir / 'decisions'}, as Parquet.")
     refused = next((row["decision_id"] for row in outcome.rows if row["action"] == "reject"), None)
     if refused is not None:
@@ -96,7 +62,7 @@ def totals(outcome: Outcome) -> tuple[str, str]:
 
 def observations(outcome: Outcome, page: Page) -> Table:
     """What each policy says, and what was seen on each system."""
-    table = page.table("Each policy on each system, with real clients", lines=True)
+    table = page.table(_HEADING, lines=True)
     table.add_column(
         "policy", ratio=5, min_width=_SETTING_WIDTH if page.width >= _ROOMY else None, overflow="fold"
     )
@@ -104,11 +70,10 @@ def observations(outcome: Outcome, page: Page) -> Table:
     for heading in ("expected", "observed", "the client's own error"):
         table.add_column(heading, ratio=5, overflow="fold")
     table.add_column("", no_wrap=True)
-    names = by_policy(played.scene for played in outcome.played)
-    for played in sorted(outcome.played, key=lambda played: names.index(played.scene.name)):
+    for played in _in_order(outcome):
         seen = played.observation
         table.add_row(
-            f"{played.scene.name}\n{_settings({**played.policies, **played.scene.settings})}",
+            f"{played.scene.name}\n{_policies(played)}",
             played.system,
             played.scene.expected,
             seen.text,
@@ -116,6 +81,28 @@ def observations(outcome: Outcome, page: Page) -> Table:
             Text(seen.verdict.value, style=_STYLES[seen.verdict]),
         )
     return table
+
+
+def list_observations(outcome: Outcome, page: Page) -> None:
+    """The same as paragraphs, for a page that has no room for the table."""
+    page.say(_HEADING)
+    for played in _in_order(outcome):
+        seen = played.observation
+        page.say(f"\n{played.system}: {played.scene.name}", "bold")
+        page.say(_policies(played, "  "))
+        page.say(f"expected: {played.scene.expected}")
+        page.say(f"observed: {seen.text}")
+        page.say(f"the client's own error: {seen.error or 'none'}")
+        page.say(seen.verdict.value, _STYLES[seen.verdict])
+
+
+def _in_order(outcome: Outcome) -> list[Played]:
+    names = by_policy(played.scene for played in outcome.played)
+    return sorted(outcome.played, key=lambda played: names.index(played.scene.name))
+
+
+def _policies(played: Played, indent: str = "") -> str:
+    return _settings({**played.policies, **played.scene.settings}, indent)
 
 
 def courses(outcome: Outcome, page: Page) -> None:
@@ -165,6 +152,16 @@ def decisions(rows: Sequence[Row], page: Page) -> Table:
             _cell(row["decision_id"]),
         )
     return table
+
+
+def list_decisions(rows: Sequence[Row], page: Page) -> None:
+    """The same as lines, for a page that has no room for the table."""
+    page.say(f"Decision log: {len(rows)} rows, some of them")
+    for row in some(rows):
+        line = f"- {row['action']}: {row['operation']}, {row['topic']}"
+        if row["policy"]:
+            line += f", by {row['policy']} ({_number(row['current'])} of {_number(row['limit'])})"
+        page.say(f"{line}{'  ' if row['decision_id'] else ''}{_cell(row['decision_id'])}")
 
 
 def some(rows: Sequence[Row]) -> list[Row]:

@@ -1,0 +1,70 @@
+"""Standard output, as wide and as colourful as it is."""
+
+import os
+import sys
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sluicegate.demo.course import Chart
+from sluicegate.demo.drawing import draw
+
+_WIDTH = 140
+"""Of what is not printed to a terminal."""
+_NARROW = 100
+"""Columns below which tables of sentences cannot be read."""
+
+
+class Page:
+    """Standard output.
+
+    No escape codes are written to a file, a pipe or a dumb terminal, nor where `NO_COLOR` is set. `COLUMNS`
+    says how wide it is, else the terminal does.
+
+    :param plain: no escape codes anywhere, and ASCII only.
+    """
+
+    def __init__(self, plain: bool) -> None:
+        self._plain = plain or not (sys.stdout.encoding or "").lower().startswith("utf")
+        self._box = box.ASCII2 if self._plain else box.ROUNDED
+        codes = sys.stdout.isatty() and os.environ.get("TERM") and not os.environ.get("NO_COLOR")
+        columns = os.environ.get("COLUMNS", "")
+        self._console = Console(
+            color_system="auto" if codes and not plain else None,
+            highlight=False,
+            markup=False,
+            width=int(columns) if columns.isdigit() and int(columns) else self._default_width(),
+        )
+
+    @staticmethod
+    def _default_width() -> int | None:
+        return None if sys.stdout.isatty() else _WIDTH
+
+    @property
+    def width(self) -> int:
+        """Columns of a line."""
+        return self._console.width
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether lists are to be printed in place of tables."""
+        return self.width < _NARROW
+
+    def say(self, line: str, style: str = "") -> None:
+        """Print a line as it is."""
+        self._console.print(line, style=style or None, soft_wrap=True)
+
+    def table(self, title: str, lines: bool = False) -> Table:
+        """An empty table."""
+        return Table(title=title, show_lines=lines, title_justify="left", box=self._box)
+
+    def show(self, what: Table | Text) -> None:
+        """Print a table, or a line in several styles."""
+        self._console.print(what)
+
+    def chart(self, chart: Chart) -> None:
+        """Draw the course of a scene."""
+        for line in draw(chart, self.width, self._plain):
+            self.show(line)

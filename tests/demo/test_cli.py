@@ -1,0 +1,54 @@
+"""What `sluicegate demo` refuses, and what it says then."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sluicegate.cli import main
+from sluicegate_danube.demo import show as danube
+from sluicegate_kafka.demo import show as kafka
+
+
+def test_a_missing_client_library_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "find_spec", lambda name: None)
+    monkeypatch.setattr(danube, "find_spec", lambda name: None)
+    monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "kafka,danube")
+    done = CliRunner().invoke(main, ["demo"])
+    assert done.exit_code == 1
+    assert "aiokafka and confluent-kafka not installed; do: pip install 'sluicegate[kafka]'" in done.output
+    assert "danube-client and grpcio and hpack not installed" in done.output
+    assert "there is nothing to show" in done.output
+
+
+def test_an_unknown_scene_and_a_full_directory_are_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["demo", "--only", "tea"])
+    assert done.exit_code == 2
+    assert "unknown scene 'tea'; known scenes: adaptive-throttling, " in done.output
+
+    (tmp_path / "mine.txt").write_text("precious")
+    done = CliRunner().invoke(main, ["demo", "--keep", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "is not empty: expected a new or empty directory" in done.output
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_place_that_cannot_be_written_to_is_told_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    for options in (["--keep", str(file / "below")], ["--keep", "/proc/sluicegate"], []):
+        done = CliRunner().invoke(main, ["demo", *options])
+        assert done.exit_code == 1
+        assert "there is nowhere to write to (" in done.output
+        assert "name a directory that can be written to with --keep DIR" in done.output
+        assert "Traceback" not in done.output
+
+
+def test_help_tells_every_option_and_the_exit_codes() -> None:
+    text = CliRunner().invoke(main, ["demo", "--help"]).output
+    for words in ("--keep DIR", "--plain", "--only SCENE", "exit code is 1", "130", "not saturated here"):
+        assert words in text

@@ -1,0 +1,158 @@
+"""The demo as users run it: exit code, what it prints, what it leaves, and that it leaves nothing running."""
+
+import re
+import signal
+import socket
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from click.testing import CliRunner
+from tests.demo.running import PATIENT_S, Ended, command, demo, environment, planted
+
+from sluicegate.cli import main
+from sluicegate.decisions.reading import read_decisions
+from sluicegate.demo.ports import free_ports
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def assert_right(done: Ended, *scenes: str) -> list[dict[str, Any]]:
+    """That all is as the policies say, printed in ASCII; gives the rows of all decision logs."""
+    assert done.code == 0, done.printed + done.errors
+    assert done.errors == ""
+    assert done.printed.isascii()
+    # On a busy machine a scene may be unsaturated. It is no failure, and no success.
+    verdicts = {scene: done.verdict(scene) for scene in scenes}
+    assert set(verdicts.values()) <= {"ok", "not saturated here"}, verdicts
+    total = f"{len(scenes)} observations are what the policies say"
+    assert re.search(rf"^\d+ of {total}", done.printed.splitlines()[-1])
+    for line in re.findall(r"^\$ sluicegate explain .*$", done.printed, re.MULTILINE):
+        again = CliRunner().invoke(main, line.split()[2:], catch_exceptions=False)
+        assert again.exit_code == 0
+        assert again.output.strip() in done.printed
+    rows: list[dict[str, Any]] = []
+    for file in done.directory.rglob("gateway.yaml"):
+        assert CliRunner().invoke(main, ["check", str(file)]).exit_code == 0
+        rows += read_decisions(file.parent / "state" / "decisions").to_pylist()
+    return rows
+
+
+@pytest.mark.seed("S1-123", "S1-124", "S1-125", "S1-126", "S4-010", "S4-011", "S4-012")
+def test_kafka(tmp_path: Path) -> None:
+    scenes = ("producers", "message-size", "publish-rate", "consumers-topic", "live-change", "storage-quota")
+    # A long path, as sockets have names of limited length.
+    done = demo(tmp_path / ("long-" * 20) / "kept", "kafka", *scenes)
+    rows = assert_right(done, *scenes)
+    assert "librdkafka mock cluster, not a Kafka broker" in done.printed
+    assert "[Error 44] PolicyViolationError" in done.about("producers")
+    assert "[Error 10] MessageSizeTooLargeError" in done.about("message-size")
+    assert "$ sluicegate explain " in done.printed
+    held = [row for row in rows if row["policy"] == "storage_quota"]
+    assert {row["action"] for row in held} == {"delay"}
+    assert {row["reason"] for row in held} == {"limit_reached", "precondition"}
+    assert {row["gateway"] for row in held} == {"kafka-storage-quota"}
+    chart = done.printed.partition("A volume fills up: ")[2].splitlines()
+    assert [state for state in ("open", "throttle", "pause") if f"|{state[:3]}" in chart[9]]
+    assert "rows delay by storage_quota, factor 0.00 to " in done.printed
+    assert not list(done.directory.rglob("ballast"))
+    left = {file.name for file in done.directory.iterdir()}
+    assert left == {
+        *("gateway.yaml", "gateway.log", "state", "backend-kafka.log", "clients-kafka.log"),
+        "kafka-storage-quota",
+    }
+
+
+@pytest.mark.seed("S1-123", "S1-124", "S1-126", "S5-041", "S5-042")
+def test_pulsar(tmp_path: Path) -> None:
+    scenes = ("message-size", "subscriptions", "dispatch-rate", "unacked", "adaptive-throttling")
+    done = demo(tmp_path / "kept", "pulsar", *scenes)
+    rows = assert_right(done, *scenes)
+    assert "in-memory reference broker, not Pulsar" in done.printed
+    held = [row for row in rows if row["policy"] == "adaptive_publish_throttling"]
+    assert {row["action"] for row in held} == {"delay"}
+    assert min(row["factor"] for row in held) < 0.2
+    assert "rows delay by adaptive_publish_throttling, factor 0.1" in done.printed
+
+
+@pytest.mark.seed("S1-123", "S1-124", "S1-125", "S1-126")
+def test_danube(tmp_path: Path) -> None:
+    scenes = (
+        "message-size",
+        "publish-rate-reject",
+        "live-change",
+        "consumers-subscription",
+        "dispatch-rate-drop",
+    )
+    done = demo(tmp_path / "kept", "danube", *scenes)
+    rows = assert_right(done, *scenes)
+    assert "in-memory reference broker, not Danube" in done.printed
+    assert "INVALID_ARGUMENT: " in done.about("message-size")
+    assert "RESOURCE_EXHAUSTED: " in done.about("consumers-topic")
+    assert {row["action"] for row in rows} >= {"allow", "reject", "drop"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_all_processes(tmp_path: Path, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        command(tmp_path / "kept", "publish-rate"),
+        env=environment("kafka"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("playing"):
+            break
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert {"sluicegate.demo.player", "sluicegate.demo.backend", "sluicegate"} <= {
+        child.cmdline()[2] for child in children
+    }
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=PATIENT_S)
+    assert process.returncode == 130
+    assert "the demo was ended before it was over" in errors
+    assert "Traceback" not in errors
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert alive == []
+
+
+NO_PORT = """
+import sys
+
+if {condition}:
+    from sluicegate.demo import ports
+
+    ports._FIRST, ports._LAST = {first}, {last}
+"""
+
+
+@pytest.mark.parametrize("condition", ["True", "'sluicegate.demo.backend' in sys.orig_argv"])
+def test_without_a_free_port_it_says_what_to_do(tmp_path: Path, condition: str) -> None:
+    first = free_ports(8)
+    fault = NO_PORT.format(condition=condition, first=first, last=first + 8)
+    plant = planted(tmp_path / "plant", fault)
+    with ExitStack() as taken:
+        for port in range(first, first + 8):
+            taken.enter_context(socket.create_server(("127.0.0.1", port)))
+        done = demo(tmp_path / "kept", "kafka", "message-size", plant=plant)
+    assert done.code == 1
+    assert "Traceback" not in done.errors
+    assert f"neighbouring free ports between {first} and {first + 8}: close some programs" in done.errors
+
+
+def test_overrides_of_a_real_configuration_do_not_reach_the_demo(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    done = subprocess.run(
+        command(tmp_path / "kept", "message-size"),
+        env=environment("danube", None, SLUICEGATE__STATE_DIR=str(elsewhere)),
+        capture_output=True,
+        text=True,
+        timeout=PATIENT_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not elsewhere.exists()
