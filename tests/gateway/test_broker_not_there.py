@@ -9,9 +9,8 @@ from threading import Thread
 
 import pytest
 from tests.gateway.lab import closed_port
-from tests.gateway.test_run import Gateway, until
-
-_PATIENCE_S = 60
+from tests.gateway.test_run import Gateway
+from tests.waiting import LONG_S, until
 
 
 @contextmanager
@@ -67,7 +66,7 @@ def ask(gateway: Gateway) -> bytes:
 
     :raises ConnectionError: if its connection is reset.
     """
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=_PATIENCE_S) as client:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=LONG_S) as client:
         client.sendall(b"hello\n")
         return client.recv(100)
 
@@ -89,14 +88,14 @@ def test_a_broker_that_is_not_there_is_told_and_served_once_it_comes(gateway: Ga
     assert log.count(f"cannot reach broker at {reason}") == 1
     assert log.count("\n") <= 4, log
     with broker(gateway.upstream):
-        until(lambda: is_up(gateway, 1.0), _PATIENCE_S)
+        until(lambda: is_up(gateway, 1.0))
         assert ask(gateway) == b"hello\n"
         assert gateway.get("/readyz?broker=b1") == (200, "ok\n")
         assert "broker 'b1' is up since" in gateway.get("/readyz?verbose")[1]
         (back,) = (line for line in gateway.errors.read_text().splitlines() if "reachable again" in line)
         assert "clients_turned_away=50" in back
-    until(lambda: ask(gateway) == b"", _PATIENCE_S)
-    until(lambda: is_up(gateway, 0.0), _PATIENCE_S)
+    until(lambda: ask(gateway) == b"")
+    until(lambda: is_up(gateway, 0.0))
     assert gateway.errors.read_text().count(f"cannot reach broker at {reason}") == 2
     assert "Traceback" not in gateway.errors.read_text()
 
@@ -109,7 +108,7 @@ def test_a_broker_that_hangs_is_told(tmp_path: Path) -> None:
         try:
             assert "broker not reachable" in gateway.ready
             hangs = "accepts connections and says nothing within 5 s"
-            until(lambda: hangs in gateway.get("/readyz?verbose")[1], _PATIENCE_S)
+            until(lambda: hangs in gateway.get("/readyz?verbose")[1])
             assert is_up(gateway, 0.0)
             assert gateway.errors.read_text().count(hangs) == 1
         finally:

@@ -111,7 +111,7 @@ def engine(
 
 
 HOUR_MS = 3_600_000
-HOLDING: Mapping[str, PolicyValue] = {
+HOLDING: Mapping[str, Any] = {
     "max_publish_rate_bytes": 1,
     "burst_seconds": 1000,
     "on_limit__max_publish_rate_bytes": "delay",
