@@ -89,13 +89,16 @@ def test_ballast_takes_real_room_and_gives_it_back(
 ) -> None:
     if not has_fallocate:
         monkeypatch.delattr(os, "posix_fallocate", raising=False)
-    before = free_bytes(tmp_path)
     ballast = Ballast(tmp_path)
-    assert ballast.leave(2 * before) == 0
-    written = ballast.leave(free_bytes(tmp_path) - 4 * MIB)
-    written += ballast.leave(free_bytes(tmp_path) - 4 * MIB)
+    ballast.leave(2 * free_bytes(tmp_path))
+    assert ballast.size == 0
+    for _ in range(2):
+        ballast.leave(free_bytes(tmp_path) - 4 * MIB)
     [file] = tmp_path.iterdir()
-    assert file.stat().st_blocks * 512 >= written >= 7 * MIB  # no holes
+    assert file.stat().st_blocks * 512 >= ballast.size >= 7 * MIB  # no holes
+    before = ballast.size
+    ballast.leave(free_bytes(tmp_path) + 3 * MIB)
+    assert ballast.size < before
     ballast.remove()
     ballast.remove()
     assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -95,10 +96,21 @@ def test_danube(tmp_path: Path) -> None:
     assert {row["action"] for row in rows} >= {"allow", "reject", "drop"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_all_processes(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "ignored"),
+    # A shell that starts a program in the background has it ignore SIGINT.
+    [(signal.SIGINT, ()), (signal.SIGTERM, (signal.SIGINT,)), (signal.SIGHUP, ())],
+)
+def test_a_signal_ends_all_processes(
+    tmp_path: Path, number: signal.Signals, ignored: tuple[signal.Signals, ...]
+) -> None:
+    start = "import os, signal, sys\n"
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        what = "SIG_IGN" if each in ignored else "SIG_DFL"
+        start += f"signal.signal({each.value}, signal.{what})\n"
+    start += "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
     process = subprocess.Popen(
-        command(tmp_path / "kept", "publish-rate"),
+        [sys.executable, "-c", start, *command(tmp_path / "kept", "publish-rate")[1:]],
         env=environment("kafka"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -272,6 +272,16 @@ def test_a_volume_that_fills_up() -> None:
     )
 
 
+def test_a_volume_that_others_fill_is_no_fault_of_the_policy() -> None:
+    [scene] = filling.SCENES
+    seen, found = volume([])
+    late = replace(seen, met=False, text="the pause did not come", facts={**seen.facts, "others": 3 << 20})
+    verdict, text = judged(scene, (late, found))
+    assert (verdict, "filled this volume by 3 MiB too much" in text) == (UNSATURATED, True)
+    alone = replace(late, facts={**seen.facts, "others": -(1 << 20)})
+    assert judged(scene, (alone, found))[0] is DIFFERENT
+
+
 def test_a_backlog_that_builds_up() -> None:
     [scene] = pressing.SCENES
     policy = "adaptive_publish_throttling"

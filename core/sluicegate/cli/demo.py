@@ -28,8 +28,8 @@ _ENDED = 130
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Put policy files, logs and decision logs into DIR, which must be new or empty. Without it they go to "
-    "a new directory among the system's temporary files, which the last lines name.",
+    help="Put policy files, logs and decision logs into DIR, which must be new or empty. Without it they go "
+    "to a new directory among the system's temporary files, which the last lines name.",
 )
 @click.option("--plain", is_flag=True, help="No colours, and ASCII only.")
 @click.option(
@@ -87,14 +87,15 @@ def demo(keep: Path | None, plain: bool, only: tuple[str, ...], report: bool) ->
 @contextmanager
 def _signals_end_it() -> Iterator[None]:
     """Within the block SIGTERM and SIGHUP do what Ctrl-C does: the demo ends its processes, then itself."""
-    ends = (signal.SIGTERM, signal.SIGHUP)
-    # Under nohup a SIGHUP stays ignored.
-    numbers = [number for number in ends if signal.getsignal(number) is not signal.SIG_IGN]
-    before = [signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT)) for number in numbers]
+    # A shell that starts it in the background has SIGINT ignored, and nohup SIGHUP.
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
     finally:
-        for number, handler in zip(numbers, before, strict=True):
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 

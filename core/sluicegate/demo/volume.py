@@ -48,27 +48,29 @@ class Ballast:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "ballast"
-        self._size = 0
 
-    def leave(self, free: int) -> int:
-        """Write until no more than so many bytes are free; blocks.
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        return self._path.stat().st_size if self._path.exists() else 0
 
-        :return: bytes written.
+    def leave(self, free: int) -> None:
+        """Grow or shrink until so many bytes are free, or until nothing is left of it; blocks.
+
         :raises OSError: if the volume does not take them.
         """
-        more = free_bytes(self._path.parent) - free
+        size, more = self.size, free_bytes(self._path.parent) - free
+        if more < 0 and size:
+            os.truncate(self._path, max(0, size + more))
         if more <= 0:
-            return 0
+            return
         with self._path.open("ab") as file:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), self._size, more)
+                os.posix_fallocate(file.fileno(), size, more)
             else:
                 for _ in range(0, more, len(_BLOCK)):
                     file.write(_BLOCK)
-        self._size += more
-        return more
 
     def remove(self) -> None:
         """Give it all back."""
         self._path.unlink(missing_ok=True)
-        self._size = 0

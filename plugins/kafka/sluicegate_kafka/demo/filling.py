@@ -1,6 +1,8 @@
 """The scene of storage quotas: a volume fills up by a real file, and is emptied again."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from sluicegate.demo.clients import refusal
@@ -9,7 +11,7 @@ from sluicegate.demo.kinds.changing_rates import Course, NeverCameError, Segment
 from sluicegate.demo.kinds.judging import worst
 from sluicegate.demo.scene import Observation, OwnGate, Scene, Seen, Stage, Verdict
 from sluicegate.demo.topic_log import Row, TopicLog
-from sluicegate.demo.volume import Ballast, FreeLimits
+from sluicegate.demo.volume import Ballast, FreeLimits, free_bytes
 from sluicegate_kafka.demo.clients import KafkaClient, KafkaProducer
 
 _QUOTA = 100
@@ -62,24 +64,36 @@ class _Filling:
                     answer = await self._pause(late)
                     await self._recover(answer)
         except NeverCameError as error:
-            return self._course.seen(False, str(error))
+            seen = self._course.seen(False, str(error))
+            return replace(seen, facts={**seen.facts, "others": self._written_by_others()})
         finally:
             self._volume.remove()
         return self._course.seen(not errors, f"{len(errors)} refused" if errors else "none was refused")
+
+    def _written_by_others(self) -> int:
+        """Bytes by which the volume would be below the soft limit even without the ballast."""
+        return self._limits.soft - free_bytes(self._stage.directory) - self._volume.size
+
+    async def _fill(self, factor: float, is_there: Callable[[], Awaitable[bool]], what: str) -> None:
+        """Fill the volume until the gate has noticed; what others write or delete is made up for."""
+
+        async def comes() -> bool:
+            await asyncio.to_thread(self._volume.leave, self._limits.at(factor))
+            return await is_there()
+
+        await self._course.until(comes, what)
 
     async def _ramp(self, factor: float) -> None:
         async def is_there() -> bool:
             found = await self._stage.metric("sluicegate_storage_throttle_factor")
             return found is not None and abs(found - factor) < _OFF
 
-        await asyncio.to_thread(self._volume.leave, self._limits.at(factor))
-        await self._course.until(is_there, f"a factor near {factor}")
+        await self._fill(factor, is_there, f"a factor near {factor}")
         await self._course.hold("ramp", _HOLD_S, is_there)
 
     async def _pause(self, late: KafkaProducer) -> "asyncio.Future[str]":
         """Fill it up to the hard limit and beyond; gives the answer to a message that comes only then."""
-        await asyncio.to_thread(self._volume.leave, self._limits.at(-0.2))
-        await self._course.until(self._is_paused, "the pause")
+        await self._fill(-0.2, self._is_paused, "the pause")
         answer = asyncio.ensure_future(refusal(late.publish(_SIZE)))
         await self._course.hold("pause", _HOLD_S, self._is_paused)
         return answer
@@ -108,6 +122,9 @@ async def _play(stage: Stage) -> Seen:
 
 def _judge(seen: Seen, log: TopicLog) -> Observation:
     drawn = chart(_TITLE, log, seen.facts["began"], seen.facts["ended"], _QUOTA, _state_of)
+    if (others := seen.facts.get("others", 0)) > 0:
+        text = f"{seen.text}, as other programs filled this volume by {others >> 20} MiB too much meanwhile"
+        return Observation(Verdict.UNSATURATED, text, chart=drawn)
     if not seen.met:
         return Observation(Verdict.DIFFERENT, seen.text, seen.error, drawn)
     segments = [Segment(log, found, _BURST_S, _AT_ONCE) for found in seen.facts["segments"]]
