@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.house.test_documents import ROOT, documents
 
+RECORD = "RESULTS.md"
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _VOLATILE = (
     (r"\b[0-9a-z]{6,}-[0-9a-z]+\b(?=[\]: \n]|$)", "ID"),  # decision ids
@@ -52,8 +53,8 @@ def commands(path: Path) -> list[Command]:
 
 
 def all_commands() -> dict[str, list[Command]]:
-    """The commands of all documents that have any, by document."""
-    found = {path.relative_to(ROOT).as_posix(): commands(path) for path in documents()}
+    """The commands of all documents that have any, by document; not of records of what was once run."""
+    found = {path.relative_to(ROOT).as_posix(): commands(path) for path in documents() if path.name != RECORD}
     return {name: each for name, each in found.items() if each}
 
 

@@ -39,6 +39,7 @@ ELSEWHERE = (
         "tests/docs/test_example_distribution.py",
         '"pip", "install"',
     ),
+    Elsewhere("sluicegate compare fetch", "downloads", "Makefile", "brokers.fetching"),
     Elsewhere("sluicegate compare run", "takes minutes", "tests/reports/runner/test_runs.py", "record("),
     Elsewhere("sluicegate report compare", _SPARK, "tests/reports/commands/test_comparing.py", "compare("),
     Elsewhere(r"echo \$\?", "is about the one before", "tests/reports/commands/test_commands.py", "fail-on"),
