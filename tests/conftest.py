@@ -25,6 +25,11 @@ _OWN_BROKERS = (
     "pulsar/real/test_transactions",
 )
 """Files that do without the session's brokers: they run in any process."""
+_SPARK = tuple(
+    f"tests/reports/{folder}/"
+    for folder in ("follow", "jobs", "reading", "recommend", "replay", "transforms")
+)
+"""Tests below these share one Spark session: it costs more to start than most of them take."""
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -39,12 +44,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> "Spread
 
 
 class Spreading(LoadFileScheduling):  # type: ignore[misc] # xdist tells no types
-    """File by file, but all that shares a broker together."""
+    """File by file, but all that shares a broker together, and all that shares a Spark session."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
         if any(own in file for own in _OWN_BROKERS):
             return file
+        if any(folder in file for folder in _SPARK):
+            return "spark"
         return next((folder for folder in _SHARED_BROKERS if folder in file), file)
 
 

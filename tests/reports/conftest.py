@@ -28,12 +28,6 @@ _SETTINGS = {
 }
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Have tests that need Spark run in one process: a session costs more than most of them."""
-    if "spark" in getattr(item, "fixturenames", ()):
-        item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 def need_java() -> None:
     """Skip where there is no Java; with SLUICEGATE_REQUIRE_BROKER=1 that is a failure."""
     home = os.environ.get("JAVA_HOME")
