@@ -5,13 +5,14 @@ PYTHON ?= python3
 VENV ?= .venv
 GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 
-.PHONY: help test demo check broker bench jars ghz docs clean
+.PHONY: help test demo check broker extras bench jars ghz docs clean
 
 help:
 	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
 	@echo "make demo    see each policy at work on real client traffic, then a report that compares the systems"
 	@echo "             (under three minutes after set-up; the report needs Java 17, the rest does not)"
 	@echo "make broker  only the tests on real brokers     make check  lint and types alone"
+	@echo "make extras  install each extra alone and use it"
 	@echo "make bench   compare with other proxies         make docs   check documents"
 	@echo "make clean   remove what these commands made"
 
@@ -23,6 +24,9 @@ check: $(VENV)/bin/tox
 
 broker: $(VENV)/bin/tox jars
 	$(VENV)/bin/tox run -e broker
+
+extras: $(VENV)/bin/tox
+	$(VENV)/bin/tox run -e extras
 
 docs: $(VENV)/bin/tox
 	$(VENV)/bin/tox run -e docs
