@@ -14,10 +14,11 @@ MIB = 1 << 20
 
 
 def test_a_chart_is_taken_from_the_decision_log() -> None:
-    held = {"policy": "publish_quota", "limit": 50.0, "delay": 1}
     rows = [row(n / 100) for n in range(100)]  # 100/s for a second, then 20/s, held at 50/s
     rows += [row(1 + n / 20) for n in range(20)]
-    rows += [row(1.05, "delay", **held), row(1.5, "delay", **{**held, "limit": 25.0})]
+    rows += [
+        row(at, "delay", "publish_quota", limit=limit, delay=1) for at, limit in ((1.05, 50.0), (1.5, 25.0))
+    ]
     found = chart("it", log(rows), BEGAN_S, BEGAN_S + 2.05, 80.0, lambda row: f"at {row['limit']:.0f}")
     at = {round(sample.at, 1): sample for sample in found.samples}
     assert len(at) == 20

@@ -56,8 +56,11 @@ def test_kafka(tmp_path: Path) -> None:
     assert {row["action"] for row in held} == {"delay"}
     assert {row["reason"] for row in held} == {"limit_reached", "precondition"}
     assert {row["gateway"] for row in held} == {"kafka-storage-quota"}
-    chart = done.printed.partition("A volume fills up: ")[2].splitlines()
-    assert [state for state in ("open", "throttle", "pause") if f"|{state[:3]}" in chart[9]]
+    states = re.search(r"^ {9}(\|.*)$", done.printed, re.MULTILINE)
+    assert states is not None
+    assert [state for state in ("open", "throttle", "pause") if f"|{state[:3]}" in states[1]] == [
+        *("open", "throttle", "pause")
+    ]
     assert "rows delay by storage_quota, factor 0.00 to " in done.printed
     assert not list(done.directory.rglob("ballast"))
     left = {file.name for file in done.directory.iterdir()}
@@ -92,7 +95,7 @@ def test_danube(tmp_path: Path) -> None:
     rows = assert_right(done, *scenes)
     assert "in-memory reference broker, not Danube" in done.printed
     assert "INVALID_ARGUMENT: " in done.about("message-size")
-    assert "RESOURCE_EXHAUSTED: " in done.about("consumers-topic")
+    assert "RESOURCE_EXHAUSTED: " in done.about("consumers-subscription")
     assert {row["action"] for row in rows} >= {"allow", "reject", "drop"}
 
 

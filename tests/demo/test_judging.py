@@ -290,5 +290,13 @@ def test_a_backlog_that_builds_up() -> None:
     facts = {"began": BEGAN_S, "ended": BEGAN_S + 7, "segments": segments}
     seen = Seen(True, "none was refused", facts=facts)
     assert judged(scene, (seen, log(rows, row(6.0))))[0] is RIGHT
+    # The same where the log tells the limit in bytes/s: at most is held against messages.
+    in_bytes = [{**each, "current": 500 * 2_400.0, "limit": 50 * 2_400.0} for each in rows]
+    assert judged(scene, (seen, log(in_bytes)))[0] is RIGHT
+    fast = [
+        {**each, "current": 500 * 2_400.0, "limit": 50 * 2_400.0}
+        for each in saturated(90, 4, policy, factor=0.1)
+    ]
+    assert judged(scene, (seen, log(fast)))[0] is DIFFERENT
     late = row(6.0, "delay", policy, factor=0.9, limit=200.0, delay=1)
     assert judged(scene, (seen, log(rows, late)))[0] is DIFFERENT

@@ -14,7 +14,7 @@ from sluicegate.demo.scene import Verdict, by_policy
 from sluicegate.demo.topic_log import Row
 
 _ROWS = 12
-_ROOMY = 110
+_ROOMY = 120
 """Columns from which on settings need not be folded."""
 _SETTING_WIDTH = 37
 """The longest setting that brokers' demos show today fits on one line."""
@@ -63,13 +63,14 @@ def totals(outcome: Outcome) -> tuple[str, str]:
 def observations(outcome: Outcome, page: Page) -> Table:
     """What each policy says, and what was seen on each system."""
     table = page.table(_HEADING, lines=True)
-    table.add_column(
-        "policy", ratio=5, min_width=_SETTING_WIDTH if page.width >= _ROOMY else None, overflow="fold"
-    )
+    if page.width >= _ROOMY:
+        table.add_column("policy", width=_SETTING_WIDTH, overflow="fold")
+    else:
+        table.add_column("policy", ratio=1, overflow="fold")
     table.add_column("system", no_wrap=True)
     for heading in ("expected", "observed", "the client's own error"):
-        table.add_column(heading, ratio=5, overflow="fold")
-    table.add_column("", no_wrap=True)
+        table.add_column(heading, ratio=1, overflow="fold")
+    table.add_column("", width=len(Verdict.DIFFERENT))
     for played in _in_order(outcome):
         seen = played.observation
         table.add_row(

@@ -20,6 +20,8 @@ _QUOTA = 900_000
 _AT_ONCE = 20
 _PACE_S = 0.1
 """Each of those publishes ten messages a second: a rate that a slow machine has too."""
+_NO_RATE_OF_MESSAGES = 10 * _AT_ONCE / _PACE_S
+"""A natural rate from which on it must be one of bytes."""
 _LEAST = 0.1
 """What the policy leaves of a rate unless told otherwise."""
 _SUBSCRIPTION = "lazy"
@@ -107,8 +109,16 @@ async def _play(stage: Stage) -> Seen:
     return await _Pressing(stage).play()
 
 
+def _in_messages(row: Row) -> Row:
+    """A row with its limit in messages/s: it may be in bytes/s, and all messages have one size."""
+    if not row["current"] or row["current"] < _NO_RATE_OF_MESSAGES:
+        return row
+    return {**row, "current": row["current"] / _SIZE, "limit": row["limit"] / _SIZE}
+
+
 def _judge(seen: Seen, log: TopicLog) -> Observation:
     free = _AT_ONCE / _PACE_S
+    log = TopicLog(map(_in_messages, log.rows))
     drawn = chart(_TITLE, log, seen.facts["began"], seen.facts["ended"], free, _state_of, _FREE_AFTER_S)
     if not seen.met:
         return Observation(Verdict.DIFFERENT, seen.text, seen.error, drawn)
