@@ -75,7 +75,7 @@ class Machine:
 
 
 _ALL = ("make", "javac", "mvn", "haproxy", "chromium")
-_STEPS = ["make jars", "make ghz", "make test", "make demo"]
+_STEPS = ["make jars", "make ghz", "make test", "make extras", "make demo"]
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
 
 
