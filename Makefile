@@ -10,7 +10,7 @@ GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 help:
 	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
 	@echo "make demo    see each policy at work on real client traffic, then a report that compares the systems"
-	@echo "             (under three minutes after set-up; the report needs Java 17, the rest does not)"
+	@echo "             (a few minutes after set-up; the report needs Java 17, the rest does not)"
 	@echo "make broker  only the tests on real brokers     make check  lint and types alone"
 	@echo "make extras  install each extra alone and use it"
 	@echo "make bench   compare with other proxies         make docs   check documents"
