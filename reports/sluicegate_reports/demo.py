@@ -18,6 +18,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.demo.law import Limit
+from sluicegate.demo.page import Page
 from sluicegate.demo.topic_log import TopicLog
 from sluicegate.gateway.plugins import load_plugins
 from sluicegate_reports.demo_table import clients_table
@@ -43,8 +44,6 @@ CERTAIN = ("early_messages", "lost_messages")
 
 _JOB_S = 1800.0
 """Longest time that the job may take; on two idle cores it needs half a minute."""
-_WIDTH = 150
-"""Of what is not printed to a terminal."""
 _MAIN = "from sluicegate.cli import main; main()"
 _ASCII = str.maketrans("╭╮╰╯┬┴├┤┼─│━┃✓✕≈", "+++++++++-|=|+x~")
 
@@ -157,17 +156,8 @@ class _FailedError(Exception):
     """The report could not be made."""
 
 
-class _Screen:
+class _Screen(Page):
     """Standard output."""
-
-    def __init__(self, plain: bool) -> None:
-        self._plain = plain
-        self.console = Console(no_color=plain, highlight=False)
-        if not self.console.is_terminal:
-            self.console = Console(no_color=plain, highlight=False, width=_WIDTH)
-
-    def say(self, line: str, style: str = "") -> None:
-        self.console.print(line, style=style or None, soft_wrap=True, markup=False)
 
     def summary(self, results: Results) -> None:
         """The report's summary."""

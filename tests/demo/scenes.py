@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sluicegate.broker import Extra
 from sluicegate.demo import Backend, DemoClient, Observation, Scene, Seen, Stage, Verdict
 from sluicegate.demo.topic_log import TopicLog
 
@@ -63,12 +64,10 @@ class NoBroker:
 
     label = "nothing at all"
     client = "no client"
+    extra = Extra("nothing", {})
 
     def __init__(self, *scenes: Scene) -> None:
         self.scenes = scenes
-
-    def missing(self) -> str:
-        return ""
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:

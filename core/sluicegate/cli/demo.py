@@ -104,10 +104,11 @@ def _demos(plugins: Plugins, only: frozenset[str]) -> Mapping[str, BrokerDemo]:
     offered: dict[str, BrokerDemo] = {
         system: driver.demo() for system, driver in plugins.drivers.items() if hasattr(driver, "demo")
     }
-    missing = {system: found.missing() for system, found in offered.items()}
-    usable = {system: found for system, found in offered.items() if not missing[system]}
+    usable = {system: found for system, found in offered.items() if not found.extra.missing()}
     for system in offered.keys() - usable.keys():
-        click.echo(f"{system} is not shown: {missing[system]}", err=True)
+        extra = offered[system].extra
+        absent = " and ".join(extra.missing())
+        click.echo(f"{system} is not shown: {absent} not installed; do: {extra.remedy}", err=True)
     for system, absent in plugins.left_out.items():
         click.echo(f"{system} is not shown: {absent.told}", err=True)
     if not usable:

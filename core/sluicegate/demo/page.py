@@ -31,7 +31,7 @@ class Page:
         self._box = box.ASCII2 if self._plain else box.ROUNDED
         codes = sys.stdout.isatty() and os.environ.get("TERM") and not os.environ.get("NO_COLOR")
         columns = os.environ.get("COLUMNS", "")
-        self._console = Console(
+        self.console = Console(
             color_system="auto" if codes and not plain else None,
             highlight=False,
             markup=False,
@@ -45,7 +45,7 @@ class Page:
     @property
     def width(self) -> int:
         """Columns of a line."""
-        return self._console.width
+        return self.console.width
 
     @property
     def is_narrow(self) -> bool:
@@ -54,7 +54,7 @@ class Page:
 
     def say(self, line: str, style: str = "") -> None:
         """Print a line as it is."""
-        self._console.print(line, style=style or None, soft_wrap=True)
+        self.console.print(line, style=style or None, soft_wrap=True)
 
     def table(self, title: str, lines: bool = False) -> Table:
         """An empty table."""
@@ -62,7 +62,7 @@ class Page:
 
     def show(self, what: Table | Text) -> None:
         """Print a table, or a line in several styles."""
-        self._console.print(what)
+        self.console.print(what)
 
     def chart(self, chart: Chart) -> None:
         """Draw the course of a scene."""

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from sluicegate.broker import Extra
 from sluicegate.demo.clients import DemoClient
 from sluicegate.demo.course import Chart
 from sluicegate.demo.topic_log import TopicLog
@@ -163,8 +164,9 @@ class BrokerDemo(Protocol):
     def scenes(self) -> Sequence[Scene]:
         """What is shown, in the order of the table."""
 
-    def missing(self) -> str:
-        """What is not installed, with the remedy; empty if the demo can run."""
+    @property
+    def extra(self) -> Extra:
+        """What the demo needs that the base installation does not bring: client library and backend."""
 
     def backend(self) -> AbstractAsyncContextManager[Backend]:
         """Start a broker on loopback, in a process of its own; it ends with the block."""

@@ -49,7 +49,7 @@ class Bars:
 
     def say(self, text: str) -> None:
         """A line."""
-        self._console.print(escape(text), highlight=False, soft_wrap=True)
+        self._console.print(escape(text), highlight=False, soft_wrap=True, markup=True)
 
     def begin(self, arm: str, seconds: float) -> None:
         """An arm begins to be played."""
@@ -70,4 +70,4 @@ class Bars:
             self._progress.remove_task(self._task)
             self._task = None
         mark, text = ("[yellow]missing[/]", missing) if missing else ("[green]played[/]", self._counts)
-        self._console.print(f"{mark}  {arm}: {escape(text)}", highlight=False, soft_wrap=True)
+        self._console.print(f"{mark}  {arm}: {escape(text)}", highlight=False, soft_wrap=True, markup=True)

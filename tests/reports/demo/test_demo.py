@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -233,7 +234,6 @@ def test_lost_and_early_messages_decide_and_a_rate_does_not() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_a_run_of_danube_ends_with_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -243,7 +243,13 @@ def test_a_run_of_danube_ends_with_its_report(
     monkeypatch.setattr(demo, "shipped", lambda: {demo.SCENARIO: scenario})
     assert demo.show(tmp_path, ["danube"], plain=True) == []
     shown = capsys.readouterr().out
-    assert "played  danube proxy: 3 attached, 30 sent, 20 acknowledged, 10 refused, 20 received" in shown
+    # How many messages there is time for depends on the machine.
+    told = re.search(r"played  danube proxy: 3 attached, (.+)", shown)
+    assert told is not None
+    counts = {what: int(count) for count, what in re.findall(r"(\d+) (\w+)", told[1])}
+    assert counts["sent"] == counts["acknowledged"] + counts["refused"]
+    assert counts["received"] == counts["acknowledged"] > 0
+    assert counts["refused"] > 0
     assert "danube interceptor (reference broker, not Danube)" in shown
     assert "+ exact" in shown
     results = json.loads((tmp_path / "comparison" / "report.json").read_text())

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
-from importlib.util import find_spec
 
+from sluicegate.broker import Extra
 from sluicegate.demo.kinds import attaching, delays, dispatch_rates, publish_rates, sizes, unacknowledged
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
@@ -24,6 +24,7 @@ _NOTES = (
 class DanubeDemo:
     """The reference broker behind the gate, danube-client in front of it."""
 
+    extra = Extra("sluicegate[danube]", {"danube": "danube-client", "grpc": "grpcio", "hpack": "hpack"})
     label = "in-memory reference broker, not Danube"
     scenes: tuple[Scene, ...] = (
         attaching.producers("/default/producers"),
@@ -46,14 +47,6 @@ class DanubeDemo:
     def client(self) -> str:
         """The client and its version."""
         return f"danube-client {version('danube-client')}"
-
-    def missing(self) -> str:
-        """What is not installed, with the remedy."""
-        wanted = {"danube": "danube-client", "grpc": "grpcio", "hpack": "hpack"}
-        absent = [name for module, name in wanted.items() if find_spec(module) is None]
-        if not absent:
-            return ""
-        return f"{' and '.join(absent)} not installed; do: pip install 'sluicegate[danube]'"
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:

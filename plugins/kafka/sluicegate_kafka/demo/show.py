@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
-from importlib.util import find_spec
 
+from sluicegate.broker import Extra
 from sluicegate.demo.kinds import attaching, delays, dispatch_rates, publish_rates, sizes
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
@@ -27,6 +27,7 @@ _NODES = 1
 class KafkaDemo:
     """librdkafka's mock cluster behind the gate, aiokafka in front of it."""
 
+    extra = Extra("sluicegate[kafka]", {"aiokafka": "aiokafka", "confluent_kafka": "confluent-kafka"})
     label = embedded.LABEL
     scenes: tuple[Scene, ...] = (
         attaching.producers("demo.producers"),
@@ -50,14 +51,6 @@ class KafkaDemo:
     def client(self) -> str:
         """The client and its version."""
         return f"aiokafka {version('aiokafka')}"
-
-    def missing(self) -> str:
-        """What is not installed, with the remedy."""
-        absent = [name for name in ("aiokafka", "confluent_kafka") if find_spec(name) is None]
-        if not absent:
-            return ""
-        names = " and ".join(name.replace("_", "-") for name in absent)
-        return f"{names} not installed; do: pip install 'sluicegate[kafka]'"
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:

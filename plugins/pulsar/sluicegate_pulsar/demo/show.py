@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
-from importlib.util import find_spec
 
+from sluicegate.broker import Extra
 from sluicegate.demo.kinds import attaching, delays, dispatch_rates, publish_rates, sizes, unacknowledged
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
@@ -21,6 +21,9 @@ def _topic(name: str) -> str:
 class PulsarDemo:
     """The reference broker behind the gate, pulsar-client in front of it."""
 
+    extra = Extra(
+        "sluicegate[pulsar]", {"pulsar": "pulsar-client", "google.protobuf": "protobuf", "httpx": "httpx"}
+    )
     label = "in-memory reference broker, not Pulsar"
     scenes: tuple[Scene, ...] = (
         attaching.producers(_topic("producers")),
@@ -57,14 +60,6 @@ class PulsarDemo:
     def client(self) -> str:
         """The client and its version."""
         return f"pulsar-client {version('pulsar-client')}"
-
-    def missing(self) -> str:
-        """What is not installed, with the remedy."""
-        wanted = {"pulsar": "pulsar-client", "google": "protobuf", "httpx": "httpx"}
-        absent = [name for module, name in wanted.items() if find_spec(module) is None]
-        if not absent:
-            return ""
-        return f"{' and '.join(absent)} not installed; do: pip install 'sluicegate[pulsar]'"
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
