@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PATIENT_S = 280
-"""Less than what the tests' own limit leaves; no demo here needs a tenth of it on an idle machine."""
+from tests.waiting import LONG_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def demo(
         env=environment(system, plant),
         capture_output=True,
         text=True,
-        timeout=PATIENT_S,
+        timeout=LONG_S,
     )
     return Ended(done.returncode, done.stdout, done.stderr, directory)
 

@@ -15,14 +15,13 @@ from typing import Any
 import psutil
 import pytest
 from click.testing import CliRunner
-from tests.demo.running import PATIENT_S, Ended, command, demo, environment, planted
+from tests.demo.running import Ended, command, demo, environment, planted
+from tests.waiting import LONG_S
 
 from sluicegate.cli import main
 from sluicegate.decisions.reading import read_decisions
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.volume import free_bytes
-
-pytestmark = pytest.mark.timeout(300)
 
 
 def assert_right(done: Ended, *scenes: str) -> list[dict[str, Any]]:
@@ -149,11 +148,11 @@ def test_a_signal_ends_all_processes(
         child.cmdline()[2] for child in children
     }
     process.send_signal(number)
-    _, errors = process.communicate(timeout=PATIENT_S)
+    _, errors = process.communicate(timeout=LONG_S)
     assert process.returncode == 130
     assert "the demo was ended before it was over" in errors
     assert "Traceback" not in errors
-    _, alive = psutil.wait_procs(children, timeout=60)
+    _, alive = psutil.wait_procs(children, timeout=LONG_S)
     assert alive == []
 
 
@@ -188,7 +187,7 @@ def test_overrides_of_a_real_configuration_do_not_reach_the_demo(tmp_path: Path)
         env=environment("danube", None, SLUICEGATE__STATE_DIR=str(elsewhere)),
         capture_output=True,
         text=True,
-        timeout=PATIENT_S,
+        timeout=LONG_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert not elsewhere.exists()

@@ -11,8 +11,6 @@ from sluicegate.demo.backend import demo_of
 from sluicegate.demo.runner import run_demo
 from sluicegate.demo.scene import Verdict
 
-pytestmark = pytest.mark.timeout(300)
-
 GENEROUS = """
 from sluicegate.engine import bucket
 

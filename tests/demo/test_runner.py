@@ -36,7 +36,6 @@ KafkaDemo.scenes = (
 """
 
 
-@pytest.mark.timeout(300)
 def test_scenes_that_fail_are_told_and_the_others_are_played(tmp_path: Path) -> None:
     done = demo(
         tmp_path / "kept", "kafka", plant=planted(tmp_path / "plant", SCENES), options=["--no-report"]

@@ -4,15 +4,13 @@ import asyncio
 from pathlib import Path
 
 import pulsar
-import pytest
 import yaml
 from tests.gateway.lab import closed_port
+from tests.waiting import LONG_S
 
 from sluicegate.demo.ports import free_ports
 from sluicegate.gateway.embedded import EmbeddedGateway
 from sluicegate_pulsar.reference import ReferenceBroker
-
-_PATIENCE_S = 60
 
 
 def _file(directory: Path, port: int) -> Path:
@@ -34,15 +32,14 @@ async def turned_away(gateway: EmbeddedGateway, more_than: int = 0) -> int:
     return int(count)
 
 
-@pytest.mark.timeout(4 * _PATIENCE_S)
 async def test_a_client_finds_a_broker_that_comes_and_one_that_comes_back(tmp_path: Path) -> None:
     port = closed_port()
     async with EmbeddedGateway.from_file(_file(tmp_path, port)) as gateway:
         host, own = gateway.address()
         logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        client = pulsar.Client(f"pulsar://{host}:{own}", operation_timeout_seconds=_PATIENCE_S, logger=logger)
+        client = pulsar.Client(f"pulsar://{host}:{own}", operation_timeout_seconds=LONG_S, logger=logger)
         creating = asyncio.ensure_future(
-            asyncio.to_thread(client.create_producer, "t", send_timeout_millis=_PATIENCE_S * 1000)
+            asyncio.to_thread(client.create_producer, "t", send_timeout_millis=LONG_S * 1000)
         )
         count = await turned_away(gateway)
         assert gateway.snapshot()[0]["gauges"]["broker_up"] == 0
