@@ -69,10 +69,11 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
 
 def test_check_warns_of_limits_that_nobody_looks_at(check: Callable[[str, str], tuple[int, str]]) -> None:
     limit = "{storage_hard_min_free_bytes: 5}"
-    assert check("", limit) == (
-        0,
+    code, told = check("", limit)
+    assert code == 0
+    assert told.startswith(
         "warning[config]: 'storage_hard_min_free_bytes' does nothing on broker 'main', "
-        "which has no 'storage:' section\n  --> g.yaml:7\n",
+        "which has no 'storage:' section\n  --> g.yaml:7:50  (policies.broker.storage_hard_min_free_bytes)\n"
     )
     assert check("storage: {source: path, paths: [/]}", limit) == (0, "")
     assert check("", "{storage_hard_min_free_bytes: 0}") == (0, "")

@@ -67,8 +67,8 @@ def could_be_namespace(name: str) -> bool:
 
 def _short(domain: str, namespace: str, path: str) -> list[str]:
     """The forms without a domain, which mean persistent topics."""
-    if domain != _DOMAINS[0]:
-        return []
+    if domain != _DOMAINS[0] or "://" in path:
+        return []  # a short name would be read as one with a domain
     short = [path]
     if namespace == _DEFAULT:
         short.append(path.removeprefix(f"{_DEFAULT}/"))

@@ -53,24 +53,24 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka_libs() -> None:
     """Skip where no broker can be run; with SLUICEGATE_REQUIRE_BROKER=1 that is a failure."""
     need(why_unavailable())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def security(tmp_path_factory: pytest.TempPathFactory) -> Security:
     """A certificate authority, the brokers' certificate and the users."""
     authority = Authority(tmp_path_factory.mktemp("authority"))
     return Security(authority, authority.issue("kafka"), {name: f"{name}-secret" for name in _USERS})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka(
     kafka_libs: None, security: Security, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaBroker]:
-    """One node for the whole session, with plain, TLS and SASL listeners. Do not stop it: see `own_kafka`."""
+    """One node for all tests of this folder, with plain, TLS and SASL listeners. Do not stop it: see `own_kafka`."""
     with _shown(KafkaBroker(tmp_path_factory.mktemp("kafka") / "node", security=security)) as broker:
         yield broker
 
@@ -86,9 +86,9 @@ def own_kafka(kafka_libs: None, tmp_path: Path) -> Iterator[KafkaBroker]:
         yield broker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kafka_cluster(kafka_libs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Three nodes for the whole session."""
+    """Three nodes, for as long as a file's tests need them: they take a whole core even when they idle."""
     cluster = KafkaCluster(tmp_path_factory.mktemp("cluster"))
     _brokers.extend(cluster.nodes)
     try:
@@ -110,14 +110,14 @@ def new_topic(kafka: KafkaBroker) -> NewTopic:
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def gate(kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
     """A gate in front of the session's broker; each test applies its own policies, for topics of its own."""
     with Gate(tmp_path_factory.mktemp("gate") / "run", kafka.bootstrap) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def java_family(kafka_libs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaFamily]:
     """Java clients that a test steers; skipped without a compiler, as `kafka_libs` is without a broker."""
     need(why_no_compiler())
@@ -126,7 +126,7 @@ def java_family(kafka_libs: None, tmp_path_factory: pytest.TempPathFactory) -> I
     java.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def aiokafka_family() -> Iterator[AiokafkaFamily]:
     """aiokafka on an event loop of its own."""
     aiokafka = AiokafkaFamily()

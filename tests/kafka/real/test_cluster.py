@@ -262,9 +262,10 @@ def _reads_from(gate: Gate, topic: str) -> None:
         seen: set[int] = set()
 
         def all_seen() -> bool:
-            message = consumer.poll(1)
-            if message is not None and message.error() is None:
-                seen.add(message.partition() or 0)
+            # All that has come: a partition may hold so much that the others come late.
+            for message in consumer.consume(10_000, 1):
+                if message.error() is None:
+                    seen.add(message.partition() or 0)
             return seen == {0, 1, 2}
 
         until(all_seen, "records of all partitions are read")

@@ -47,22 +47,22 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pulsar_libs() -> None:
     """Skip where no broker can be run; with SLUICEGATE_REQUIRE_BROKER=1 that is a failure."""
     need(why_unavailable())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
     """What the session's broker shows on its TLS ports."""
     authority = Authority(tmp_path_factory.mktemp("authority"))
     return Tls(authority, authority.issue("pulsar"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pulsar(pulsar_libs: None, tls: Tls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarBroker]:
-    """One node for the whole session, with plain and TLS ports. Do not stop it: see `own_pulsar`."""
+    """One node for all tests of this folder, with plain and TLS ports. Do not stop it: see `own_pulsar`."""
     node = PulsarBroker(tmp_path_factory.mktemp("pulsar") / "node", tls=tls)
     with closing(node.admin), _shown(node) as broker:
         yield broker
@@ -76,9 +76,9 @@ def own_pulsar(pulsar_libs: None, tmp_path: Path) -> Iterator[PulsarBroker]:
         yield broker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def guarded_pulsar(pulsar_libs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarBroker]:
-    """One node for the session that asks for tokens and lets roles do only what they were granted."""
+    """One node that asks for tokens and lets roles do only what they were granted."""
     directory, headers = tmp_path_factory.mktemp("guarded") / "node", tokens.bearer(tokens.SUPERUSER)
     with _shown(PulsarBroker(directory, tls=None, admin_headers=headers, **tokens.settings())) as broker:
         yield broker
@@ -107,9 +107,9 @@ def transactional_pulsar(
         yield broker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pulsar_cluster(pulsar_libs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarCluster]:
-    """Two brokers of one cluster for the whole session."""
+    """Two brokers of one cluster for all tests of this folder."""
     cluster = PulsarCluster(tmp_path_factory.mktemp("cluster"))
     _brokers.extend(cluster.brokers)
     with cluster:
@@ -146,7 +146,7 @@ def new_namespace(admin: Admin) -> NewNamespace:
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def gate(pulsar: PulsarBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
     """A gate in front of the session's broker; each test applies its own policies, for topics of its own."""
     directory = tmp_path_factory.mktemp("gate") / "run"
@@ -167,13 +167,13 @@ def new_gate(pulsar: PulsarBroker, tmp_path: Path) -> Iterator[NewGate]:
         yield start
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
     """What encrypted messages are encrypted with."""
     return Keys.make(tmp_path_factory.mktemp("keys"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def java(pulsar_libs: None, keys: Keys, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaFamily]:
     """The Java client; skipped without a compiler, as `pulsar_libs` is without a broker."""
     need(why_no_compiler())
@@ -182,7 +182,7 @@ def java(pulsar_libs: None, keys: Keys, tmp_path_factory: pytest.TempPathFactory
     family.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def python(keys: Keys) -> PythonFamily:
     """The Python client."""
     return PythonFamily(keys)

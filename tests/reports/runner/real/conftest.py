@@ -16,7 +16,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark(items, _HERE)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def brokers() -> None:
     """Skip where no broker can be run; with SLUICEGATE_REQUIRE_BROKER=1 that is a failure."""
     try:
