@@ -107,8 +107,8 @@ def _demos(plugins: Plugins, only: frozenset[str]) -> Mapping[str, BrokerDemo]:
     usable = {system: found for system, found in offered.items() if not found.extra.missing()}
     for system in offered.keys() - usable.keys():
         extra = offered[system].extra
-        absent = " and ".join(extra.missing())
-        click.echo(f"{system} is not shown: {absent} not installed; do: {extra.remedy}", err=True)
+        libraries = " and ".join(extra.missing())
+        click.echo(f"{system} is not shown: {libraries} not installed; do: {extra.remedy}", err=True)
     for system, absent in plugins.left_out.items():
         click.echo(f"{system} is not shown: {absent.told}", err=True)
     if not usable:

@@ -70,7 +70,7 @@ def security(tmp_path_factory: pytest.TempPathFactory) -> Security:
 def kafka(
     kafka_libs: None, security: Security, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaBroker]:
-    """One node for all tests of this folder, with plain, TLS and SASL listeners. Do not stop it: see `own_kafka`."""
+    """One node for all tests of this folder, with all kinds of listeners. Do not stop it: see `own_kafka`."""
     with _shown(KafkaBroker(tmp_path_factory.mktemp("kafka") / "node", security=security)) as broker:
         yield broker
 
