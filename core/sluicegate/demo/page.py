@@ -11,7 +11,7 @@ from rich.text import Text
 from sluicegate.demo.course import Chart
 from sluicegate.demo.drawing import draw
 
-_WIDTH = 140
+_WIDTH = 150
 """Of what is not printed to a terminal."""
 _NARROW = 100
 """Columns below which tables of sentences cannot be read."""

@@ -75,4 +75,6 @@ def test_with_a_refused_message_they_abort_and_the_next_ones_commit(
     # Transactions have five messages each, and every other one has a refused one.
     failed = {number_of(one.value) for one in published if one.entry is None}
     assert failed == {number for number in range(60) if number % 10 >= 5}
-    judge(published, read_topic(transactional_pulsar.service_url, topic)).assert_clean()
+    # What waits for its transaction to be registered leaves the Java client in any order.
+    verdict = judge(published, read_topic(transactional_pulsar.service_url, topic))
+    verdict.assert_clean(but="reordered")

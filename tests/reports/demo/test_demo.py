@@ -36,6 +36,12 @@ policies:
 """
 
 
+@pytest.fixture(autouse=True)
+def no_given_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that run in several processes may be told how wide the terminal is."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The run is one that was made before, and `not_played` says why an arm was not."""
