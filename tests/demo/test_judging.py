@@ -140,6 +140,8 @@ def test_each_subscription_is_judged_apart_and_the_worst_counts() -> None:
     fast = list(saturated(60, 4, policy, "dispatch", subscription="two"))
     facts = {"began": BEGAN_S - 1, "received": [[BEGAN_S], [BEGAN_S]]}
     assert scene.judge(Seen(True, "", facts=facts), log(one, two)).verdict is RIGHT
+    leaving = row(4.5, operation="dispatch", subscription=None)
+    assert scene.judge(Seen(True, "", facts=facts), log(one, two, [leaving])).verdict is RIGHT
     assert scene.judge(Seen(True, "", facts=facts), log(one, fast)).verdict is DIFFERENT
     assert scene.judge(Seen(True, "", facts=facts), log()).verdict is DIFFERENT
 

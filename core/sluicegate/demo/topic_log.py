@@ -51,9 +51,13 @@ class TopicLog:
         """What a policy refused."""
         return [Admitted(_at(row), row[unit]) for row in self.of(operation, "reject", policy)]
 
-    def subscriptions(self, operation: str) -> list[str | None]:
-        """The subscriptions that an operation was allowed for."""
-        return list(dict.fromkeys(row["subscription"] for row in self.of(operation, "allow")))
+    def subscriptions(self, operation: str) -> list[str]:
+        """The subscriptions that an operation was allowed for.
+
+        What a consumer still gets while it leaves its group has none.
+        """
+        found = dict.fromkeys(row["subscription"] for row in self.of(operation, "allow"))
+        return [subscription for subscription in found if subscription is not None]
 
 
 def _at(row: Row) -> float:

@@ -100,7 +100,8 @@ def _judge_reading(policy: str, rate: int) -> Judge:
             faults.append("a client got more than the limit permits")
         if delivered > sum(each.amount for each in log.admitted("dispatch", "messages")):
             faults.append("more was delivered than the decision log has")
-        of_each = log.subscriptions("dispatch") if policy.startswith("max_subscription") else [None]
+        is_apart = policy.startswith("max_subscription")
+        of_each: Sequence[str | None] = log.subscriptions("dispatch") if is_apart else [None]
         found = [
             by_law(
                 seen,
