@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 LONG_S = 600
 """For every time-out that a test must name and that must never be reached. A shorter wait costs no more."""
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.2
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.05
 """Looking costs time, too: what has not happened for long is looked for less often."""
 
 
