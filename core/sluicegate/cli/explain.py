@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import click
 
 from sluicegate.cli.following import adaptive_lines, as_json, factor_lines, remembered_factors
-from sluicegate.cli.opening import Desk, Opened, open_file, read_facts
+from sluicegate.cli.opening import Desk, Opened, config_file, open_file, read_facts
 from sluicegate.config.models import BrokerConfig
 from sluicegate.model import EffectivePolicies
 
@@ -34,16 +34,7 @@ class Line:
 
 @click.command()
 @click.argument("subject", required=False, metavar="[TOPIC|ID]")
-@click.option(
-    "-c",
-    "--config",
-    "file",
-    type=click.Path(),
-    metavar="FILE",
-    default="gateway.yaml",
-    show_default=True,
-    help="Configuration file.",
-)
+@config_file
 @click.option("--broker", metavar="NAME", help="Broker entry, where the file has several.")
 @click.option(
     "--client", metavar="ID", help="Explain the last refusal of this client id instead of TOPIC or ID."

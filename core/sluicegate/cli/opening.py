@@ -25,6 +25,18 @@ from sluicegate.model import Level, PolicyLayer, PolicyValue
 from sluicegate.store import PolicyStore, StoreError
 from sluicegate.store.plugin import sqlite_path
 
+config_file = click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(),
+    metavar="FILE",
+    default="gateway.yaml",
+    show_default=True,
+    help="Configuration file.",
+)
+"""The option of all commands that need a file."""
+
 
 def plugin_commands() -> list[click.Command]:
     """Commands that installed plugins add; a plugin that fails is told and stops no other command."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sluicegate.cli.findings import file_findings, policy_warnings
-from sluicegate.cli.opening import Opened, open_file, refuse
+from sluicegate.cli.opening import Opened, config_file, open_file, refuse
 from sluicegate.config.errors import Finding, by_place
 from sluicegate.config.load import Reading
 
@@ -20,19 +20,11 @@ log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from sluicegate.gateway.child import WorkerProcess
+    from sluicegate.gateway.supervisor import Supervisor
 
 
 @click.command()
-@click.option(
-    "-c",
-    "--config",
-    "file",
-    type=click.Path(),
-    metavar="FILE",
-    default="gateway.yaml",
-    show_default=True,
-    help="Configuration file.",
-)
+@config_file
 @click.option(
     "--drain-timeout",
     type=click.FloatRange(min=0),
@@ -90,17 +82,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None) -> int:
     except (StoreError, PluginError, OSError) as error:
         return _refused(error)
     admin.start()
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        if stopping.is_set():
-            supervisor.kill()
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    loop.add_signal_handler(signal.SIGHUP, supervisor.reload)
+    stopping = _obey_signals(supervisor)
     starting = asyncio.ensure_future(supervisor.start())
     waiting = asyncio.ensure_future(stopping.wait())
     await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -121,6 +103,25 @@ async def _serve(file: str, opened: Opened, drain_s: float | None) -> int:
         await supervisor.end()
         await admin.stop()
     return 0
+
+
+def _obey_signals(supervisor: "Supervisor") -> asyncio.Event:
+    """Have signals reload the file and end the gateway; the second one that ends it kills what still drains.
+
+    :return: set once the gateway is to end.
+    """
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if stopping.is_set():
+            supervisor.kill()
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    loop.add_signal_handler(signal.SIGHUP, supervisor.reload)
+    return stopping
 
 
 def _place(worker: "WorkerProcess", brokers: Mapping[str, Mapping[str, Any]]) -> str:

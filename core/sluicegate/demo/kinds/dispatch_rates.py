@@ -25,27 +25,24 @@ _WEIGHT = 4
 
 def dispatch_rate(topic: str, rate: int = _RATE) -> Scene:
     """A limit on what a topic's consumers get together."""
-    return Scene(
-        "dispatch-rate",
-        topic,
-        {"max_dispatch_rate": f"{rate}/s", "burst_seconds": _BURST_S},
-        f"a reader of a full topic gets at most {rate} messages/s and {rate * _BURST_S:.0f} at once",
-        partial(_read, readers=1),
-        _judge_reading("max_dispatch_rate", rate),
-        weight=_WEIGHT,
-    )
+    return _pacing("dispatch-rate", topic, rate, "a reader of a full topic gets", readers=1)
 
 
 def subscription_dispatch_rate(topic: str, rate: int = _RATE) -> Scene:
     """A limit on what each subscription gets, apart from the others."""
+    return _pacing("subscription-dispatch-rate", topic, rate, "each of two subscriptions gets", readers=2)
+
+
+def _pacing(name: str, topic: str, rate: int, subject: str, readers: int) -> Scene:
+    policy = "max_" + name.replace("-", "_")
     return Scene(
-        "subscription-dispatch-rate",
+        name,
         topic,
-        {"max_subscription_dispatch_rate": f"{rate}/s", "burst_seconds": _BURST_S},
-        f"each of two subscriptions gets at most {rate} messages/s and {rate * _BURST_S:.0f} at once",
-        partial(_read, readers=2),
-        _judge_reading("max_subscription_dispatch_rate", rate),
-        weight=2 * _WEIGHT,
+        {policy: f"{rate}/s", "burst_seconds": _BURST_S},
+        f"{subject} at most {rate} messages/s and {rate * _BURST_S:.0f} at once",
+        partial(_read, readers=readers),
+        _judge_reading(policy, rate),
+        weight=readers * _WEIGHT,
     )
 
 

@@ -5,6 +5,7 @@ The rates are low, so that a slow machine comes up to them too; the law is exact
 
 import asyncio
 import time
+from collections.abc import Mapping
 from functools import partial
 from time import monotonic
 
@@ -30,16 +31,10 @@ def publish_rate(topic: str, **settings: object) -> Scene:
 
     :param settings: more settings of the topic.
     """
-    limits = {"max_publish_rate": f"{_RATE}/s", "burst_seconds": _BURST_S}
-    return Scene(
-        "publish-rate",
-        topic,
-        {**limits, **settings},
-        f"in every window at most {_RATE} messages/s and {_RATE * _BURST_S:.0f} at once; none is refused",
-        _publish,
-        partial(_judge_publishing, policy="max_publish_rate", rate=_RATE, unit="messages"),
-        weight=_WEIGHT,
+    promise = (
+        f"in every window at most {_RATE} messages/s and {_RATE * _BURST_S:.0f} at once; none is refused"
     )
+    return _delaying("publish-rate", topic, f"{_RATE}/s", promise, settings)
 
 
 def publish_rate_bytes(topic: str, **settings: object) -> Scene:
@@ -47,16 +42,21 @@ def publish_rate_bytes(topic: str, **settings: object) -> Scene:
 
     :param settings: more settings of the topic.
     """
-    limits = {"max_publish_rate_bytes": f"{_BYTES // 1024}KiB/s", "burst_seconds": _BURST_S}
-    return Scene(
-        "publish-rate-bytes",
-        topic,
-        {**limits, **settings},
-        f"in every window at most {_BYTES // 1024} KiB/s and {_BYTES * _BURST_S / 1024:.0f} KiB at once",
-        _publish,
-        partial(_judge_publishing, policy="max_publish_rate_bytes", rate=_BYTES, unit="bytes"),
-        weight=_WEIGHT,
+    promise = f"in every window at most {_BYTES // 1024} KiB/s and {_BYTES * _BURST_S / 1024:.0f} KiB at once"
+    return _delaying("publish-rate-bytes", topic, f"{_BYTES // 1024}KiB/s", promise, settings)
+
+
+def _delaying(name: str, topic: str, rate: str, promise: str, settings: Mapping[str, object]) -> Scene:
+    in_bytes = name.endswith("-bytes")
+    policy = "max_publish_rate_bytes" if in_bytes else "max_publish_rate"
+    judge = partial(
+        _judge_publishing,
+        policy=policy,
+        rate=_BYTES if in_bytes else _RATE,
+        unit="bytes" if in_bytes else "messages",
     )
+    limits = {policy: rate, "burst_seconds": _BURST_S, **settings}
+    return Scene(name, topic, limits, promise, _publish, judge, weight=_WEIGHT)
 
 
 async def _publish(stage: Stage) -> Seen:
