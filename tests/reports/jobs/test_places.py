@@ -41,6 +41,8 @@ def environment(**further: str) -> dict[str, str]:
         **kept,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "1g",
+        # For masters, workers, executors and servers alike; each lives for one short job.
+        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONSAFEPATH": "1",
         **further,
