@@ -21,15 +21,19 @@ from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
 from sluicegate_reports.runner.watching import Watch, now_us
 
 _FLUSH_S = 1.0
-_ATTACH_S = 15.0
+_ATTACH_S = 60.0
 """Longest time that the clients of the beginning may take to attach before the first phase begins."""
 _CLOSE_S = 10.0
 _LEAVE_S = 0.5
+"""How long one that leaves before the end waits for answers."""
 _QUIET_S = 1.0
-"""Consumers that got nothing for so long are idle."""
+"""Consumers that got nothing for so long are idle, if they have what was acknowledged."""
+_MISSING_S = 5.0
+"""Consumers that lack messages are idle after so long: on a slow machine they may only be late."""
 _DRAINS = 10
 """How many times longer than planned the drain may last."""
-"""How long one that leaves before the end waits for answers."""
+_NO_ANSWER_S = 0.5
+"""Pause after an attempt to attach that was neither admitted nor refused."""
 
 _NO_PLACE = FailedError("NoAnswer", "neither let in nor refused before the end of the run")
 
@@ -76,6 +80,8 @@ class _ProducerPart:
         self._gone = False
         self._told = False
         """Whether it was let in or refused at least once."""
+        self._no_answer = _NO_PLACE
+        """Why its last attempt to attach had no answer."""
         self._trying_ns = time.monotonic_ns()
         """When it began to try to attach."""
         self._slots = asyncio.Semaphore(plan.in_flight)
@@ -97,7 +103,7 @@ class _ProducerPart:
                 await self.finish(_LEAVE_S)
         except asyncio.CancelledError:
             if not self._told:
-                self._watch.attached(plan, Event.ATTACH_REFUSED, _NO_PLACE, _since(self._trying_ns))
+                self._watch.attached(plan, Event.ATTACH_REFUSED, self._no_answer, _since(self._trying_ns))
             raise
         finally:
             self.tried.set()
@@ -128,6 +134,10 @@ class _ProducerPart:
         while True:
             self._trying_ns = time.monotonic_ns()
             refusal = await self._try_attach()
+            if isinstance(refusal, FailedError):
+                self._no_answer = refusal
+                await asyncio.sleep(_NO_ANSWER_S)
+                continue
             event = Event.ATTACHED if refusal is None else Event.ATTACH_REFUSED
             self._watch.attached(plan, event, refusal, _since(self._trying_ns))
             self._told = True
@@ -238,10 +248,14 @@ class _ConsumerPart:
                 self._watch.attached(plan, Event.DETACHED, None, _since(leaving_ns))
 
     async def _attach(self) -> bool:
-        plan, told = self._plan, False
+        plan, told, no_answer = self._plan, False, _NO_PLACE
         trying_ns = time.monotonic_ns()
         try:
             while (refusal := await _outcome(self._made.attach(self._deliver))) is not None:
+                if isinstance(refusal, FailedError):
+                    no_answer = refusal
+                    await asyncio.sleep(_NO_ANSWER_S)
+                    continue
                 self._watch.attached(plan, Event.ATTACH_REFUSED, refusal, _since(trying_ns))
                 told = True
                 self.tried.set()
@@ -251,7 +265,7 @@ class _ConsumerPart:
                 trying_ns = time.monotonic_ns()
         except asyncio.CancelledError:
             if not told:
-                self._watch.attached(plan, Event.ATTACH_REFUSED, _NO_PLACE, _since(trying_ns))
+                self._watch.attached(plan, Event.ATTACH_REFUSED, no_answer, _since(trying_ns))
             raise
         self._watch.attached(plan, Event.ATTACHED, None, _since(trying_ns))
         self.tried.set()
@@ -296,7 +310,8 @@ async def _drained(plan: ArmPlan, watch: Watch, clock: Clock) -> None:
     received = -1
     while watch.counts["received"] != received and clock.now_s < drained_s + _DRAINS * plan.drain_s:
         received = watch.counts["received"]
-        await clock.until(max(drained_s, clock.now_s + _QUIET_S))
+        quiet_s = _QUIET_S if received >= watch.counts["acknowledged"] else _MISSING_S
+        await clock.until(max(drained_s, clock.now_s + quiet_s))
 
 
 async def _end(part: _ProducerPart, task: "asyncio.Task[None]", plan: ArmPlan) -> None:

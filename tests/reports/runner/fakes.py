@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from sluicegate_reports.runner.clients import Delivery, RefusedError
+from sluicegate_reports.runner.clients import Delivery, FailedError, RefusedError
 from sluicegate_reports.runner.clients.base import OnDelivery
 from sluicegate_reports.runner.plan import ArmPlan, ConsumerPlan, ProducerPlan
 
@@ -21,6 +21,8 @@ class Behaviour:
     hang: bool = False
     """No message is ever answered."""
     by_publishing: bool = False
+    fail_attach: int = 0
+    """How many attempts to attach, of all clients together, have no answer."""
     hang_attach: bool = False
     """Nobody is ever let in, and nobody refused."""
     most_waiting: int = 0
@@ -28,6 +30,14 @@ class Behaviour:
     readers: list[OnDelivery] = field(default_factory=list)
     acknowledged: int | None = None
     """Messages that consumers have acknowledged; None where the system knows no such thing."""
+
+    async def answer_attach(self) -> None:
+        """Answer an attempt to attach, or fail to."""
+        if self.hang_attach:
+            await asyncio.Event().wait()
+        if self.fail_attach:
+            self.fail_attach -= 1
+            raise FailedError("NoBroker", "not reachable")
 
     def consumed(self) -> None:
         """One more was acknowledged."""
@@ -58,8 +68,7 @@ class Producer:
         return refusal.code == "AWAY"
 
     async def attach(self) -> None:
-        if self._behaviour.hang_attach:
-            await asyncio.Event().wait()
+        await self._behaviour.answer_attach()
         if self._refusals:
             self._refusals -= 1
             raise RefusedError("FULL", "no room")
@@ -89,8 +98,7 @@ class Consumer:
         self._behaviour = behaviour
 
     async def attach(self, deliver: OnDelivery) -> None:
-        if self._behaviour.hang_attach:
-            await asyncio.Event().wait()
+        await self._behaviour.answer_attach()
         self._behaviour.readers.append(deliver)
 
     async def close(self) -> None:

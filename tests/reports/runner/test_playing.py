@@ -100,6 +100,20 @@ def test_one_that_is_refused_tries_again_if_it_is_told_to(tmp_path: Path) -> Non
     assert rows.of("sent")
 
 
+def test_one_that_gets_no_answer_tries_on_and_was_not_turned_away(tmp_path: Path) -> None:
+    rows = told(tmp_path, Behaviour(fail_attach=5), producers=source(), consumers=[READER])
+    assert not rows.of("attach_refused")
+    assert len(rows.of("attached")) == 2
+    assert rows.of("received")
+
+
+def test_one_that_never_gets_an_answer_tells_its_last_error_at_the_end(tmp_path: Path) -> None:
+    rows = told(tmp_path, Behaviour(fail_attach=10_000), producers=source(), consumers=[READER])
+    assert [(row["event"], row["code"], row["text"]) for row in rows] == [
+        ("attach_refused", "NoBroker", "not reachable")
+    ] * 2
+
+
 def test_one_that_is_refused_and_does_not_try_again_sends_nothing(tmp_path: Path) -> None:
     rows = told(tmp_path, Behaviour(refuse_attach=1), producers=source())
     assert [row["event"] for row in rows] == ["attach_refused"]

@@ -19,10 +19,11 @@ _LARGEST_BYTES = 100 << 20
 
 
 def _said(error: BaseException) -> RefusedError:
-    """An error of the client; those that the broker answered with are refusals."""
+    """An error of the client; a refusal is one that the broker answered and that no retry changes."""
     kind = type(error).__name__
     text = " ".join(str(error).split())
-    return (RefusedError if isinstance(error, BrokerResponseError) else FailedError)(kind, text)
+    is_refusal = isinstance(error, BrokerResponseError) and not error.retriable
+    return (RefusedError if is_refusal else FailedError)(kind, text)
 
 
 class Driver:
@@ -90,21 +91,23 @@ class _Producer:
 
 class _Consumer:
     def __init__(self, addresses: tuple[str, ...], client_id: str, plan: ConsumerPlan) -> None:
-        self._commits = plan.acknowledge
-        self._client: Any = AIOKafkaConsumer(
-            plan.topic,
-            bootstrap_servers=list(addresses),
-            group_id=plan.subscription,
-            client_id=client_id,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            session_timeout_ms=_SESSION_MS,
-            heartbeat_interval_ms=_HEARTBEAT_MS,
-            fetch_max_wait_ms=100,
-        )
+        self._plan = plan
+        self._settings = {
+            "bootstrap_servers": list(addresses),
+            "group_id": plan.subscription,
+            "client_id": client_id,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "session_timeout_ms": _SESSION_MS,
+            "heartbeat_interval_ms": _HEARTBEAT_MS,
+            "fetch_max_wait_ms": 100,
+        }
+        self._client: Any = None
         self._reading: asyncio.Task[None] | None = None
 
     async def attach(self, deliver: OnDelivery) -> None:
+        # One that was stopped cannot be started again.
+        self._client = AIOKafkaConsumer(self._plan.topic, **self._settings)
         try:
             await self._client.start()
         except KafkaError as error:
@@ -123,7 +126,7 @@ class _Consumer:
             for records in got.values():
                 for record in records:
                     deliver(Delivery(record.value, None))
-            if got and self._commits:
+            if got and self._plan.acknowledge:
                 with suppress(KafkaError):
                     await self._client.commit()
 
@@ -132,5 +135,7 @@ class _Consumer:
             self._reading.cancel()
             with suppress(asyncio.CancelledError):
                 await self._reading
+        if self._client is None:
+            return
         with suppress(TimeoutError, KafkaError):
             await asyncio.wait_for(self._client.stop(), _CLOSE_S)
