@@ -182,10 +182,10 @@ def test_large_messages_are_refused(
 @pytest.mark.parametrize(
     ("family", "limits"),
     [
-        ("aiokafka", {"max_publish_rate": 200}),
-        ("librdkafka", {"max_publish_rate": 200}),
-        ("java", {"max_publish_rate": 200}),
-        ("java", {"max_publish_rate_bytes": "20KiB/s"}),
+        ("aiokafka", {"max_publish_rate": 50}),
+        ("librdkafka", {"max_publish_rate": 50}),
+        ("java", {"max_publish_rate": 50}),
+        ("java", {"max_publish_rate_bytes": "5KiB/s"}),
     ],
     ids=["aiokafka-messages", "librdkafka-messages", "java-messages", "java-bytes"],
     indirect=["family"],
@@ -196,8 +196,8 @@ def test_fast_producers_are_slowed_down(
     topic = new_topic()
     gate.apply({"topics": [{"name": topic, "burst_seconds": 0.5, **limits}]})
     begin = time.monotonic()
-    # Two seconds' worth (and a little more in bytes), of which half a second's may pass at once.
-    log = family.publish(gate.bootstrap, topic, [100] * 400, settings=small_batches(family))
+    # Three seconds' worth, of which half a second's may pass at once; any machine can exceed so low a rate.
+    log = family.publish(gate.bootstrap, topic, [100] * 150, settings=small_batches(family))
     elapsed = time.monotonic() - begin
     assert log.errored == {}
     stored = read_topic(kafka.bootstrap, topic)

@@ -24,6 +24,8 @@ from sluicegate_reports.results import from_json, to_json
 
 _BIN = Path(pyspark.__file__).parent / "bin"
 _CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_JOB_S = 6 * LONG_S
+"""Six Java processes share the machine while the job runs."""
 _FEW = "--conf=spark.sql.shuffle.partitions=2"
 
 
@@ -108,7 +110,7 @@ def compared(directory: Path, folder: Path, **further: str) -> bytes:
         env=environment(**further),
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=_JOB_S,
         check=False,
     )
     assert target.exists(), f"{done.stdout}\n{done.stderr}"[-3_000:]
@@ -116,7 +118,7 @@ def compared(directory: Path, folder: Path, **further: str) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3 * _JOB_S)
 def test_the_results_are_the_same_wherever_the_job_runs(spark: SparkSession, tmp_path: Path) -> None:
     directory = tmp_path / "run"
     directory.mkdir()

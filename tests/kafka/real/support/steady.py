@@ -201,6 +201,7 @@ class SteadyJava(Steady):
             "client.id": self.lane,
             "enable.idempotence": "true",
             "delivery.timeout.ms": str(LONG_S * 1000),
+            "max.block.ms": str(LONG_S * 1000),
             "reconnect.backoff.max.ms": "500",
             "linger.ms": "1",
         }
