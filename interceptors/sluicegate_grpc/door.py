@@ -17,8 +17,9 @@ from sluicegate.engine.line import LONGEST_WAIT_NS
 from sluicegate.model import ANONYMOUS, Action, Decision, Method, MethodMap, Operation, PolicySet, Role
 from sluicegate_grpc import status
 from sluicegate_grpc.calls import Attaching, Caller, Calls, Stream
-from sluicegate_grpc.calls.calls import unknown_id
-from sluicegate_grpc.fields import Missing, Plan, Values, plan, response_plan
+from sluicegate_grpc.calls.publishing import unknown_id
+from sluicegate_grpc.fields import Missing, Plan, Values
+from sluicegate_grpc.plans import plan, response_plan
 
 _MAX_CALLERS = 100_000
 _LIST_VALID_NS = 1_000_000_000

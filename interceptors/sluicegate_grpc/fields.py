@@ -4,14 +4,14 @@ The bytes come from clients: whatever they hold, nothing is raised, and no more 
 protobuf encoding has it (https://protobuf.dev/programming-guides/encoding/), the last value of a field wins.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from typing import Final, NamedTuple, TypeAlias
 
-from sluicegate.model.methods import Method, Path, Role
+from sluicegate.model.methods import Path, Role
 
 Data: TypeAlias = bytes | memoryview
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, LENGTH, _FIXED32 = 0, 1, 2, 5
 _MAX_TAG = 2**32 - 1
 _MASK64 = 2**64 - 1
 _MAX_VARINT = 10
@@ -39,7 +39,13 @@ class Values:
     subscription: str = ""
     consumer: int | str = 0
     payload: int = 0
-    """Length of the payload in bytes."""
+    """Bytes of the payload, or of what the method says the size is; of a batch, those of all messages."""
+    messages: int = 1
+    """How many messages it carries."""
+    largest: int = 0
+    """Bytes of the largest one of a batch."""
+    name: str | None = None
+    """The producer's name; None if it was not looked for."""
     position: bytes | int = b""
     """A number, or else the encoded field as it is."""
     published: int = 0
@@ -58,7 +64,7 @@ class Values:
         self.seen |= field.bit
 
 
-class _Kind(Enum):
+class Kind(Enum):
     """What of a field is wanted."""
 
     TEXT = auto()
@@ -75,7 +81,7 @@ class _Field(NamedTuple):
 
     name: str
     """The attribute of `Values`; empty if only something inside it is wanted."""
-    kind: _Kind
+    kind: Kind
     bit: int
     inner: "Mapping[int, _Field]"
     """Fields of the message in it, by tag."""
@@ -84,28 +90,31 @@ class _Field(NamedTuple):
 
 
 _Fields: TypeAlias = Mapping[int, _Field]
-_KINDS: Final[Mapping[str, _Kind]] = {
-    "topic": _Kind.TEXT,
-    "producer": _Kind.ID,
-    "subscription": _Kind.TEXT,
-    "consumer": _Kind.ID,
-    "payload": _Kind.SIZE,
-    "position": _Kind.BYTES,
-    "published": _Kind.NUMBER,
-    "reliable": _Kind.NUMBER,
-    "attachment": _Kind.ID,
+KINDS: Final[Mapping[str, Kind]] = {
+    "topic": Kind.TEXT,
+    "producer": Kind.ID,
+    "name": Kind.TEXT,
+    "subscription": Kind.TEXT,
+    "consumer": Kind.ID,
+    "payload": Kind.SIZE,
+    "position": Kind.BYTES,
+    "published": Kind.NUMBER,
+    "reliable": Kind.NUMBER,
+    "attachment": Kind.ID,
 }
-_IN_RESPONSE: Final[Mapping[Role, frozenset[str]]] = {
+"""By the name of a path."""
+IN_RESPONSE: Final[Mapping[Role, frozenset[str]]] = {
     Role.ATTACH_PRODUCER: frozenset({"attachment"}),
     Role.SUBSCRIBE: frozenset({"attachment"}),
     Role.DISPATCH: frozenset({"payload", "position", "published"}),
 }
-_WIRE_TYPES: Final[Mapping[_Kind, frozenset[int]]] = {
-    _Kind.TEXT: frozenset({_LENGTH}),
-    _Kind.ID: frozenset({_VARINT, _LENGTH}),
-    _Kind.NUMBER: frozenset({_VARINT}),
-    _Kind.SIZE: frozenset({_LENGTH}),
-    _Kind.BYTES: frozenset({_VARINT, _LENGTH}),
+"""Paths that point into the response, by role."""
+_WIRE_TYPES: Final[Mapping[Kind, frozenset[int]]] = {
+    Kind.TEXT: frozenset({LENGTH}),
+    Kind.ID: frozenset({_VARINT, LENGTH}),
+    Kind.NUMBER: frozenset({_VARINT}),
+    Kind.SIZE: frozenset({LENGTH}),
+    Kind.BYTES: frozenset({_VARINT, LENGTH}),
 }
 
 
@@ -214,15 +223,16 @@ class Tail:
         return at
 
 
-def plan(method: Method) -> Plan:
-    """How to read a method's requests."""
-    elsewhere = _IN_RESPONSE.get(method.role, frozenset())
-    return Plan({name: getattr(method, name) for name in _KINDS if name not in elsewhere})
+def occurrences(data: Data, at: int, stop: int, tag: int) -> Iterator[tuple[int, int]]:
+    """Where the values of a repeated field stand in a message that was read without a mistake.
 
-
-def response_plan(method: Method) -> Plan:
-    """How to read a method's responses."""
-    return Plan({name: getattr(method, name) for name in _IN_RESPONSE.get(method.role, frozenset())})
+    :param tag: number and wire type of the field.
+    """
+    while at < stop:
+        found, at = _tag(data, at, stop)
+        begin, at = _extent(data, found & 7, at, stop)
+        if found == tag:
+            yield begin, at
 
 
 def _compile(paths: list[tuple[Path, str]], bits: Mapping[str, int]) -> _Fields:
@@ -230,7 +240,7 @@ def _compile(paths: list[tuple[Path, str]], bits: Mapping[str, int]) -> _Fields:
     for number in {path[0] for path, _ in paths}:
         name = next((name for path, name in paths if path == (number,)), "")
         inner = _compile([(path[1:], each) for path, each in paths if path[0] == number and path[1:]], bits)
-        kind = _KINDS[name] if name else _Kind.BYTES
+        kind = KINDS[name] if name else Kind.BYTES
         field = _Field(name, kind, bits.get(name, 0), inner, {})
         fields.update((number << 3 | wire_type, field) for wire_type in _WIRE_TYPES[kind])
     return fields
@@ -249,7 +259,7 @@ def _scan(data: Data, at: int, stop: int, end: int, fields: _Fields, values: Val
         at += 1
         if not 8 <= tag < 0x80:
             tag, at = _tag(data, begin, stop)
-        if tag & 7 == _LENGTH and at < stop and (size := data[at]) < 0x80:
+        if tag & 7 == LENGTH and at < stop and (size := data[at]) < 0x80:
             at += 1
             after = at + size
         else:
@@ -259,7 +269,7 @@ def _scan(data: Data, at: int, stop: int, end: int, fields: _Fields, values: Val
         if after > end:
             raise _MalformedError
         if (field := fields.get(tag)) is not None:
-            if after > stop and field.kind is not _Kind.SIZE:
+            if after > stop and field.kind is not Kind.SIZE:
                 return begin
             if field.name:
                 values.keep(field, _value(data, tag & 7, at, after, field.kind))
@@ -269,12 +279,12 @@ def _scan(data: Data, at: int, stop: int, end: int, fields: _Fields, values: Val
     return at
 
 
-def _value(data: Data, wire_type: int, at: int, after: int, kind: _Kind) -> int | str | bytes:
-    if kind is _Kind.SIZE:
+def _value(data: Data, wire_type: int, at: int, after: int, kind: Kind) -> int | str | bytes:
+    if kind is Kind.SIZE:
         return after - at
     if wire_type == _VARINT:
         return _varint(data, at, after)[0] & _MASK64
-    if kind is _Kind.BYTES:
+    if kind is Kind.BYTES:
         return bytes(data[at:after])
     if after - at > _MAX_TEXT:
         raise _MalformedError
@@ -309,7 +319,7 @@ def _tag(data: Data, at: int, stop: int) -> tuple[int, int]:
     """A tag of any length and where it ends; one with a wire type that needs more bytes if it is cut off."""
     tag, at = _varint(data, at, stop)
     if tag < 0:
-        return _LENGTH, stop
+        return LENGTH, stop
     if not 8 <= tag <= _MAX_TAG:
         raise _MalformedError
     return tag, at
@@ -318,7 +328,7 @@ def _tag(data: Data, at: int, stop: int) -> tuple[int, int]:
 def _extent(data: Data, wire_type: int, at: int, stop: int) -> tuple[int, int]:
     """Where the value of a field begins whose tag ends at `at`, and where it ends: -1 if not known yet."""
     # <hot> Numbers and lengths of more than one byte; what `_varint` does stands here inline.
-    if wire_type in (_VARINT, _LENGTH):
+    if wire_type in (_VARINT, LENGTH):
         begin, value, shift = at, 0, 0
         while at < stop:
             byte = data[at]

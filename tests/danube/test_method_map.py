@@ -63,7 +63,7 @@ EXPECTED = {
     ),
     "/danube.HealthCheck/HealthCheck": (Role.KEEP_ALIVE, {"attachment": "id"}),
 }
-PATHS = [field.name for field in fields(Method) if field.name != "role"]
+PATHS = [field.name for field in fields(Method) if field.type == "Path" or field.type is Path]
 
 
 def methods() -> dict[str, Any]:

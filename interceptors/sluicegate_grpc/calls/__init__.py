@@ -7,6 +7,7 @@ hold a lock around each call. None of them waits.
 from sluicegate_grpc.calls.attaching import Attaching, LostPlace
 from sluicegate_grpc.calls.calls import Calls
 from sluicegate_grpc.calls.places import Caller, Id, Place, Position
+from sluicegate_grpc.calls.publishing import UNNAMED
 from sluicegate_grpc.calls.stream import Stream
 
-__all__ = ["Attaching", "Caller", "Calls", "Id", "LostPlace", "Place", "Position", "Stream"]
+__all__ = ["UNNAMED", "Attaching", "Caller", "Calls", "Id", "LostPlace", "Place", "Position", "Stream"]

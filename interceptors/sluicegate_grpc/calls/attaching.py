@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
-from sluicegate.model import Action, Decision, Operation
+from sluicegate.model import Action, Decision, Operation, Outcome, Reason
 from sluicegate_grpc.calls.places import Caller, Place
+
+_FULL = "max_attachments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,18 @@ def lost_place(refusal: Decision) -> LostPlace:
         policy_version=refusal.policy_version,
         id=refusal.id,
     )
+
+
+def no_room(topic: str, limit: int) -> Decision:
+    """The refusal of one for whom the gate has no room.
+
+    :param limit: how many producers and consumers it keeps.
+    """
+    text = (
+        f"Attachment limit reached for topic {topic}. Current: {limit}, Limit: {limit}. "
+        "Wait for producers and consumers to disconnect."
+    )
+    return Decision(Action.REJECT, (Reason(_FULL, Outcome.LIMIT_REACHED, text, limit, limit),))
 
 
 class Attaching:
@@ -80,3 +94,9 @@ class Attaching:
     def topic(self) -> str:
         """The topic's full name."""
         return self.attach.topic
+
+    def end(self) -> None:
+        """Nothing of it is under way any more."""
+        self.ended = True
+        if self.place is not None:
+            self.place.pending -= 1

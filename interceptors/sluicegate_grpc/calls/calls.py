@@ -10,12 +10,18 @@ from sluicegate.model import (
     MethodMap,
     Operation,
     OperationKind,
-    Outcome,
-    Reason,
     Role,
 )
-from sluicegate_grpc.calls.attaching import Attaching, LostPlace, lost_place
+from sluicegate_grpc.calls.attaching import Attaching, lost_place, no_room
 from sluicegate_grpc.calls.places import Caller, Id, Key, Place, Places, Position
+from sluicegate_grpc.calls.publishing import (
+    UNNAMED,
+    Unproven,
+    key_of,
+    of_another_topic,
+    of_no_topic,
+    unknown_id,
+)
 from sluicegate_grpc.calls.stream import Stream
 from sluicegate_grpc.calls.topics import Topics
 from sluicegate_grpc.calls.unacked import Unacked
@@ -26,7 +32,6 @@ _CONSUMER = OperationKind.ATTACH_CONSUMER
 _PUBLISH = OperationKind.PUBLISH
 _DELAY = Action.DELAY
 _REWRITE = Action.REWRITE
-_FULL = "max_attachments"
 
 
 class Calls:
@@ -54,8 +59,8 @@ class Calls:
         self.ghosts_released = 0
         self.unknown_ids = 0
         """Calls by ids that no one here was given."""
-        self.unproven: dict[Id, None] = {}
-        """Ids of producers that count by their own word; see `proved`."""
+        self.unproven = Unproven()
+        """Producers that count by their own word; see `proved`."""
         self._ghost_release_ns = ghost_release_ns
         self._places = Places(max_attachments)
         self._producers = self._places.producers
@@ -111,7 +116,7 @@ class Calls:
         place = attaching.place
         if place is None:
             attaching.ended = True
-            attaching.decision = _no_room(attaching.topic, self._places.limit)
+            attaching.decision = no_room(attaching.topic, self._places.limit)
             return attaching.decision
         gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
         if self._must_list(attaching, gate, now_ns):
@@ -177,14 +182,23 @@ class Calls:
         place = attaching.place
         if place is None or attaching.ended:
             return
-        attaching.ended = True
-        place.pending -= 1
+        attaching.end()
         place.settled = True
+        if attaching.caller in place.callers:
+            place.callers[attaching.caller] = True
         place.seen_ns = now_ns
         if attachment is not None:
-            self._places.name(place, attachment)
+            self._named(place, attachment, now_ns)
         if attaching.reliable is not None:
             self._topics.learn_reliable(attaching.topic, attaching.reliable)
+
+    def _named(self, place: Place, attachment: Id, now_ns: int) -> None:
+        claim = self.unproven.pop(attachment, None)
+        if claim is not None:
+            claim.end()
+        same = self._places.name(place, attachment)
+        if same is not None and same.topic == place.topic:
+            self._leave(same, now_ns)  # it counted by its id, as nobody had told its name
 
     def failed(self, attaching: Attaching, now_ns: int, *, is_known: bool = True) -> None:
         """It is not attached: the broker refused it, or its call ended early. Doing it again does nothing.
@@ -194,12 +208,13 @@ class Calls:
         place = attaching.place
         if place is None or attaching.ended:
             return
-        attaching.ended = True
-        place.pending -= 1
+        attaching.end()
         gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
         gate.abandon(attaching.attach, now_ns)
-        if attaching.taken and attaching.joined:
-            place.left_by(attaching.caller)
+        if attaching.taken and attaching.joined and not place.callers.get(attaching.caller):
+            ref = place.withdrawn(attaching.caller)
+            if ref is not None:
+                gate.detach(ref)
         if not place.pending and not place.settled:
             self._release(place, now_ns)
         if attaching.create is not None:
@@ -216,7 +231,7 @@ class Calls:
     ) -> tuple[Operation, Decision | None]:
         """Decide a call that publishes.
 
-        :return: the operation, to be kept only if it is delayed, and None if it may go on.
+        :return: the operation, to be kept only if it is delayed, and None if it may go on; or `UNNAMED`.
         """
         # <hot> Runs for every publish.
         place = self._producers.get(self._called(values)) if method.producer else None
@@ -227,7 +242,7 @@ class Calls:
             place = found
         if values.topic != place.key[0] and values.topic and method.topic:
             # Brokers go by the one or by the other: whoever could choose would choose his limits.
-            return caller.operation(_PUBLISH, place.key), _of_another_topic(values)
+            return caller.operation(_PUBLISH, place.key), of_another_topic(values)
         place.seen_ns = now_ns
         op = place.publishing
         if op is None or place.publisher is not caller:
@@ -236,12 +251,20 @@ class Calls:
             place.publisher = caller
         op.messages = 1
         op.bytes = op.largest = values.payload
+        if method.batch:
+            op.messages, op.largest = values.messages, values.largest
         decision = self.gate(op.topic, caller.exempt, now_ns).publish(op, now_ns)
         if decision is not None:
             if decision.action is _DELAY:
                 place.publishing = None  # it is the delayed call's own from here on
             decision = _allowed(decision)
+            if self.unproven and decision is not None and decision.action is not _DELAY:
+                self._never_sent(op, caller, now_ns)
         return op, decision
+
+    def wants_name(self, method: Method, values: Values) -> bool:
+        """Whether the name of a publish's producer should be looked for: nobody knows its id."""
+        return bool(method.name) and values.producer not in self._producers
 
     def publish_again(self, op: Operation, caller: Caller, now_ns: int) -> Decision | None:
         """Ask once more about a publish that was delayed."""
@@ -250,6 +273,20 @@ class Calls:
     def abandon(self, op: Operation, caller: Caller, now_ns: int) -> None:
         """Give up a publish that was delayed; nothing is charged."""
         self.gate(op.topic, caller.exempt, now_ns).abandon(op, now_ns)
+        if self.unproven:
+            self._never_sent(op, caller, now_ns)
+
+    def _never_sent(self, op: Operation, caller: Caller, now_ns: int) -> None:
+        """The broker will not answer a publish, by which its producer may have been proved."""
+        place = self._places.find(_PRODUCER, (op.topic, "", op.producer))
+        if place is not None:
+            self._unproved(place, caller, now_ns)
+
+    def _unproved(self, place: Place, caller: Caller, now_ns: int) -> None:
+        """What a caller says of a place will not be proved any more."""
+        for called, attaching in self.unproven.of(place):
+            if attaching.caller is caller:
+                self.proved(called, now_ns, is_known=False)
 
     def _unattached(
         self, place: Place | None, method: Method, values: Values, caller: Caller, now_ns: int
@@ -257,52 +294,72 @@ class Calls:
         """A publish by one who is not counted: he attaches by it, if the topic has room for him.
 
         Those who attach by another call may have done so long ago, or before this gate was started: what they
-        say their topic is has to be believed then.
+        say their topic and their name are has to be believed then, until the broker answers.
         """
-        if place is not None:
-            key = place.key
-        elif method.topic and values.topic:
-            if not values.producer:
-                return self._by_nobody(values, caller, now_ns)
-            name = f"id {values.producer}" if self._by_attaching else str(values.producer)
-            key = (values.topic, "", name)
-        else:
-            self.unknown_ids += 1
-            return Operation(_PUBLISH, "", caller.principal, caller.client), unknown_id(
-                "producer", values.producer
-            )
-        attaching = self._attaching(_PRODUCER, key, caller, known=self._by_attaching)
+        called = self._called_by(method, values, caller)
+        if method.by_connection:
+            place = self._producers.get(called)
+            if place is not None and place.held:
+                return place
+        key = place.key if place is not None else key_of(method, values, caller, has_ids=self._by_attaching)
+        if key is None:
+            return self._uncounted(method, values, caller, now_ns)
+        comes_back = self._by_attaching and not method.by_connection
+        attaching = self._attaching(_PRODUCER, key, caller, known=comes_back)
         decision = self.again(attaching, now_ns)
         if decision is None and attaching.place is not None:
-            called = self._called(values)
-            self.attached(attaching, called, now_ns)
+            self._places.name(attaching.place, called)
             if place is None and self._by_attaching:
-                self.unproven[called] = None
+                self.unproven[called] = attaching
+            else:
+                self.attached(attaching, called, now_ns)
             return attaching.place
         self.failed(attaching, now_ns)
-        if decision is not None and decision.action is _DELAY:
+        if decision is not None and decision.action is _DELAY and comes_back:
             decision = lost_place(decision)
         return attaching.attach, decision
+
+    def unproven_by(self, method: Method, values: Values, caller: Caller) -> Id | None:
+        """The id of a producer whose publish was let go and that counts by its own word alone."""
+        if not self.unproven:
+            return None
+        called = self._called_by(method, values, caller)
+        return called if called in self.unproven else None
 
     def proved(self, producer: Id, now_ns: int, *, is_known: bool) -> None:
         """The broker has answered the message of a producer that counted by its own word.
 
         :param is_known: False if it did not take the message: then anybody may have sent it, and the producer
-            counts no more.
+            counts no more, unless others know it.
         """
-        if producer in self.unproven:
-            del self.unproven[producer]
-            if not is_known:
-                self._leave(self._producers.get(producer), now_ns)
+        attaching = self.unproven.pop(producer, None)
+        if attaching is None:
+            return
+        if is_known:
+            self.attached(attaching, producer, now_ns)
+        elif attaching.place is not None:
+            self._places.unname(attaching.place, producer)
+            self.failed(attaching, now_ns)
 
     def _called(self, values: Values) -> Id:
         """By what a producer is known; those that nobody gave an id, by their topic and name."""
         return values.producer if self._by_attaching else (values.topic, values.producer)
 
-    def _by_nobody(self, values: Values, caller: Caller, now_ns: int) -> tuple[Operation, Decision | None]:
-        op = Operation(_PUBLISH, values.topic, caller.principal, caller.client)
-        op.messages = 1
-        op.bytes = op.largest = values.payload
+    def _called_by(self, method: Method, values: Values, caller: Caller) -> Id:
+        """The same, of a producer that may be a connection."""
+        return (values.topic, f"connection {caller.client}") if method.by_connection else self._called(values)
+
+    def _uncounted(
+        self, method: Method, values: Values, caller: Caller, now_ns: int
+    ) -> tuple[Operation, Decision | None]:
+        """A publish by one who cannot be counted: of an unknown id without a topic, or by nobody."""
+        op = Operation(_PUBLISH, values.topic if method.topic else "", caller.principal, caller.client)
+        if not op.topic:
+            self.unknown_ids += not method.by_connection
+            return op, of_no_topic() if method.by_connection else unknown_id("producer", values.producer)
+        if values.producer:
+            return op, UNNAMED
+        op.messages, op.bytes, op.largest = values.messages, values.payload, values.largest or values.payload
         return op, self.publish_again(op, caller, now_ns)
 
     # -- dispatch -------------------------------------------------------------------------------------
@@ -390,6 +447,7 @@ class Calls:
     def caller_gone(self, caller: Caller, now_ns: int) -> None:
         """A connection was closed: what nobody else uses is released."""
         for place in tuple(caller.places):
+            self._unproved(place, caller, now_ns)
             place.left_by(caller)
             if not place.callers and not place.in_use:
                 self._release(place, now_ns)
@@ -429,34 +487,11 @@ class Calls:
         gate = self.gate(place.topic, False, now_ns)
         for op in place.refs.values():
             gate.detach(op)
-        if self.unproven:
-            for called in place.ids:
-                self.unproven.pop(called, None)
+        for called, attaching in self.unproven.of(place):
+            self.unproven.pop(called)
+            attaching.end()
         self._unacked.forget(place)
         self._places.released(place)
-
-
-def unknown_id(what: str, called: Id) -> LostPlace:
-    """The answer to one who calls himself attached, and is not known.
-
-    :param what: `producer` or `consumer`.
-    :param called: the id by which he calls himself.
-    """
-    text = f"The {what} with id {called} does not exist. Create it again."
-    return LostPlace(Action.REJECT, (Reason("", Outcome.PRECONDITION, text),))
-
-
-def _of_another_topic(values: Values) -> LostPlace:
-    text = f"The producer with id {values.producer} is not one of topic {values.topic}. Create it there."
-    return LostPlace(Action.REJECT, (Reason("", Outcome.PRECONDITION, text),))
-
-
-def _no_room(topic: str, limit: int) -> Decision:
-    text = (
-        f"Attachment limit reached for topic {topic}. Current: {limit}, Limit: {limit}. "
-        "Wait for producers and consumers to disconnect."
-    )
-    return Decision(Action.REJECT, (Reason(_FULL, Outcome.LIMIT_REACHED, text, limit, limit),))
 
 
 def _allowed(decision: Decision | None) -> Decision | None:

@@ -86,8 +86,8 @@ class Place:
         self.streams = 0
         """Open streams by which it is delivered to."""
         self.seen_ns = 0
-        self.callers: dict[Caller, None] = {}
-        """Whose it is."""
+        self.callers: dict[Caller, bool] = {}
+        """Whose it is, and whether the broker let it attach by that caller."""
         self.refs: dict[str, Operation] = {}
         """By what it was attached, by client."""
         self.publisher: Caller | None = None
@@ -111,13 +111,23 @@ class Place:
 
     def used_by(self, caller: Caller) -> None:
         """Note one more caller, on whose account it stays."""
-        self.callers[caller] = None
+        self.callers.setdefault(caller, False)
         caller.places[self] = None
 
     def left_by(self, caller: Caller) -> None:
         """Undo `used_by`."""
         self.callers.pop(caller, None)
         caller.places.pop(self, None)
+
+    def withdrawn(self, caller: Caller) -> Operation | None:
+        """A caller has no part in it after all, which others may still have.
+
+        :return: what it was attached by on that caller's account, to be given back; None if others need it.
+        """
+        self.left_by(caller)
+        if len(self.refs) > 1 and not any(other.client == caller.client for other in self.callers):
+            return self.refs.pop(caller.client, None)
+        return None
 
 
 class Places:
@@ -151,6 +161,10 @@ class Places:
         """By the ids that the broker gave them."""
         return self._consumers
 
+    def find(self, kind: OperationKind, key: Key) -> Place | None:
+        """A place, if there is one."""
+        return self._by_key.get((kind, key))
+
     def get(self, kind: OperationKind, key: Key) -> Place | None:
         """A place, made if there is none; None if there are too many already."""
         place = self._by_key.get((kind, key))
@@ -160,14 +174,26 @@ class Places:
             place = self._by_key[kind, key] = Place(kind, key)
         return place
 
-    def name(self, place: Place, called: Id) -> None:
-        """Note what the broker calls a place."""
+    def name(self, place: Place, called: Id) -> Place | None:
+        """Note what the broker calls a place.
+
+        :return: another place that was called so until now, which is the same producer or consumer.
+        """
         ids = self._ids(place)
         before = ids.get(called)
-        if before is not None and before is not place:
-            before.ids.discard(called)
         ids[called] = place
         place.ids.add(called)
+        if before is None or before is place:
+            return None
+        before.ids.discard(called)
+        return before
+
+    def unname(self, place: Place, called: Id) -> None:
+        """A place is not what the broker calls by this id."""
+        place.ids.discard(called)
+        ids = self._ids(place)
+        if ids.get(called) is place:
+            del ids[called]
 
     def taken(self, place: Place) -> None:
         """A place is counted."""
@@ -175,13 +201,16 @@ class Places:
         self._released.pop(place, None)
 
     def released(self, place: Place) -> None:
-        """A place is no longer counted; it is kept for as long as there is room, if its id may come again."""
+        """A place is no longer counted; it is kept for as long as there is room, if an id may come again.
+
+        What only its topic and name tell is the same place by its key.
+        """
         place.held = place.settled = False
         for caller in tuple(place.callers):
             place.left_by(caller)
         place.refs.clear()
         place.publisher = place.publishing = None
-        if place.ids:
+        if any(not isinstance(called, tuple) for called in place.ids):
             self._released[place] = None
         else:
             self.forget(place)

@@ -20,6 +20,7 @@ from sluicegate_grpc.splice.messages import (
 )
 from sluicegate_grpc.splice.requests import Request
 from sluicegate_grpc.splice.rewriting import Rewriting
+from sluicegate_grpc.splice.shared import Rewrite
 
 _MAX_ANSWER = 65_536
 """Of an answer that is only read; a longer one is taken to say nothing."""
@@ -172,7 +173,7 @@ class Answers:
 
         self._watch(stream, Answer(self._connection, stream, request, succeeded, _nothing_either))
 
-    def rewrite(self, stream: int, request: Request, rewrite: Callable[[bytes], bytes | None]) -> None:
+    def rewrite(self, stream: int, request: Request, rewrite: Rewrite) -> None:
         """Have another answer told than the broker gives."""
         self._watch(stream, Rewriting(self._connection, stream, rewrite))
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from sluicegate_grpc import status
+from sluicegate_grpc.calls import UNNAMED
 from sluicegate_grpc.fields import Missing, Values
 from sluicegate_grpc.splice.answers import Answers
 from sluicegate_grpc.splice.call import Call, Step
@@ -29,6 +30,7 @@ from sluicegate_grpc.splice.messages import (
     read_prefix,
 )
 from sluicegate_grpc.splice.refusals import Refusals
+from sluicegate_grpc.splice.requests import Request
 
 _EAGER_BYTES = 65_536
 """A message of which more has come is looked at again only when it is whole."""
@@ -90,20 +92,25 @@ class Calling:
         request = holding.marks[stream][2]
         caller = self._connection.caller(request)
         op, decision = self._shared.calls.publish(request.known_method, values, caller, now_ns)
+        if decision is UNNAMED:
+            self._name(request, values, data[at + HEAD + PREFIX : stop])
+            op, decision = self._shared.calls.publish(request.known_method, values, caller, now_ns)
         if decision is None:
             del holding.marks[stream]
             self._up.watched.discard(stream)
             self._flow.window -= stop - at - HEAD
             if stream > holding.highest:
                 holding.highest = stream
-            if self._shared.calls.unproven and values.producer in self._shared.calls.unproven:
-                self._answers.prove(stream, request, values.producer)
+            calls = self._shared.calls
+            if calls.unproven and (producer := calls.unproven_by(request.known_method, values, caller)):
+                self._answers.prove(stream, request, producer)
             elif request.credentials and caller.principal != request.principal:
                 self._answers.accept(stream, request)
             return
         call = self._keep(data, at, stop, END_STREAM, stream, now_ns)
         if call is not None:
             call.left = call.size
+            call.producer = self._shared.calls.unproven_by(request.known_method, values, caller)
             self._judge(call, partial(self._deciding.published, call, op, decision, now_ns), now_ns)
         else:
             self._shared.calls.abandon(op, caller, now_ns)
@@ -255,10 +262,20 @@ class Calling:
             return self._may_come(call, size, now_ns)
         if isinstance(values, Missing):
             return self._refuse(call, status.malformed(call.request.path), now_ns)
+        if values.name is None and self._shared.calls.wants_name(call.request.known_method, values):
+            if there < size:
+                return self._may_come(call, size, now_ns)
+            self._name(call.request, values, data if packed else data[PREFIX : PREFIX + size])
         call.left = PREFIX + size
         call.tail = call.request.plans.request.tail(values, -PREFIX) if there < size else None
         decide = partial(self._deciding.first, call, call.request.known_method, values, now_ns)
         return self._judge(call, decide, now_ns)
+
+    @staticmethod
+    def _name(request: Request, values: Values, message: bytes) -> None:
+        """Look for the name of a producer whose id is not known."""
+        named = request.plans.named.read(message, 0, len(message))
+        values.name = (named.name if isinstance(named, Values) else None) or ""
 
     @property
     def _most(self) -> int:

@@ -6,7 +6,7 @@ from functools import partial
 from sluicegate.model import Action, Decision, Method, Operation, Role
 from sluicegate_grpc import status
 from sluicegate_grpc.calls import Attaching
-from sluicegate_grpc.calls.calls import unknown_id
+from sluicegate_grpc.calls.publishing import unknown_id
 from sluicegate_grpc.fields import Values
 from sluicegate_grpc.splice.answers import Answers
 from sluicegate_grpc.splice.call import Call
@@ -50,7 +50,7 @@ class Deciding:
         call.deadline_ns = 0
         if role is Role.PUBLISH:
             op, decision = calls.publish(method, values, call.caller, now_ns)
-            call.producer = values.producer if values.producer in calls.unproven else None
+            call.producer = calls.unproven_by(method, values, call.caller)
             return self.published(call, op, decision, now_ns)
         if role in _ATTACHING:
             call.attaching = calls.attach(method, values, call.caller, now_ns)
@@ -124,7 +124,7 @@ class Deciding:
             self._answers.prove(stream, request, call.producer)
         elif request.credentials and call.caller.principal != request.principal:
             self._answers.accept(stream, request)
-        call.delivery = call.attaching = None
+        call.delivery = call.attaching = call.producer = None
 
     def give_up(self, call: Call, now_ns: int) -> None:
         """A call ends before it went on."""

@@ -11,7 +11,7 @@ from sluicegate_grpc.splice.shared import Headers, Plans, Shared
 from sluicegate_grpc.splice.wellformed import is_method, is_wellformed
 from sluicegate_grpc.status import Refusal
 
-_NOTHING = Plans(*(Plan({}),) * 4)
+_NOTHING = Plans(*(Plan({}),) * 5)
 _VOLATILE = Volatile("grpc-timeout")
 """Clients with deadlines send what is left of them."""
 _MAX_KNOWN = 1_024
@@ -115,7 +115,7 @@ class RequestReader:
             request.broker = found.get(shared.methods.route_header, "")
         request.is_plain = not (request.is_malformed or request.refusal or request.broker)
         method = shared.methods.methods.get(request.path)
-        if method is not None:
+        if method is not None and method.is_policed:
             request.method = method
             request.is_publish = method.role is Role.PUBLISH
             request.is_delivery = method.role is Role.DISPATCH
@@ -130,4 +130,6 @@ class RequestReader:
         if not is_method(path):
             text = f"{path[:200]!r} is no path of a method."
             return "malformed_path", Refusal(_UNIMPLEMENTED, text, b"")
+        if not self._shared.knows(path) and (refusal := self._shared.unknown_methods.meet(path)) is not None:
+            return "unknown_method_refused", refusal
         return None

@@ -1,12 +1,11 @@
 """An answer of the broker's that is told otherwise, such as a look-up's: clients are to come to the gate."""
 
 from collections import deque
-from collections.abc import Callable
 
-from sluicegate_grpc.splice.blocks import value_alone
+from sluicegate_grpc.splice.blocks import trailers, value_alone
 from sluicegate_grpc.splice.connection import Connection
 from sluicegate_grpc.splice.flow import Chunk
-from sluicegate_grpc.splice.frames import END_STREAM, HEAD, ErrorCode, WireError, unpadded
+from sluicegate_grpc.splice.frames import END_STREAM, HEAD, ErrorCode, WireError, header_frames, unpadded
 from sluicegate_grpc.splice.messages import (
     PREFIX,
     UnknownEncodingError,
@@ -15,6 +14,8 @@ from sluicegate_grpc.splice.messages import (
     read_prefix,
     with_prefix,
 )
+from sluicegate_grpc.splice.shared import Rewrite
+from sluicegate_grpc.status import Refusal
 
 
 class Rewriting:
@@ -22,18 +23,20 @@ class Rewriting:
 
     :param connection: where it comes.
     :param stream: its id.
-    :param rewrite: makes the message; None leaves it.
+    :param rewrite: makes the message.
     """
 
-    __slots__ = ("_block", "_chunks", "_connection", "_outlet", "_rewrite", "_size")
+    __slots__ = ("_block", "_chunks", "_connection", "_outlet", "_refusal", "_rewrite", "_size")
 
-    def __init__(self, connection: Connection, stream: int, rewrite: Callable[[bytes], bytes | None]) -> None:
+    def __init__(self, connection: Connection, stream: int, rewrite: Rewrite) -> None:
         self._connection = connection
         self._outlet = connection.down.flow.open(stream)
         self._rewrite = rewrite
         self._chunks: deque[Chunk] = deque()
         self._size = 0
         self._block = b""
+        self._refusal: Refusal | None = None
+        """By what the call ends, whatever the broker says."""
 
     def head(self, block: bytes) -> None:
         """Tells how it is compressed."""
@@ -69,7 +72,11 @@ class Rewriting:
         for chunk in self._chunks:
             flow.drop(self._outlet, chunk)
         self._chunks.clear()
-        flow.send(self._outlet, flow.own(self._outlet, content[:stop] if told is None else with_prefix(told)))
+        if isinstance(told, Refusal):
+            self._refusal = told
+        else:
+            shown = content[:stop] if told is None else with_prefix(told)
+            flow.send(self._outlet, flow.own(self._outlet, shown))
         self._size = len(content) - stop
         if self._size:
             self._chunks.append(flow.own(self._outlet, content[stop:]))
@@ -91,6 +98,11 @@ class Rewriting:
         for chunk in self._chunks:
             flow.drop(self._outlet, chunk, over=True)
         self._chunks.clear()
+        if self._refusal is not None:
+            refusal, stream = self._refusal, self._outlet.stream
+            end = trailers(refusal.code, refusal.text, refusal.details, alone=False)
+            self._connection.down.ends(self._outlet, header_frames(stream, end, end=True))
+            return False
         if not self._outlet.items:
             self._connection.down.over(self._outlet.stream)
             return True

@@ -10,7 +10,10 @@ from sluicegate.engine.delay import FirstSeen
 from sluicegate.model import Method, MethodMap
 from sluicegate_grpc.calls import Calls
 from sluicegate_grpc.edits import Edits
-from sluicegate_grpc.fields import Plan, plan, response_plan
+from sluicegate_grpc.fields import Plan
+from sluicegate_grpc.plans import plan, response_plan
+from sluicegate_grpc.status import Refusal
+from sluicegate_grpc.unknown import UnknownMethods
 
 if TYPE_CHECKING:
     from sluicegate_grpc.splice.requests import Request
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 Address: TypeAlias = tuple[str, int]
 Headers: TypeAlias = Sequence[tuple[str, str]]
 """Names (lower case) and values of a request's headers, pseudo-headers included."""
+Rewrite: TypeAlias = Callable[[bytes], bytes | Refusal | None]
+"""Makes another message of a response: None leaves it, a refusal ends the call instead of it."""
 _MAX_ACCEPTED = 10_000
 
 
@@ -50,6 +55,8 @@ class Plans:
     """How the messages of one method are read."""
 
     request: Plan
+    named: Plan
+    """For requests of producers whose id is not known, but that may tell their name."""
     response: Plan
     timeless: Plan
     """For responses if it does not matter when they were published."""
@@ -67,8 +74,8 @@ class Shared:
     max_hold_ns: int
     """How long a call may be held for a rate."""
     limits: Limits = field(default_factory=Limits)
-    rewrites: Mapping[str, Callable[[bytes], bytes | None]] = field(default_factory=dict)
-    """By the path of a method: what makes another response message of the broker's; None leaves it."""
+    rewrites: Mapping[str, Rewrite] = field(default_factory=dict)
+    """By the path of a method: what makes another response message of the broker's."""
     route: Callable[[str], tuple[Address, ...] | None] = lambda broker: None
     """The addresses of the broker that a request's `route_header` names; None if it is not allowed."""
     question: Callable[[str], object] | None = None
@@ -83,6 +90,8 @@ class Shared:
     """What is changed in the headers of every request."""
     forbidden: frozenset[str] = frozenset()
     """Metadata (lower case) by which a client would say that it is more than a client; it is refused."""
+    unknown_methods: UnknownMethods = field(default_factory=lambda: UnknownMethods("pass"))
+    """What becomes of calls of methods that the map does not name."""
     broker: str = "the broker"
     """What clients are told of that cannot be connected."""
     accepted: dict[bytes, None] = field(default_factory=dict)
@@ -99,6 +108,7 @@ class Shared:
             timeless = replace(method, published=())
             found = self._plans[path] = Plans(
                 plan(method),
+                plan(method, named=True),
                 response_plan(method),
                 response_plan(timeless),
                 response_plan(replace(timeless, position=())),
@@ -115,8 +125,12 @@ class Shared:
 
     def unknown(self, path: str) -> None:
         """Count a call of a method that the map does not name, and that no answer is rewritten of."""
-        if path not in self.rewrites:
+        if not self.knows(path):
             self.counts["unknown_method"] += 1
+
+    def knows(self, path: str) -> bool:
+        """Whether the map names a method, or its answers are rewritten."""
+        return path in self.methods.methods or path in self.rewrites
 
     def accept(self, credentials: bytes) -> None:
         """The broker has accepted a call with these credentials."""

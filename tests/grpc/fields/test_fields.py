@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.model.methods import Method, Role
-from sluicegate_grpc.fields import Missing, Values, plan, response_plan
+from sluicegate_grpc.fields import Missing, Values
+from sluicegate_grpc.plans import plan, response_plan
 
 # FieldDescriptorProto: name 1 (text), number 3 (int), type_name 6 (text), default_value 7 (text), options 8
 # (message: ctype 1, ...); DescriptorProto: name 1, field 2. So a message with messages in it is at hand.

@@ -5,7 +5,7 @@ import gzip
 import pytest
 from tests.bench import SECOND, START, Bench
 from tests.grpc.splice.oracle import service
-from tests.grpc.splice.talk import ACK, RECEIVE, SUBSCRIBE, TOPIC, Talk, delivered, front
+from tests.grpc.splice.talk import ACK, METHODS, RECEIVE, SUBSCRIBE, TOPIC, Talk, delivered, front
 
 from sluicegate.broker import PASS
 from sluicegate_grpc.splice import Limits
@@ -34,6 +34,22 @@ def test_messages_within_the_rates_pass_as_the_same_bytes() -> None:
     assert talk.session.receive_upstream(data, talk.wire.now) is PASS
     gate = talk.shared.services.gates.get(TOPIC, False, talk.wire.now)
     assert (gate.state.dispatched_messages, gate.state.dispatched_bytes) == (3, 30)
+
+
+@pytest.mark.parametrize("delay_ms", [0, 1])  # read in different ways
+def test_sizes_can_be_those_of_whole_messages(delay_ms: int) -> None:
+    talk = Talk(front(max_dispatch_rate_bytes=1_000_000, fixed_delivery_delay=delay_ms))
+    talk.shared.methods = METHODS.sized_by("message")
+    stream = opened(talk)
+    messages = [delivered(at, 10_000, published=1) for at in range(3)]
+    for message in messages:
+        talk.answer(stream, message[:100], end=False)  # a message in two frames
+        talk.answer(stream, message[100:], end=False)
+    talk.wire.pass_time(SECOND)
+    talk.wire.settle()
+    state = talk.shared.services.gates.get(TOPIC, False, talk.wire.now).state
+    assert (state.dispatched_messages, state.dispatched_bytes) == (3, sum(map(len, messages)) - 3 * 5)
+    talk.hang_up()
 
 
 @pytest.mark.seed("S1-071", "S1-076", "S1-080", "S1-081")

@@ -1,0 +1,22 @@
+"""Telling a thing once that clients may repeat as often as they like."""
+
+
+class Once:
+    """Lets the first of each key through.
+
+    :param most: how many keys are remembered; further ones are not let through, so that no client can fill a
+        log with keys of its own making.
+    """
+
+    __slots__ = ("_most", "_seen")
+
+    def __init__(self, most: int = 1_000) -> None:
+        self._most = most
+        self._seen: set[str] = set()
+
+    def first(self, key: str) -> bool:
+        """Whether a key comes for the first time."""
+        if key in self._seen or len(self._seen) >= self._most:
+            return False
+        self._seen.add(key)
+        return True

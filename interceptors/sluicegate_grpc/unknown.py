@@ -1,0 +1,52 @@
+"""What a gateway does with calls of methods that the method map does not name."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
+
+from sluicegate_grpc.once import Once
+from sluicegate_grpc.status import Refusal
+
+Rule: TypeAlias = Literal["refuse", "pass"]
+_UNIMPLEMENTED = 12
+_MAX_PATH = 200
+
+
+def _nobody(path: str, passes: bool) -> None:
+    """Nobody wants to know."""
+
+
+class UnknownMethods:
+    """The rule for methods that no policy can hold for, as nobody knows what they do.
+
+    :param rule: for all of them, or by the full name of their service; others are refused then.
+    :param tell: called with the path of each method once, and whether it passes; of a bounded number.
+    """
+
+    __slots__ = ("_once", "_rule", "_tell")
+
+    def __init__(
+        self, rule: Rule | Mapping[str, Rule] = "refuse", tell: Callable[[str, bool], None] = _nobody
+    ) -> None:
+        self._rule = rule
+        self._tell = tell
+        self._once = Once()
+
+    def meet(self, path: str) -> Refusal | None:
+        """A client has called such a method.
+
+        :param path: `/package.Service/Method`.
+        :return: None if it passes, else UNIMPLEMENTED: clients take it that the method is not to be had here,
+            and do not try again.
+        """
+        service = path[1:].rpartition("/")[0]
+        rule = self._rule if isinstance(self._rule, str) else self._rule.get(service, "refuse")
+        shown = path[:_MAX_PATH]
+        if self._once.first(shown):
+            self._tell(shown, rule == "pass")
+        if rule == "pass":
+            return None
+        text = (
+            f"Method {shown} is not known to the gateway. To let its service pass without policies, set "
+            f"unknown_methods: {{{service[:_MAX_PATH]}: pass}}."
+        )
+        return Refusal(_UNIMPLEMENTED, text, b"")
