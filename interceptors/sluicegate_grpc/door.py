@@ -11,13 +11,16 @@ from time import monotonic_ns
 from typing import Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakMethod
 
+from google.protobuf.descriptor import ServiceDescriptor
+
 from sluicegate.engine.delay import DelayRule, FirstSeen, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.line import LONGEST_WAIT_NS
 from sluicegate.model import ANONYMOUS, Action, Decision, Method, MethodMap, Operation, PolicySet, Role
 from sluicegate_grpc import status
-from sluicegate_grpc.calls import Attaching, Caller, Calls, Stream
+from sluicegate_grpc.calls import Attaching, Caller, Calls, Id, Stream
 from sluicegate_grpc.calls.publishing import unknown_id
+from sluicegate_grpc.checking import check, wrong_shape
 from sluicegate_grpc.fields import Missing, Plan, Values
 from sluicegate_grpc.plans import plan, response_plan
 
@@ -84,12 +87,15 @@ class Policed:
     def __init__(self, name: str, method: Method) -> None:
         self.name = name
         self.method = method
-        self.request = plan(method)
+        self.request = plan(method, named=True)
         self.response: Plan = response_plan(method)
 
     def read(self, data: bytes) -> Values | Missing:
         """The values of a request."""
-        return self.request.read(data, 0, len(data))
+        values = self.request.read(data, 0, len(data))
+        if isinstance(values, Values) and values.name is None:
+            values.name = ""  # it was looked for
+        return values
 
     def read_response(self, data: bytes) -> Values | Missing:
         """The values of a response."""
@@ -100,13 +106,8 @@ class Policed:
 
         :raises ValueError: if not.
         """
-        if self.method.role is Role.DISPATCH and not response_streaming:
-            raise ValueError(f"{self.name} has the role DISPATCH, but does not stream its responses")
-        if self.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE) and response_streaming:
-            raise ValueError(
-                f"{self.name} streams its responses, which has the role DISPATCH; give that the topic and "
-                "the subscription too, and the consumer is there for as long as the stream"
-            )
+        if mistake := wrong_shape(self.method.role, response_streaming=response_streaming):
+            raise ValueError(f"{self.name} {mistake}")
 
 
 class Door:
@@ -116,9 +117,20 @@ class Door:
     :param methods: which method is which operation.
     :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
     :param lists: whether someone tells which subscriptions a topic has.
+    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
+    :raises MethodMapError: if some limit would not hold by this map.
     """
 
-    def __init__(self, engine: Engine, methods: MethodMap, ghost_release_s: float, *, lists: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        methods: MethodMap,
+        ghost_release_s: float,
+        *,
+        lists: bool,
+        services: Iterable[ServiceDescriptor] = (),
+    ) -> None:
+        check(methods, services)
         self.engine = engine
         self.calls = Calls(
             methods,
@@ -130,7 +142,10 @@ class Door:
         """Calls of methods that the map does not name; they pass."""
         self.malformed = 0
         """Calls refused as their messages could not be read."""
-        self._policed = {name: Policed(name, method) for name, method in methods.methods.items()}
+        self._policed = {
+            name: Policed(name, method) if method.is_policed else None
+            for name, method in methods.methods.items()
+        }
         self._callers: dict[tuple[str, str], Caller] = {}
         tick = WeakMethod(self._tick)
 
@@ -143,9 +158,9 @@ class Door:
         engine.every_second(every_second)
 
     def policed(self, name: str) -> Policed | None:
-        """What the map says of a method; None if it says nothing, and the call passes."""
+        """What the map says of a method; None if no policy asks about it, and the call passes."""
         found = self._policed.get(name)
-        if found is None:
+        if found is None and name not in self._policed:
             self.unknown_methods += 1
         return found
 
@@ -189,6 +204,23 @@ class Door:
         if decision.action is not _DELAY:
             raise RefusedError(status.refusal(decision, op.topic))
         return self._held(op, decision, caller, now_ns)
+
+    def unproven(self, policed: Policed, values: Values | Missing, caller: Caller) -> Id | None:
+        """The id of a producer whose publish was let go and that counts by its own word: see `proved`."""
+        if not self.calls.unproven or isinstance(values, Missing) or policed.method.role is not Role.PUBLISH:
+            return None
+        with self.engine.lock:
+            return self.calls.unproven_by(policed.method, values, caller)
+
+    def proved(self, producer: Id | None, *, is_known: bool) -> None:
+        """The server has answered such a publish.
+
+        :param producer: None does nothing.
+        :param is_known: False if it did not take the message, so that the producer counts no more.
+        """
+        if producer is not None:
+            with self.engine.lock:
+                self.calls.proved(producer, monotonic_ns(), is_known=is_known)
 
     def _held(self, op: Operation, decision: Decision | None, caller: Caller, now_ns: int) -> Waiting[None]:
         deadline_ns = now_ns + self.engine.max_hold_ns

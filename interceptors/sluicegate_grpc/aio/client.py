@@ -1,20 +1,21 @@
 """The client interceptors for grpc.aio: policies in a client, for a broker that has none."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
 from sluicegate.model import ANONYMOUS, MethodMap, Role
+from sluicegate_grpc.aio.streams import Police, Requests, StreamStream, StreamUnary, fail
 from sluicegate_grpc.aio.waiting import ListSubscriptions, Paced, finish
-from sluicegate_grpc.calls import Caller
-from sluicegate_grpc.codes import CODES, DETAILS
+from sluicegate_grpc.calls import Caller, Id
 from sluicegate_grpc.door import Attachment, Door, Engine, Policed, RefusedError, encoded
 from sluicegate_grpc.fields import Missing, Values
-from sluicegate_grpc.status import Refusal
 
 Details: TypeAlias = aio.ClientCallDetails
 Continue: TypeAlias = "Callable[[Details, Any], Awaitable[Any]]"
@@ -32,6 +33,7 @@ def policy_client_interceptors(
     principal: "Callable[[aio.Metadata | None], str]" = _anonymous,
     ghost_release_s: float = 30,
     list_subscriptions: ListSubscriptions | None = None,
+    services: Sequence[ServiceDescriptor] = (),
 ) -> list[aio.ClientInterceptor]:
     """Interceptors for all four kinds of calls: `grpc.aio.insecure_channel(..., interceptors=[...])`.
 
@@ -44,8 +46,11 @@ def policy_client_interceptors(
     :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
     :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
         is left out, those count that were made by these calls.
+    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
+    :raises MethodMapError: if the map is not that of its services, or if some limit would not hold by it.
     """
-    door = Door(engine, methods, ghost_release_s, lists=list_subscriptions is not None)
+    lists = list_subscriptions is not None
+    door = Door(engine, methods, ghost_release_s, lists=lists, services=services)
     client = _Client(door, principal, list_subscriptions)
     return [_UnaryUnary(client), _UnaryStream(client), _StreamUnary(client), _StreamStream(client)]
 
@@ -64,6 +69,7 @@ class _Client:
         self._principal = principal
         self._name = f"client {next(_CLIENTS)}"
         self._streams = count(1)
+        self._proving: set[asyncio.Future[None]] = set()
 
     def policed(self, details: Details, *, response_streaming: bool) -> Policed | None:
         """What the map says of a call's method."""
@@ -91,6 +97,38 @@ class _Client:
             self.door.note(policed, values, caller)
         elif (waiting := self.door.publish(policed, values, caller)) is not None:
             await finish(waiting)
+
+    def each(self, policed: Policed, caller: Caller) -> Police:
+        """Polices each request of a stream."""
+
+        async def police(request: Any) -> None:
+            await self.police(policed, policed.read(encoded(request)), caller)
+
+        return police
+
+    async def proceed(self, proceed: Callable[[], Awaitable[Any]], producer: Id | None) -> Any:
+        """Make a call that may go on.
+
+        :param producer: counts by its own word until the server has answered; None if it is known.
+        """
+        if producer is None:
+            return await proceed()
+        try:
+            call = await proceed()
+        except BaseException:
+            self.door.proved(producer, is_known=False)
+            raise
+        proving = asyncio.ensure_future(self._prove(call, producer))
+        self._proving.add(proving)
+        proving.add_done_callback(self._proving.discard)
+        return call
+
+    async def _prove(self, call: Any, producer: Id) -> None:
+        is_known = False
+        try:
+            is_known = await call.code() is grpc.StatusCode.OK
+        finally:
+            self.door.proved(producer, is_known=is_known)
 
     async def attach(
         self,
@@ -161,7 +199,8 @@ class _UnaryUnary(aio.UnaryUnaryClientInterceptor):
             await client.police(policed, values, caller)
         except RefusedError as refused:
             fail(refused.refusal)
-        call = await continuation(client_call_details, request)
+        producer = client.door.unproven(policed, values, caller)
+        call = await client.proceed(lambda: continuation(client_call_details, request), producer)
         if policed.method.role is Role.DETACH:
             with suppress(aio.AioRpcError):
                 await call
@@ -190,7 +229,8 @@ class _UnaryStream(aio.UnaryStreamClientInterceptor):
             await client.police(policed, values, caller)
         except RefusedError as refused:
             fail(refused.refusal)
-        return await continuation(client_call_details, request)
+        producer = client.door.unproven(policed, values, caller)
+        return await client.proceed(lambda: continuation(client_call_details, request), producer)
 
 
 class _StreamUnary(aio.StreamUnaryClientInterceptor):
@@ -205,25 +245,13 @@ class _StreamUnary(aio.StreamUnaryClientInterceptor):
         if policed is None:
             return await continuation(client_call_details, request_iterator)
         if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
-            first, requests = await _first(request_iterator)
-            return await client.attach(
-                policed,
-                _values(policed, first),
-                client.caller(client_call_details),
-                lambda: continuation(client_call_details, requests),
-            )
-        sent = _Requests(client, policed, request_iterator, client.stream_caller(client_call_details))
+            attaching = _Attaching(client, policed, client.caller(client_call_details))
+            sent = Requests(request_iterator, first=attaching.begin)
+            return StreamUnary(await continuation(client_call_details, sent), sent, attaching.end)
+        caller = client.stream_caller(client_call_details)
+        sent = Requests(request_iterator, each=client.each(policed, caller))
         call = await continuation(client_call_details, sent)
-        try:
-            await call
-        except asyncio.CancelledError:  # by grpc.aio, as the requests raised, or by whoever waits
-            sent.fail_if_refused()
-            raise
-        except aio.AioRpcError:  # whoever awaits the call is told
-            sent.fail_if_refused()
-        finally:
-            sent.ended()
-        return call
+        return StreamUnary(call, sent, lambda response: client.door.gone(caller))
 
 
 class _StreamStream(aio.StreamStreamClientInterceptor):
@@ -238,55 +266,64 @@ class _StreamStream(aio.StreamStreamClientInterceptor):
         if policed is None:
             return await continuation(client_call_details, request_iterator)
         if policed.method.role is Role.DISPATCH:
-            first, requests = await _first(request_iterator)
-            return await client.deliver(
-                policed,
-                _values(policed, first),
-                client.caller(client_call_details),
-                lambda: continuation(client_call_details, requests),
-            )
-        sent = _Requests(client, policed, request_iterator, client.stream_caller(client_call_details))
+            opening = _Opening(client, policed, client.caller(client_call_details))
+            sent = Requests(request_iterator, first=opening.begin)
+            call = await continuation(client_call_details, sent)
+            return StreamStream(call, sent, opening.end, lambda: opening.paced)
+        caller = client.stream_caller(client_call_details)
+        sent = Requests(request_iterator, each=client.each(policed, caller))
         call = await continuation(client_call_details, sent)
-        call.add_done_callback(lambda _: sent.ended())
-        return _answers(call, sent)
+        return StreamStream(call, sent, lambda: client.door.gone(caller))
 
 
-class _Requests:
-    """The requests of a stream, each of which passes the policies before it is sent.
+class _Attaching:
+    """A producer or consumer that attaches by the first request of a stream."""
 
-    :param requests: what the application sends.
-    """
-
-    def __init__(self, client: _Client, policed: Policed, requests: Any, caller: Caller) -> None:
+    def __init__(self, client: _Client, policed: Policed, caller: Caller) -> None:
         self._client = client
         self._policed = policed
-        self._requests = _iterated(requests)
         self._caller = caller
-        self._refusal: Refusal | None = None
+        self._attachment: Attachment | None = None
+        self._has_ended = False
 
-    def __aiter__(self) -> "_Requests":
-        return self
+    async def begin(self, request: Any) -> None:
+        """Decide it by the first request."""
+        waiting = self._client.door.attach(self._policed, _values(self._policed, request), self._caller)
+        self._attachment = await finish(waiting, self._client.lists)
+        if self._has_ended:
+            self._attachment.failed()
 
-    async def __anext__(self) -> Any:
-        request = await anext(self._requests)
-        try:
-            await self._client.police(self._policed, self._policed.read(encoded(request)), self._caller)
-        except RefusedError as refused:
-            self._refusal = refused.refusal
-            raise  # grpc.aio cancels the call, whoever waits for it is told by `fail_if_refused`
-        return request
+    def end(self, response: Any) -> None:
+        """Its call has ended."""
+        self._has_ended = True
+        if self._attachment is not None:
+            if response is not None:
+                self._attachment.answered(encoded(response))
+            self._attachment.failed()
 
-    def fail_if_refused(self) -> None:
-        """Tell why the stream was cancelled.
 
-        :raises AioRpcError: if a request was refused.
-        """
-        if self._refusal is not None:
-            fail(self._refusal)
+class _Opening:
+    """A stream of messages to a consumer that begins with the first request."""
 
-    def ended(self) -> None:
-        """The call has ended: who published by it alone is gone."""
-        self._client.door.gone(self._caller)
+    def __init__(self, client: _Client, policed: Policed, caller: Caller) -> None:
+        self._client = client
+        self._policed = policed
+        self._caller = caller
+        self._has_ended = False
+        self.paced: Paced | None = None
+
+    async def begin(self, request: Any) -> None:
+        """Decide it by the first request."""
+        waiting = self._client.door.open(self._policed, _values(self._policed, request), self._caller)
+        self.paced = Paced(await finish(waiting, self._client.lists))
+        if self._has_ended:
+            self.paced.close()
+
+    def end(self) -> None:
+        """Its call has ended."""
+        self._has_ended = True
+        if self.paced is not None:
+            self.paced.close()
 
 
 async def _paced(call: Any, paced: Paced) -> AsyncIterator[Any]:
@@ -298,46 +335,5 @@ async def _paced(call: Any, paced: Paced) -> AsyncIterator[Any]:
         paced.close()
 
 
-async def _answers(call: Any, sent: _Requests) -> AsyncIterator[Any]:
-    try:
-        async for response in call:
-            yield response
-    except (asyncio.CancelledError, aio.AioRpcError):
-        sent.fail_if_refused()
-        raise
-
-
-async def _first(requests: Any) -> tuple[Any, AsyncIterator[Any]]:
-    """The first request of a stream, and all of them."""
-    iterated = _iterated(requests)
-    first = await anext(iterated, None)
-
-    async def every() -> AsyncIterator[Any]:
-        if first is not None:
-            yield first
-        async for request in iterated:
-            yield request
-
-    return first, every()
-
-
-async def _iterated(requests: AsyncIterable[Any] | Iterable[Any]) -> AsyncIterator[Any]:
-    if isinstance(requests, AsyncIterable):
-        async for request in requests:
-            yield request
-    else:
-        for request in requests:
-            yield request
-
-
 def _values(policed: Policed, request: Any) -> Values | Missing:
     return Missing.MORE if request is None else policed.read(encoded(request))
-
-
-def fail(refusal: Refusal) -> NoReturn:
-    """End a call as if the server had refused it.
-
-    :raises AioRpcError: always.
-    """
-    trailers = aio.Metadata(*(((DETAILS, refusal.details),) if refusal.details else ()))
-    raise aio.AioRpcError(CODES[refusal.code], aio.Metadata(), trailers, refusal.text)

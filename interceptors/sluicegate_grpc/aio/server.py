@@ -1,16 +1,17 @@
 """The server interceptor for grpc.aio: policies for a broker that is written with it."""
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from itertools import count
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
+from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
 from sluicegate.model import MethodMap, Role
 from sluicegate_grpc.aio.waiting import ListSubscriptions, Paced, finish
-from sluicegate_grpc.calls import Caller
+from sluicegate_grpc.calls import Caller, Id
 from sluicegate_grpc.codes import CODES, DETAILS
 from sluicegate_grpc.door import Attachment, Door, Engine, Policed, RefusedError, common_name
 from sluicegate_grpc.fields import Missing, Values
@@ -34,6 +35,8 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
     :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
     :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
         is left out, those count that were made since the server started.
+    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
+    :raises MethodMapError: if the map is not that of its services, or if some limit would not hold by it.
     """
 
     def __init__(
@@ -44,8 +47,10 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
         principal: Callable[[Context], str] = _principal,
         ghost_release_s: float = 30,
         list_subscriptions: ListSubscriptions | None = None,
+        services: Sequence[ServiceDescriptor] = (),
     ) -> None:
-        self.door = Door(engine, methods, ghost_release_s, lists=list_subscriptions is not None)
+        lists = list_subscriptions is not None
+        self.door = Door(engine, methods, ghost_release_s, lists=lists, services=services)
         self._principal = principal
         self._lists = list_subscriptions
         self._wrapped: dict[str, tuple[object, Handler]] = {}
@@ -99,8 +104,12 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
         serialize = handler.response_serializer or _as_it_is
 
         async def publish(request: Read, context: Context) -> Any:
-            await self._police(policed, request[0], self._caller(context), context)
-            return await behavior(request[1], context)
+            caller = self._caller(context)
+            await self._police(policed, request[0], caller, context)
+            producer = self.door.unproven(policed, request[0], caller)
+            if producer is None:
+                return await behavior(request[1], context)
+            return await self._proving(behavior(request[1], context), producer, context)
 
         async def attach(request: Read, context: Context) -> bytes:
             return await self._attach(
@@ -131,8 +140,10 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
                     policed, request[0], context, serialize, lambda own: respond(request[1], own)
                 )
                 return
-            await self._police(policed, request[0], self._caller(context), context)
-            await respond(request[1], _Context(context, serialize))
+            caller = self._caller(context)
+            await self._police(policed, request[0], caller, context)
+            producer = self.door.unproven(policed, request[0], caller)
+            await self._proving(respond(request[1], _Context(context, serialize)), producer, context)
 
         return call
 
@@ -217,6 +228,16 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
             return response
         finally:
             attachment.failed()
+
+    async def _proving(self, handler: Awaitable[Any], producer: Id | None, context: Context) -> Any:
+        """Run a handler that tells whether it knows a producer, which counts by its own word."""
+        is_known = False
+        try:
+            response = await handler
+            is_known = _is_ok(context)
+            return response
+        finally:
+            self.door.proved(producer, is_known=is_known)
 
     async def _police(
         self, policed: Policed, values: Values | Missing, caller: Caller, context: Context

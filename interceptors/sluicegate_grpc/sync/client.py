@@ -1,47 +1,24 @@
 """The client interceptor for gRPC's channels with threads."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, count
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import grpc
+from google.protobuf.descriptor import ServiceDescriptor
 
 from sluicegate.model import ANONYMOUS, MethodMap, Role
 from sluicegate_grpc.calls import Caller
-from sluicegate_grpc.codes import CODES, DETAILS
 from sluicegate_grpc.door import Attachment, Door, Engine, Policed, RefusedError, encoded
 from sluicegate_grpc.fields import Missing, Values
 from sluicegate_grpc.status import Refusal
+from sluicegate_grpc.sync.refused import PolicyRpcError
 from sluicegate_grpc.sync.waiting import EndedError, ListSubscriptions, Paced, Patience, finish
 
 Metadata: TypeAlias = "tuple[tuple[str, str | bytes], ...] | None"
 Continue: TypeAlias = "Callable[[Any, Any], Any]"
 _CLIENTS = count(1)
-
-
-class PolicyRpcError(grpc.RpcError):
-    """A call that was refused in the client; it tells what an error of the server tells."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.text)
-        self._refusal = refusal
-
-    def code(self) -> grpc.StatusCode:
-        """The status code."""
-        return CODES[self._refusal.code]
-
-    def details(self) -> str:
-        """The text."""
-        return self._refusal.text
-
-    def initial_metadata(self) -> tuple[tuple[str, bytes], ...]:
-        """None was received."""
-        return ()
-
-    def trailing_metadata(self) -> Any:
-        """The details of the richer error model, as a server would have sent them."""
-        return ((DETAILS, self._refusal.details),) if self._refusal.details else ()
 
 
 def _anonymous(_: Metadata) -> str:
@@ -65,6 +42,8 @@ class PolicyClientInterceptor(
     :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
     :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
         is left out, those count that were made by these calls.
+    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
+    :raises MethodMapError: if the map is not that of its services, or if some limit would not hold by it.
     """
 
     def __init__(
@@ -75,8 +54,10 @@ class PolicyClientInterceptor(
         principal: Callable[[Metadata], str] = _anonymous,
         ghost_release_s: float = 30,
         list_subscriptions: ListSubscriptions | None = None,
+        services: Sequence[ServiceDescriptor] = (),
     ) -> None:
-        self.door = Door(engine, methods, ghost_release_s, lists=list_subscriptions is not None)
+        lists = list_subscriptions is not None
+        self.door = Door(engine, methods, ghost_release_s, lists=lists, services=services)
         self._principal = principal
         self._lists = list_subscriptions
         self._name = f"client {next(_CLIENTS)}"
@@ -92,8 +73,11 @@ class PolicyClientInterceptor(
         values, caller = policed.read(encoded(request)), self._caller(client_call_details)
         if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
             return self._attach(policed, values, caller, lambda: continuation(client_call_details, request))
-        self._police(policed, values, caller)
-        call = continuation(client_call_details, request)
+        try:
+            self.police(policed, values, caller, Patience())
+        except RefusedError as refused:
+            return PolicyRpcError(refused.refusal)
+        call = self._proceed(lambda: continuation(client_call_details, request), policed, values, caller)
         if policed.method.role is Role.DETACH:
             with suppress(grpc.RpcError, grpc.FutureCancelledError):
                 call.result()
@@ -110,8 +94,11 @@ class PolicyClientInterceptor(
         values, caller = policed.read(encoded(request)), self._caller(client_call_details)
         if policed.method.role is Role.DISPATCH:
             return self._deliver(policed, values, caller, lambda: continuation(client_call_details, request))
-        self._police(policed, values, caller)
-        return continuation(client_call_details, request)
+        try:
+            self.police(policed, values, caller, Patience())
+        except RefusedError as refused:
+            return PolicyRpcError(refused.refusal)
+        return self._proceed(lambda: continuation(client_call_details, request), policed, values, caller)
 
     def intercept_stream_unary(
         self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request_iterator: Any
@@ -133,8 +120,7 @@ class PolicyClientInterceptor(
                 call.exception()  # waits: a future could not say afterwards why its requests were refused
         finally:
             sent.ended()
-        sent.raise_if_refused()
-        return call
+        return call if sent.refusal is None else PolicyRpcError(sent.refusal)
 
     def intercept_stream_stream(
         self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request_iterator: Any
@@ -171,12 +157,6 @@ class PolicyClientInterceptor(
         name = f"{self._name} stream {next(self._streams)}"
         return self.door.caller_of_its_own(self._principal(details.metadata), name)
 
-    def _police(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
-        try:
-            self.police(policed, values, caller, Patience())
-        except RefusedError as refused:
-            fail(refused.refusal)
-
     def police(self, policed: Policed, values: Values | Missing, caller: Caller, patience: Patience) -> None:
         """Let a message of a publisher pass, or take notice of another.
 
@@ -187,6 +167,25 @@ class PolicyClientInterceptor(
         elif (waiting := self.door.publish(policed, values, caller)) is not None:
             finish(waiting, patience)
 
+    def _proceed(
+        self, proceed: Callable[[], Any], policed: Policed, values: Values | Missing, caller: Caller
+    ) -> Any:
+        """Make a call that may go on, and see whether the server knows its producer."""
+        producer = self.door.unproven(policed, values, caller)
+        if producer is None:
+            return proceed()
+        try:
+            call = proceed()
+        except BaseException:
+            self.door.proved(producer, is_known=False)
+            raise
+
+        def answered(_: Any = None) -> None:
+            self.door.proved(producer, is_known=call.code() is grpc.StatusCode.OK)
+
+        call.add_done_callback(answered)
+        return call
+
     def _attach(
         self, policed: Policed, values: Values | Missing, caller: Caller, proceed: Callable[[], Any]
     ) -> Any:
@@ -194,7 +193,7 @@ class PolicyClientInterceptor(
             waiting = self.door.attach(policed, values, caller)
             attachment: Attachment = finish(waiting, Patience(), self._lists)
         except RefusedError as refused:
-            fail(refused.refusal)
+            return PolicyRpcError(refused.refusal)
         try:
             call = proceed()
             with suppress(grpc.RpcError, grpc.FutureCancelledError):  # whoever asks the call is told
@@ -210,7 +209,7 @@ class PolicyClientInterceptor(
         try:
             delivery = finish(self.door.open(policed, values, caller), patience, self._lists)
         except RefusedError as refused:
-            fail(refused.refusal)
+            return PolicyRpcError(refused.refusal)
         paced = Paced(delivery, patience)
         try:
             call = proceed()
@@ -290,7 +289,7 @@ class _Requests:
         self._requests = iter(requests)
         self._caller = interceptor.stream_caller(details)
         self._patience = Patience()
-        self._refusal: Refusal | None = None
+        self.refusal: Refusal | None = None
 
     def __iter__(self) -> "_Requests":
         return self
@@ -301,7 +300,7 @@ class _Requests:
         try:
             self._interceptor.police(self._policed, values, self._caller, self._patience)
         except RefusedError as refused:
-            self._refusal = refused.refusal
+            self.refusal = refused.refusal
             raise  # the channel cancels the call
         except EndedError:
             raise StopIteration from None
@@ -317,8 +316,8 @@ class _Requests:
 
         :raises PolicyRpcError: if a request was refused.
         """
-        if self._refusal is not None:
-            fail(self._refusal)
+        if self.refusal is not None:
+            raise PolicyRpcError(self.refusal)
 
 
 def _first(requests: Any) -> tuple[Any, Iterator[Any]]:
@@ -331,11 +330,3 @@ def _first(requests: Any) -> tuple[Any, Iterator[Any]]:
 
 def _values(policed: Policed, request: Any) -> Values | Missing:
     return Missing.MORE if request is None else policed.read(encoded(request))
-
-
-def fail(refusal: Refusal) -> NoReturn:
-    """End a call as if the server had refused it.
-
-    :raises PolicyRpcError: always.
-    """
-    raise PolicyRpcError(refusal)

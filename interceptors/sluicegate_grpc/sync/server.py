@@ -1,14 +1,16 @@
 """The server interceptor for gRPC's server with threads. A call that is held keeps its thread."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, count
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
+from google.protobuf.descriptor import ServiceDescriptor
 
 from sluicegate.model import MethodMap, Role
-from sluicegate_grpc.calls import Caller
+from sluicegate_grpc.calls import Caller, Id
 from sluicegate_grpc.codes import CODES, DETAILS
 from sluicegate_grpc.door import Attachment, Door, Engine, Policed, RefusedError, common_name
 from sluicegate_grpc.fields import Missing, Values
@@ -33,6 +35,8 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
     :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
     :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
         is left out, those count that were made since the server started.
+    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
+    :raises MethodMapError: if the map is not that of its services, or if some limit would not hold by it.
     """
 
     def __init__(
@@ -43,8 +47,10 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
         principal: Callable[[Context], str] = _principal,
         ghost_release_s: float = 30,
         list_subscriptions: ListSubscriptions | None = None,
+        services: Sequence[ServiceDescriptor] = (),
     ) -> None:
-        self.door = Door(engine, methods, ghost_release_s, lists=list_subscriptions is not None)
+        lists = list_subscriptions is not None
+        self.door = Door(engine, methods, ghost_release_s, lists=lists, services=services)
         self._principal = principal
         self._lists = list_subscriptions
         self._wrapped: dict[str, tuple[object, Handler]] = {}
@@ -100,8 +106,13 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
 
     def _unary_unary(self, behavior: Any, policed: Policed, serialize: Callable[[Any], bytes]) -> Any:
         def publish(request: Read, context: Context) -> bytes:
-            self._police(policed, request[0], self._caller(context), context)
-            return serialize(behavior(request[1], context))
+            caller = self._caller(context)
+            self._police(policed, request[0], caller, context)
+            producer = self.door.unproven(policed, request[0], caller)
+            if producer is None:
+                return serialize(behavior(request[1], context))
+            with self._proving(producer, context):
+                return serialize(behavior(request[1], context))
 
         def attach(request: Read, context: Context) -> bytes:
             respond = partial(behavior, request[1], context)
@@ -124,10 +135,24 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
             respond = partial(behavior, request[1], context)
             if policed.method.role is Role.DISPATCH:
                 return self._deliver(policed, request[0], context, serialize, respond)
-            self._police(policed, request[0], self._caller(context), context)
-            return map(serialize, respond())
+            caller = self._caller(context)
+            self._police(policed, request[0], caller, context)
+            producer = self.door.unproven(policed, request[0], caller)
+            if producer is not None:  # in case nobody asks for a response
+                context.add_callback(partial(self.door.proved, producer, is_known=False))
+            return self._responses(respond, serialize, producer, context)
 
         return call
+
+    def _responses(
+        self,
+        respond: Callable[[], Iterable[Any]],
+        serialize: Callable[[Any], bytes],
+        producer: Id | None,
+        context: Context,
+    ) -> Iterator[bytes]:
+        with self._proving(producer, context):
+            yield from map(serialize, respond())
 
     def _stream_stream(self, behavior: Any, policed: Policed, serialize: Callable[[Any], bytes]) -> Any:
         def call(reads: Iterator[Read], context: Context) -> Iterator[bytes]:
@@ -161,6 +186,16 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
                 finish(waiting, Patience(context.add_callback))
         except (RefusedError, EndedError) as error:
             _end(context, error)
+
+    @contextmanager
+    def _proving(self, producer: Id | None, context: Context) -> Iterator[None]:
+        """Run a handler that tells whether it knows a producer, which counts by its own word."""
+        is_known = False
+        try:
+            yield
+            is_known = _is_ok(context)
+        finally:
+            self.door.proved(producer, is_known=is_known)
 
     def _policed_requests(self, policed: Policed, reads: Iterator[Read], context: Context) -> Iterator[Any]:
         caller = self._stream_caller(context)

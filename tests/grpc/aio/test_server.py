@@ -286,6 +286,14 @@ async def test_unknown_methods_pass_and_are_counted() -> None:
         assert served.interceptor.door.unknown_methods == 1
 
 
+async def test_methods_that_the_map_names_as_passing_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    methods = {**MAP.methods, P + "Other": Method(Role.PASS)}
+    monkeypatch.setattr("tests.grpc.aio.serving.MAP", MethodMap("service", methods))
+    async with serving(engine(max_message_size=1)) as served:
+        assert await served.unary("Other", b"\x0a\xff") == b""
+        assert served.interceptor.door.unknown_methods == 0
+
+
 async def test_exempt_principals_are_those_that_the_callable_names() -> None:
     made = engine(max_producers_per_topic=1)
     made.config.exempt.__dict__["principals"] = ("root",)
@@ -471,7 +479,9 @@ async def test_a_role_that_does_not_fit_its_method_is_told(streaming: bool) -> N
         return handler
 
     with engine() as made:
-        interceptor = PolicyServerInterceptor(made, MethodMap("service", {P + "M": Method(role)}))
+        payload = () if streaming else (4,)
+        method = Method(role, topic=(1,), subscription=(2,), consumer=(3,), payload=payload)
+        interceptor = PolicyServerInterceptor(made, MethodMap("service", {P + "M": method}))
         with pytest.raises(ValueError, match="role DISPATCH"):
             await interceptor.intercept_service(continuation, Details())  # type: ignore[arg-type]
 

@@ -21,6 +21,7 @@ from tests.grpc.lab import (
     producers,
     send,
     subscribe,
+    told,
 )
 from tests.grpc.sync.serving import Served, refused, serving
 from tests.waiting import until
@@ -51,6 +52,34 @@ def test_producers_over_the_limit_are_refused_before_the_broker_hears_of_them() 
         assert served.broker.last_id == 1
         assert number(served.future("Create", create("a")).result()) == 2
         assert isinstance(served.future("Create", create("b")).exception(), grpc.RpcError)
+
+
+def test_a_refused_future_tells_what_a_refused_call_tells() -> None:
+    with policed(engine(max_producers_per_topic=1, max_message_size=100)) as served:
+        served.unary("Create", create("a"))
+        wrong_size = message({1: TOPIC, 2: b"x" * 101})
+        for future, code in (
+            (served.future("Create", create("b")), CODE.RESOURCE_EXHAUSTED),
+            (served.future("Send", send(99)), CODE.NOT_FOUND),
+            (served.channel.stream_unary(P + "SendAll").future(iter([wrong_size])), CODE.INVALID_ARGUMENT),
+        ):
+            assert (future.done(), future.cancelled(), future.running()) == (True, False, False)
+            assert future.code() is code
+            found = told(future)
+            assert found.code is told(future.exception()).code is refused(future.result).code is code
+            assert found.info is not None
+            assert future.cancel() is False
+            called: list[object] = []
+            future.add_done_callback(called.append)
+            assert called == [future]
+
+
+def test_a_refused_stream_tells_it_at_once_and_when_it_is_read() -> None:
+    with policed(engine(max_consumers_per_topic=1)) as served:
+        call = served.stream("Receive", message({1: 99}))
+        assert call.code() is CODE.NOT_FOUND
+        assert told(call).info is not None
+        assert refused(next, call).code is CODE.NOT_FOUND
 
 
 def test_counts_fall_when_the_broker_refuses_and_when_the_call_is_too_late() -> None:
