@@ -18,6 +18,27 @@ def test_metadata_that_is_put_and_taken() -> None:
     assert (metadata.put, metadata.take) == ({"x-tenant": "blue"}, ("x-debug",))
 
 
+@pytest.mark.parametrize("rule", ["refuse", "pass", {"danube.Tomorrow": "pass", "a.b_c.D": "refuse"}, {}])
+def test_unknown_methods_have_one_rule_or_one_for_each_service(rule: object) -> None:
+    assert config(unknown_methods=rule).unknown_methods == rule
+
+
+@pytest.mark.parametrize(
+    "rule", ["allow", {"danube.Tomorrow": "yes"}, {"/danube.Tomorrow/": "pass"}, {"": "pass"}]
+)
+def test_what_is_no_such_rule_is_refused(rule: object) -> None:
+    with pytest.raises(ValidationError) as refused:
+        config(unknown_methods=rule)
+    assert len(refused.value.errors()) == 1
+
+
+def test_sizes_are_those_of_the_payload_unless_the_file_says_otherwise() -> None:
+    assert config().size_of == "payload"
+    assert config(size_of="message").size_of == "message"
+    with pytest.raises(ValidationError):
+        config(size_of="record")
+
+
 @pytest.mark.parametrize("metadata", [{"put": {"te": "gzip"}}, {"take": [":path"]}, {"put": {"x": "a\nb"}}])
 def test_metadata_of_the_protocol_is_not_edited(metadata: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="cannot be edited"):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sluicegate_danube.brokers import brokers_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
+from sluicegate_grpc.status import FAILED_PRECONDITION, Refusal
 
 API: Any = DanubeApi_pb2
 REGISTRY: Any = SchemaRegistry_pb2
@@ -26,7 +27,7 @@ ADDRESSES = {
 WORDS = ("url", "addr", "host", "port", "broker", "endpoint", "proxy", "listener")
 
 
-def lookup(route: str = "ports", tls: bool = False, **entry: Any) -> Lookup:
+def lookup(route: str = "ports", tls: bool = False, tell: Any = lambda broker: None, **entry: Any) -> Lookup:
     config = DanubeConfig.model_validate(
         {
             "name": "main",
@@ -40,7 +41,7 @@ def lookup(route: str = "ports", tls: bool = False, **entry: Any) -> Lookup:
     )
     brokers = brokers_of(config, {})
     brokers.start()
-    return Lookup(brokers, config.route, tls)
+    return Lookup(brokers, config.route, tls, tell)
 
 
 def answer(connect: str, broker: str = "", *, proxy: bool = False, kind: str = "Connect") -> Any:
@@ -55,7 +56,7 @@ def answer(connect: str, broker: str = "", *, proxy: bool = False, kind: str = "
 
 def rewritten(by: Lookup, message: Any) -> Any:
     told = by.rewrite(message.SerializeToString())
-    assert told is not None
+    assert isinstance(told, bytes)
     return RESPONSE.FromString(told)
 
 
@@ -113,16 +114,30 @@ def test_behind_danubes_own_proxy_the_broker_that_clients_name_to_it_stays() -> 
     assert (new.connect_url, new.broker_url, new.proxy) == ("http://gate:16651", "broker-0.inside:6650", True)
     new = rewritten(lookup("metadata", known_brokers=known), told)
     assert (new.connect_url, new.broker_url, new.proxy) == ("http://gate:16650", "broker-0.inside:6650", True)
-    assert rewritten(lookup(), told).response_type == RESPONSE.Failed
+    assert isinstance(lookup().rewrite(told.SerializeToString()), Refusal)
 
 
 @pytest.mark.parametrize("route", ["ports", "metadata"])
 @pytest.mark.parametrize("url", ["http://evil:6650", "b1:22", "", "nonsense", "http://b1:6650@evil:1"])
 def test_an_unknown_broker_makes_the_lookup_fail_and_its_address_is_not_told(route: str, url: str) -> None:
-    by = lookup(route)
-    new = rewritten(by, answer(url))
-    assert new == RESPONSE(request_id=7, response_type=RESPONSE.Failed)
-    assert by.refused == 1
+    told: list[str] = []
+    by = lookup(route, tell=told.append)
+    for _ in range(2):
+        refusal = by.rewrite(answer(url).SerializeToString())
+        assert isinstance(refusal, Refusal)
+        assert refusal.code == FAILED_PRECONDITION
+        assert "known_brokers" in refusal.text
+        assert not url or url not in refusal.text
+    assert (by.refused, told) == (2, [url])
+
+
+def test_of_endless_unknown_brokers_a_bounded_number_is_told_and_no_long_names() -> None:
+    told: list[str] = []
+    by = lookup(tell=told.append)
+    for number in range(2_000):
+        by.rewrite(answer(f"http://evil-{number}:1{'0' * 300}").SerializeToString())
+    assert len(told) == 1_000
+    assert max(map(len, told)) <= 200
 
 
 def test_a_failed_lookup_stays_as_it_is_without_addresses() -> None:
@@ -136,7 +151,7 @@ def test_fields_that_this_version_does_not_know_are_kept() -> None:
     newer = b"\xfa\x07\x03abc\xf9\x07" + bytes(8)
     message = answer("http://b1:6650").SerializeToString()
     told = lookup().rewrite(newer[:6] + message + newer[6:])
-    assert told is not None
+    assert isinstance(told, bytes)
     assert newer[:6] in told
     assert newer[6:] in told
     assert RESPONSE.FromString(told).connect_url == "http://gate:16651"
@@ -145,7 +160,7 @@ def test_fields_that_this_version_does_not_know_are_kept() -> None:
 def test_the_last_of_several_values_counts_and_no_other_is_left() -> None:
     first, last = answer("http://evil:1"), answer("http://b2:6650")
     told = lookup().rewrite(first.SerializeToString() + last.SerializeToString())
-    assert told is not None
+    assert isinstance(told, bytes)
     assert b"evil" not in told
     assert RESPONSE.FromString(told).connect_url == "http://gate:16652"
 
@@ -157,6 +172,9 @@ def test_the_last_of_several_values_counts_and_no_other_is_left() -> None:
 )
 def test_no_broken_answer_raises_or_lets_an_address_through(data: bytes) -> None:
     told = lookup().rewrite(data)
+    if isinstance(told, Refusal):
+        assert "inside" not in told.text
+        return
     if told is None:
         told = data
     try:

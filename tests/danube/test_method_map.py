@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from danube.proto import DanubeApi_pb2, SchemaRegistry_pb2
 
-from sluicegate.model import Method, Path, Role
+from sluicegate.model import Method, Path, Role, SizeOf
 from sluicegate_danube.lookup import BROKER_URL, CONNECT_URL, FAILED, PROXY, RESPONSE_TYPE
 from sluicegate_danube.method_map import METHOD_MAP, TOPIC_LOOKUP
+from sluicegate_grpc.checking import check
 
 API: Any = DanubeApi_pb2
 REGISTRY: Any = SchemaRegistry_pb2
@@ -25,7 +26,12 @@ EXPECTED = {
     ),
     "/danube.ProducerService/SendMessage": (
         Role.PUBLISH,
-        {"topic": "msg_id.topic_name", "producer": "msg_id.producer_id", "payload": "payload"},
+        {
+            "topic": "msg_id.topic_name",
+            "producer": "msg_id.producer_id",
+            "name": "producer_name",
+            "payload": "payload",
+        },
     ),
     "/danube.ConsumerService/Subscribe": (
         Role.SUBSCRIBE,
@@ -64,6 +70,23 @@ EXPECTED = {
     "/danube.HealthCheck/HealthCheck": (Role.KEEP_ALIVE, {"attachment": "id"}),
 }
 PATHS = [field.name for field in fields(Method) if field.type == "Path" or field.type is Path]
+EDGE = {
+    "/danube.edge.EdgeReplicatorService/RegisterEdge": Role.PASS,
+    "/danube.edge.EdgeReplicatorService/EdgeHeartbeat": Role.PASS,
+    "/danube.edge.EdgeReplicatorService/ReplicateData": Role.PUBLISH,
+}
+"""What edge brokers call; danube-client has no stubs of it."""
+OF_OTHERS = {
+    "/danube.AuthService/Authenticate",
+    "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/List",
+    "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+}
+"""Older brokers, and proxies before a broker."""
+OF_0_15 = {"/danube.StorageService/ListSegmentDescriptors", "/danube_schema.SchemaRegistry/ListSubjects"}
+"""Methods of 0.15.1 that danube-client does not call."""
 
 
 def methods() -> dict[str, Any]:
@@ -108,15 +131,24 @@ def test_each_number_is_the_field_that_is_meant(path: str) -> None:
     assert told == expected
 
 
+@pytest.mark.parametrize("size_of", ["payload", "message"])
+def test_the_map_fits_the_descriptors_that_danube_client_has(size_of: SizeOf) -> None:
+    check(METHOD_MAP.sized_by(size_of))
+
+
 def test_no_method_is_left_out_by_mistake() -> None:
     passing = {
         path
         for path in methods()
         if path.startswith(("/danube.Discovery/", "/danube_schema.SchemaRegistry/"))
     }
-    assert set(METHOD_MAP.methods) == set(EXPECTED)
-    assert set(methods()) == set(EXPECTED) | passing
+    assert set(methods()) == set(EXPECTED) | (passing - OF_0_15)
+    assert set(METHOD_MAP.methods) == set(EXPECTED) | passing | set(EDGE) | OF_OTHERS | OF_0_15
     assert TOPIC_LOOKUP in passing
+    for path in passing | OF_OTHERS | OF_0_15:
+        assert METHOD_MAP.methods[path].role is Role.PASS
+    for path, role in EDGE.items():
+        assert METHOD_MAP.methods[path].role is role
 
 
 def test_only_message_streams_are_streams() -> None:

@@ -1,16 +1,43 @@
 """What a Danube entry under `brokers:` may say."""
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from sluicegate.broker_ports import node_ports
 from sluicegate.config.models import BrokerConfig, Ports, Strict
 from sluicegate.config.units import Duration, refuse
-from sluicegate.model import Level
+from sluicegate.model import Level, SizeOf
 from sluicegate_danube.names import could_be_topic
 from sluicegate_grpc.edits import why_not
+from sluicegate_grpc.unknown import Rule
+
+_SERVICE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
+"""Full name of a gRPC service."""
+
+
+def _one_mistake(rule: object) -> object:
+    """Tell one mistake in a rule for unknown methods; a union would tell one for each of its members."""
+    rules = rule if isinstance(rule, dict) else {None: rule}
+    for service, each in rules.items():
+        if service is not None and not re.match(_SERVICE, str(service)):
+            raise refuse(
+                f"{service!r} is no full name of a service", "write it as in 'danube.Tomorrow: pass'"
+            )
+        if each not in get_args(Rule):
+            named = f"of {service} " if service else ""
+            raise refuse(
+                f"{each!r} is no rule {named}for unknown methods",
+                "write refuse, pass, or a map with one of the two for each service",
+            )
+    return rule
+
+
+UnknownRule = Annotated[
+    Rule | Mapping[Annotated[str, StringConstraints(pattern=_SERVICE)], Rule], BeforeValidator(_one_mistake)
+]
 
 
 class Admin(Strict):
@@ -80,6 +107,17 @@ class DanubeConfig(BrokerConfig):
         "keep it above your clients' health checks, which come every 5 s.",
     )
 
+    size_of: SizeOf = Field(
+        default="payload",
+        description="What sizes and byte rates count: a message's payload, or the whole message as it is "
+        "encoded, with its attributes.",
+    )
+    unknown_methods: UnknownRule = Field(
+        default="refuse",
+        description="Calls of methods that the gate does not know, for which no policy can hold. refuse: "
+        "they are answered UNIMPLEMENTED. pass: they go through unread. Or one of the two for each service, "
+        "by its full name; services that are not named are refused then.",
+    )
     request_metadata: RequestMetadata = Field(
         default=RequestMetadata(), description="What is changed in the metadata of every call."
     )

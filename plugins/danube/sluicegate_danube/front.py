@@ -19,6 +19,7 @@ from sluicegate_grpc.calls import Calls
 from sluicegate_grpc.edits import Edits
 from sluicegate_grpc.splice import GrpcSession, Shared
 from sluicegate_grpc.splice.frames import PREFACE, SETTINGS, frame
+from sluicegate_grpc.unknown import UnknownMethods
 
 log = logging.getLogger("sluicegate.danube")
 """Under the gateway's own logger, which alone has a handler."""
@@ -55,11 +56,12 @@ class DanubeFront:
         config = self._config
         self._services = services
         self._brokers = brokers = brokers_of(config, services.recall(FACT))
-        self._lookup = Lookup(brokers, config.route, config.tls.client is not None)
+        self._lookup = Lookup(brokers, config.route, config.tls.client is not None, _unknown_broker)
+        methods = METHOD_MAP.sized_by(config.size_of)
         self._shared = Shared(
             services,
-            Calls(METHOD_MAP, self._gate, config.ghost_release * 1_000_000, list_valid_ns=_LIST_VALID_NS),
-            METHOD_MAP,
+            Calls(methods, self._gate, config.ghost_release * 1_000_000, list_valid_ns=_LIST_VALID_NS),
+            methods,
             config.max_hold * 1_000_000,
             rewrites={TOPIC_LOOKUP: self._lookup.rewrite},
             route=lambda broker: _alone(brokers.target(broker)),
@@ -67,6 +69,7 @@ class DanubeFront:
             principal=principal,
             edits=Edits(config.request_metadata.put, frozenset(config.request_metadata.take)),
             forbidden=frozenset({INTERNAL_HEADER}),
+            unknown_methods=UnknownMethods(config.unknown_methods, _unknown_method),
             broker=f"broker {config.name}",
         )
         listen = config.listen
@@ -153,6 +156,23 @@ class DanubeFront:
         for task in tuple(self._asking.values()):
             task.cancel()
         await self._lists.close()
+
+
+def _unknown_broker(broker: str) -> None:
+    log.warning(
+        "a lookup led to broker %r, which is not known, and was refused: if it is of this cluster, add "
+        "it to known_brokers",
+        broker,
+    )
+
+
+def _unknown_method(path: str, passes: bool) -> None:
+    if passes:
+        log.warning("method %r is not known: its calls pass, and no policy holds for them", path)
+        return
+    log.warning(
+        "method %r is not known: its calls are refused; unknown_methods can let its service pass", path
+    )
 
 
 def _alone(address: Address | None) -> tuple[Address, ...] | None:

@@ -5,18 +5,30 @@ answers carry no address that a client connects to: TopicPartitions names partit
 `broker_addr` of a delivered message is what its producer wrote there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Literal
 
 from sluicegate.broker_ports import Address, BrokerPorts, shown
+from sluicegate_danube.wire import LENGTH, VARINT, fields, text_field, varint, varint_field
+from sluicegate_grpc.once import Once
+from sluicegate_grpc.status import FAILED_PRECONDITION, Refusal
 
 RESPONSE_TYPE, CONNECT_URL, BROKER_URL, PROXY = 4, 5, 6, 7
 """Field numbers of TopicLookupResponse."""
 FAILED = 2
 """LookupType of an answer without a broker."""
+_MAX_URL = 200
+_UNKNOWN = Refusal(
+    FAILED_PRECONDITION,
+    "The topic is served by a broker that this gateway does not know. Add it to known_brokers in the "
+    "gateway's file. The gateway's log names it.",
+    b"",
+)
+_UNREADABLE = Refusal(FAILED_PRECONDITION, "The gateway cannot read the broker's answer to this lookup.", b"")
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
+
+def _nobody(broker: str) -> None:
+    """Nobody wants to know."""
 
 
 class Lookup:
@@ -25,39 +37,53 @@ class Lookup:
     :param brokers: those that clients may be sent to.
     :param route: as in the configuration.
     :param client_tls: whether clients speak TLS with the gate.
+    :param tell: called with each broker that is not known, once, if an answer names it; of a bounded number.
     """
 
-    def __init__(self, brokers: BrokerPorts, route: Literal["ports", "metadata"], client_tls: bool) -> None:
+    def __init__(
+        self,
+        brokers: BrokerPorts,
+        route: Literal["ports", "metadata"],
+        client_tls: bool,
+        tell: Callable[[str], None] = _nobody,
+    ) -> None:
         self._brokers = brokers
         self._route = route
         self._scheme = "https" if client_tls else "http"
+        self._tell = tell
+        self._once = Once()
         self.refused = 0
         """Answers that named a broker which is not known."""
 
-    def rewrite(self, message: bytes) -> bytes | None:
+    def rewrite(self, message: bytes) -> bytes | Refusal | None:
         """Put the gate in the place of the broker that an answer names.
 
         :param message: a TopicLookupResponse as the broker wrote it.
-        :return: what the client gets instead; None where that is the same.
+        :return: what the client gets instead; None where that is the same; a refusal, by which the call ends,
+            if the broker is not known. It is FAILED_PRECONDITION, as trying again does not help. An answer
+            "failed" would not do: of it clients say that the topic may not exist.
         """
         try:
             kind, connect_url, broker_url, proxy, others = _read(message)
         except ValueError:
             self.refused += 1
-            return _varint_field(RESPONSE_TYPE, FAILED)
+            return _UNREADABLE
         if kind == FAILED:
             return None if not connect_url and not broker_url else others
         place = self._by_metadata if self._route == "metadata" else self._by_port
         told = place(connect_url, broker_url, proxy)
         if told is None:
             self.refused += 1
-            return others + _varint_field(RESPONSE_TYPE, FAILED)
+            named = (broker_url if proxy else connect_url)[:_MAX_URL]
+            if self._once.first(named):
+                self._tell(named)
+            return _UNKNOWN
         gate, identity, proxied = told
         return (
             others
-            + _text_field(CONNECT_URL, gate)
-            + _text_field(BROKER_URL, identity)
-            + (_varint_field(PROXY, 1) if proxied else b"")
+            + text_field(CONNECT_URL, gate)
+            + text_field(BROKER_URL, identity)
+            + (varint_field(PROXY, 1) if proxied else b"")
         )
 
     def _by_port(self, connect_url: str, broker_url: str, proxy: bool) -> tuple[str, str, bool] | None:
@@ -88,65 +114,13 @@ def _read(message: bytes) -> tuple[int, str, str, bool, bytes]:
     """
     kind, proxy, urls = 0, False, {CONNECT_URL: "", BROKER_URL: ""}
     others = bytearray()
-    for field, wire_type, start, value_at, stop in _fields(message):
-        if field in urls and wire_type == _BYTES:
+    for field, wire_type, start, value_at, stop in fields(message):
+        if field in urls and wire_type == LENGTH:
             urls[field] = message[value_at:stop].decode()
-        elif field == PROXY and wire_type == _VARINT:
-            proxy = bool(_varint(message, value_at)[0])
+        elif field == PROXY and wire_type == VARINT:
+            proxy = bool(varint(message, value_at)[0])
         else:
-            if field == RESPONSE_TYPE and wire_type == _VARINT:
-                kind = _varint(message, value_at)[0]
+            if field == RESPONSE_TYPE and wire_type == VARINT:
+                kind = varint(message, value_at)[0]
             others += message[start:stop]
     return kind, urls[CONNECT_URL], urls[BROKER_URL], proxy, bytes(others)
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, int, int, int, int]]:
-    """The fields of a protobuf message: number, wire type, and where field, value and end are."""
-    at = 0
-    while at < len(message):
-        start = at
-        tag, at = _varint(message, at)
-        wire_type, value_at = tag & 7, at
-        if wire_type == _VARINT:
-            _, at = _varint(message, at)
-        elif wire_type == _BYTES:
-            length, value_at = _varint(message, at)
-            at = value_at + length
-        elif wire_type in _FIXED_BYTES:
-            at += _FIXED_BYTES[wire_type]
-        else:
-            raise ValueError(f"expected a wire type of proto3, not {wire_type}")
-        if at > len(message) or tag >> 3 == 0:
-            raise ValueError("a field that does not end, or has no number")
-        yield tag >> 3, wire_type, start, value_at, at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends."""
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            break
-        value |= (data[at] & 0x7F) << shift
-        at += 1
-        if data[at - 1] < 0x80:
-            return value & 0xFFFF_FFFF_FFFF_FFFF, at
-    raise ValueError("a number that does not end")
-
-
-def _varint_bytes(value: int) -> bytes:
-    written = bytearray()
-    while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
-        value >>= 7
-    written.append(value)
-    return bytes(written)
-
-
-def _varint_field(field: int, value: int) -> bytes:
-    return _varint_bytes(field << 3 | _VARINT) + _varint_bytes(value)
-
-
-def _text_field(field: int, value: str) -> bytes:
-    data = value.encode()
-    return _varint_bytes(field << 3 | _BYTES) + _varint_bytes(len(data)) + data

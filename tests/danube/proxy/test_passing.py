@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import grpc.aio
 import pytest
@@ -76,17 +75,6 @@ async def test_health_checks_go_through(reference: ReferenceBroker, topic: str, 
             for number in (made.producer_id, made.producer_id + 1)
         ]
     assert statuses == [pb.HealthCheckResponse.OK, pb.HealthCheckResponse.CLOSE]
-
-
-async def test_methods_that_the_gate_does_not_know_go_through_and_are_counted(
-    reference: ReferenceBroker, tmp_path: Path
-) -> None:
-    async with gate(tmp_path, reference.addresses) as through, channel(through) as to_gate:
-        call: Any = to_gate.unary_unary("/danube.Tomorrow/Better")
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await call(b"anything", timeout=LONG_S)
-        assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
-        assert through.counters()["unknown_method"] == 1
 
 
 async def test_large_messages_pass_up_to_what_the_broker_takes(

@@ -91,7 +91,7 @@ async def test_brokers_keep_their_ports_when_the_gate_starts_anew(
 
 
 async def test_a_lookup_that_names_an_unknown_broker_fails(
-    reference_cluster: ReferenceBroker, tmp_path: Path
+    reference_cluster: ReferenceBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     reference_cluster.create_topic("/default/on-two", owner=1)
     async with (
@@ -99,9 +99,14 @@ async def test_a_lookup_that_names_an_unknown_broker_fails(
         channel(through) as to_gate,
     ):
         request = pb.TopicLookupRequest(request_id=5, topic="/default/on-two")
-        lookup = await services.DiscoveryStub(to_gate).TopicLookup(request, timeout=LONG_S)
-        assert lookup == pb.TopicLookupResponse(request_id=5, response_type=pb.TopicLookupResponse.Failed)
-        assert through.counters()["unknown_broker_refused"] == 1
+        for _ in range(2):
+            with pytest.raises(grpc.aio.AioRpcError, match="known_brokers") as refused:
+                await services.DiscoveryStub(to_gate).TopicLookup(request, timeout=LONG_S)
+            assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert through.counters()["unknown_broker_refused"] == 2
+        lines = [record.getMessage() for record in caplog.records if record.name == "sluicegate.danube"]
+        assert len(lines) == 1
+        assert reference_cluster.addresses[1] in lines[0]
 
 
 @pytest.mark.parametrize("route", ["ports", "metadata"])

@@ -13,6 +13,7 @@ from sluicegate_danube.reference.admin import Admin
 from sluicegate_danube.reference.cluster import Cluster
 from sluicegate_danube.reference.consuming import Consuming
 from sluicegate_danube.reference.discovery import Discovery, Health
+from sluicegate_danube.reference.edge import Edge
 from sluicegate_danube.reference.node import Node
 from sluicegate_danube.reference.producing import Producing
 from sluicegate_danube.reference.registry import Registry
@@ -159,6 +160,7 @@ class ReferenceBroker:
         services.add_HealthCheckServicer_to_server(Health(node), server)
         schema_services.add_SchemaRegistryServicer_to_server(Registry(self.cluster.schemas), server)
         Admin(node).add_to(server)
+        Edge(node).add_to(server)
         address = f"{self._host}:{self._ports[index]}"
         try:
             if self._tls is None:
