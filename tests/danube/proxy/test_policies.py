@@ -61,6 +61,52 @@ async def test_subscriptions_that_were_made_without_the_gate_are_known(
             assert len(await consumer.take(1)) == 1
 
 
+@pytest.mark.seed("S1-039")
+@pytest.mark.parametrize(
+    "policies",
+    [{}, {"max_consumers_per_subscription": 5, "max_consumers_per_topic": 5}],
+    ids=["none", "roomy"],
+)
+async def test_an_exclusive_subscription_keeps_its_own_rule_of_one_consumer(
+    reference: ReferenceBroker, topic: str, tmp_path: Path, policies: dict[str, int]
+) -> None:
+    async with (
+        gate(tmp_path, reference.addresses, on_topic(topic, **policies)) as through,
+        danube_client(through.url) as client,
+        producing(client, topic, reliable=True) as producer,
+    ):
+        async with consuming(client, topic, "s", "first") as first:
+            for _ in range(2):
+                with pytest.raises(grpc.aio.AioRpcError, match="Exclusive") as refused:
+                    async with consuming(client, topic, "s", "second", max_retries=1):
+                        raise AssertionError("was let in")
+                assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+            assert through.state(topic).consumer_count == 1
+            await producer.send(b"for the first")
+            assert await first.take(1) == [b"for the first"]
+        await until_so(lambda: not through.state(topic).consumer_count)
+        async with consuming(client, topic, "s", "second") as second:
+            await producer.send(b"for the second")
+            assert await second.take(1) == [b"for the second"]
+
+
+@pytest.mark.seed("S1-039")
+async def test_the_policy_is_told_before_the_rule_of_an_exclusive_subscription(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
+    async with (
+        gate(tmp_path, reference.addresses, on_topic(topic, max_consumers_per_subscription=1)) as through,
+        danube_client(through.url) as client,
+        producing(client, topic),
+        consuming(client, topic, "s", "first"),
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            async with consuming(client, topic, "s", "second", max_retries=1):
+                raise AssertionError("was let in")
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert reference.consumers(topic, "s") == ["first"]
+
+
 @pytest.mark.seed("S1-102")
 @pytest.mark.parametrize(("on_unknown", "refused"), [("pause", True), ("open", False), ("last", False)])
 async def test_subscriptions_that_cannot_be_listed(
