@@ -40,6 +40,7 @@ FIELDS = {
     "delayed_delivery_tick_time",
     "delay_clock",
     "max_timestamp_ahead",
+    "max_timestamp_behind",
     "storage_quota",
     "storage_hard_consumed_bytes",
     "storage_hard_min_free_bytes",

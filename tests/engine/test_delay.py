@@ -26,6 +26,16 @@ def test_a_clock_somewhat_ahead_is_believed() -> None:
     assert due_ms(DelayRule(5_000, HOUR_MS), 1_000_000 + HOUR_MS, 1_000_000) == 1_005_000 + HOUR_MS
 
 
+def test_a_time_stamp_from_before_its_arrival_is_believed_within_the_tolerance() -> None:
+    rule = DelayRule(5_000, max_behind_ms=60_000)
+    assert due_ms(rule, 940_000, 1_000_000, 1_000_000) == 945_000
+    assert due_ms(rule, 939_999, 1_000_000, 1_000_000) == 1_005_000
+
+
+def test_what_was_stored_for_an_unknown_time_may_have_any_time_stamp() -> None:
+    assert due_ms(DelayRule(5_000), 1, 1_000_000) == 5_001
+
+
 @given(st.integers(1, 10**9), st.integers(0, 10**13), st.integers(0, 10**13))
 def test_never_early_and_never_blocked_for_long(fixed: int, timestamp: int, seen: int) -> None:
     due = due_ms(DelayRule(fixed, HOUR_MS), timestamp, seen)

@@ -28,7 +28,9 @@ ACTIVE = "delayed_delivery_active"
 TICK_TIME = "delayed_delivery_tick_time"
 DELAY_CLOCK = "delay_clock"
 TIMESTAMP_AHEAD = "max_timestamp_ahead"
+TIMESTAMP_BEHIND = "max_timestamp_behind"
 DEFAULT_AHEAD_MS = 3_600_000
+DEFAULT_BEHIND_MS = 60_000
 
 
 class DelayPolicies(PolicyModel):
@@ -38,10 +40,13 @@ class DelayPolicies(PolicyModel):
         "fixedDeliveryDelayInMillis": FIXED_DELAY,
         "maxDeliveryDelayInMillis": MAX_DELAY,
     }
-    parameters: ClassVar[frozenset[str]] = frozenset({ACTIVE, TICK_TIME, DELAY_CLOCK, TIMESTAMP_AHEAD})
+    parameters: ClassVar[frozenset[str]] = frozenset(
+        {ACTIVE, TICK_TIME, DELAY_CLOCK, TIMESTAMP_AHEAD, TIMESTAMP_BEHIND}
+    )
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {
         DELAY_CLOCK: "publish_time",
         TIMESTAMP_AHEAD: DEFAULT_AHEAD_MS,
+        TIMESTAMP_BEHIND: DEFAULT_BEHIND_MS,
     }
 
     fixed_delivery_delay: Delay | None = Field(
@@ -71,6 +76,11 @@ class DelayPolicies(PolicyModel):
         description="How far in the future a message may be stamped where a delay is fixed; 1h if unset. "
         "Messages stamped further ahead are refused.",
     )
+    max_timestamp_behind: Duration | None = Field(
+        default=None,
+        description="How long before its arrival a message may be stamped where a delay is fixed; 1min if "
+        "unset. The delay of a message stamped earlier counts from its arrival.",
+    )
 
 
 @hookimpl
@@ -88,11 +98,12 @@ def sluicegate_delay_rule(topic: TopicName, policies: EffectivePolicies) -> Dela
     received = policies.text(DELAY_CLOCK, "publish_time") == "receive_time"
     return DelayRule(
         fixed_ms,
-        _ahead_ms(policies),
+        _ms(policies, TIMESTAMP_AHEAD, DEFAULT_AHEAD_MS),
         "receive_time" if received else "publish_time",
         max_ms=max_ms,
         active=bool(policies.values.get(ACTIVE, True)),
         tick_ms=int(policies.number(TICK_TIME)),
+        max_behind_ms=_ms(policies, TIMESTAMP_BEHIND, DEFAULT_BEHIND_MS),
     )
 
 
@@ -109,7 +120,7 @@ def sluicegate_policy_checks(
 
 
 def _timestamp_check(topic: TopicName, policies: EffectivePolicies) -> Check:
-    limit_ms = _ahead_ms(policies)
+    limit_ms = _ms(policies, TIMESTAMP_AHEAD, DEFAULT_AHEAD_MS)
 
     def check(op: Operation, now_ns: int) -> Decision | None:
         if op.ahead_ms <= limit_ms:
@@ -141,7 +152,6 @@ def _applied_fixed_ms(policies: EffectivePolicies) -> int:
     return int(policies.number(FIXED_DELAY))
 
 
-def _ahead_ms(policies: EffectivePolicies) -> int:
-    if TIMESTAMP_AHEAD not in policies.values:
-        return DEFAULT_AHEAD_MS
-    return int(policies.number(TIMESTAMP_AHEAD))
+def _ms(policies: EffectivePolicies, name: str, unset_ms: int) -> int:
+    """A duration in ms, where 0 is not the same as unset."""
+    return int(policies.number(name)) if name in policies.values else unset_ms

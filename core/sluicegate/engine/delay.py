@@ -1,7 +1,7 @@
 """When a message may be delivered: under a fixed delay, or as its producer asked."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 _MAX_FIRST_SEEN = 100_000
 
@@ -22,19 +22,29 @@ class DelayRule:
     """False where the broker is told to deliver at once: whatever is to be late, the gate holds back."""
     tick_ms: int = 0
     """How exactly the broker keeps to a delivery time, in ms; 0 if no policy says."""
+    max_behind_ms: int = 60_000
+    """How long before its arrival a message may be stamped before its time stamp is no longer believed."""
 
 
-def due_ms(rule: DelayRule, timestamp_ms: int, first_seen_ms: int) -> int:
+UNKNOWN: Final = -1
+"""In place of a time that is not known."""
+
+
+def due_ms(rule: DelayRule, timestamp_ms: int, first_seen_ms: int, arrived_after_ms: int = UNKNOWN) -> int:
     """The earliest time at which a message may be delivered.
 
-    A stored message stamped further ahead than the rule believes would otherwise block its partition
-    for as long as the stamp says; it is due at first sight plus the delay.
+    A time stamp counts only if it is credible. One too far ahead would block its partition for as long as it
+    says, and one too far behind would take the message out of the delay. Such a message is due at first sight
+    plus the delay.
 
     :param rule: the topic's rule.
     :param timestamp_ms: the message's time stamp, in ms of the wall clock; negative if it has none.
     :param first_seen_ms: when the gate first saw the message, in ms of the wall clock.
+    :param arrived_after_ms: a time before which the message was not there, in ms of the wall clock; unknown
+        for one that may have been stored for any time.
     """
-    believed = 0 <= timestamp_ms <= first_seen_ms + rule.max_ahead_ms
+    earliest_ms = max(0, arrived_after_ms - rule.max_behind_ms)
+    believed = earliest_ms <= timestamp_ms <= first_seen_ms + rule.max_ahead_ms
     start = timestamp_ms if believed and rule.clock == "publish_time" else first_seen_ms
     return start + rule.fixed_ms
 

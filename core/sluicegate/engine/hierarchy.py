@@ -21,7 +21,9 @@ from sluicegate.model import (
     TopicName,
 )
 
-DISABLED_BY_ZERO = frozenset({"burst_seconds", "fixed_delivery_delay", "max_timestamp_ahead"})
+DISABLED_BY_ZERO = frozenset(
+    {"burst_seconds", "fixed_delivery_delay", "max_timestamp_ahead", "max_timestamp_behind"}
+)
 """Fields whose 0 means none at all, not unlimited: a ceiling never raises them."""
 
 _Rank: TypeAlias = tuple[bool, int]

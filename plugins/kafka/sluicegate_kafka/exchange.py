@@ -5,11 +5,13 @@ the client gets one response with everything in it. While a topic is held nothin
 read, so the order within every partition is the client's.
 """
 
+from functools import partial
 from typing import Protocol
 
 from sluicegate.broker import Buffer
 from sluicegate.decisions.ids import with_id
 from sluicegate.model import Action, Decision
+from sluicegate_kafka.appends import Appends, awaited_appends
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.produce import ProduceRequest, ProduceTopic, subset_produce
@@ -113,7 +115,7 @@ class Exchange:
                     self._shared.sequences_of(self._connection.identity).refused(topic, decision)
                 self._refuse(topic, code, with_id(decision.text, decision.id))
         if passed:
-            self._forward(passed)
+            self._forward(passed, now_ns)
 
     def _hold(self, place: int, decision: Decision, waiting: Suspended, now_ns: int) -> None:
         self._held.append(place)
@@ -135,7 +137,7 @@ class Exchange:
             self._refuse(topic, errors.NOT_ENOUGH_REPLICAS, f"{why} of topic {topic.name}; try again")
         self._held.clear()
 
-    def _forward(self, places: list[int]) -> None:
+    def _forward(self, places: list[int], now_ns: int) -> None:
         sequences = self._shared.sequences.get(self._connection.identity)
         if sequences is not None:
             for place in places:
@@ -146,7 +148,10 @@ class Exchange:
             self._connection.forward(subset_produce(self._frame, self._request, places))
         if self._request.acks != 0:
             self._owed += 1
-            self._connection.outstanding.expect(Expected(self._head.correlation_id, self.part))
+            topics = [self._request.topics[place] for place in places]
+            appends = awaited_appends(self._shared, topics, now_ns)
+            handle = partial(self.part, appends)
+            self._connection.outstanding.expect(Expected(self._head.correlation_id, handle))
 
     def _result(self, waiting: Suspended) -> bool | Suspended:
         """What is left to do: wait on, answer now, or wait for the broker."""
@@ -156,8 +161,10 @@ class Exchange:
             self._connection.outstanding.answer(self._response())
         return False
 
-    def part(self, frame: bytes, now_ns: int) -> Buffer | None:
+    def part(self, appends: Appends | None, frame: bytes, now_ns: int) -> Buffer | None:
         """The broker answered one part; the response is whole when nothing is held or owed any more."""
+        if appends is not None:
+            appends.learn(frame, self._head.version, now_ns)
         self._owed -= 1
         self._arrived.append(frame)
         if self._owed or self._held:

@@ -8,9 +8,10 @@ itself allows the broker to wait; without that the client would ask again at onc
 from struct import Struct
 
 from sluicegate.broker import Buffer
-from sluicegate.engine.delay import DelayRule, due_ms
+from sluicegate.engine.delay import UNKNOWN, DelayRule, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Operation, OperationKind
+from sluicegate_kafka.arrival import Arrival
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.fetch import (
     FetchPartition,
@@ -21,13 +22,15 @@ from sluicegate_kafka.codec.fetch import (
     scan_fetch_response,
 )
 from sluicegate_kafka.codec.frames import RequestHead
-from sluicegate_kafka.codec.records import CONTROL, Batch, walk_batches
+from sluicegate_kafka.codec.records import CONTROL, LOG_APPEND_TIME, Batch, walk_batches
 from sluicegate_kafka.connection import Connection, check_topics
 from sluicegate_kafka.grouping import Grouping
 from sluicegate_kafka.pending import Expected, Held
 from sluicegate_kafka.shared import Shared
 
 _base_offset = Struct(">q").unpack_from
+_high_watermark = Struct(">6xq").unpack_from
+"""Behind a partition's index and error code."""
 _SHORTEST_HOLD_NS = 10_000_000
 _NS_PER_MS = 1_000_000
 _MAX_ATTACHED = 10_000
@@ -112,6 +115,7 @@ class Fetching:
         """Cut a Fetch response down to what may be delivered now."""
         response = scan_fetch_response(frame, version)
         cut = _Cut()
+        asked_ms = self._shared.wall_ms(asked_ns)
         for topic_place, topic in enumerate(response.topics):
             if topic.name in self._refused:
                 for place in range(len(topic.partitions)):
@@ -121,6 +125,8 @@ class Fetching:
             if gate.delay is None and not gate.asks(OperationKind.DISPATCH):
                 cut.delivers |= any(p.error or p.records_end > p.records_start for p in topic.partitions)
                 continue
+            if gate.delay is not None:
+                self._note_ends(frame, topic, gate.delay, asked_ms, now_ns)
             self._cut_topic(frame, gate, topic, topic_place, cut, now_ns)
         if not cut.ends and not cut.errors:
             return frame
@@ -130,6 +136,21 @@ class Fetching:
         latest_ns = asked_ns + max_wait_ms * _NS_PER_MS
         at_ns = min(now_ns + cut.wait_ns, latest_ns)
         return Held(rebuilt, max(at_ns, now_ns + _SHORTEST_HOLD_NS))
+
+    def _note_ends(
+        self, frame: bytes, topic: FetchTopic, rule: DelayRule, asked_ms: int, now_ns: int
+    ) -> None:
+        """Note how far each partition goes: what lies before its high watermark is there."""
+        arrivals = self._shared.arrivals
+        now_ms = self._shared.wall_ms(now_ns)
+        for partition in topic.partitions:
+            at = (topic.name, partition.index)
+            if partition.error == errors.UNKNOWN_TOPIC_OR_PARTITION:
+                arrivals.forget(at)
+            elif partition.error == errors.NONE:
+                (end,) = _high_watermark(frame, partition.entry_start)
+                if end >= 0:
+                    arrivals.note(at, end, end, asked_ms, now_ms, rule.fixed_ms)
 
     def _cut_topic(
         self, frame: bytes, gate: Gate, topic: FetchTopic, topic_place: int, cut: "_Cut", now_ns: int
@@ -213,11 +234,19 @@ class Fetching:
     ) -> int:
         """Milliseconds until a stored batch is due; 0 or less if it is."""
         wall_ms = self._shared.wall_ms(now_ns)
-        first_seen_ms = wall_ms
-        if rule.clock == "receive_time" or not 0 <= batch.max_timestamp <= wall_ms + rule.max_ahead_ms:
-            key = (topic, partition, _base_offset(frame, batch.offset)[0])
-            first_seen_ms = self._shared.first_seen.ms(key, wall_ms)
-        return due_ms(rule, batch.max_timestamp, first_seen_ms) - wall_ms
+        stamp_ms = batch.max_timestamp
+        is_near = wall_ms - rule.max_behind_ms <= stamp_ms <= wall_ms + rule.max_ahead_ms
+        if batch.attributes & LOG_APPEND_TIME and 0 <= stamp_ms <= wall_ms + rule.max_ahead_ms:
+            arrival = Arrival(stamp_ms, stamp_ms)  # the broker's own stamp
+        elif is_near and rule.clock == "publish_time":
+            arrival = Arrival(UNKNOWN, wall_ms)  # whenever it arrived, its stamp counts
+        else:
+            offset = _base_offset(frame, batch.offset)[0]
+            arrival = self._shared.arrivals.of((topic, partition), offset, wall_ms)
+            if rule.fixed_ms <= rule.max_behind_ms:
+                # Then disbelief costs a delay that is short, and at most once for what was stored before.
+                arrival = Arrival(arrival.by_ms, arrival.by_ms)
+        return due_ms(rule, stamp_ms, arrival.by_ms, arrival.after_ms) - wall_ms
 
     def closed(self, now_ns: int) -> None:
         """Detach what was attached by fetching."""

@@ -6,6 +6,7 @@ request by topic and puts the response together again.
 
 from sluicegate.broker import Buffer
 from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate_kafka.appends import Appends, awaited_appends
 from sluicegate_kafka.attached import Attached
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
@@ -15,7 +16,7 @@ from sluicegate_kafka.codec.produce_responses import has_node_endpoints, plain_r
 from sluicegate_kafka.codec.records import largest_record
 from sluicegate_kafka.connection import Connection, check_topics
 from sluicegate_kafka.exchange import Exchange
-from sluicegate_kafka.pending import Glance
+from sluicegate_kafka.pending import Expected, Glance, Handle
 from sluicegate_kafka.repeated import Repeated, is_repeatable
 from sluicegate_kafka.sequences import Sequences
 from sluicegate_kafka.shared import Shared
@@ -60,7 +61,7 @@ class Producing:
             decision = repeated.decision if repeated is not None else None
             decision = decision or self.decide(topics[0], request.acks, now_ns)
             if decision is None and frame is original:
-                glance = self._expect(request, head.correlation_id)
+                glance = self._expect(request, head.correlation_id, now_ns)
                 self._look_out(frame, head, request, glance)
                 return True
             decisions = [decision]
@@ -70,7 +71,7 @@ class Producing:
                 raise ProtocolError("a topic is named twice in one Produce request")
             decisions = [self.decide(topic, request.acks, now_ns) for topic in topics]
         if frame is original and not any(decisions):
-            self._expect(request, head.correlation_id)
+            self._expect(request, head.correlation_id, now_ns)
             return True
         return Exchange(self._shared, self._connection, self, frame, head, request).start(decisions, now_ns)
 
@@ -92,16 +93,30 @@ class Producing:
         known = self._shared.sequences
         return known.get(self._connection.identity) if known else None
 
-    def _expect(self, request: ProduceRequest, correlation_id: int) -> Glance | None:
+    def _expect(self, request: ProduceRequest, correlation_id: int, now_ns: int) -> Glance | None:
         """Note the response that the broker now owes; acks=0 has none.
 
-        :return: how the response is looked at; None if it passes unread.
+        :return: how responses to such requests are looked at; None if they pass unread, or are read whole.
         """
+        if request.acks != 0 and (appends := awaited_appends(self._shared, request.topics, now_ns)):
+            self._connection.outstanding.expect(
+                Expected(correlation_id, self._learning(appends, request.version))
+            )
+            return None
         glance = self._glance(request) if request.version >= _FIRST_WITH_ENDPOINTS else None
         if request.acks != 0:
             owed = correlation_id if glance is None else (correlation_id, glance)
             self._connection.outstanding.expect(owed)
         return glance
+
+    def _learning(self, appends: Appends, version: int) -> Handle:
+        def learn(frame: bytes, now_ns: int) -> Buffer:
+            appends.learn(frame, version, now_ns)
+            if has_node_endpoints(frame, version):
+                return with_length([self._shared.readdress_produce(frame, version)])
+            return frame
+
+        return learn
 
     def _glance(self, request: ProduceRequest) -> Glance:
         """Responses to requests like this one pass unless there are broker addresses in them."""

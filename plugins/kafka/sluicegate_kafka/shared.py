@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 
 from sluicegate.broker import Services
 from sluicegate.engine.budget import Budget
-from sluicegate.engine.delay import FirstSeen
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
+from sluicegate_kafka.arrival import Arrivals
 from sluicegate_kafka.codec.addresses import rewrite_node_endpoints
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
@@ -51,7 +51,7 @@ class Shared:
         """Wall-clock milliseconds since 1970 at a monotonic time."""
         self._asked = (-1, False, False)
         """Version of the policies, and whether they ask about delivery and limit consumers."""
-        self.first_seen = FirstSeen()
+        self.arrivals = Arrivals()
 
     def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
         """The compiled gate of a topic.

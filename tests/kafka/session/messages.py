@@ -27,7 +27,12 @@ _ZERO = datetime.timedelta(0)
 
 
 def batch(
-    *values: bytes, producer_id: int = -1, sequence: int = -1, timestamp_ms: int = 1_000, offset: int = 0
+    *values: bytes,
+    producer_id: int = -1,
+    sequence: int = -1,
+    timestamp_ms: int = 1_000,
+    offset: int = 0,
+    attributes: int = 0,
 ) -> bytes:
     """One uncompressed batch."""
     when = datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC)
@@ -37,7 +42,7 @@ def batch(
             producer_epoch=i16(0 if producer_id >= 0 else -1),
             partition_leader_epoch=i32(0),
             base_sequence=i32(sequence),
-            attributes=i16(0),
+            attributes=i16(attributes),
             records=tuple(
                 record_schema.Record(
                     attributes=i8(0), timestamp=when, offset=place, key=None, value=value, headers=()
@@ -128,7 +133,12 @@ def fetch(*topics: str, correlation_id: int = 1, max_wait_ms: int = 500, client_
     return request(entity, correlation_id, client_id)
 
 
-def fetched(topics: Mapping[str, bytes], correlation_id: int = 1) -> bytes:
+def fetched(
+    topics: Mapping[str, bytes],
+    correlation_id: int = 1,
+    high_watermark: int = 100,
+    error: ErrorCode = ErrorCode.none,
+) -> bytes:
     """The broker's answer with these records in partition 0 of each topic."""
     entity = fetch_response.FetchResponse(
         throttle_time=_ZERO,
@@ -139,9 +149,9 @@ def fetched(topics: Mapping[str, bytes], correlation_id: int = 1) -> bytes:
                 partitions=(
                     fetch_response.PartitionData(
                         partition_index=i32(0),
-                        error_code=ErrorCode.none,
-                        high_watermark=i64(100),
-                        last_stable_offset=i64(100),
+                        error_code=error,
+                        high_watermark=i64(high_watermark),
+                        last_stable_offset=i64(high_watermark),
                         log_start_offset=i64(0),
                         aborted_transactions=(),
                         records=records,

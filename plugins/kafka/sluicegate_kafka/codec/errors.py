@@ -15,6 +15,7 @@ class ProtocolError(Exception):
 
 
 NONE: Final = 0
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 MESSAGE_TOO_LARGE: Final = 10
 COORDINATOR_LOAD_IN_PROGRESS: Final = 14
 NOT_ENOUGH_REPLICAS: Final = 19

@@ -26,6 +26,8 @@ _FIRST_WITH_MESSAGE = 8
 _FIRST_WITH_ENDPOINTS = 10
 _ENDPOINTS_TAG = 0
 _PARTITION = struct.Struct(">ihqqq")
+_STORED = struct.Struct(">ihq").unpack_from
+"""Partition, error code and base offset: how each partition of a response starts."""
 _pack_i32 = struct.Struct(">i").pack
 
 
@@ -75,6 +77,27 @@ def _skip_partition(cursor: Cursor, version: int) -> None:
             cursor.tags()
         cursor.nullable_string()
     cursor.tags()
+
+
+def appended(frame: bytes, version: int) -> list[tuple[str, int, int]]:
+    """Topic, partition and base offset of each batch that the broker stored.
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :raises ProtocolError: when it is malformed or of a version that is not read here.
+    """
+    found = scan_produce_response(frame, version)
+    cursor = Cursor(frame, found.topics_start, version >= FIRST_FLEXIBLE)
+    stored: list[tuple[str, int, int]] = []
+    for _ in range(found.topic_count):
+        topic = cursor.string()
+        for _ in range(cursor.array_length()):
+            partition, error, offset = _STORED(frame, cursor.at)
+            _skip_partition(cursor, version)
+            if error == 0 and offset >= 0:
+                stored.append((topic, partition, offset))
+        cursor.tags()
+    return stored
 
 
 def _tagged(cursor: Cursor) -> list[tuple[int, int, int, int]]:

@@ -1,0 +1,140 @@
+"""When records arrived at their partitions, as far as the gate could see.
+
+Two kinds of responses tell: a Produce response to a request that the gate passed on, and the high watermark
+that a Fetch response carries for each partition, even where its records are withheld. What was asked for at
+one time and answered at another bounds an arrival from both sides. Where bounds have to be widened, records
+are delivered later, never earlier.
+"""
+
+from bisect import bisect_right
+from operator import itemgetter
+from typing import NamedTuple
+
+from sluicegate.engine.delay import UNKNOWN
+
+MAX_PARTITIONS = 20_000
+"""Partitions that are kept; beyond it the one that was seen first is forgotten."""
+MAX_MARKS = 200_000
+"""Marks of all partitions together; beyond it likewise."""
+_MARKS_PER_DELAY = 1_024
+"""What arrives within this part of a delay shares one mark, and counts as the last of it."""
+_SHORTEST_GRAIN_MS = 4
+_SIMILAR_MS = 1_000
+"""Lower bounds that differ by less than this are one; far less than any sensible `max_timestamp_behind`."""
+
+
+class Arrival(NamedTuple):
+    """Between which times a record arrived, in ms of the wall clock."""
+
+    after_ms: int
+    """It was not there yet; `UNKNOWN` where the gate did not look."""
+    by_ms: int
+    """It was there."""
+
+
+class _Mark(NamedTuple):
+    """The arrival of all records from the mark before it up to an offset."""
+
+    end: int
+    """The first offset that it does not cover."""
+    after_ms: int
+    by_ms: int
+
+
+_end_of = itemgetter(0)
+
+
+class _Partition:
+    """Marks of one partition, with ascending ends and times."""
+
+    __slots__ = ("asked_ms", "marks")
+
+    def __init__(self) -> None:
+        self.marks: list[_Mark] = []
+        self.asked_ms = UNKNOWN
+        """What no mark covers was not there at this time."""
+
+    def find(self, offset: int) -> _Mark | None:
+        """The mark that covers a record; None for one that was not seen."""
+        place = bisect_right(self.marks, offset, key=_end_of)
+        return self.marks[place] if place < len(self.marks) else None
+
+    def note(self, start: int, end: int, asked_ms: int, now_ms: int, delay_ms: int) -> None:
+        """Take in an observation; parameters as for `Arrivals.note`."""
+        marks = self.marks
+        known = marks[-1].end if marks else 0
+        if start < known:
+            place = bisect_right(marks, start, key=_end_of)
+            if marks[place].by_ms < asked_ms:
+                # What was not there was seen there before: the topic was made anew, or lost its end.
+                del marks[place:]
+                self.asked_ms = UNKNOWN
+                known = marks[-1].end if marks else 0
+        if known < start:
+            self._add(_Mark(start, self.asked_ms, now_ms), delay_ms)
+        if max(known, start) < end:
+            self._add(_Mark(end, asked_ms, now_ms), delay_ms)
+        self.asked_ms = max(self.asked_ms, asked_ms)
+        while len(marks) > 1 and marks[1].by_ms + delay_ms <= now_ms:
+            first, second = marks[:2]
+            marks[:2] = [_Mark(second.end, min(first.after_ms, second.after_ms), second.by_ms)]
+
+    def _add(self, mark: _Mark, delay_ms: int) -> None:
+        """Append a mark, or widen the last one if they are nearly the same."""
+        marks = self.marks
+        if marks:
+            last = marks[-1]
+            grain_ms = max(_SHORTEST_GRAIN_MS, delay_ms // _MARKS_PER_DELAY)
+            is_near = abs(last.after_ms - mark.after_ms) < _SIMILAR_MS
+            if is_near and last.by_ms // grain_ms == mark.by_ms // grain_ms:
+                marks[-1] = _Mark(mark.end, min(last.after_ms, mark.after_ms), mark.by_ms)
+                return
+        marks.append(mark)
+
+
+class Arrivals:
+    """When the records of all partitions with a delay arrived; bounded."""
+
+    __slots__ = ("_marks", "_partitions")
+
+    def __init__(self) -> None:
+        self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._marks = 0
+
+    def note(
+        self, at: tuple[str, int], start: int, end: int, asked_ms: int, now_ms: int, delay_ms: int
+    ) -> None:
+        """Take in what a response told of a partition. Times are in ms of the wall clock.
+
+        :param at: topic and partition.
+        :param start: offset from which on nothing was there at `asked_ms`.
+        :param end: offset up to which all is there at `now_ms`.
+        :param asked_ms: when the request was forwarded.
+        :param now_ms: when its response came.
+        :param delay_ms: the topic's fixed delay; what arrived longer ago is of no interest any more.
+        """
+        known = self._partitions.get(at)
+        if known is None:
+            known = self._partitions[at] = _Partition()
+        before = len(known.marks)
+        known.note(start, end, asked_ms, now_ms, delay_ms)
+        self._marks += len(known.marks) - before
+        while self._marks > MAX_MARKS or len(self._partitions) > MAX_PARTITIONS:
+            self.forget(next(iter(self._partitions)))
+
+    def of(self, at: tuple[str, int], offset: int, now_ms: int) -> Arrival:
+        """When a record arrived that is there now.
+
+        :param at: topic and partition.
+        :param offset: the record's.
+        :param now_ms: the wall clock, in ms.
+        """
+        known = self._partitions.get(at)
+        mark = known.find(offset) if known is not None else None
+        return Arrival(UNKNOWN, now_ms) if mark is None else Arrival(mark.after_ms, mark.by_ms)
+
+    def forget(self, at: tuple[str, int]) -> None:
+        """Forget a partition, so that its records are new when they are seen again."""
+        forgotten = self._partitions.pop(at, None)
+        if forgotten is not None:
+            self._marks -= len(forgotten.marks)
