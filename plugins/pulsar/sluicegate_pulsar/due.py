@@ -1,7 +1,8 @@
 """When a message that the gate withholds is due.
 
 A delay counts from the publish time that its producer stamped on it, or from when a gate or a broker first
-had it (`delay_clock`). Messages that were stored before the delay was set are late by the same rule.
+had it (`delay_clock`, or where the publish time lies too long before that). Messages that were stored before
+the delay was set are late by the same rule.
 """
 
 from typing import NamedTuple
@@ -34,34 +35,42 @@ def dates_of(
     published_ms = head.metadata.publish_time
     wall_ms = shared.wall_ms(now_ns)
     if rule.clock == "publish_time" and published_ms <= wall_ms + rule.max_ahead_ms:
-        return Dates(published_ms, None)
-    return Dates(published_ms, _received_ms(data, head, rule, shared, key, wall_ms))
+        if published_ms >= wall_ms - rule.max_behind_ms:
+            return Dates(published_ms, None)
+        received_ms = _noted_ms(data, head, rule, wall_ms)
+        is_back_dated = received_ms is not None and published_ms < received_ms - rule.max_behind_ms
+        return Dates(published_ms, received_ms if is_back_dated else None)
+    if rule.clock == "receive_time":
+        received_ms = _noted_ms(data, head, rule, wall_ms)
+    else:
+        received_ms = _broker_ms(data, head.parts, wall_ms)
+    return Dates(published_ms, shared.first_seen.ms(key, wall_ms) if received_ms is None else received_ms)
 
 
-def _received_ms(
-    data: bytes, head: MessageHead, rule: DelayRule, shared: Shared, key: tuple[str, int, int], wall_ms: int
-) -> int:
-    """When it was first had: as the broker noted it, as a gate's own rewriting tells, or now."""
-    stored_ms = _broker_ms(data, head.parts)
-    if stored_ms is not None and stored_ms <= wall_ms:
-        return stored_ms
+def _noted_ms(data: bytes, head: MessageHead, rule: DelayRule, wall_ms: int) -> int | None:
+    """When it was first had: as the broker noted it, or as a gate's own rewriting tells; None if neither."""
+    stored_ms = _broker_ms(data, head.parts, wall_ms)
     deliver_at_ms = head.metadata.deliver_at
-    if rule.clock == "receive_time" and deliver_at_ms is not None:
-        received_ms = deliver_at_ms - rule.fixed_ms
-        if 0 <= received_ms <= wall_ms:  # a later one was asked for by a client, before the delay was set
-            return received_ms
-    return shared.first_seen.ms(key, wall_ms)
+    if stored_ms is not None or deliver_at_ms is None:
+        return stored_ms
+    received_ms = deliver_at_ms - rule.fixed_ms
+    # A later one was asked for by a client, before the delay was set.
+    return received_ms if 0 <= received_ms <= wall_ms else None
 
 
-def _broker_ms(data: bytes, parts: Parts) -> int | None:
-    """The time in the broker entry metadata (PIP-70), which brokers send if they are told to."""
+def _broker_ms(data: bytes, parts: Parts, wall_ms: int) -> int | None:
+    """The time in the broker entry metadata (PIP-70), which brokers send if they are told to.
+
+    None without one, and for one that has not come yet.
+    """
     if parts.broker_entry == ABSENT:
         return None
     try:
         entry = pb.BrokerEntryMetadata.FromString(bytes(data[parts.broker_entry : parts.broker_entry_end]))
     except DecodeError:
         return None
-    return entry.broker_timestamp if entry.HasField("broker_timestamp") else None
+    is_past = entry.HasField("broker_timestamp") and entry.broker_timestamp <= wall_ms
+    return entry.broker_timestamp if is_past else None
 
 
 def due_in_ms(rule: DelayRule, dates: Dates, shared: Shared, now_ns: int) -> int:

@@ -154,7 +154,7 @@ class Publishing:
         gate = producer.gate
         rule = gate.delay
         assert rule is not None  # noqa: S101 - the caller has looked
-        due = due_ms(rule, metadata.publish_time, received_ms) + self._added_ms(rule)
+        due = due_ms(rule, metadata.publish_time, received_ms, received_ms) + self._added_ms(rule)
         try:
             rewritten = with_deliver_at(data, start, stop, parts_of(data, start, stop, head), due, metadata)
         except ChecksumMismatchError:

@@ -55,6 +55,26 @@ def test_messages_are_withheld_until_due_and_never_early(kind: int) -> None:
     assert wire.shared.budget.used == 0
 
 
+@pytest.mark.parametrize("told_by", ["broker", "gate"])
+def test_a_back_dated_message_is_withheld_from_its_arrival(told_by: str) -> None:
+    """The broker tells when it came if it is set to, else the delivery time that a gate gave it does."""
+    wire = delayed()
+    received_ms = wall_ms(wire) - 500
+    name = "broker_ms" if told_by == "broker" else "deliver_at_time"
+    at_ms = received_ms if told_by == "broker" else received_ms + DELAY_MS
+    told: dict[str, Any] = {name: at_ms}
+    honest: dict[str, Any] = {name: at_ms - 3_600_000}
+    published_ms = received_ms - 3_600_000
+    wire.broker_sends(
+        message(0, publish_time=published_ms, **honest), message(1, publish_time=published_ms, **told)
+    )
+    assert delivered(wire) == [0]
+    wire.wait(0.99)
+    assert delivered(wire) == []
+    wire.wait(0.02)
+    assert delivered(wire) == [1]
+
+
 @pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
 def test_where_the_broker_delays_the_gate_withholds_nothing(kind: int) -> None:
     wire = delayed(kind=kind)

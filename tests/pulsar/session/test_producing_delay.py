@@ -100,6 +100,17 @@ class TestFixedDelay:
         wire.client_sends(_send(0, publish_time=NOW - 100))
         assert due(wire) == [NOW + 1_500]
 
+    @pytest.mark.parametrize(
+        ("behind_ms", "counts_from"),
+        [(60_000, NOW - 60_000), (60_001, NOW), (3_600_000, NOW), (NOW, NOW)],
+    )
+    def test_a_publish_time_from_long_before_its_arrival_is_not_believed(
+        self, behind_ms: int, counts_from: int
+    ) -> None:
+        wire = opened(Bench(fixed_delivery_delay=1_500))
+        wire.client_sends(_send(0, publish_time=NOW - behind_ms))
+        assert due(wire) == [counts_from + 1_500]
+
     def test_also_where_it_had_to_wait_for_its_rate(self) -> None:
         bench = Bench(fixed_delivery_delay=1_500, delay_clock="receive_time", max_publish_rate=1)
         wire = opened(bench)
@@ -264,7 +275,8 @@ def test_never_early_never_damaged(publish_time: int, deliver_at: int | None, pa
         assert sent == []
         assert len(wire.sent_down()) == 1
     else:
-        assert metadata(sent[0]).deliver_at_time == publish_time + 1_500
+        start = publish_time if publish_time >= NOW - 60_000 else NOW
+        assert metadata(sent[0]).deliver_at_time == start + 1_500
         assert sent[0].endswith(payload)
 
 
