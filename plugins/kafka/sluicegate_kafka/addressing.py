@@ -1,4 +1,4 @@
-"""Responses that carry broker addresses: clients must come back through the gate."""
+"""Responses that carry addresses of the cluster: clients must come back through the gate."""
 
 from collections.abc import Callable
 
@@ -12,6 +12,7 @@ from sluicegate_kafka.codec.addresses import (
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
+from sluicegate_kafka.codec.quorum import without_listeners
 from sluicegate_kafka.connection import Connection, Handler
 from sluicegate_kafka.pending import Expected, Held
 from sluicegate_kafka.shared import Shared
@@ -38,7 +39,15 @@ class Addressing:
             ApiKey.METADATA: self._rewriting(rewrite_metadata),
             ApiKey.FIND_COORDINATOR: self._rewriting(rewrite_find_coordinator),
             ApiKey.DESCRIBE_CLUSTER: self._rewriting(rewrite_describe_cluster),
+            ApiKey.DESCRIBE_QUORUM: self._without_controllers,
         }
+
+    def _without_controllers(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        def clear(response: bytes, now_ns: int) -> Buffer:
+            return with_length([without_listeners(response, head.version)])
+
+        self._connection.outstanding.expect(Expected(head.correlation_id, clear))
+        return True
 
     def _rewriting(self, rewrite: Rewrite) -> Handler:
         def handle(frame: bytes, head: RequestHead, now_ns: int) -> bool:

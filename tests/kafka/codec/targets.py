@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from sluicegate_kafka.codec import addresses, fetch, groups, produce, versions
+from sluicegate_kafka.codec import addresses, fetch, groups, produce, produce_responses, quorum, versions
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
 from sluicegate_kafka.codec.records import largest_record, walk_batches
@@ -63,6 +63,7 @@ def _fetch_response(frame: bytes, version: int) -> object:
 
 def _produce_response(frame: bytes, version: int) -> object:
     produce.has_node_endpoints(frame, version)
+    produce_responses.appended(frame, version)
     addresses.rewrite_node_endpoints(frame, ApiKey.PRODUCE, version, _advertised)
     return produce.merge_produce_responses(version, 1, [frame, frame], [], 0)
 
@@ -114,6 +115,7 @@ TARGETS = [
         False,
         lambda frame, version: addresses.rewrite_describe_cluster(frame, version, _advertised),
     ),
+    Target(ApiKey.DESCRIBE_QUORUM, range(3), False, quorum.without_listeners),
     Target(
         ApiKey.API_VERSIONS,
         range(5),

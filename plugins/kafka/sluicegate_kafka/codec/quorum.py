@@ -1,0 +1,57 @@
+"""DescribeQuorum responses: the controllers' addresses taken out of them (KIP-853).
+
+Controllers are not reachable through the gate, so there is no address to put in place of theirs.
+"""
+
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.frames import response_body_offset
+from sluicegate_kafka.codec.primitives import Cursor, guarded, write_array_length
+
+_FIRST_WITH_NODES = 2
+_REPLICA_BYTES = 4 + 16 + 8 + 8 + 8
+"""Replica id, directory id, log end, and the times of its last fetch and of when it had caught up."""
+
+
+@guarded
+def without_listeners(frame: bytes, version: int) -> bytes:
+    """A DescribeQuorum response whose nodes have no listeners; all else is as it was.
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :raises ProtocolError: when it is malformed.
+    """
+    if version < _FIRST_WITH_NODES:
+        return frame
+    cursor = Cursor(frame, response_body_offset(ApiKey.DESCRIBE_QUORUM, version, frame), flexible=True)
+    cursor.i16()  # error
+    cursor.nullable_string()
+    for _ in range(cursor.array_length()):
+        _skip_topic(cursor)
+    parts: list[bytes] = []
+    done = 0
+    for _ in range(cursor.array_length()):
+        cursor.i32()  # node id
+        parts += [frame[done : cursor.at], write_array_length(0, flexible=True)]
+        for _ in range(cursor.array_length()):
+            cursor.string()  # name
+            cursor.string()  # host
+            cursor.skip(2)  # port
+            cursor.tags()
+        done = cursor.at
+        cursor.tags()
+    cursor.tags()
+    return b"".join([*parts, frame[done:]])
+
+
+def _skip_topic(cursor: Cursor) -> None:
+    cursor.string()  # name
+    for _ in range(cursor.array_length()):
+        cursor.skip(4 + 2)  # partition, error
+        cursor.nullable_string()
+        cursor.skip(4 + 4 + 8)  # leader, epoch, high watermark
+        for _ in ("voters", "observers"):
+            for _ in range(cursor.array_length()):
+                cursor.skip(_REPLICA_BYTES)
+                cursor.tags()
+        cursor.tags()
+    cursor.tags()
