@@ -33,6 +33,7 @@ from sluicegate_kafka.codec.produce import (
     subset_produce,
 )
 from sluicegate_kafka.codec.produce_requests import MAX_ENTRIES
+from sluicegate_kafka.codec.produce_responses import appended
 from sluicegate_kafka.codec.records import batch_payload_size, walk_batches
 
 PRODUCE = 0
@@ -230,3 +231,17 @@ def test_null_records_hold_nothing() -> None:
 def test_a_response_of_another_version_is_not_read() -> None:
     with pytest.raises(ProtocolError, match="Produce version 13, expected 3 to 12"):
         scan_produce_response(b"\0\0\0\1\0", 13)
+
+
+@versions
+@few
+@given(st.data())
+def test_stored_batches_are_told_with_their_offsets(version: int, data: st.DataObject) -> None:
+    entity = data.draw(entities(response_schema(PRODUCE, version)))
+    expected = [
+        (topic.name, partition.index, partition.base_offset)
+        for topic in entity.responses
+        for partition in topic.partition_responses
+        if partition.error_code == 0 and partition.base_offset >= 0
+    ]
+    assert appended(response_frame(entity), version) == expected

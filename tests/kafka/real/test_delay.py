@@ -165,3 +165,57 @@ def test_a_stored_record_from_the_far_future_is_due_after_first_sight(
     until(lambda: len(member.received) == 20, "records from the future")
     assert {record.timestamp_ms for record in member.received} == {ahead_ms}
     assert min(record.at_ms for record in member.received) - begin_ms >= 2_000
+
+
+def paced_batches(topic: str, gate: Gate, batches: int, over_s: float, timestamp_ms: int) -> list[int]:
+    """Send batches of three records evenly over a time; when each batch was given to the client, in ms."""
+    own = {"bootstrap.servers": gate.bootstrap, "linger.ms": 0, "compression.type": "lz4"}
+    producer = Producer({**own, "batch.num.messages": 3})
+    sent_ms = []
+    for number in range(batches):
+        sent_ms.append(wall_ms())
+        for record in range(3):
+            producer.produce(topic, f"{number}:{record}", timestamp=timestamp_ms)
+        assert producer.flush(LONG_S) == 0
+        time.sleep(over_s / batches)
+    return sent_ms
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        {"delay_clock": "receive_time"},
+        {"delay_clock": "publish_time"},
+        {"delay_clock": "publish_time", "max_timestamp_behind": "1s"},
+    ],
+    ids=["receive_time", "publish_time", "small tolerance"],
+)
+def test_back_dated_batches_wait_for_their_delay_after_they_arrived(
+    gate: Gate, new_topic: NewTopic, join: Join, policies: dict[str, str]
+) -> None:
+    topic = new_topic()
+    gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": DELAY_MS, **policies}]})
+    member = join(RdkafkaFamily(), gate.bootstrap, topic, f"{topic}-group")
+    assert settled(member) == ""
+    sent_ms = paced_batches(topic, gate, 20, 5, wall_ms() - HOUR_MS)
+    until(lambda: len(member.received) >= 60, "all records")
+    numbers = [int(record.value.partition(b":")[0]) for record in member.received]
+    assert numbers == [number for number in range(20) for _ in range(3)]
+    late_ms = [
+        record.at_ms - sent_ms[number] for number, record in zip(numbers, member.received, strict=True)
+    ]
+    assert min(late_ms) >= DELAY_MS
+
+
+@pytest.mark.longer(but="librdkafka")
+def test_no_client_skips_the_delay_by_its_time_stamps(
+    gate: Gate, new_topic: NewTopic, family: Family, join: Join
+) -> None:
+    topic = new_topic()
+    gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": "5s"}]})
+    begin_ms = wall_ms()
+    log = family.publish(gate.bootstrap, topic, [0] * 20, timestamp_ms=begin_ms - HOUR_MS)
+    assert len(log.acked) == 20
+    member = join(family, gate.bootstrap, topic, f"{topic}-group")
+    until(lambda: len(member.received) == 20, "the records")
+    assert min(record.at_ms for record in member.received) - begin_ms >= 5_000
