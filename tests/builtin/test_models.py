@@ -31,6 +31,7 @@ FIELDS = {
     "max_subscription_dispatch_rate",
     "max_subscription_dispatch_rate_bytes",
     "max_message_size",
+    "inspect",
     "burst_seconds",
     "max_unacked_messages_per_consumer",
     "connection_rate_limit",

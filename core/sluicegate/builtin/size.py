@@ -1,7 +1,7 @@
-"""How large a message may be."""
+"""How large a message may be, and whether compressed ones are looked into."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -23,12 +23,13 @@ from sluicegate.model import (
 )
 
 MESSAGE_SIZE = "max_message_size"
+INSPECT = "inspect"
 DEFAULT_SIZE = 10 * 2**20
 """Limit where no level sets one, in bytes; the only policy that is on by default."""
 
 
 class SizePolicies(PolicyModel):
-    """Limit of the size of a message."""
+    """Limit of the size of a message, and how it is told."""
 
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {MESSAGE_SIZE: ("reject",)}
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {MESSAGE_SIZE: DEFAULT_SIZE}
@@ -37,6 +38,11 @@ class SizePolicies(PolicyModel):
         default=None,
         description="Payload of one message; 10MiB where it is set nowhere, 0 is unlimited. Keep it at or "
         "below the broker's own limit, so that producers meet one limit only.",
+    )
+    inspect: Annotated[bool, Field(strict=True)] | None = Field(
+        default=None,
+        description="Whether compressed batches are unpacked, so that their size and number of messages are "
+        "known; false if unset, and a compressed batch counts whole. What cannot be unpacked is refused.",
     )
 
 
@@ -52,10 +58,22 @@ def sluicegate_policy_checks(
 ) -> Sequence[Check]:
     """Check what is published, before anything else."""
     limit = int(policies.number(MESSAGE_SIZE)) if MESSAGE_SIZE in policies.values else DEFAULT_SIZE
-    if limit == 0:
-        return []
-    call = _SizeCheck(topic, policies, limit).check
-    return [Check(MESSAGE_SIZE, (OperationKind.PUBLISH,), call, Stage.SIZE, largest=limit)]
+    checks = [_inspect_check(topic, policies)] if policies.values.get(INSPECT) else []
+    if limit:
+        call = _SizeCheck(topic, policies, limit).check
+        checks.append(Check(MESSAGE_SIZE, (OperationKind.PUBLISH,), call, Stage.SIZE, largest=limit))
+    return checks
+
+
+def _inspect_check(topic: TopicName, policies: EffectivePolicies) -> Check:
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        if not op.unreadable:
+            return None
+        text = texts.unreadable(topic.full, op.unreadable)
+        reason = Reason(INSPECT, Outcome.INVALID, text, level=policies.level(INSPECT))
+        return Decision(Action.REJECT, (reason,))
+
+    return Check(INSPECT, (OperationKind.PUBLISH,), check, Stage.SIZE)
 
 
 class _SizeCheck:

@@ -57,6 +57,14 @@ def message_size(topic: str, size: int, limit: float) -> str:
     )
 
 
+def unreadable(topic: str, why: str) -> str:
+    """Compressed messages could not be inspected."""
+    return (
+        f"Compressed messages for topic {topic} cannot be inspected: {why}. "
+        "Send smaller batches, or whole ones that say what they hold."
+    )
+
+
 def rate(what: str, where: str, current: float, limit: float, unit: str, policy: str) -> str:
     """A rate is used up.
 

@@ -47,12 +47,14 @@ class Operation:
     bytes: int = 0
     """Bytes of payload carried, as they are on the wire."""
     largest: int = 0
-    """Bytes of the largest single message that can be told without decompressing."""
+    """Bytes of the largest single message; of compressed ones that nobody inspected, bytes of them all."""
     reliable: bool = True
     """False for acks=0 publishing and non-reliable dispatch: the only traffic that may be dropped."""
     ahead_ms: int = 0
     """How far in the future the latest message is stamped; only told where delivery is delayed."""
     delay_ms: int = 0
     """How much later than now the producer wants the message delivered; only told where that is limited."""
+    unreadable: str = ""
+    """Why compressed messages could not be inspected; only told where a policy asks for that."""
     ticket: object | None = None
     """Place in a limiter's line while the operation is held; set and cleared by the engine."""

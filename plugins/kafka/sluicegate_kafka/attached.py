@@ -4,6 +4,7 @@ import sys
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation
+from sluicegate_kafka.inspecting import inspects
 
 
 class Attached:
@@ -14,7 +15,7 @@ class Attached:
     :param now_ns: monotonic time.
     """
 
-    __slots__ = ("delayed", "gate", "last_ns", "operation", "size_limit")
+    __slots__ = ("delayed", "gate", "inspects", "last_ns", "operation", "size_limit")
 
     def __init__(self, operation: Operation, gate: Gate, now_ns: int) -> None:
         self.operation = operation
@@ -26,3 +27,4 @@ class Attached:
         self.gate = gate
         self.size_limit = int(gate.policies.number("max_message_size")) or sys.maxsize
         self.delayed = gate.delay is not None
+        self.inspects = inspects(gate)

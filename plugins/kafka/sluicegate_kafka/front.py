@@ -4,9 +4,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from sluicegate.broker import Listener, Services
 from sluicegate_kafka.config import KafkaConfig
+from sluicegate_kafka.inspecting import Inspection
 from sluicegate_kafka.listing import ListGroups
 from sluicegate_kafka.nodes import Nodes
 from sluicegate_kafka.session import KafkaSession
@@ -34,6 +36,8 @@ class KafkaFront:
         self._services: Services | None = None
         self._shared: Shared | None = None
         self._ticks = 0
+        self._inspectors = ThreadPoolExecutor(1, "sluicegate-inspect")
+        """Unpacks compressed batches, one request at a time; the thread starts with the first."""
 
     async def start(self, services: Services) -> None:
         """Listen for the bootstrap address and for the nodes known from before."""
@@ -83,8 +87,11 @@ class KafkaFront:
 
     async def answer(self, question: object) -> object:
         """Answer a session's question; the broker's silence is an answer too."""
+        if isinstance(question, Inspection):
+            await asyncio.get_running_loop().run_in_executor(self._inspectors, question.run)
+            return None
         if not isinstance(question, ListGroups):
-            raise TypeError(f"expected a ListGroups question, got {question!r}")
+            raise TypeError(f"expected ListGroups or an Inspection, got {question!r}")
         # One for all who ask meanwhile, and none of them may end it by losing patience.
         if self._listing is None or self._listing.done():
             self._listing = asyncio.ensure_future(self._list_groups())
@@ -118,4 +125,5 @@ class KafkaFront:
         """Close the gate's own connections."""
         if self._listing is not None:
             self._listing.cancel()
+        self._inspectors.shutdown(wait=False, cancel_futures=True)
         await self._upstream.close()

@@ -4,6 +4,8 @@ What the gate allows goes on as the bytes that came. Anything else becomes an `E
 request by topic and puts the response together again.
 """
 
+from collections.abc import Mapping
+
 from sluicegate.broker import Buffer
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_kafka.appends import Appends, awaited_appends
@@ -11,11 +13,12 @@ from sluicegate_kafka.attached import Attached
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
-from sluicegate_kafka.codec.produce import ProduceRequest, ProduceTopic, scan_produce
+from sluicegate_kafka.codec.produce import Inspected, ProduceRequest, ProduceTopic, scan_produce
 from sluicegate_kafka.codec.produce_responses import has_node_endpoints, plain_response_length
 from sluicegate_kafka.codec.records import largest_record
 from sluicegate_kafka.connection import Connection, check_topics
 from sluicegate_kafka.exchange import Exchange
+from sluicegate_kafka.inspecting import after_inspection, with_findings
 from sluicegate_kafka.pending import Expected, Glance, Handle
 from sluicegate_kafka.repeated import Repeated, is_repeatable
 from sluicegate_kafka.sequences import Sequences
@@ -46,8 +49,25 @@ class Producing:
         """What passes requests like the last one; None if there was none that others can be compared with."""
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        """Decide a Produce request topic by topic."""
+        """Decide a Produce request topic by topic, once it is known what its compressed batches hold."""
         request = scan_produce(frame, head)
+        if self._shared.inspects:
+            waiting = after_inspection(
+                self._shared, self._connection, frame, head, request, self._decide_all, now_ns
+            )
+            if waiting is not None:
+                self.repeated = self._last = None
+                return waiting
+        return self._decide_all(frame, head, request, {}, now_ns)
+
+    def _decide_all(
+        self,
+        frame: bytes,
+        head: RequestHead,
+        request: ProduceRequest,
+        found: Mapping[int, Inspected],
+        now_ns: int,
+    ) -> bool | Suspended:
         repeated, self.repeated = self.repeated, None
         original = frame
         sequences = self._sequences
@@ -55,6 +75,8 @@ class Producing:
             frame, head, request = sequences.mend(frame, head, request)
             if not sequences.gaps:
                 self._shared.sequences.pop(self._connection.identity, None)
+        if found:
+            request = with_findings(request, found)
         topics = request.topics
         decisions: list[Decision | None]
         if len(topics) == 1:
@@ -81,7 +103,7 @@ class Producing:
         """Have requests like this one passed the short way from now on, if it is the second of its kind."""
         topic = request.topics[0]
         attached = self._attached.get((topic.name, topic.producer_id))
-        if attached is None or attached.delayed or not is_repeatable(frame, request):
+        if attached is None or attached.delayed or attached.inspects or not is_repeatable(frame, request):
             return
         if attached is self._last:
             self.repeated = Repeated(self._shared, self._connection, attached, frame, head, request, glance)
@@ -168,7 +190,10 @@ class Producing:
         operation.bytes = topic.bytes
         operation.largest = topic.largest_batch
         operation.reliable = acks != 0
-        if topic.largest_batch > attached.size_limit:
+        operation.unreadable = ""
+        if topic.inspected is not None:
+            operation.largest, operation.unreadable = topic.inspected
+        elif topic.largest_batch > attached.size_limit:
             operation.largest = max(largest_record(topic.frame, *span) for span in topic.records)
         if attached.delayed:
             operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)

@@ -26,6 +26,7 @@ from sluicegate_kafka.connection import Connection, Handler
 from sluicegate_kafka.fetching import Fetching
 from sluicegate_kafka.grouping import Grouping
 from sluicegate_kafka.handshake import Handshake
+from sluicegate_kafka.listing import ListGroups
 from sluicegate_kafka.partial import NoRoomError, Partial
 from sluicegate_kafka.pending import Owed
 from sluicegate_kafka.producing import Producing
@@ -283,7 +284,7 @@ class KafkaSession:
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """What a held request asked for is known (or cannot be known: then an exception)."""
         out: list[Command] = []
-        if isinstance(answer, Exception):
+        if isinstance(answer, Exception) and isinstance(question, ListGroups):
             self._shared.listing.learned(None, now_ns, now_ns)
         if self._suspended is not None:
             self._retry(now_ns, out)

@@ -24,7 +24,14 @@ _LONGEST_RESPONSE = 100 * 1024 * 1024
 """Bytes of a response that is read whole, if clients may not send larger requests anyway."""
 _MAX_TOPIC_NAME = 249
 """Characters of a topic's name, as brokers have it."""
-_NO_DISPATCH = ("max_producers_", "max_consumers_", "max_subscriptions_", "max_publish_", "max_message_size")
+_NO_DISPATCH = (
+    "max_producers_",
+    "max_consumers_",
+    "max_subscriptions_",
+    "max_publish_",
+    "max_message_size",
+    "inspect",
+)
 """Fields, and options of fields, that no Fetch response has to be read for."""
 
 
@@ -49,8 +56,8 @@ class Shared:
         self.counts: Counter[str] = Counter()
         self.wall_ms = services.wall_ms
         """Wall-clock milliseconds since 1970 at a monotonic time."""
-        self._asked = (-1, False, False)
-        """Version of the policies, and whether they ask about delivery and limit consumers."""
+        self._asked = (-1, False, False, False)
+        """Version of the policies, and whether they ask about delivery, limit consumers, and inspect."""
         self.arrivals = Arrivals()
 
     def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
@@ -79,7 +86,12 @@ class Shared:
         """Whether any policy limits consumers, so that those who only fetch must be counted as well."""
         return self._asks()[2]
 
-    def _asks(self) -> tuple[int, bool, bool]:
+    @property
+    def inspects(self) -> bool:
+        """Whether any policy asks for a look into compressed batches."""
+        return self._asks()[3]
+
+    def _asks(self) -> tuple[int, bool, bool, bool]:
         """What the policies of now ask about; looked through once for each version."""
         policies = self._services.policies
         if self._asked[0] != policies.version:
@@ -88,6 +100,7 @@ class Shared:
                 policies.version,
                 any(not name.rpartition(".")[2].startswith(_NO_DISPATCH) for name in fields),
                 any(name.startswith("max_consumers_") for name in fields),
+                "inspect" in fields,
             )
         return self._asked
 

@@ -2,6 +2,7 @@
 
 from sluicegate_kafka.codec.produce_requests import (
     VERSIONS,
+    Inspected,
     ProduceRequest,
     ProduceTopic,
     scan_produce,
@@ -18,6 +19,7 @@ from sluicegate_kafka.codec.produce_responses import (
 
 __all__ = [
     "VERSIONS",
+    "Inspected",
     "ProduceRequest",
     "ProduceTopic",
     "Refused",

@@ -29,6 +29,15 @@ _i32 = struct.Struct(">i").unpack_from
 _INDEX_SIZE = struct.Struct(">ii").unpack_from
 
 
+class Inspected(NamedTuple):
+    """What the compressed batches of one topic hold."""
+
+    largest: int
+    """Bytes of key, value and headers of the largest message."""
+    problem: str
+    """Why a batch could not be unpacked, or is not what its header says; empty if all is well."""
+
+
 class ProduceTopic(NamedTuple):
     """One topic of a Produce request."""
 
@@ -52,6 +61,8 @@ class ProduceTopic(NamedTuple):
     """Producer id of the first batch of the first partition that has one; -1 for none."""
     records: list[tuple[int, int]]
     """Where the batches of each partition start and end."""
+    inspected: Inspected | None
+    """What was found in it; None where nobody looked."""
 
 
 class ProduceRequest(NamedTuple):
@@ -160,7 +171,20 @@ def _flexible_single(frame: bytes, start: int, name: str, at: int) -> ProduceTop
     messages, largest, timestamp, producer = measure_records(frame, at, end)
     after = end + 2 if frame[end] == 0 == frame[end + 1] else skip_tags(frame, skip_tags(frame, end))
     return _topic_of(
-        (frame, name, start, after, [index], messages, end - at, largest, timestamp, producer, [(at, end)])
+        (
+            frame,
+            name,
+            start,
+            after,
+            [index],
+            messages,
+            end - at,
+            largest,
+            timestamp,
+            producer,
+            [(at, end)],
+            None,
+        )
     )
 
 
@@ -192,7 +216,7 @@ def _topic(
         if producer < 0:
             producer = producer_id
     return ProduceTopic(
-        frame, name, start, end, partitions, messages, nbytes, largest, timestamp, producer, records
+        frame, name, start, end, partitions, messages, nbytes, largest, timestamp, producer, records, None
     )
 
 

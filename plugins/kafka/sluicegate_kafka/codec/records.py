@@ -128,22 +128,31 @@ def largest_record(buffer: bytes, start: int, end: int) -> int:
         if batch.magic != _MAGIC or batch.attributes & COMPRESSION_MASK:
             largest = max(largest, batch_payload_size(batch))
         else:
-            largest = _largest_plain(buffer, batch, largest)
+            first, end = batch.offset + BATCH_OVERHEAD, batch.offset + batch.size
+            _, largest = walk_records(buffer, first, end, largest)
     return largest
 
 
-def _largest_plain(buffer: bytes, batch: Batch, largest: int) -> int:
-    """Walk the records of an uncompressed batch; only those that could be larger are looked into."""
-    at = batch.offset + BATCH_OVERHEAD
-    end = batch.offset + batch.size
+def walk_records(buffer: bytes, at: int, end: int, largest: int = 0) -> tuple[int, int]:
+    """Walk uncompressed records; only those that could be larger are looked into.
+
+    :param buffer: what holds the records.
+    :param at: where the first of them starts.
+    :param end: the offset after the last.
+    :param largest: size of the largest message so far, in bytes of key, value and headers.
+    :returns: how many records there are, and the size of the largest message.
+    :raises ProtocolError: when they do not fill the space exactly.
+    """
+    count = 0
     while at < end:
+        count += 1
         size, at = _read_varint(buffer, at, end)
         if size < 0 or size > end - at:
             raise ProtocolError(f"a record of {size} bytes where {end - at} remain in its batch")
         if size > largest:
             largest = max(largest, _record_payload(buffer, at, at + size))
         at += size
-    return largest
+    return count, largest
 
 
 def _record_payload(buffer: bytes, at: int, end: int) -> int:

@@ -1,0 +1,59 @@
+"""Unpacking within a bound: what other libraries packed, bombs, and garbage."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.kafka.codec.packing import FORMS, packed
+
+from sluicegate_kafka.codec.compression import unpacked
+from sluicegate_kafka.codec.errors import ProtocolError
+
+forms = pytest.mark.parametrize("form", FORMS)
+MIB = 1 << 20
+
+
+@forms
+@given(st.binary(max_size=2_000), st.integers(1, 200))
+def test_what_was_packed_comes_out(form: str, piece: bytes, times: int) -> None:
+    raw = piece * times
+    codec, data = packed(form, raw)
+    assert unpacked(codec, data, len(raw)) == raw
+
+
+@forms
+@pytest.mark.parametrize("size", [32_768, 3 * MIB])
+def test_the_bound_is_exact(form: str, size: int) -> None:
+    codec, data = packed(form, bytes(size))
+    assert len(unpacked(codec, data, size)) == size
+    with pytest.raises(ProtocolError, match=f"more than the {size - 1} bytes"):
+        unpacked(codec, data, size - 1)
+
+
+@forms
+def test_data_that_is_cut_off_is_damaged_or_less(form: str) -> None:
+    """Where less comes out, records do not fill it, which is found next."""
+    raw = bytes(range(256)) * 1_000
+    codec, data = packed(form, raw)
+    for end in range(1, len(data) - 8, max(1, len(data) // 50)):
+        with contextlib.suppress(ProtocolError):
+            assert len(unpacked(codec, data[:end], len(raw))) < len(raw)
+
+
+@given(st.sampled_from([1, 2, 3, 4]), st.binary(max_size=200))
+def test_garbage_is_a_protocol_error(codec: int, data: bytes) -> None:
+    with contextlib.suppress(ProtocolError):
+        unpacked(codec, data, 10_000)
+
+
+@given(st.binary(max_size=100))
+def test_garbage_in_the_java_client_s_framing(data: bytes) -> None:
+    with contextlib.suppress(ProtocolError):
+        unpacked(2, b"\x82SNAPPY\0\0\0\0\1\0\0\0\1" + data, 10_000)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_other_codecs_do_not_exist(codec: int) -> None:
+    with pytest.raises(ProtocolError, match=f"compression {codec}"):
+        unpacked(codec, b"x", 10)
