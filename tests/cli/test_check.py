@@ -123,3 +123,25 @@ def test_the_schema_accepts_the_example(run_in: Run) -> None:
     result = run_in(None, "schema")
     assert result.exit_code == 0
     jsonschema.validate(parse(EXAMPLE.read_text(), "example", []).plain(), json.loads(result.stdout))
+
+
+SIZES = (
+    "policies:\n  broker:\n    max_message_size: 1MiB\n  topics:\n    - {name: t, max_message_size: 2MiB}\n"
+)
+COUNTS_WHOLE = (
+    "'max_message_size' takes a compressed batch as one message of its compressed size on broker 'main'"
+)
+
+
+def test_what_a_size_limit_means_for_compressed_batches_is_said_once(run_in: Run) -> None:
+    result = run_in(BROKERS + SIZES, "check", "gateway.yaml")
+    assert result.exit_code == 0
+    assert result.stderr.count(COUNTS_WHOLE) == 1
+    assert "set 'inspect: true' to look at the messages in it, or 'inspect: false'" in result.stderr
+
+
+@pytest.mark.parametrize("inspect", ["true", "false"])
+def test_a_file_that_mentions_inspecting_needs_no_hint(run_in: Run, inspect: str) -> None:
+    text = BROKERS + SIZES.replace("broker:\n", f"broker:\n    inspect: {inspect}\n")
+    result = run_in(text, "check", "gateway.yaml")
+    assert (result.exit_code, result.stderr) == (0, "")

@@ -32,7 +32,7 @@ class SizePolicies(PolicyModel):
     """Limit of the size of a message, and how it is told."""
 
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {MESSAGE_SIZE: ("reject",)}
-    defaults: ClassVar[Mapping[str, int | float | str | bool]] = {MESSAGE_SIZE: DEFAULT_SIZE}
+    defaults: ClassVar[Mapping[str, int | float | str | bool]] = {MESSAGE_SIZE: DEFAULT_SIZE, INSPECT: False}
 
     max_message_size: Size | None = Field(
         default=None,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path as FilePath
 
+from sluicegate.builtin.size import INSPECT, MESSAGE_SIZE
 from sluicegate.cli.opening import Opened
 from sluicegate.config.consistency import levels
 from sluicegate.config.errors import Finding, Severity
@@ -43,7 +44,12 @@ class _Written:
 def policy_warnings(opened: Opened) -> Iterator[Finding]:
     """Policies that have another effect than they say, or none."""
     for written in _settings(opened):
-        found = [*_not_applicable(opened, written), *_unread(opened, written), *_clamped(opened, written)]
+        found = [
+            *_not_applicable(opened, written),
+            *_unread(opened, written),
+            *_uninspected(opened, written),
+            *_clamped(opened, written),
+        ]
         yield from dict.fromkeys(found)  # several brokers may have the same to say
 
 
@@ -114,6 +120,24 @@ def _unread(opened: Opened, written: _Written) -> Iterator[Finding]:
             yield written.warning(
                 f"{written.name!r} does nothing on broker {broker.name!r}, which has no 'storage:' section",
                 "add the section, which says where the usage of its volumes is read",
+            )
+
+
+def _uninspected(opened: Opened, written: _Written) -> Iterator[Finding]:
+    """A limit that no message in a compressed batch is held to, where the file does not say that it knows."""
+    if written.name != MESSAGE_SIZE or written.setting.value == 0:
+        return
+    layers = opened.loaded.policy_layers
+    if any(INSPECT in layer.settings for layer in layers):
+        return
+    if written.layer is not next(layer for layer in layers if MESSAGE_SIZE in layer.settings):
+        return  # it is said once
+    for broker in opened.loaded.config.brokers:
+        if opened.capabilities(broker.system).get(INSPECT, "not applicable") != "not applicable":
+            yield written.warning(
+                f"{written.name!r} takes a compressed batch as one message of its compressed size on broker "
+                f"{broker.name!r}",
+                "set 'inspect: true' to look at the messages in it, or 'inspect: false' to leave it so",
             )
 
 

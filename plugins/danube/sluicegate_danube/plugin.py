@@ -43,6 +43,7 @@ class DanubeDriver:
         "max_subscription_dispatch_rate": "emulated",
         "max_subscription_dispatch_rate_bytes": "emulated",
         "max_message_size": "native",
+        "inspect": "not applicable",
         "connection_rate_limit": "emulated",
         "publish_quota": "emulated",
         "publish_quota_bytes": "emulated",

@@ -36,6 +36,7 @@ class KafkaDriver:
         "max_subscription_dispatch_rate": "emulated",
         "max_subscription_dispatch_rate_bytes": "emulated",
         "max_message_size": "emulated",
+        "inspect": "emulated",
         "connection_rate_limit": "emulated",
         "publish_quota": "emulated",
         "publish_quota_bytes": "emulated",

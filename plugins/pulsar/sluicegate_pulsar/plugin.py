@@ -38,6 +38,7 @@ class PulsarDriver:
         "max_subscription_dispatch_rate": "native",
         "max_subscription_dispatch_rate_bytes": "native",
         "max_message_size": "native",
+        "inspect": "not applicable",
         "connection_rate_limit": "emulated",
         "publish_quota": "emulated",
         "publish_quota_bytes": "emulated",
