@@ -79,6 +79,7 @@ def _skip_partition(cursor: Cursor, version: int) -> None:
     cursor.tags()
 
 
+@guarded
 def appended(frame: bytes, version: int) -> list[tuple[str, int, int]]:
     """Topic, partition and base offset of each batch that the broker stored.
 
@@ -86,10 +87,12 @@ def appended(frame: bytes, version: int) -> list[tuple[str, int, int]]:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed or of a version that is not read here.
     """
-    found = scan_produce_response(frame, version)
-    cursor = Cursor(frame, found.topics_start, version >= FIRST_FLEXIBLE)
+    if not VERSIONS[0] <= version <= VERSIONS[1]:
+        raise ProtocolError(f"Produce version {version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
+    flexible = version >= FIRST_FLEXIBLE
+    cursor = Cursor(frame, response_body_offset(ApiKey.PRODUCE, version, frame), flexible)
     stored: list[tuple[str, int, int]] = []
-    for _ in range(found.topic_count):
+    for _ in range(cursor.array_length()):
         topic = cursor.string()
         for _ in range(cursor.array_length()):
             partition, error, offset = _STORED(frame, cursor.at)
