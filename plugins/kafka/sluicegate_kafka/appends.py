@@ -43,7 +43,8 @@ class Appends:
         :param now_ns: monotonic time.
         """
         now_ms = self._shared.wall_ms(now_ns)
-        for topic, partition, offset in appended(frame, version):
+        only = next(iter(self._batches)) if len(self._batches) == 1 else None
+        for topic, partition, offset in appended(frame, version, only):
             records, delay_ms = self._batches.get((topic, partition), (0, 0))
             if records:
                 self._shared.arrivals.note(
@@ -58,6 +59,8 @@ def awaited_appends(shared: Shared, topics: Iterable[ProduceTopic], now_ns: int)
     :param now_ns: monotonic time.
     """
     appends: Appends | None = None
+    if not shared.reads_fetches:
+        return appends
     for topic in topics:
         rule = shared.gate(topic.name, False, now_ns).delay
         if rule is not None:

@@ -8,10 +8,9 @@ itself allows the broker to wait; without that the client would ask again at onc
 from struct import Struct
 
 from sluicegate.broker import Buffer
-from sluicegate.engine.delay import UNKNOWN, DelayRule, due_ms
+from sluicegate.engine.delay import DelayRule, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Operation, OperationKind
-from sluicegate_kafka.arrival import Arrival
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.fetch import (
     FetchPartition,
@@ -235,18 +234,17 @@ class Fetching:
         """Milliseconds until a stored batch is due; 0 or less if it is."""
         wall_ms = self._shared.wall_ms(now_ns)
         stamp_ms = batch.max_timestamp
-        is_near = wall_ms - rule.max_behind_ms <= stamp_ms <= wall_ms + rule.max_ahead_ms
+        if rule.clock == "publish_time" and (
+            wall_ms - rule.max_behind_ms <= stamp_ms <= wall_ms + rule.max_ahead_ms
+        ):
+            return due_ms(rule, stamp_ms, wall_ms) - wall_ms  # whenever it arrived, its stamp counts
         if batch.attributes & LOG_APPEND_TIME and 0 <= stamp_ms <= wall_ms + rule.max_ahead_ms:
-            arrival = Arrival(stamp_ms, stamp_ms)  # the broker's own stamp
-        elif is_near and rule.clock == "publish_time":
-            arrival = Arrival(UNKNOWN, wall_ms)  # whenever it arrived, its stamp counts
-        else:
-            offset = _base_offset(frame, batch.offset)[0]
-            arrival = self._shared.arrivals.of((topic, partition), offset, wall_ms)
-            if rule.fixed_ms <= rule.max_behind_ms:
-                # Then disbelief costs a delay that is short, and at most once for what was stored before.
-                arrival = Arrival(arrival.by_ms, arrival.by_ms)
-        return due_ms(rule, stamp_ms, arrival.by_ms, arrival.after_ms) - wall_ms
+            return due_ms(rule, stamp_ms, stamp_ms) - wall_ms  # the broker's own stamp
+        offset = _base_offset(frame, batch.offset)[0]
+        after_ms, by_ms = self._shared.arrivals.of((topic, partition), offset, wall_ms)
+        if rule.fixed_ms <= rule.max_behind_ms:
+            after_ms = by_ms  # then disbelief costs a short delay, and only once for what was stored before
+        return due_ms(rule, stamp_ms, by_ms, after_ms) - wall_ms
 
     def closed(self, now_ns: int) -> None:
         """Detach what was attached by fetching."""

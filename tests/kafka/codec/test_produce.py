@@ -244,4 +244,17 @@ def test_stored_batches_are_told_with_their_offsets(version: int, data: st.DataO
         for partition in topic.partition_responses
         if partition.error_code == 0 and partition.base_offset >= 0
     ]
-    assert appended(response_frame(entity), version) == expected
+    frame = response_frame(entity)
+    assert appended(frame, version) == expected
+    for topic in entity.responses:
+        if len(entity.responses) == len(topic.partition_responses) == 1:
+            only = (topic.name, topic.partition_responses[0].index)
+            assert appended(frame, version, only) == expected
+
+
+@pytest.mark.parametrize(("error", "told"), [(0, [("t", 3, 77)]), (6, [])])
+def test_the_usual_response_is_read_at_once(error: int, told: list[tuple[str, int, int]]) -> None:
+    partition = struct.pack(">ihqqq", 3, error, 77, -1, 0) + b"\1\0\0"
+    frame = b"\0\0\0\7\0" + b"\2\2t\2" + partition + b"\0" + b"\0\0\0\0" + b"\0"
+    assert len(frame) == plain_response_length("t")
+    assert appended(frame, 9, ("t", 3)) == appended(frame, 9) == told

@@ -28,6 +28,8 @@ _ENDPOINTS_TAG = 0
 _PARTITION = struct.Struct(">ihqqq")
 _STORED = struct.Struct(">ihq").unpack_from
 """Partition, error code and base offset: how each partition of a response starts."""
+_PLAIN_END = 30 + 4 + 4 + 1
+"""Bytes from the only partition to the end of a response without any text or tagged field."""
 _pack_i32 = struct.Struct(">i").pack
 
 
@@ -80,16 +82,20 @@ def _skip_partition(cursor: Cursor, version: int) -> None:
 
 
 @guarded
-def appended(frame: bytes, version: int) -> list[tuple[str, int, int]]:
+def appended(frame: bytes, version: int, only: tuple[str, int] | None = None) -> list[tuple[str, int, int]]:
     """Topic, partition and base offset of each batch that the broker stored.
 
     :param frame: the response without its length.
     :param version: of the request that it answers.
+    :param only: topic and partition, if the request had one batch.
     :raises ProtocolError: when it is malformed or of a version that is not read here.
     """
     if not VERSIONS[0] <= version <= VERSIONS[1]:
         raise ProtocolError(f"Produce version {version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
     flexible = version >= FIRST_FLEXIBLE
+    if only is not None and flexible and len(frame) == plain_response_length(only[0]):
+        partition, error, offset = _STORED(frame, len(frame) - _PLAIN_END)
+        return [(*only, offset)] if partition == only[1] and error == 0 and offset >= 0 else []
     cursor = Cursor(frame, response_body_offset(ApiKey.PRODUCE, version, frame), flexible)
     stored: list[tuple[str, int, int]] = []
     for _ in range(cursor.array_length()):
@@ -131,7 +137,7 @@ def has_node_endpoints(frame: bytes, version: int) -> bool:
 def plain_response_length(topic: str) -> int:
     """Bytes of a response, its own length not counted, to a request for one partition of a topic.
 
-    That of version 10 and later without any text or tagged field; with broker addresses it would be longer.
+    That of version 9 and later without any text or tagged field; with broker addresses it would be longer.
     """
     head, count, partition, no_text_and_tags, throttle, tags = 5, 1, 30, 4, 4, 1
     entry = len(write_string(topic, flexible=True)) + count + partition + no_text_and_tags
