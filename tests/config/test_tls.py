@@ -15,7 +15,10 @@ from sluicegate.config.models import BrokerTls, ClientTls
 from sluicegate.config.tls import TlsFileError, context_for_broker, context_for_clients, outdated, problems
 
 HOUR = datetime.timedelta(hours=1)
-NOW = datetime.datetime.now(datetime.UTC)
+
+
+def now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +49,9 @@ def test_an_expired_certificate_still_makes_a_context(authority: Authority) -> N
     cert, key = authority.issue("late", "localhost", shifted_by=-9 * HOUR)
     tls = ClientTls(cert=cert, key=key, client_ca=authority.ca)
     assert problems(tls) == []
-    [error] = outdated(tls, NOW)
+    [error] = outdated(tls, now())
     assert (error.key, "expired on" in error.problem) == ("cert", True)
-    assert outdated(tls, NOW - 9 * HOUR)[-1].key == "client_ca"
+    assert outdated(tls, now() - 9 * HOUR)[-1].key == "client_ca"
     assert context_for_clients(tls)
 
 
@@ -56,8 +59,8 @@ def test_authorities_count_as_expired_only_all_together(authority: Authority, tm
     old, _ = authority.issue("once", "localhost", shifted_by=-9 * HOUR)
     both = tmp_path / "both.pem"
     both.write_text("# h\u00e9\n" + Path(old).read_text() + Path(authority.ca).read_text(), encoding="utf-8")
-    assert outdated(BrokerTls(ca=str(both)), NOW) == []
-    [error] = outdated(BrokerTls(ca=old), NOW)
+    assert outdated(BrokerTls(ca=str(both)), now()) == []
+    [error] = outdated(BrokerTls(ca=old), now())
     assert error.key == "ca"
     assert context_for_broker(BrokerTls(ca=str(both))).get_ca_certs()
 
