@@ -10,7 +10,6 @@ from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
-from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.producer import Producer
 from sluicegate_pulsar.producers import Producers
@@ -106,27 +105,18 @@ class Attaching(Waiting):
             is_success = response.type == _TYPES.PRODUCER_SUCCESS
             if self._producers.live.get(producer.id) is producer:
                 if is_success:
+                    producer.opened = response.SerializeToString()
                     self._producers.named(producer, response.producer_success.producer_name, now_ns)
                 else:
                     self._producers.detach(producer, now_ns)
                     self._on_refused(producer, now_ns)
-                    self._make_sure(producer.id)
+                    # Responses are told by ids that clients choose: by using one twice they can make the
+                    # answer to another request look like this one. The producer that the broker has after
+                    # all would be taken, when its id is opened again, for one of another topic, and publish
+                    # by that one's policies.
+                    self._producers.close_at_broker(producer.id)
             if not is_success:
                 request.uncreate(self._gate(request, now_ns))
             return True
 
         self._connection.expect(request.request_id, on_response)
-
-    def _make_sure(self, producer_id: int) -> None:
-        """Have the broker forget a producer that it has refused by what it says.
-
-        Responses are told by ids that clients choose: by using one twice they can make the answer to another
-        request look like this one. The producer that the broker has after all would be taken, when its id is
-        opened again, for one of another topic, and publish by that one's policies.
-        """
-        request_id = next(self._connection.own_ids)
-        self._connection.expect(request_id, lambda response, now_ns: False)
-        close = pb.CloseProducer(producer_id=producer_id, request_id=request_id)
-        self._connection.forward(
-            command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
-        )

@@ -10,14 +10,13 @@ from sluicegate_pulsar.codec.frames import command_frame, parse_command
 from sluicegate_pulsar.codec.messages import consumer_of
 from sluicegate_pulsar.connection import Connection, Handler
 from sluicegate_pulsar.consumer import Consumer
+from sluicegate_pulsar.refusals import NO_REQUEST
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.withheld import OverfullError
 
 _TYPES = pb.BaseCommand.Type
 _MAX_PERMITS = 2**31 - 1
 """Brokers count them in 32 bits, signed."""
-_NO_REQUEST = 2**64 - 1
-"""What a broker says that closes a consumer on its own."""
 _MAX_SIZES = 1_000
 
 
@@ -139,7 +138,7 @@ class Delivering:
             self._entry_bytes.pop(next(iter(self._entry_bytes)))
         self._entry_bytes[consumer.attach.topic] = consumer.permits.entry_bytes
         self.shut(consumer, now_ns)
-        self._connection.answer(_close_frame(consumer.consumer_id, _NO_REQUEST))
+        self._connection.answer(_close_frame(consumer.consumer_id, NO_REQUEST))
 
     def shut(self, consumer: Consumer, now_ns: int) -> None:
         """Forget a consumer and have the broker forget it too; does nothing if it is forgotten already.

@@ -14,12 +14,10 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
 from sluicegate_pulsar.codec.frames import command_frame, command_type, parse_command
 from sluicegate_pulsar.connection import Connection, Handler
-from sluicegate_pulsar.refusals import is_cpp
+from sluicegate_pulsar.refusals import NO_REQUEST, is_cpp
 from sluicegate_pulsar.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
-_NO_REQUEST = 2**64 - 1
-"""Request id of an error that answers no request."""
 _MAX_TOKEN = 64 * 1024
 _BROKERS_SIZE = 5 * 1024 * 1024
 """Largest message where a broker does not say: older ones do not, and have no other."""
@@ -106,7 +104,7 @@ class Handshake:
         self._refuse("upstream_unreachable", f"broker {self._shared.config.name} cannot be reached: {reason}")
 
     def _refuse(self, counter: str, text: str) -> None:
-        error = pb.Error(request_id=_NO_REQUEST, error=ServerError.SERVICE_NOT_READY, message=text)
+        error = pb.Error(request_id=NO_REQUEST, error=ServerError.SERVICE_NOT_READY, message=text)
         self._connection.answer(command_frame(pb.BaseCommand(type=_TYPES.ERROR, error=error)))
         self._connection.close(counter, text)
 

@@ -19,6 +19,19 @@ class Queued(NamedTuple):
     """True for the client's CLOSE_PRODUCER, which must not overtake messages."""
 
 
+class Overflow:
+    """What becomes of a producer of which more came than may wait (see `reopening`)."""
+
+    __slots__ = ("began_ns", "is_closed", "timer")
+
+    def __init__(self) -> None:
+        self.began_ns = 0
+        """When it was first looked at; 0 until then."""
+        self.is_closed = False
+        """True once its client was told to open it anew."""
+        self.timer: Timer | None = None
+
+
 class Producer:
     """One producer.
 
@@ -30,13 +43,14 @@ class Producer:
     __slots__ = (
         "answered",
         "gate",
+        "held_bytes",
         "id",
         "is_closing",
-        "is_full",
         "is_plain",
+        "opened",
         "operation",
+        "overflow",
         "queue",
-        "queued_bytes",
         "reads_metadata",
         "refusals",
         "refused_chunk",
@@ -58,15 +72,24 @@ class Producer:
         """SEND_ERRORs of the gate that are not due yet, each with the number of answers that go first."""
         self.queue: deque[Queued] = deque()
         """What waits, in order; the operation is that of the first."""
-        self.queued_bytes = 0
-        self.is_full = False
-        """True while its connection is not read because too much of it waits."""
+        self.held_bytes = 0
+        """Memory of the queue and of the refusals."""
+        self.overflow: Overflow | None = None
+        """Set while its messages are discarded, because too much of it waits."""
+        self.opened = b""
+        """The broker's PRODUCER_SUCCESS, a serialized command; empty until it has come."""
         self.is_closing = False
         """True once the client closes it, though that waits behind messages."""
         self.refused_chunk = -1
         """Sequence id of the last message of which a piece was refused; the others are worth nothing."""
         self.timer: Timer | None = None
         self.use(gate)
+
+    @property
+    def name(self) -> str:
+        """As the broker knows it; empty until the broker has said so."""
+        kind, _, name = self.operation.producer.partition(" ")
+        return name if kind == "name" else ""
 
     def use(self, gate: Gate) -> None:
         """Take over what a newly compiled gate says."""
@@ -77,4 +100,10 @@ class Producer:
 
     def settle(self) -> None:
         """See whether the next message can be decided by what its command says, without further ado."""
-        self.is_plain = not (self.reads_metadata or self.queue or self.is_closing or self.refused_chunk >= 0)
+        self.is_plain = not (
+            self.reads_metadata
+            or self.queue
+            or self.is_closing
+            or self.refused_chunk >= 0
+            or self.overflow is not None
+        )

@@ -3,9 +3,13 @@
 from collections import Counter
 
 from sluicegate.model import Operation, OperationKind
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.producer import Producer
 from sluicegate_pulsar.shared import Shared
+
+_TYPES = pb.BaseCommand.Type
 
 
 class Producers:
@@ -54,6 +58,15 @@ class Producers:
         if self._drop_ref(producer):
             gate = self._shared.gate(producer.topic, self._connection.exempt, now_ns)
             gate.detach(producer.operation)
+
+    def close_at_broker(self, producer_id: int) -> None:
+        """Have the broker forget a producer that the client does not have, or no more."""
+        request_id = next(self._connection.own_ids)
+        self._connection.expect(request_id, lambda response, now_ns: False)
+        close = pb.CloseProducer(producer_id=producer_id, request_id=request_id)
+        self._connection.forward(
+            command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
+        )
 
     def _drop_ref(self, producer: Producer) -> bool:
         """Forget one use of a producer's name on this connection; True if it was the last."""

@@ -15,6 +15,7 @@ from sluicegate_pulsar.producer import Producer
 from sluicegate_pulsar.producers import Producers
 from sluicegate_pulsar.publishing import Publishing
 from sluicegate_pulsar.refusals import success
+from sluicegate_pulsar.reopening import Reopening
 from sluicegate_pulsar.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
@@ -35,6 +36,7 @@ class Producing:
         "_producers",
         "_publishing",
         "_recent",
+        "_reopening",
         "_shared",
     )
 
@@ -45,7 +47,8 @@ class Producing:
         self._producers = Producers(shared, connection)
         self._live = self._producers.live
         self._attaching = Attaching(shared, connection, self._producers, self._end)
-        self._publishing = Publishing(shared, connection, self._close)
+        self._reopening = Reopening(shared, connection, self._producers)
+        self._publishing = Publishing(shared, connection, self._reopening, self._close)
         self._leaving: dict[int, Producer] = {}
         self._recent: dict[int, None] = {}
 
@@ -107,9 +110,10 @@ class Producing:
         if producer is None:
             return True
         producer.answered += 1
-        if not producer.refusals:
+        if not producer.refusals and producer.overflow is None:
             return True
         self._connection.answer(memoryview(data)[start:stop], *self._publishing.answered(producer))
+        self._reopening.close_if_done(producer, now_ns)
         return False
 
     def _end_txn(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
@@ -128,7 +132,14 @@ class Producing:
         # Even if it has to wait: nothing of an earlier producer with this id comes behind it.
         self._recent.pop(request.producer_id, None)
         self._end(self._leaving.pop(request.producer_id, None), now_ns)
-        return self._attaching.attach(request, data[start:stop], now_ns)
+        if self._reopening.reopen(request, now_ns):
+            return False
+        if not self._attaching.attach(request, data[start:stop], now_ns):
+            return False
+        if not self._connection.up:
+            return True
+        self._connection.forward(data[start:stop])  # behind the close of another in whose place it comes
+        return False
 
     def _closed_by_client(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         request = parse_command(data, start, stop).close_producer
@@ -149,6 +160,7 @@ class Producing:
         self._connection.forward(frame)
         if self._live.get(producer.id) is not producer:
             return  # closed a second time
+        self._reopening.forget(producer)
         self._producers.detach(producer, now_ns)
         if not producer.refusals:
             return
@@ -170,15 +182,22 @@ class Producing:
         producer_id = command.close_producer.producer_id
         producer = self._live.get(producer_id)
         if producer is not None:
+            is_told = self._reopening.forget(producer)
             self._producers.detach(producer, now_ns)
             self._end(producer, now_ns)
-            self._recent[producer_id] = None
-            if len(self._recent) > _MAX_RECENT:
-                del self._recent[next(iter(self._recent))]
+            self._crossing(producer_id)
+            if is_told:  # the client opens it anew already
+                return False
         if not self._lookup.reassign(command.close_producer):
             return True
         self._connection.answer(command_frame(command))
         return False
+
+    def _crossing(self, producer_id: int) -> None:
+        """Messages of a producer may come that its client sent before it learned of the close."""
+        self._recent[producer_id] = None
+        if len(self._recent) > _MAX_RECENT:
+            del self._recent[next(iter(self._recent))]
 
     def _end(self, producer: Producer | None, now_ns: int) -> None:
         """Forget what waits of a producer: its client sends it again, or is gone."""

@@ -4,7 +4,8 @@ A message that waits is held for as long as its rate asks, also beyond `max_hold
 stop reading, and the client's own `sendTimeout` is the limit. There is no answer by which a client sends just
 that message again later: the codes that mean "try again" end the connection, whereupon the client sends
 everything again whose receipt was on its way, of all its producers, and messages are stored twice. What has
-not been forwarded when the connection ends never is.
+not been forwarded when the connection ends never is. A producer of which more comes than may wait is closed
+alone and opened anew (see `reopening`); its connection is read on.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,9 @@ from sluicegate_pulsar.codec.metadata import MetadataHead, largest_message, read
 from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.producer import Producer, Queued
+from sluicegate_pulsar.publish_memory import FRAME_OVERHEAD
 from sluicegate_pulsar.refusals import send_code, send_error, send_text, success
+from sluicegate_pulsar.reopening import Reopening
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.stream import NoRoomError
 from sluicegate_pulsar.transactions import Transactions, Txn
@@ -34,23 +37,25 @@ class Publishing:
 
     :param shared: the front's state.
     :param connection: where they come from.
+    :param reopening: sees to producers of which more comes than may wait.
     :param on_close: called with a producer, the client's CLOSE_PRODUCER and the time, once nothing of that
         producer waits any more.
     """
 
-    __slots__ = ("_connection", "_max_bytes", "_max_messages", "_on_close", "_shared", "_txns")
+    __slots__ = ("_connection", "_memory", "_on_close", "_reopening", "_shared", "_txns")
 
     def __init__(
         self,
         shared: Shared,
         connection: Connection,
+        reopening: Reopening,
         on_close: Callable[[Producer, bytes, int], None],
     ) -> None:
         self._shared = shared
         self._connection = connection
+        self._reopening = reopening
         self._on_close = on_close
-        self._max_messages = shared.config.publish_queue.messages
-        self._max_bytes = shared.config.publish_queue.bytes
+        self._memory = shared.publish_memory
         self._txns = Transactions()
 
     def send(
@@ -60,17 +65,19 @@ class Publishing:
 
         :return: True if the frame passes as it came.
         """
+        if producer.overflow is not None:
+            self._shared.count("publish_discarded")
+            return False
         received_ms = self._shared.wall_ms(now_ns)
         if producer.queue:
-            self._wait(producer, Queued(data[start:stop], received_ms, False), head.txn)
+            self._wait(producer, data[start:stop], received_ms, head.txn)
             return False
         if self._is_lost_piece(producer, head):
             self._refuse_piece(producer, head)
             return False
         decision, metadata = self._decide(producer, data, start, stop, head, now_ns)
         if decision is not None and decision.action is Action.DELAY:
-            self._wait(producer, Queued(data[start:stop], received_ms, False), head.txn)
-            self._ask_again(producer, decision, now_ns)
+            self._hold(producer, decision, data[start:stop], received_ms, head.txn, now_ns)
             return False
         return self.conclude(producer, decision, data, start, stop, head, metadata, received_ms)
 
@@ -81,8 +88,7 @@ class Publishing:
         head = read_send(data, start, stop)
         received_ms = self._shared.wall_ms(now_ns)
         if decision.action is Action.DELAY:
-            self._wait(producer, Queued(data[start:stop], received_ms, False), head.txn)
-            self._ask_again(producer, decision, now_ns)
+            self._hold(producer, decision, data[start:stop], received_ms, head.txn, now_ns)
             return False
         return self.conclude(producer, decision, data, start, stop, head, None, received_ms)
 
@@ -187,9 +193,15 @@ class Publishing:
         if producer.answered >= producer.sent:
             self._connection.answer(frame)
             return
-        self._take(len(frame))
+        size = len(frame) + FRAME_OVERHEAD
+        if not self._memory.take(producer, size):
+            self._reopening.begin(producer)  # the client sends it again, and all that waits behind it
+            self._cut(producer, 0)
+            return
+        self._connection.held_bytes += size
         producer.refusals.append((producer.sent, frame))
-        self._balance(producer)
+        if not producer.queue and self._memory.is_full(producer):
+            self._reopening.begin(producer)
 
     @staticmethod
     def _is_lost_piece(producer: Producer, head: SendHead) -> bool:
@@ -215,27 +227,50 @@ class Publishing:
         refusals = producer.refusals
         while refusals and (all_of_it or refusals[0][0] <= producer.answered):
             frame = refusals.popleft()[1]
-            self._give(len(frame))
+            self._give(producer, len(frame) + FRAME_OVERHEAD)
             due.append(frame)
-        self._balance(producer)
         return due
 
     # -- waiting --------------------------------------------------------------------------------------
 
     def close_later(self, producer: Producer, frame: bytes, now_ns: int) -> None:
         """Keep the client's CLOSE_PRODUCER until all that waits before it was forwarded."""
+        size = len(frame) + FRAME_OVERHEAD
+        if not self._memory.take(producer, size):
+            raise NoRoomError
+        self._connection.held_bytes += size
         producer.is_closing = True
-        self._wait(producer, Queued(frame, self._shared.wall_ms(now_ns), True), None)
+        producer.queue.append(Queued(frame, self._shared.wall_ms(now_ns), True))
+        producer.settle()
 
-    def _wait(self, producer: Producer, queued: Queued, txn: Txn | None) -> None:
-        size = len(queued.frame)
-        self._take(size)
-        producer.queue.append(queued)
-        producer.queued_bytes += size
+    def _wait(self, producer: Producer, frame: bytes, received_ms: int, txn: Txn | None) -> bool:
+        """Keep a message behind those that wait; False if there is no room, and the producer overflows."""
+        size = len(frame) + FRAME_OVERHEAD
+        if not self._memory.take_queued(producer, size, self.shed):
+            self._reopening.begin(producer)
+            return False
+        self._connection.held_bytes += size
+        producer.queue.append(Queued(frame, received_ms, False))
         if txn is not None:
             self._txns.waits(txn)
         producer.settle()
-        self._balance(producer)
+        return True
+
+    def _hold(
+        self,
+        producer: Producer,
+        decision: Decision,
+        frame: bytes,
+        received_ms: int,
+        txn: Txn | None,
+        now_ns: int,
+    ) -> None:
+        """Keep a producer's first message that has to wait."""
+        if self._wait(producer, frame, received_ms, txn):
+            self._ask_again(producer, decision, now_ns)
+            return
+        producer.gate.abandon(producer.operation, now_ns)
+        self._reopening.close_if_done(producer, now_ns)
 
     def _ask_again(self, producer: Producer, decision: Decision, now_ns: int) -> None:
         at_ns = now_ns + max(_LEAST_WAIT_NS, decision.delay_ns)
@@ -245,34 +280,67 @@ class Publishing:
         """Let go on what need not wait any longer."""
         producer.timer = None
         queue = producer.queue
+        if self._reopening.has_waited(producer, now_ns):
+            self._cut(producer, 1)
         while queue and not queue[0].is_close:
             frame, received_ms, _ = queue[0]
             head = read_send(frame, 0, len(frame))
             if self._is_lost_piece(producer, head):
-                self._out(producer, head.txn)
+                self._out(producer)
                 self._refuse_piece(producer, head)
-                continue
-            decision, metadata = self._decide(producer, frame, 0, len(frame), head, now_ns)
-            if decision is not None and decision.action is Action.DELAY:
-                self._ask_again(producer, decision, now_ns)
-                break
-            if self.conclude(producer, decision, frame, 0, len(frame), head, metadata, received_ms):
-                self._connection.forward(frame)
-            self._out(producer, head.txn)
+            else:
+                decision, metadata = self._decide(producer, frame, 0, len(frame), head, now_ns)
+                if decision is not None and decision.action is Action.DELAY:
+                    self._ask_again(producer, decision, now_ns)
+                    break
+                self._out(producer)
+                if self.conclude(producer, decision, frame, 0, len(frame), head, metadata, received_ms):
+                    self._connection.forward(frame)
+            if head.txn is not None:
+                self._left(head.txn)
         while queue and queue[0].is_close:
-            close = queue[0].frame
-            self._out(producer, None)
+            close = self._out(producer)
             self._on_close(producer, close, now_ns)
         producer.settle()
+        self._reopening.close_if_done(producer, now_ns)
 
-    def _out(self, producer: Producer, txn: Txn | None) -> None:
-        """Take the first out of the queue."""
-        size = len(producer.queue.popleft().frame)
-        producer.queued_bytes -= size
-        self._give(size)
-        if txn is not None:
-            self._left(txn)
-        self._balance(producer)
+    def _out(self, producer: Producer) -> bytes:
+        """Take the first frame out of the queue."""
+        frame = producer.queue.popleft().frame
+        self._give(producer, len(frame) + FRAME_OVERHEAD)
+        return frame
+
+    def _cut(self, producer: Producer, frames: int) -> None:
+        """Discard messages at the end of a queue; the client's close stays.
+
+        :param frames: how many frames are kept.
+        """
+        queue, size = producer.queue, 0
+        closes = []
+        while len(queue) > frames:
+            queued = queue.pop()
+            if queued.is_close:
+                closes.append(queued)
+                continue
+            frame = queued.frame
+            size += len(frame) + FRAME_OVERHEAD
+            if self._txns and (txn := read_send(frame, 0, len(frame)).txn) is not None:
+                self._left(txn)
+        queue.extend(reversed(closes))
+        self._give(producer, size)
+
+    def shed(self, producer: Producer) -> bool:
+        """Discard the later half of what waits of a producer, as others need the room.
+
+        May be called from another connection's turn (see `Reopening.begin`).
+
+        :return: False if there is nothing to discard.
+        """
+        if producer.is_closing or len(producer.queue) < 2:
+            return False
+        self._reopening.begin(producer)
+        self._cut(producer, len(producer.queue) // 2)
+        return True
 
     def drop(self, producer: Producer, now_ns: int) -> None:
         """Forget all that waits of a producer that is gone; nothing of it is forwarded any more."""
@@ -281,31 +349,14 @@ class Publishing:
             producer.timer = None
         if producer.operation.ticket is not None:
             self._gate(producer, now_ns).abandon(producer.operation, now_ns)
-        for frame, _, is_close in list(producer.queue):
-            self._out(producer, None if is_close else read_send(frame, 0, len(frame)).txn)
-            if is_close:  # it has come true, and its client waits for an answer
-                request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
-                self._connection.answer(success(request_id))
+        self._cut(producer, 0)
+        while producer.queue:  # the close took effect, and its client waits for an answer
+            frame = self._out(producer)
+            request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
+            self._connection.answer(success(request_id))
 
-    def _balance(self, producer: Producer) -> None:
-        """Read the connection or not, by how much of a producer waits."""
-        waiting = len(producer.queue) + len(producer.refusals)
-        if not producer.is_full:
-            if waiting >= self._max_messages or producer.queued_bytes >= self._max_bytes:
-                producer.is_full = True
-                self._shared.count("publish_queue_full")
-                self._connection.pause()
-        elif waiting <= self._max_messages // 2 and producer.queued_bytes <= self._max_bytes // 2:
-            producer.is_full = False
-            self._connection.resume()
-
-    def _take(self, size: int) -> None:
-        if not self._shared.budget.take(size):
-            raise NoRoomError
-        self._connection.held_bytes += size
-
-    def _give(self, size: int) -> None:
-        self._shared.budget.give(size)
+    def _give(self, producer: Producer, size: int) -> None:
+        self._memory.give(producer, size)
         self._connection.held_bytes -= size
 
     # -- transactions -----------------------------------------------------------------------------------
@@ -321,11 +372,14 @@ class Publishing:
         txn = (end.txnid_most_bits, end.txnid_least_bits)
         if txn not in self._txns:
             return True
-        self._take(stop - start)
+        if not self._shared.budget.take(stop - start):
+            raise NoRoomError
+        self._connection.held_bytes += stop - start
         self._txns.hold(txn, data[start:stop])
         return False
 
     def _left(self, txn: Txn) -> None:
         for frame in self._txns.left(txn):
-            self._give(len(frame))
+            self._shared.budget.give(len(frame))
+            self._connection.held_bytes -= len(frame)
             self._connection.forward(frame)

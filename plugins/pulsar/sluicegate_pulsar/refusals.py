@@ -8,6 +8,8 @@ libraries that nobody measured: Rust and .NET match errors to messages; Go gives
 and reconnects on any other.
 """
 
+from typing import Final
+
 from sluicegate.decisions.ids import with_id
 from sluicegate.model import Action, Decision, Outcome
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
@@ -16,6 +18,8 @@ from sluicegate_pulsar.codec.frames import command_frame
 
 _CPP = "Pulsar-CPP"
 _TYPES = pb.BaseCommand.Type
+NO_REQUEST: Final = 2**64 - 1
+"""Request id of what answers no request, as brokers write it."""
 PRODUCERS = "max_producers_per_topic"
 SIZE = "max_message_size"
 _BY_OUTCOME = {

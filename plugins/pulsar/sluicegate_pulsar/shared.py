@@ -12,6 +12,7 @@ from sluicegate.model import PolicySet
 from sluicegate_pulsar.brokers import Brokers
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
+from sluicegate_pulsar.publish_memory import PublishMemory
 from sluicegate_pulsar.sizes import told_size
 from sluicegate_pulsar.subscriptions import Subscriptions
 
@@ -24,6 +25,7 @@ class Shared:
         self._services = services
         self.gates: GateCache = services.gates
         self.budget: Budget = services.budget
+        self.publish_memory = PublishMemory(config.publish_queue, services.budget)
         self.brokers = brokers
         self.subscriptions = Subscriptions()
         self.max_frame_bytes = config.max_frame_bytes

@@ -1,4 +1,7 @@
-"""Whatever happens in whatever order: messages reach the broker once and in order, and so do answers."""
+"""Whatever happens in whatever order: messages reach the broker once and in order, and so do answers.
+
+Producers that the gate closes are opened anew by their client, now or later, and send again what is pending.
+"""
 
 from collections import deque
 
@@ -20,46 +23,84 @@ _steps = st.lists(
             st.lists(st.tuples(st.integers(0, _PRODUCERS - 1), st.booleans()), min_size=1, max_size=8),
         ),
         st.tuples(st.just("answer"), st.lists(st.integers(0, _PRODUCERS - 1), min_size=1, max_size=8)),
-        st.tuples(st.just("wait"), st.floats(0.001, 3)),
+        st.tuples(st.just("reopen"), st.lists(st.integers(0, _PRODUCERS - 1), min_size=1, max_size=3)),
+        st.tuples(st.just("wait"), st.floats(0.001, 12)),
     ),
     max_size=40,
 )
+
+
+class _Producer:
+    """A client's producer: it keeps what has no answer, and sends it again when it is opened anew."""
+
+    def __init__(self, number: int, topic: str) -> None:
+        self.number = number
+        self.topic = topic
+        self.name = f"p-{number}"
+        self.sent: list[tuple[int, bool]] = []
+        self.pending: deque[tuple[int, bool]] = deque()
+        self.told: list[tuple[int, bool]] = []
+        self.is_open = True
+        self.stored: list[int] = []
+        self.unanswered: deque[int] = deque()
+
+    def frame(self, message: tuple[int, bool]) -> bytes:
+        """A message as it is sent."""
+        sequence_id, is_large = message
+        return send(sequence_id, _LARGE if is_large else b"small", self.number)
+
+    def answer(self, sequence_id: int, is_error: bool) -> None:
+        """A receipt or an error; clients hang up if it is not for the first that is pending."""
+        assert self.is_open
+        assert self.pending[0][0] == sequence_id
+        self.pending.popleft()
+        self.told.append((sequence_id, is_error))
 
 
 class _Ends:
     """A client that numbers its messages and a broker that answers them in order.
 
     Producers 0 and 1 share a topic with a rate; all topics refuse what is large.
+
+    :param reject: whether messages above the rate are refused.
+    :param budget: bytes that may be held.
     """
 
-    def __init__(self, *, reject: bool) -> None:
+    def __init__(self, *, reject: bool, budget: int = 0) -> None:
         self.bench = Bench({"on_limit.max_publish_rate": "reject"} if reject else None, max_message_size=49)
         self.bench.set_topic("slow", max_publish_rate=2)
+        self.bench.budget.limit = budget
         self.wire = Wire(self.bench, publish_queue={"messages": _QUEUE})
-        for number in range(_PRODUCERS):
-            topic = "fast" if number == 2 else "slow"
-            self.wire.client_sends(producer(number, request_id=number, topic=topic))
-            self.wire.broker_sends(producer_success(number, f"p-{number}"))
+        self.producers = [
+            _Producer(number, "fast" if number == 2 else "slow") for number in range(_PRODUCERS)
+        ]
+        for each in self.producers:
+            self.wire.client_sends(producer(each.number, request_id=each.number, topic=each.topic))
+            self.wire.broker_sends(producer_success(each.number, each.name))
         self.wire.sent_up()
         self.wire.sent_down()
-        self.unsent: deque[bytes] = deque()
-        self.sent: list[list[tuple[int, bool]]] = [[] for _ in range(_PRODUCERS)]
-        self.stored: list[list[int]] = [[] for _ in range(_PRODUCERS)]
-        self.unanswered: list[deque[int]] = [deque() for _ in range(_PRODUCERS)]
-        self.told: list[list[tuple[int, bool]]] = [[] for _ in range(_PRODUCERS)]
+        self.requests: dict[int, _Producer] = {}
+        """By which closed producers were opened anew."""
 
     def send(self, what: list[tuple[int, bool]]) -> None:
-        """Several messages in one piece, unless the gate reads nothing just now."""
+        """Several messages in one piece; a closed producer keeps its own."""
+        frames = []
         for number, is_large in what:
-            sequence_id = len(self.sent[number])
-            self.sent[number].append((sequence_id, is_large))
-            self.unsent.append(send(sequence_id, _LARGE if is_large else b"small", number))
+            each = self.producers[number]
+            message = (len(each.sent), is_large)
+            each.sent.append(message)
+            each.pending.append(message)
+            if each.is_open:
+                frames.append(each.frame(message))
+        if frames:
+            self.wire.client_sends(*frames)
         self.look()
 
     def answer(self, number: int) -> None:
         """The broker answers one producer's next message."""
-        if self.unanswered[number]:
-            sequence_id = self.unanswered[number].popleft()
+        each = self.producers[number]
+        if each.unanswered:
+            sequence_id = each.unanswered.popleft()
             if sequence_id % 5:
                 self.wire.broker_sends(receipt(sequence_id, number))
             else:
@@ -73,57 +114,89 @@ class _Ends:
         self.wire.wait(seconds)
         self.look()
 
+    def reopen(self, number: int) -> None:
+        """The client opens a producer anew that was closed."""
+        each = self.producers[number]
+        request_id = 1_000 + len(self.requests)
+        if each.is_open or each in self.requests.values():
+            return
+        self.requests[request_id] = each
+        opening = producer(number, request_id=request_id, topic=each.topic, name=each.name)
+        self.wire.client_sends(opening)
+        self.look()
+
     @property
     def told_everything(self) -> bool:
         """Whether every message was answered."""
-        return not self.unsent and all(
-            len(sent) == len(told) for sent, told in zip(self.sent, self.told, strict=True)
-        )
+        return not any(each.pending for each in self.producers)
 
     def look(self) -> None:
-        """Take what has arrived, and send on if the gate reads."""
-        if self.unsent and not self.wire.is_paused:
-            data = b"".join(self.unsent)
-            self.unsent.clear()
-            self.wire.client_sends(data)
+        """Take what has arrived."""
         for command in self.wire.forwarded():
-            number = command.send.producer_id
-            self.stored[number].append(command.send.sequence_id)
-            self.unanswered[number].append(command.send.sequence_id)
+            self._forwarded(command)
         for command in self.wire.answered():
+            self._answered(command)
+        live = self.wire.session.producing._live.values()
+        assert all(len(each.queue) + len(each.refusals) <= _QUEUE for each in live)
+        assert not self.wire.is_paused
+
+    def _forwarded(self, command: pb.BaseCommand) -> None:
+        if command.type == pb.BaseCommand.SEND:
+            each = self.producers[command.send.producer_id]
+            each.stored.append(command.send.sequence_id)
+            each.unanswered.append(command.send.sequence_id)
+        elif command.type == pb.BaseCommand.PRODUCER:  # the gate had given the old one up
+            self.wire.broker_sends(
+                producer_success(command.producer.request_id, command.producer.producer_name)
+            )
+        elif command.type == pb.BaseCommand.CLOSE_PRODUCER:
+            self.wire.broker_sends(frame("success", request_id=command.close_producer.request_id))
+
+    def _answered(self, command: pb.BaseCommand) -> None:
+        if command.type == pb.BaseCommand.CLOSE_PRODUCER:
+            each = self.producers[command.close_producer.producer_id]
+            assert each.is_open
+            assert not each.unanswered
+            each.is_open = False
+        elif command.type == pb.BaseCommand.PRODUCER_SUCCESS:
+            each = self.requests.pop(command.producer_success.request_id)
+            each.is_open = True
+            self.wire.client_sends(*map(each.frame, each.pending))
+            self.look()
+        else:
             is_error = command.type == pb.BaseCommand.SEND_ERROR
             told = command.send_error if is_error else command.send_receipt
-            self.told[told.producer_id].append((told.sequence_id, is_error))
-        producers = self.wire.session.producing._live.values()
-        assert all(len(each.queue) <= _QUEUE and len(each.refusals) <= _QUEUE for each in producers)
+            self.producers[told.producer_id].answer(told.sequence_id, is_error)
 
 
 def _run(ends: _Ends, steps: list[tuple[str, object]]) -> None:
     for name, argument in steps:
-        if name == "answer":
+        if name in ("answer", "reopen"):
             for number in argument:  # type: ignore[attr-defined]
-                ends.answer(number)
+                getattr(ends, name)(number)
         else:
             getattr(ends, name)(argument)
-    for _ in range(400):
+    for _ in range(1_000):
         if ends.told_everything:
             break
         ends.wait(1)
-        for number in range(_PRODUCERS):
-            while ends.unanswered[number]:
-                ends.answer(number)
+        for each in ends.producers:
+            ends.reopen(each.number)
+            while each.unanswered:
+                ends.answer(each.number)
+    assert ends.told_everything
+    ends.wait(30)
 
 
 @settings(deadline=None)
-@given(_steps)
-def test_where_messages_wait(steps: list[tuple[str, object]]) -> None:
-    ends = _Ends(reject=False)
+@given(_steps, st.sampled_from([0, 100, 600, 3_000]))
+def test_where_messages_wait(steps: list[tuple[str, object]], budget: int) -> None:
+    ends = _Ends(reject=False, budget=budget)
     _run(ends, steps)
-    for number in range(_PRODUCERS):
-        small = [sequence_id for sequence_id, is_large in ends.sent[number] if not is_large]
-        assert ends.stored[number] == small
-        assert [sequence_id for sequence_id, _ in ends.told[number]] == list(range(len(ends.sent[number])))
-    assert not ends.wire.is_paused
+    for each in ends.producers:
+        small = [sequence_id for sequence_id, is_large in each.sent if not is_large]
+        assert each.stored == small
+        assert [sequence_id for sequence_id, _ in each.told] == list(range(len(each.sent)))
     assert ends.bench.budget.used == 0
     assert ends.wire.closed is None
 
@@ -133,23 +206,23 @@ def test_where_messages_wait(steps: list[tuple[str, object]]) -> None:
 def test_where_messages_are_refused(steps: list[tuple[str, object]]) -> None:
     ends = _Ends(reject=True)
     _run(ends, steps)
-    for number in range(_PRODUCERS):
-        assert [sequence_id for sequence_id, _ in ends.told[number]] == list(range(len(ends.sent[number])))
-        refused = {sequence_id for sequence_id, is_error in ends.told[number] if is_error}
-        stored = ends.stored[number]
-        assert stored == sorted(set(stored))
-        assert {sequence_id for sequence_id, _ in ends.sent[number]} - refused <= set(stored)
+    for each in ends.producers:
+        assert [sequence_id for sequence_id, _ in each.told] == list(range(len(each.sent)))
+        refused = {sequence_id for sequence_id, is_error in each.told if is_error}
+        assert each.stored == sorted(set(each.stored))
+        assert {sequence_id for sequence_id, _ in each.sent} - refused <= set(each.stored)
     assert ends.bench.budget.used == 0
 
 
 @settings(deadline=None)
-@given(_steps, st.booleans())
-def test_nothing_is_left_of_a_connection_that_ends(steps: list[tuple[str, object]], reject: bool) -> None:
-    ends = _Ends(reject=reject)
+@given(_steps, st.booleans(), st.sampled_from([0, 600]))
+def test_nothing_is_left_of_a_connection_that_ends(
+    steps: list[tuple[str, object]], reject: bool, budget: int
+) -> None:
+    ends = _Ends(reject=reject, budget=budget)
     for name, argument in steps:
-        if name == "answer":
-            continue
-        getattr(ends, name)(argument)
+        if name in ("send", "wait"):
+            getattr(ends, name)(argument)
     ends.wire.close()
     assert ends.bench.budget.used == 0
     for state in ends.bench.gates.states.values():

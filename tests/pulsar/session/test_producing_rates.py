@@ -1,4 +1,4 @@
-"""Publish rates: messages above them wait in a bounded queue, in order, and nobody else does."""
+"""Publish rates: messages above them wait in a queue of their producer, in order, and nobody else does."""
 
 import pytest
 from tests.pulsar.session.messages import (
@@ -81,24 +81,6 @@ def test_other_commands_go_on() -> None:
     assert wire.sent_up() == [send(0), pong]
 
 
-@pytest.mark.parametrize("bound", [{"messages": 10}, {"bytes": 10 * len(send(1))}])
-def test_a_full_queue_stops_the_connection(bound: dict[str, int]) -> None:
-    bench = slow_and_fast()
-    wire = opened(bench, "slow", "fast", publish_queue=bound)
-    wire.client_sends(*[send(number) for number in range(11)], send(0, producer_id=1), send(11))
-    assert sequences(wire) == [(0, 0)]
-    assert wire.shared.counts["publish_queue_full"] == 1
-    wire.wait(4.5)
-    assert sequences(wire) == [(0, number) for number in range(1, 5)]
-    paused = [wire.is_paused]
-    wire.wait(0.6)
-    assert [*paused, wire.is_paused] == [True, False]
-    assert sequences(wire) == [(0, 5), (1, 0)]
-    wire.wait(10)
-    assert sequences(wire) == [(0, number) for number in range(6, 12)]
-    assert bench.budget.used == 0
-
-
 def test_a_message_waits_longer_than_max_hold_as_at_the_broker() -> None:
     bench = Bench(max_publish_rate=0.05)
     wire = opened(bench, max_hold="2s")
@@ -132,15 +114,6 @@ def test_what_waits_is_forgotten_when_the_broker_closes_the_producer() -> None:
     wire.wait(5)
     assert wire.sent_up() == []
     assert bench.budget.used == 0
-
-
-def test_a_full_queue_that_is_forgotten_lets_the_connection_go_on() -> None:
-    wire = opened(slow_and_fast(), "slow", "fast", publish_queue={"messages": 2})
-    wire.client_sends(*[send(number) for number in range(3)], send(7, producer_id=1))
-    paused = [wire.is_paused]
-    wire.broker_sends(frame("close_producer", producer_id=0, request_id=0))
-    assert [*paused, wire.is_paused] == [True, False]
-    assert sequences(wire) == [(0, 0), (1, 7)]
 
 
 def test_a_close_does_not_overtake_messages() -> None:
@@ -236,20 +209,10 @@ def test_pieces_of_a_refused_message_are_refused_too() -> None:
 
 
 def test_the_broker_is_told_that_the_client_lives_while_it_is_not_read() -> None:
-    wire = opened(slow_and_fast(), publish_queue={"messages": 2})
-    wire.client_sends(*[send(number) for number in range(3)])
-    wire.sent_up()
+    wire = opened(Bench(max_subscriptions_per_topic=1))
+    wire.client_sends(producer(7, request_id=7, topic="slow", initial_subscription_name="s"))
+    paused = wire.is_paused
     wire.broker_sends(frame("ping"))
+    assert paused
     assert [parse(sent).type for sent in wire.sent_up()] == [TYPES.PONG]
     assert [answer.type for answer in wire.answered()] == [TYPES.PING]
-
-
-def test_no_more_is_held_than_all_connections_may_hold() -> None:
-    bench = slow_and_fast()
-    bench.budget.limit = 100
-    wire = opened(bench)
-    wire.client_sends(*[send(number) for number in range(5)])
-    assert wire.closed is not None
-    assert wire.closed.counter == "buffer_budget_used_up"
-    wire.close()
-    assert bench.budget.used == 0

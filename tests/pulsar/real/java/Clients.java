@@ -29,11 +29,12 @@ import org.apache.pulsar.client.api.transaction.Transaction;
 /**
  * Stock Java clients that a test steers: one JSON object a line comes in for each thing to do, and one a line
  * goes out for each thing that happened. Everything that is asked for runs in a thread of its own, with a
- * client of its own; `client`, `producer` and `consumer` are what the library's loadConf takes.
+ * client of its own, or with the one that is `shared` by a name; `client`, `producer` and `consumer` are what the library's loadConf takes.
  */
 public final class Clients {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Map<Integer, Clients> RUNNING = new ConcurrentHashMap<>();
+    private static final Map<String, PulsarClient> SHARED = new ConcurrentHashMap<>();
 
     private final int id;
     private final JsonNode command;
@@ -65,7 +66,7 @@ public final class Clients {
     private void run() {
         PulsarClient client = null;
         try {
-            client = PulsarClient.builder().loadConf(settings("client")).build();
+            client = client();
             if (does("produce")) {
                 produce(client);
             } else if (does("read")) {
@@ -77,8 +78,21 @@ public final class Clients {
             say("error", name(error), "text", text(error));
         }
         say("done", true);
-        if (client != null) {
+        if (client != null && !command.hasNonNull("shared")) {
             client.closeAsync(); // ends its connections at once, and its threads two seconds later
+        }
+    }
+
+    private PulsarClient client() throws Exception {
+        if (!command.hasNonNull("shared")) {
+            return PulsarClient.builder().loadConf(settings("client")).build();
+        }
+        synchronized (SHARED) {
+            String name = command.get("shared").asText();
+            if (!SHARED.containsKey(name)) {
+                SHARED.put(name, PulsarClient.builder().loadConf(settings("client")).build());
+            }
+            return SHARED.get(name);
         }
     }
 

@@ -96,8 +96,12 @@ class JavaFamily:
         interval_ms: int = 0,
         client: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
+        shared: str | None = None,
     ) -> "JavaClient":
-        """As `Family.produce`; transactions have five messages each."""
+        """As `Family.produce`; transactions have five messages each.
+
+        :param shared: name of a client, so a connection, that several producers use.
+        """
         transactional = form is Form.TRANSACTIONAL
         one = JavaClient(
             self,
@@ -105,6 +109,7 @@ class JavaFamily:
             client=_client(url, client) | ({"enableTransaction": True} if transactional else {}),
             producer={"topicName": topic} | _FORMS[form] | dict(settings or {}),
             public_key=self._keys.public.as_uri() if form is Form.ENCRYPTED else None,
+            shared=shared,
             per_transaction=_PER_TRANSACTION if transactional else 0,
             values=list(values),
             keys=list(keys),
