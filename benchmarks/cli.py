@@ -25,6 +25,7 @@ from benchmarks.scenarios import (
     grpc_unary,
     idle,
     latency,
+    pulsar_beside,
     pulsar_delay,
     pulsar_latency,
     pulsar_rate,
@@ -37,7 +38,7 @@ from benchmarks.scenarios import (
 )
 
 _KAFKA = (throughput, latency, rate, storage_quota, idle)
-_PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate)
+_PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate, pulsar_beside)
 _GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_interceptor)
 _MODULES = (engine, adaptive, decision_log, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}

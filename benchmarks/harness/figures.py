@@ -141,6 +141,12 @@ _PULSAR = (
         magnitude=True,
     ),
     Figure("Pulsar, rate: first second of rate + burst", "pulsar-rate", "first_second_of_allowed", 1.0, "x"),
+    *(
+        Figure(
+            f"Pulsar, {client}: p99 beside a limited producer, of alone", scenario, "p99_of_alone", 1.5, "x"
+        )
+        for client, scenario in (("C++ and Python", "pulsar-beside"), ("Java", "pulsar-beside-java"))
+    ),
     Figure(
         "Pulsar: a producer beside a limited one, of alone",
         "pulsar-neighbour",

@@ -46,8 +46,7 @@ class Saturating:
 def saturating_producer(client: Any, topic: str, pending: int) -> Any:
     """A producer without batches.
 
-    :param pending: messages without a receipt, upon which it waits. The gate stops reading a connection if
-        1,000 messages of one producer wait for their rate.
+    :param pending: messages without a receipt, upon which it waits.
     """
     return client.create_producer(topic, max_pending_messages=pending, block_if_queue_full=True)
 

@@ -138,7 +138,7 @@ def test_what_waits_of_a_client_that_is_gone_is_never_stored(
 def test_exclusive_access_is_kept(
     pulsar: PulsarBroker, new_gate: NewGate, new_topic: NewTopic, java: JavaFamily
 ) -> None:
-    """Another producer waits for exclusive access all the while; it gets it only when the first has closed."""
+    """Another producer waits for exclusive access, and gets it only when the first has closed."""
     topic = new_topic()
     gate = new_gate({"topics": [{"name": topic, "max_publish_rate": RATE}]}, publish_queue={"messages": 20})
     sending = java.produce(
