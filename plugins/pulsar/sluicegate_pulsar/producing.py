@@ -13,6 +13,7 @@ from sluicegate_pulsar.connection import Connection, Handler
 from sluicegate_pulsar.lookup import Lookup
 from sluicegate_pulsar.producer import Producer
 from sluicegate_pulsar.producers import Producers
+from sluicegate_pulsar.publish_queues import PublishQueues
 from sluicegate_pulsar.publishing import Publishing
 from sluicegate_pulsar.refusals import success
 from sluicegate_pulsar.reopening import Reopening
@@ -35,6 +36,7 @@ class Producing:
         "_lookup",
         "_producers",
         "_publishing",
+        "_queues",
         "_recent",
         "_reopening",
         "_shared",
@@ -47,8 +49,9 @@ class Producing:
         self._producers = Producers(shared, connection)
         self._live = self._producers.live
         self._attaching = Attaching(shared, connection, self._producers, self._end)
-        self._reopening = Reopening(shared, connection, self._producers)
-        self._publishing = Publishing(shared, connection, self._reopening, self._close)
+        self._reopening = Reopening(shared, connection, self._producers, self._crossing)
+        self._queues = PublishQueues(shared, connection, self._reopening)
+        self._publishing = Publishing(shared, connection, self._queues, self._reopening, self._close)
         self._leaving: dict[int, Producer] = {}
         self._recent: dict[int, None] = {}
 
@@ -117,7 +120,7 @@ class Producing:
         return False
 
     def _end_txn(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        return self._publishing.end_txn(data, start, stop)
+        return self._queues.end_txn(data, start, stop)
 
     def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """While the connection is not read its PONG may come too late: the broker must not hang up."""

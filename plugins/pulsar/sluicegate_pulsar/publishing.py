@@ -18,13 +18,12 @@ from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.metadata import MetadataHead, largest_message, read_metadata, with_deliver_at
 from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.connection import Connection
-from sluicegate_pulsar.producer import Producer, Queued
-from sluicegate_pulsar.publish_memory import FRAME_OVERHEAD
+from sluicegate_pulsar.producer import Producer
+from sluicegate_pulsar.publish_queues import PublishQueues
 from sluicegate_pulsar.refusals import send_code, send_error, send_text, success
 from sluicegate_pulsar.reopening import Reopening
 from sluicegate_pulsar.shared import Shared
-from sluicegate_pulsar.stream import NoRoomError
-from sluicegate_pulsar.transactions import Transactions, Txn
+from sluicegate_pulsar.transactions import Txn
 
 _LEAST_WAIT_NS = 1_000_000
 _STOPPING = frozenset({Action.REJECT, Action.DROP})
@@ -37,26 +36,27 @@ class Publishing:
 
     :param shared: the front's state.
     :param connection: where they come from.
+    :param queues: of the connection's producers.
     :param reopening: sees to producers of which more comes than may wait.
     :param on_close: called with a producer, the client's CLOSE_PRODUCER and the time, once nothing of that
         producer waits any more.
     """
 
-    __slots__ = ("_connection", "_memory", "_on_close", "_reopening", "_shared", "_txns")
+    __slots__ = ("_connection", "_on_close", "_queues", "_reopening", "_shared")
 
     def __init__(
         self,
         shared: Shared,
         connection: Connection,
+        queues: PublishQueues,
         reopening: Reopening,
         on_close: Callable[[Producer, bytes, int], None],
     ) -> None:
         self._shared = shared
         self._connection = connection
+        self._queues = queues
         self._reopening = reopening
         self._on_close = on_close
-        self._memory = shared.publish_memory
-        self._txns = Transactions()
 
     def send(
         self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead, now_ns: int
@@ -70,7 +70,7 @@ class Publishing:
             return False
         received_ms = self._shared.wall_ms(now_ns)
         if producer.queue:
-            self._wait(producer, data[start:stop], received_ms, head.txn)
+            self._queues.append(producer, data[start:stop], received_ms, head.txn)
             return False
         if self._is_lost_piece(producer, head):
             self._refuse_piece(producer, head)
@@ -193,15 +193,7 @@ class Publishing:
         if producer.answered >= producer.sent:
             self._connection.answer(frame)
             return
-        size = len(frame) + FRAME_OVERHEAD
-        if not self._memory.take(producer, size):
-            self._reopening.begin(producer)  # the client sends it again, and all that waits behind it
-            self._cut(producer, 0)
-            return
-        self._connection.held_bytes += size
-        producer.refusals.append((producer.sent, frame))
-        if not producer.queue and self._memory.is_full(producer):
-            self._reopening.begin(producer)
+        self._queues.append_refusal(producer, frame)
 
     @staticmethod
     def _is_lost_piece(producer: Producer, head: SendHead) -> bool:
@@ -226,35 +218,14 @@ class Publishing:
         due = []
         refusals = producer.refusals
         while refusals and (all_of_it or refusals[0][0] <= producer.answered):
-            frame = refusals.popleft()[1]
-            self._give(producer, len(frame) + FRAME_OVERHEAD)
-            due.append(frame)
+            due.append(self._queues.popleft_refusal(producer))
         return due
 
     # -- waiting --------------------------------------------------------------------------------------
 
     def close_later(self, producer: Producer, frame: bytes, now_ns: int) -> None:
         """Keep the client's CLOSE_PRODUCER until all that waits before it was forwarded."""
-        size = len(frame) + FRAME_OVERHEAD
-        if not self._memory.take(producer, size):
-            raise NoRoomError
-        self._connection.held_bytes += size
-        producer.is_closing = True
-        producer.queue.append(Queued(frame, self._shared.wall_ms(now_ns), True))
-        producer.settle()
-
-    def _wait(self, producer: Producer, frame: bytes, received_ms: int, txn: Txn | None) -> bool:
-        """Keep a message behind those that wait; False if there is no room, and the producer overflows."""
-        size = len(frame) + FRAME_OVERHEAD
-        if not self._memory.take_queued(producer, size, self.shed):
-            self._reopening.begin(producer)
-            return False
-        self._connection.held_bytes += size
-        producer.queue.append(Queued(frame, received_ms, False))
-        if txn is not None:
-            self._txns.waits(txn)
-        producer.settle()
-        return True
+        self._queues.append_close(producer, frame, self._shared.wall_ms(now_ns))
 
     def _hold(
         self,
@@ -266,7 +237,7 @@ class Publishing:
         now_ns: int,
     ) -> None:
         """Keep a producer's first message that has to wait."""
-        if self._wait(producer, frame, received_ms, txn):
+        if self._queues.append(producer, frame, received_ms, txn):
             self._ask_again(producer, decision, now_ns)
             return
         producer.gate.abandon(producer.operation, now_ns)
@@ -281,66 +252,27 @@ class Publishing:
         producer.timer = None
         queue = producer.queue
         if self._reopening.has_waited(producer, now_ns):
-            self._cut(producer, 1)
+            self._queues.cut(producer, 1)
         while queue and not queue[0].is_close:
             frame, received_ms, _ = queue[0]
             head = read_send(frame, 0, len(frame))
             if self._is_lost_piece(producer, head):
-                self._out(producer)
+                self._queues.popleft(producer)
                 self._refuse_piece(producer, head)
             else:
                 decision, metadata = self._decide(producer, frame, 0, len(frame), head, now_ns)
                 if decision is not None and decision.action is Action.DELAY:
                     self._ask_again(producer, decision, now_ns)
                     break
-                self._out(producer)
+                self._queues.popleft(producer)
                 if self.conclude(producer, decision, frame, 0, len(frame), head, metadata, received_ms):
                     self._connection.forward(frame)
-            if head.txn is not None:
-                self._left(head.txn)
+            self._queues.left(head.txn)
         while queue and queue[0].is_close:
-            close = self._out(producer)
+            close = self._queues.popleft(producer)
             self._on_close(producer, close, now_ns)
         producer.settle()
         self._reopening.close_if_done(producer, now_ns)
-
-    def _out(self, producer: Producer) -> bytes:
-        """Take the first frame out of the queue."""
-        frame = producer.queue.popleft().frame
-        self._give(producer, len(frame) + FRAME_OVERHEAD)
-        return frame
-
-    def _cut(self, producer: Producer, frames: int) -> None:
-        """Discard messages at the end of a queue; the client's close stays.
-
-        :param frames: how many frames are kept.
-        """
-        queue, size = producer.queue, 0
-        closes = []
-        while len(queue) > frames:
-            queued = queue.pop()
-            if queued.is_close:
-                closes.append(queued)
-                continue
-            frame = queued.frame
-            size += len(frame) + FRAME_OVERHEAD
-            if self._txns and (txn := read_send(frame, 0, len(frame)).txn) is not None:
-                self._left(txn)
-        queue.extend(reversed(closes))
-        self._give(producer, size)
-
-    def shed(self, producer: Producer) -> bool:
-        """Discard the later half of what waits of a producer, as others need the room.
-
-        May be called from another connection's turn (see `Reopening.begin`).
-
-        :return: False if there is nothing to discard.
-        """
-        if producer.is_closing or len(producer.queue) < 2:
-            return False
-        self._reopening.begin(producer)
-        self._cut(producer, len(producer.queue) // 2)
-        return True
 
     def drop(self, producer: Producer, now_ns: int) -> None:
         """Forget all that waits of a producer that is gone; nothing of it is forwarded any more."""
@@ -349,37 +281,8 @@ class Publishing:
             producer.timer = None
         if producer.operation.ticket is not None:
             self._gate(producer, now_ns).abandon(producer.operation, now_ns)
-        self._cut(producer, 0)
+        self._queues.cut(producer, 0)
         while producer.queue:  # the close took effect, and its client waits for an answer
-            frame = self._out(producer)
+            frame = self._queues.popleft(producer)
             request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
             self._connection.answer(success(request_id))
-
-    def _give(self, producer: Producer, size: int) -> None:
-        self._memory.give(producer, size)
-        self._connection.held_bytes -= size
-
-    # -- transactions -----------------------------------------------------------------------------------
-
-    def end_txn(self, data: bytes, start: int, stop: int) -> bool:
-        """Keep the end of a transaction until the messages of it that wait were forwarded.
-
-        :return: True if none waits, and it passes.
-        """
-        if not self._txns:
-            return True
-        end = parse_command(data, start, stop).end_txn
-        txn = (end.txnid_most_bits, end.txnid_least_bits)
-        if txn not in self._txns:
-            return True
-        if not self._shared.budget.take(stop - start):
-            raise NoRoomError
-        self._connection.held_bytes += stop - start
-        self._txns.hold(txn, data[start:stop])
-        return False
-
-    def _left(self, txn: Txn) -> None:
-        for frame in self._txns.left(txn):
-            self._shared.budget.give(len(frame))
-            self._connection.held_bytes -= len(frame)
-            self._connection.forward(frame)

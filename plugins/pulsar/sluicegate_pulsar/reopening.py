@@ -15,6 +15,8 @@ The wait for the rate comes before the close and not before PRODUCER_SUCCESS, so
 operation time-out. Reading never stops: pings, acknowledgements and other producers of the connection go on.
 """
 
+from collections.abc import Callable
+
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
@@ -40,14 +42,23 @@ class Reopening:
     :param shared: the front's state.
     :param connection: where they come from.
     :param producers: those of the connection.
+    :param on_forsaken: called with the id of a producer that its client does not open anew: messages may come
+        that were sent before the client learned of the close.
     """
 
-    __slots__ = ("_closed", "_connection", "_producers", "_shared")
+    __slots__ = ("_closed", "_connection", "_on_forsaken", "_producers", "_shared")
 
-    def __init__(self, shared: Shared, connection: Connection, producers: Producers) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        producers: Producers,
+        on_forsaken: Callable[[int], None],
+    ) -> None:
         self._shared = shared
         self._connection = connection
         self._producers = producers
+        self._on_forsaken = on_forsaken
         self._closed: dict[int, Producer] = {}
         """Those that the client was told to open anew, by id."""
 
@@ -130,6 +141,7 @@ class Reopening:
         self.forget(producer)
         self._producers.detach(producer, now_ns)
         self._producers.close_at_broker(producer.id)
+        self._on_forsaken(producer.id)
 
     def forget(self, producer: Producer) -> bool:
         """A producer is open again, or gone.

@@ -1,5 +1,6 @@
 """A producer of which more comes than may wait is closed alone, and opened anew by its client."""
 
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -111,6 +112,8 @@ def test_a_client_that_does_not_come_back_has_given_it_up() -> None:
     assert len(bench.gates.states[SLOW].producers) == 0
     wire.broker_sends(frame("success", request_id=close.close_producer.request_id))
     assert wire.answered() == []
+    wire.client_sends(send(10))  # it was on its way all the while
+    assert wire.closed is None
     # As any other producer:
     again = producer(0, request_id=77, topic="slow", name="p-0")
     wire.client_sends(again)
@@ -306,3 +309,25 @@ class TestBudget:
         assert large.shared.counts["publish_queue_full"] == 1  # the small one
         large.wait(60)
         assert large.sent_up()[:50] == frames
+
+
+@pytest.mark.parametrize("size", [1, 100, 5_000])
+def test_what_is_counted_is_what_is_held(size: int) -> None:
+    """Of large reads too, which end once their messages are in the queue."""
+    bench = slow_and_fast()
+    wire = opened(bench)
+    reads = [
+        b"".join(send(number, b"x" * size) for number in range(first, first + 500))
+        for first in range(0, 5_000, 500)
+    ]
+    wire.client_sends(send(0))  # it passes
+    tracemalloc.start()
+    try:
+        for read in reads:
+            # As from a socket: bytes that nobody else holds.
+            wire.session.receive_client(bytes(bytearray(read)), wire.now)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert wire.shared.counts["publish_queue_full"] == 0
+    assert bench.budget.used * 0.7 < held < bench.budget.used * 1.05
