@@ -1,13 +1,14 @@
-"""Latency of one producer, alone and beside another one of its connection that sends more than it may."""
+"""Latency of two producers at the same time: one alone on its connection, one beside a throttled one."""
 
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pulsar
 
@@ -16,6 +17,7 @@ from benchmarks.harness.processes import run_tool
 from benchmarks.harness.pulsar import LOGGING, OPENED
 from benchmarks.harness.pulsar_clients import Receipts, Route, paced
 
+ALONE, BESIDE = "alone", "beside"
 _PROGRAM = Path(__file__).with_name("java") / "Beside.java"
 _MESSAGE_BYTES = 100
 _PER_S = 200
@@ -27,55 +29,59 @@ _ANSWER_S = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """A client of its own for some seconds."""
+class Topics:
+    """What is published to."""
 
-    name: str
-    topic: str
-    other: str | None = None
-    """Topic of the producer beside; None for none."""
+    alone: str
+    beside: str
+    throttled: str
 
 
 def python_latencies(
-    route: Route, stretches: Sequence[Stretch], *, warmup_s: int, seconds: int
+    route: Route, topics: Topics, *, warmup_s: int, seconds: int
 ) -> Mapping[str, list[float]]:
-    """Seconds from sending to the receipt by the name of the stretch, with pulsar-client.
+    """Seconds from sending to the receipt, `alone` and `beside`, with pulsar-client.
 
     :raises RuntimeError: if a message is not stored.
     """
-    found: dict[str, list[float]] = defaultdict(list)
-    for stretch in stretches:
-        client = pulsar.Client(route.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-        try:
-            producer = client.create_producer(stretch.topic)
-            with _flooding(client, stretch.other):
-                latencies = _latencies(producer, (warmup_s + seconds) * _PER_S)
-            found[stretch.name] += latencies[warmup_s * _PER_S :]
-        finally:
-            client.shutdown()  # a close would wait for what waits of the other
-    return found
+    clients = [_client(route), _client(route)]
+    try:
+        producers = {
+            ALONE: clients[0].create_producer(topics.alone),
+            BESIDE: clients[1].create_producer(topics.beside),
+        }
+        with _flooding(clients[1].create_producer(topics.throttled)):
+            found = _latencies(producers, (warmup_s + seconds) * _PER_S)
+        return {which: latencies[warmup_s * _PER_S :] for which, latencies in found.items()}
+    finally:
+        for client in clients:
+            client.shutdown()  # a close would wait for what waits of the throttled one
 
 
-def _latencies(producer: object, count: int) -> list[float]:
-    receipts, latencies, value = Receipts(count), [], bytes(_MESSAGE_BYTES)
+def _client(route: Route) -> Any:
+    return pulsar.Client(route.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
 
-    def received(sent: float, result: object, message: object) -> None:
+
+def _latencies(producers: Mapping[str, Any], count: int) -> Mapping[str, list[float]]:
+    found: dict[str, list[float]] = {which: [] for which in producers}
+    receipts, value = Receipts(len(producers) * count), bytes(_MESSAGE_BYTES)
+
+    def received(latencies: list[float], sent: float, result: object, message: object) -> None:
         latencies.append(time.perf_counter() - sent)
         receipts(result, message)
 
-    for _ in paced(count, _PER_S):
-        producer.send_async(value, partial(received, time.perf_counter()))  # type: ignore[attr-defined]
+    turns = [list(producers.items()), list(producers.items())[::-1]]
+    for number in paced(count, _PER_S):
+        for which, producer in turns[number % 2]:  # each is the first as often
+            producer.send_async(value, partial(received, found[which], time.perf_counter()))
     receipts.wait(_ANSWER_S)
-    return latencies
+    return found
 
 
 @contextmanager
-def _flooding(client: "pulsar.Client", topic: str | None) -> Iterator[None]:
-    """Keep as much pending to a topic as the client's default allows."""
-    if topic is None:
-        yield
-        return
-    producer, stop, value = client.create_producer(topic), threading.Event(), bytes(_MESSAGE_BYTES)
+def _flooding(producer: Any) -> Iterator[None]:
+    """Keep as much pending of a producer as the client's default allows."""
+    stop, value = threading.Event(), bytes(_MESSAGE_BYTES)
     room = threading.Semaphore(_PENDING)
 
     def flood() -> None:
@@ -92,25 +98,22 @@ def _flooding(client: "pulsar.Client", topic: str | None) -> Iterator[None]:
         thread.join()
 
 
-def java_latencies(
-    route: Route, stretches: Sequence[Stretch], *, warmup_s: int, seconds: int
-) -> Mapping[str, list[float]]:
-    """The same with the Java client and its batching.
+def java_latencies(route: Route, topics: Topics, *, warmup_s: int, seconds: int) -> Mapping[str, list[float]]:
+    """The same with the Java client and its batching; a message that times out has that time, 30 s.
 
     :raises UnavailableError: if there is no Java.
-    :raises RuntimeError: if a message is not stored.
+    :raises RuntimeError: if the client fails.
     """
-    topics = [f"{each.name}={each.topic}{f',{each.other}' if each.other else ''}" for each in stretches]
     command: list[str | Path] = [
         *(jars.java(), f"-Dlog4j2.configurationFile={LOGGING}", "-Dsluicegate.log.level=error"),
         *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
         *("-cp", jars.pulsar(), _PROGRAM, route.url),
         *map(str, (warmup_s, seconds, _PER_S, _OTHER_PER_S)),
-        *topics,
+        *(topics.alone, topics.beside, topics.throttled),
     ]
     found: dict[str, list[float]] = defaultdict(list)
-    for line in run_tool(command, _ANSWER_S * len(stretches)).splitlines():
-        name, _, taken = line.partition(" ")
+    for line in run_tool(command, warmup_s + seconds + _ANSWER_S).splitlines():
+        which, _, taken = line.partition(" ")
         if taken.isdigit():
-            found[name].append(int(taken) / 1e9)
+            found[which].append(int(taken) / 1e9)
     return found

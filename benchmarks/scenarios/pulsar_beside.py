@@ -1,45 +1,34 @@
 """One producer beside another of its connection held to 100 messages/s, clients at their defaults."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from functools import partial
 
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.names import DIRECT, SLUICEGATE
 from benchmarks.harness.pulsar_arms import FREE, NATIVE_SLOW, SLOW
-from benchmarks.harness.pulsar_beside import Stretch, java_latencies, python_latencies
+from benchmarks.harness.pulsar_beside import ALONE, BESIDE, Topics, java_latencies, python_latencies
 from benchmarks.harness.samples import percentile
 from benchmarks.harness.scenario import Scenario
 
-ALONE, BESIDE = "alone", "beside"
-_ORDER = (ALONE, BESIDE, BESIDE, ALONE)
-"""So that what changes steadily favours neither."""
 Latencies = Callable[..., Mapping[str, list[float]]]
 
 
 def _beside(bench: Bench, name: str, quick: bool, *, latencies: Latencies) -> dict[str, float]:
-    arm = bench.pulsar.arm(name)
+    arm, fresh = bench.pulsar.arm(name), bench.pulsar.fresh_topic
     limited = NATIVE_SLOW if name == DIRECT else SLOW
-    with ExitStack() as stack:
-        stretches = [
-            Stretch(
-                which,
-                stack.enter_context(bench.pulsar.fresh_topic(FREE)),
-                stack.enter_context(bench.pulsar.fresh_topic(limited)) if which == BESIDE else None,
-            )
-            for which in (_ORDER[:2] if quick else _ORDER)
-        ]
-        warmup_s, seconds = (2, 3) if quick else (4, 10)
-        return compare(latencies(arm.route, stretches, warmup_s=warmup_s, seconds=seconds))
+    with fresh(FREE) as alone, fresh(FREE) as beside, fresh(limited) as throttled:
+        warmup_s, seconds = (3, 5) if quick else (5, 20)
+        topics = Topics(alone, beside, throttled)
+        return compare(latencies(arm.route, topics, warmup_s=warmup_s, seconds=seconds))
 
 
 def compare(seen: Mapping[str, list[float]]) -> dict[str, float]:
-    """Percentiles in ms, and the p99 beside the other as a multiple of that alone.
+    """Percentiles in ms, and the p99 beside the throttled one as a multiple of that alone.
 
-    :raises RuntimeError: if a stretch has no messages.
+    :raises RuntimeError: if there are no messages of either.
     """
     if not seen.get(ALONE) or not seen.get(BESIDE):
-        raise RuntimeError(f"messages in {sorted(seen)} alone")
+        raise RuntimeError(f"messages of {sorted(seen)} only")
     found = {
         f"{which}_p{share}_ms": 1e3 * percentile(seen[which], share / 100)
         for which in (ALONE, BESIDE)

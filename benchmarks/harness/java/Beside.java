@@ -1,5 +1,4 @@
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -7,12 +6,12 @@ import org.apache.pulsar.client.api.Producer;
 import org.apache.pulsar.client.api.PulsarClient;
 
 /**
- * Latencies of one producer, in some stretches beside another one on the same connection; both with the
- * client's defaults, batching included. Prints one line for each message: the name of the stretch, and
- * nanoseconds from sending to the receipt.
+ * Latencies of two producers at the same time, one alone on its connection and one beside another producer,
+ * all with the client's defaults, batching included. Prints a line for each message: `alone` or `beside`, and
+ * nanoseconds from sending to the receipt, or to the client's time-out (30 s).
  *
- * Arguments: service URL, seconds of warm-up, seconds that count, messages/s of the measured producer, those of
- * the other, then for each stretch `name=topic` or `name=topic,topic of the other`.
+ * Arguments: service URL, seconds of warm-up, seconds that count, messages/s of each measured producer, those of
+ * the other, and the topics: alone, beside, the other's.
  */
 public final class Beside {
     private static final byte[] VALUE = new byte[100];
@@ -22,34 +21,33 @@ public final class Beside {
         int seconds = Integer.parseInt(arguments[2]);
         int rate = Integer.parseInt(arguments[3]);
         int otherRate = Integer.parseInt(arguments[4]);
-        for (String stretch : Arrays.asList(arguments).subList(5, arguments.length)) {
-            String name = stretch.substring(0, stretch.indexOf('='));
-            String[] topics = stretch.substring(name.length() + 1).split(",");
-            PulsarClient client = PulsarClient.builder().serviceUrl(arguments[0]).build();
-            Producer<byte[]> producer = client.newProducer().topic(topics[0]).create();
-            Thread other = null;
-            if (topics.length > 1) {
-                Producer<byte[]> limited = client.newProducer().topic(topics[1]).create();
-                other = new Thread(() -> paced((warmup + seconds) * otherRate, otherRate, at -> limited.sendAsync(VALUE)));
-                other.start();
-            }
-            List<CompletableFuture<Long>> answers = new ArrayList<>();
-            paced((warmup + seconds) * rate, rate, at -> {
+        PulsarClient own = PulsarClient.builder().serviceUrl(arguments[0]).build();
+        PulsarClient shared = PulsarClient.builder().serviceUrl(arguments[0]).build();
+        List<Producer<byte[]>> producers = List.of(
+                own.newProducer().topic(arguments[5]).create(), shared.newProducer().topic(arguments[6]).create());
+        Producer<byte[]> other = shared.newProducer().topic(arguments[7]).create();
+        Thread flood = new Thread(() -> paced((warmup + seconds) * otherRate, otherRate, at -> other.sendAsync(VALUE)));
+        flood.setDaemon(true);
+        flood.start();
+        List<List<CompletableFuture<Long>>> answers = List.of(new ArrayList<>(), new ArrayList<>());
+        paced((warmup + seconds) * rate, rate, at -> {
+            for (int turn = 0; turn < 2; turn++) {
+                int which = (at + turn) % 2; // each is the first as often
                 long sent = System.nanoTime();
-                answers.add(producer.sendAsync(VALUE).thenApply(id -> System.nanoTime() - sent));
-            });
-            StringBuilder lines = new StringBuilder();
-            for (CompletableFuture<Long> answer : answers.subList(warmup * rate, answers.size())) {
-                lines.append(name).append(' ').append(answer.get(60, TimeUnit.SECONDS)).append('\n');
+                answers.get(which)
+                        .add(producers.get(which).sendAsync(VALUE).handle((id, error) -> System.nanoTime() - sent));
             }
-            System.out.print(lines);
-            if (other != null) {
-                other.join();
+        });
+        StringBuilder lines = new StringBuilder();
+        for (int which = 0; which < 2; which++) {
+            List<CompletableFuture<Long>> all = answers.get(which);
+            for (CompletableFuture<Long> answer : all.subList(warmup * rate, all.size())) {
+                lines.append(which == 0 ? "alone " : "beside ").append(answer.get(60, TimeUnit.SECONDS)).append('\n');
             }
-            client.shutdown();
         }
+        System.out.print(lines);
         System.out.flush();
-        Runtime.getRuntime().halt(0);
+        Runtime.getRuntime().halt(0); // a close would wait for what waits of the other
     }
 
     private interface Step {
