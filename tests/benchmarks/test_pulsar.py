@@ -8,7 +8,7 @@ import pytest
 from benchmarks.harness.pulsar_arms import LATE_MS
 from benchmarks.harness.pulsar_clients import Receipts
 from benchmarks.harness.pulsar_producers import Saturating
-from benchmarks.scenarios import pulsar_delay
+from benchmarks.scenarios import pulsar_beside, pulsar_delay
 from benchmarks.scenarios.pulsar_delay import Arrivals
 from benchmarks.scenarios.pulsar_rate import STRETCH_S, compare
 
@@ -66,3 +66,13 @@ def test_a_producer_is_compared_with_itself_alone() -> None:
     limited.failed = 1
     with pytest.raises(RuntimeError, match="0 and 1 messages failed"):
         compare(other, limited, [(0.0, True), (10.0, False)])
+
+
+def test_latencies_beside_a_throttled_one_are_a_multiple_of_those_alone() -> None:
+    alone, beside = [number / 1_000 for number in range(1, 101)], [number / 500 for number in range(1, 101)]
+    found = pulsar_beside.compare({"alone": alone, "beside": beside})
+    assert (found["alone_p50_ms"], found["alone_p99_ms"]) == (pytest.approx(50), pytest.approx(99))
+    assert found["beside_max_ms"] == pytest.approx(200)
+    assert found["p99_of_alone"] == pytest.approx(2)
+    with pytest.raises(RuntimeError, match=r"messages of \['alone'\] only"):
+        pulsar_beside.compare({"alone": alone})
