@@ -50,18 +50,20 @@ class PublishMemory:
         if not is_first and (self.is_full(producer) or producer.held_bytes + size > self._most_bytes):
             return False
         spare = self._budget.limit // _SPARE_PART if producer.queue else 0
-        while not self._budget.take(size, spare):
-            if not self._shed_largest(producer):
-                return False
-        producer.held_bytes += size
+        if not self._take(producer, size, spare):
+            return False
         if producer.held_bytes * _LARGE_PART > self._budget.limit:
             self._large[producer] = shed
         return True
 
     def take(self, producer: Producer, size: int) -> bool:
         """Take memory for what cannot wait elsewhere, such as a refusal; False if there is none at all."""
-        if not self._budget.take(size):
-            return False
+        return self._take(producer, size, 0)
+
+    def _take(self, producer: Producer, size: int, spare: int) -> bool:
+        while not self._budget.take(size, spare):
+            if not self._shed_largest(producer):
+                return False
         producer.held_bytes += size
         return True
 
