@@ -25,6 +25,8 @@ _OTHER_PER_S = 2_000
 """Of the Java client, which keeps 64 MiB pending: that would take minutes to reach."""
 _PENDING = 1_000
 """What the C++ client, hence the Python one, keeps pending of a producer by default."""
+_MEASURED_PENDING = 100_000
+"""Of the measured producers, whose messages wait where a broker does not read their connection."""
 _ANSWER_S = 120
 
 
@@ -47,8 +49,8 @@ def python_latencies(
     clients = [_client(route), _client(route)]
     try:
         producers = {
-            ALONE: clients[0].create_producer(topics.alone),
-            BESIDE: clients[1].create_producer(topics.beside),
+            ALONE: clients[0].create_producer(topics.alone, max_pending_messages=_MEASURED_PENDING),
+            BESIDE: clients[1].create_producer(topics.beside, max_pending_messages=_MEASURED_PENDING),
         }
         with _flooding(clients[1].create_producer(topics.throttled)):
             found = _latencies(producers, (warmup_s + seconds) * _PER_S)
