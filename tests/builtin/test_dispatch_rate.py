@@ -129,3 +129,34 @@ def test_publishing_and_dispatch_do_not_share_a_limiter(lab: PolicyLab) -> None:
 
     assert gate.dispatch(dispatch(), 0) is None
     assert gate.publish(publish(), 0) is None
+
+
+@pytest.mark.seed("S1-007", "S1-080")
+@pytest.mark.parametrize("values", [{SUBSCRIPTION: 10}, {SUBSCRIPTION: 10, TOPIC: 100}])
+def test_what_may_be_for_several_subscriptions_is_charged_to_all_or_to_none(
+    lab: PolicyLab, values: dict[str, PolicyValue]
+) -> None:
+    gate = lab.gate(values)
+    either = dispatch(6, subscription="one")
+    either.also = ("two",)
+    assert gate.dispatch(either, 0) is None
+    assert gate.dispatch(dispatch(4, subscription="two"), 0) is None
+
+    held = gate.dispatch(either, 0)
+    assert held is not None
+    assert (held.action, {reason.policy for reason in held.reasons}) == (Action.DELAY, {SUBSCRIPTION})
+    balances = [
+        gate.state.subscriptions[name].limiters[SUBSCRIPTION].bucket.balance(0)[0] for name in ("one", "two")
+    ]
+    assert balances == [4, 0]
+
+
+def test_subscriptions_that_come_and_go_without_number_are_forgotten_once_they_are_full(
+    lab: PolicyLab,
+) -> None:
+    gate = lab.gate({SUBSCRIPTION: 10})
+    for number in range(1_000):
+        assert gate.dispatch(dispatch(10, subscription=f"s{number}"), 1 + number * SECOND_NS // 100) is None
+    assert len(gate.state.subscriptions) <= 256 + 101
+    # Those that still owe something are kept: whoever comes back must not begin with a burst again.
+    assert gate.dispatch(dispatch(10, subscription="s990"), 10 * SECOND_NS) is not None

@@ -72,3 +72,25 @@ def test_idle_ones_are_those_not_seen_since(attachments: Attachments) -> None:
     assert "stranger" not in attachments
     attachments.release("old")
     assert attachments.idle_since(30) == ["new"]
+
+
+def test_moving_a_connection_leaves_the_others_where_they_are(attachments: Attachments) -> None:
+    attachments.attach("client #2 x", "a", 5)
+    attachments.attach("client #2 x", "b", 5)
+
+    attachments.move("client #2 x", "client x", "a")
+    assert list(attachments) == ["client #2 x", "client x"]
+
+    attachments.move("client #2 x", "client x", "b")
+    assert list(attachments) == ["client x"]
+    assert attachments.idle_since(5) == ["client x"]
+
+
+def test_moving_what_is_not_there_changes_nothing(attachments: Attachments) -> None:
+    attachments.attach("client x", "a")
+
+    attachments.move("client x", "client #2 x", "b")
+    attachments.move("stranger", "client #2 x", "a")
+    attachments.move("client x", "client x", "a")
+
+    assert list(attachments) == ["client x"]

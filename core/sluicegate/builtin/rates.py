@@ -243,6 +243,10 @@ def _dispatch_check(topic: Rate | None, subscription: Rate | None, state: TopicS
     bucket_of = _subscription_buckets(subscription, state) if subscription else None
 
     def check(op: Operation, now_ns: int) -> Decision | None:
+        if op.also and bucket_of is not None:
+            found = [bucket_of(name, now_ns) for name in (op.subscription, *op.also)]
+            limits = ((topic, topic_bucket), *((subscription, bucket) for bucket in found))
+            return _take_all(op, now_ns, limits)
         bucket = bucket_of(op.subscription, now_ns) if bucket_of and op.subscription else None
         messages = op.messages
         nbytes = op.bytes
@@ -254,6 +258,22 @@ def _dispatch_check(topic: Rate | None, subscription: Rate | None, state: TopicS
         return _dispatch_refusal(op, now_ns, ((topic, topic_bucket), (subscription, bucket)))
 
     return check
+
+
+def _take_all(
+    op: Operation, now_ns: int, limits: Sequence[tuple[Rate | None, DualBucket | None]]
+) -> Decision | None:
+    """Charge every limit, or none of them if any lacks what is needed."""
+    taken: list[DualBucket] = []
+    for _, bucket in limits:
+        if bucket is None:
+            continue
+        if bucket.take(op.messages, op.bytes, now_ns) != 0:
+            for charged in taken:
+                charged.charge(-op.messages, -op.bytes, now_ns)
+            return _dispatch_refusal(op, now_ns, limits)
+        taken.append(bucket)
+    return None
 
 
 def _subscription_buckets(rate: Rate, state: TopicState) -> Callable[[str, int], DualBucket]:
@@ -268,7 +288,7 @@ def _subscription_buckets(rate: Rate, state: TopicState) -> Callable[[str, int],
         known = subscriptions.get(name)
         line = known.limiters.get(key) if known is not None else None
         if line is None:
-            line = rate.line(state.subscription(name), now_ns)
+            line = rate.line(state.subscription(name, now_ns), now_ns)
         return line.bucket
 
     return bucket_of

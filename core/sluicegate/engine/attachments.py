@@ -60,6 +60,16 @@ class Attachments:
             self.attach(new, ref, seen_ns)
         self.release(old)
 
+    def move(self, old: str, new: str, ref: str) -> None:
+        """Have one connection refer to another attachment; does nothing if it does not refer to the old one.
+
+        An attachment that is left without connections is released in the same step.
+        """
+        if old == new or ref not in self._refs.get(old, ()):
+            return
+        self.attach(new, ref, self._seen_ns.get(old, 0))
+        self.detach(old, ref)
+
     def touch(self, key: str, now_ns: int) -> None:
         """Note that an attachment was in use; does nothing for an unknown one."""
         if key in self._refs:

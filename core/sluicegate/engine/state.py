@@ -174,12 +174,16 @@ class TopicState(_Limiters):
         """Subscriptions that exist on the broker, as far as is known."""
         return sum(subscription.exists for subscription in self.subscriptions.values())
 
-    def subscription(self, name: str) -> SubscriptionState:
-        """The state of a subscription, made on demand; it does not exist on the broker by that."""
+    def subscription(self, name: str, now_ns: int = 0) -> SubscriptionState:
+        """The state of a subscription, made on demand; it does not exist on the broker by that.
+
+        :param name: its name.
+        :param now_ns: monotonic time; 0 keeps all limiters of others, whether they are full or not.
+        """
         found = self.subscriptions.get(name)
         if found is None:
             if len(self.subscriptions) >= SUBSCRIPTIONS_BEFORE_PRUNING:
-                self._prune_subscriptions()
+                self._prune_subscriptions(now_ns)
             found = self.subscriptions[name] = SubscriptionState(name)
         return found
 
@@ -243,8 +247,9 @@ class TopicState(_Limiters):
             and super().resting(now_ns)
         )
 
-    def _prune_subscriptions(self) -> None:
+    def _prune_subscriptions(self, now_ns: int) -> None:
         """Forget what nobody uses; where the list was never learned, nobody asked which ones exist."""
         for name, found in tuple(self.subscriptions.items()):
-            if not ((found.exists and self.subscriptions_known) or found.consumers or found.limiters):
+            limits = bool(found.limiters) and not (now_ns and found.resting(now_ns))
+            if not ((found.exists and self.subscriptions_known) or found.consumers or limits):
                 del self.subscriptions[name]
