@@ -129,3 +129,20 @@ async def test_a_client_that_was_just_accepted_is_closed_with_all_others() -> No
         assert ours.recv(1) == b""
         ours.close()
         assert theirs.fileno() == -1
+
+
+@on_uvloop
+async def test_the_kernel_asks_clients_that_send_nothing_whether_they_are_there() -> None:
+    """Within half a minute, so that one whose host is gone does not count against others."""
+    options = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+    accepted: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+    async with upstream() as port, lab(port) as it:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(it.connections, "accept", lambda client, peer, at: accepted.set_result(client))
+            _, writer = await asyncio.open_connection(*it.acceptor.address)
+            with await accepted as client:
+                assert client.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+                for name, value in options.items():
+                    if hasattr(socket, name):
+                        assert client.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value
+            writer.close()
