@@ -72,6 +72,11 @@ def _metadata(frame: bytes, version: int) -> object:
     return addresses.rewrite_metadata(frame, version, _advertised)
 
 
+def _synced(frame: bytes, version: int) -> object:
+    error, assignment = groups.sync_group_result(frame, version)
+    return error, groups.read_assignment(assignment)
+
+
 def _commit(read: Any, refuse: Any) -> Callable[[bytes, RequestHead], object]:
     def feed(frame: bytes, head: RequestHead) -> object:
         read(frame, head)
@@ -89,6 +94,7 @@ TARGETS = [
     _of(ApiKey.FETCH, 4, 12, fetch.scan_fetch_request),
     _of(ApiKey.JOIN_GROUP, 0, 9, groups.read_join_group),
     _of(ApiKey.LEAVE_GROUP, 0, 5, groups.read_leave_group),
+    _of(ApiKey.SYNC_GROUP, 0, 5, groups.read_sync_group),
     _of(ApiKey.OFFSET_COMMIT, 2, 9, _commit(groups.read_offset_commit, groups.refuse_offset_commit)),
     _of(
         ApiKey.TXN_OFFSET_COMMIT,
@@ -123,6 +129,21 @@ TARGETS = [
         lambda frame, version: versions.restrict_api_versions(frame, version, {0: (3, 12)}, {1}),
     ),
     Target(ApiKey.JOIN_GROUP, range(10), False, groups.join_group_result),
+    Target(ApiKey.SYNC_GROUP, range(6), False, _synced),
+    Target(
+        ApiKey.OFFSET_COMMIT,
+        range(2, 10),
+        False,
+        lambda frame, version: groups.refused_topics(frame, ApiKey.OFFSET_COMMIT, version),
+    ),
+    Target(
+        ApiKey.TXN_OFFSET_COMMIT,
+        range(6),
+        False,
+        lambda frame, version: groups.refused_topics(frame, ApiKey.TXN_OFFSET_COMMIT, version),
+    ),
     Target(ApiKey.CONSUMER_GROUP_HEARTBEAT, range(2), False, groups.consumer_group_heartbeat_result),
+    Target(ApiKey.CONSUMER_GROUP_HEARTBEAT, range(2), False, groups.heartbeat_assignment),
+    Target(ApiKey.METADATA, range(12, 13), False, lambda frame, version: groups.topic_names(frame)),
     Target(ApiKey.SASL_AUTHENTICATE, range(3), False, groups.sasl_authenticate_result),
 ]

@@ -127,5 +127,31 @@ def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, st
     return error, member_id, cursor.i32()
 
 
+@guarded
+def refused_topics(frame: bytes, api_key: ApiKey, version: int) -> set[str]:
+    """Topics of which an OffsetCommit or TxnOffsetCommit response says that no partition was committed.
+
+    :param frame: the response without its length.
+    :param api_key: which of the two.
+    :param version: of the request that it answers.
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = _body(frame, api_key, version)
+    if api_key == ApiKey.TXN_OFFSET_COMMIT or version >= 3:
+        cursor.i32()  # throttle time
+    refused: set[str] = set()
+    for _ in range(cursor.array_length()):
+        topic = cursor.string()
+        committed = False
+        for _ in range(cursor.array_length()):
+            cursor.i32()  # partition
+            committed |= cursor.i16() == 0
+            cursor.tags()
+        cursor.tags()
+        if not committed:
+            refused.add(topic)
+    return refused
+
+
 def _body(frame: bytes, api_key: ApiKey, version: int) -> Cursor:
     return Cursor(frame, response_body_offset(api_key, version, frame), is_flexible(api_key, version))

@@ -1,5 +1,14 @@
 """Consumer groups and SASL: requests, refusals and results."""
 
+from sluicegate_kafka.codec.assignments import (
+    ask_topic_names,
+    heartbeat_assignment,
+    leave_by_heartbeat,
+    read_assignment,
+    read_sync_group,
+    sync_group_result,
+    topic_names,
+)
 from sluicegate_kafka.codec.group_requests import (
     ConsumerGroupHeartbeat,
     JoinGroup,
@@ -17,6 +26,7 @@ from sluicegate_kafka.codec.group_responses import (
     refuse_join_group,
     refuse_offset_commit,
     refuse_txn_offset_commit,
+    refused_topics,
 )
 from sluicegate_kafka.codec.sasl import (
     is_accepted,
@@ -30,20 +40,28 @@ __all__ = [
     "ConsumerGroupHeartbeat",
     "JoinGroup",
     "OffsetCommit",
+    "ask_topic_names",
     "consumer_group_heartbeat_result",
+    "heartbeat_assignment",
     "is_accepted",
     "join_group_result",
+    "leave_by_heartbeat",
     "principal_of",
+    "read_assignment",
     "read_consumer_group_heartbeat",
     "read_join_group",
     "read_leave_group",
     "read_offset_commit",
+    "read_sync_group",
     "read_txn_offset_commit",
     "refuse_consumer_group_heartbeat",
     "refuse_join_group",
     "refuse_offset_commit",
     "refuse_txn_offset_commit",
+    "refused_topics",
     "sasl_authenticate_result",
     "sasl_mechanism",
     "sasl_token",
+    "sync_group_result",
+    "topic_names",
 ]

@@ -1,0 +1,195 @@
+"""What members of groups are assigned: by SyncGroup (classic protocol) and by heartbeats (KIP-848)."""
+
+import struct
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body_offset
+from sluicegate_kafka.codec.group_requests import group_cursor
+from sluicegate_kafka.codec.primitives import (
+    Cursor,
+    guarded,
+    with_length,
+    write_array_length,
+    write_nullable_string,
+    write_string,
+)
+
+Partitions: TypeAlias = Mapping[str, frozenset[int]]
+"""Partitions by topic."""
+PartitionsById: TypeAlias = Mapping[bytes, frozenset[int]]
+"""Partitions by topic id."""
+
+METADATA_BY_ID: Final = 12
+"""The first Metadata version that tells topics by their ids alone (KIP-516)."""
+_ID_BYTES = 16
+_LEFT: Final = -1
+"""Member epoch of a heartbeat that leaves the group for good."""
+_request_head = struct.Struct(">hhi").pack
+_i32 = struct.Struct(">i").pack
+
+
+class SyncGroup(NamedTuple):
+    """A member that asks for its assignment."""
+
+    group: str
+    member_id: str
+    instance_id: str | None
+
+
+@guarded
+def read_sync_group(frame: bytes, head: RequestHead) -> SyncGroup:
+    """Read a SyncGroup request, versions 0 to 5; what its leader assigns to others is not looked at.
+
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = group_cursor(frame, head, ApiKey.SYNC_GROUP)
+    group = cursor.string()
+    cursor.i32()  # generation
+    member_id = cursor.string()
+    return SyncGroup(group, member_id, cursor.nullable_string() if head.version >= 3 else None)
+
+
+@guarded
+def sync_group_result(frame: bytes, version: int) -> tuple[int, bytes]:
+    """The error code and the assignment in a SyncGroup response.
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = _body(frame, ApiKey.SYNC_GROUP, version)
+    if version >= 1:
+        cursor.i32()  # throttle time
+    error = cursor.i16()
+    if version >= 5:
+        cursor.nullable_string()  # protocol type
+        cursor.nullable_string()  # protocol name
+    return error, cursor.byte_string() or b""
+
+
+@guarded
+def read_assignment(assignment: bytes) -> Partitions:
+    """A ConsumerProtocolAssignment: all its versions begin alike, and none is flexible.
+
+    :raises ProtocolError: when it is malformed, or of another kind of group.
+    """
+    if not assignment:
+        return {}
+    cursor = Cursor(assignment, 0, flexible=False)
+    cursor.i16()  # version
+    found: dict[str, frozenset[int]] = {}
+    for _ in range(cursor.array_length()):
+        topic = cursor.string()
+        found[topic] = frozenset([cursor.i32() for _ in range(cursor.array_length())])
+    return found
+
+
+@guarded
+def heartbeat_assignment(frame: bytes, version: int) -> PartitionsById | None:
+    """The assignment in a ConsumerGroupHeartbeat response; None if it says nothing new.
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = _body(frame, ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
+    cursor.skip(4 + 2)  # throttle time, error
+    cursor.nullable_string()  # error message
+    cursor.nullable_string()  # member id
+    cursor.skip(4 + 4)  # member epoch, interval
+    if cursor.i8() < 0:
+        return None
+    found: dict[bytes, frozenset[int]] = {}
+    for _ in range(cursor.array_length()):
+        topic_id = _topic_id(cursor)
+        found[topic_id] = frozenset([cursor.i32() for _ in range(cursor.array_length())])
+        cursor.tags()
+    return found
+
+
+def leave_by_heartbeat(
+    version: int, correlation_id: int, client_id: str, group: str, member_id: str, instance_id: str | None
+) -> bytes:
+    """A ConsumerGroupHeartbeat request by which a member leaves its group; a frame with its length."""
+    parts = [
+        _head(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, correlation_id, client_id),
+        write_string(group, flexible=True),
+        write_string(member_id, flexible=True),
+        _i32(_LEFT),
+        write_nullable_string(instance_id, flexible=True),
+        b"\0",  # no rack
+        _i32(-1),  # rebalance time-out: unchanged
+        b"\0",  # subscribed topics: unchanged
+        *([b"\0"] if version >= 1 else []),  # pattern: unchanged
+        b"\0",  # assignor: unchanged
+        b"\0",  # partitions: unchanged
+        b"\0",
+    ]
+    return with_length(list(parts))
+
+
+def ask_topic_names(correlation_id: int, client_id: str, topic_ids: Collection[bytes]) -> bytes:
+    """A Metadata request for topics by their ids; a frame with its length."""
+    return with_length(
+        [
+            _head(ApiKey.METADATA, METADATA_BY_ID, correlation_id, client_id),
+            write_array_length(len(topic_ids), flexible=True),
+            *(topic_id + b"\0\0" for topic_id in topic_ids),  # no name, no tags
+            b"\0\0\0",  # make no topic, tell no rights, no tags
+        ]
+    )
+
+
+@guarded
+def topic_names(frame: bytes) -> Mapping[bytes, str]:
+    """Topic names by id, as the answer to `ask_topic_names` tells them; the broker may know some not.
+
+    :param frame: the response without its length.
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = _body(frame, ApiKey.METADATA, METADATA_BY_ID)
+    cursor.i32()  # throttle time
+    for _ in range(cursor.array_length()):
+        cursor.i32()  # node
+        cursor.string()
+        cursor.i32()
+        cursor.nullable_string()  # rack
+        cursor.tags()
+    cursor.nullable_string()  # cluster id
+    cursor.i32()  # controller
+    found: dict[bytes, str] = {}
+    for _ in range(cursor.array_length()):
+        error = cursor.i16()
+        name = cursor.nullable_string()
+        topic_id = _topic_id(cursor)
+        if error == 0 and name is not None:
+            found[topic_id] = name
+        _skip_partitions(cursor)
+    return found
+
+
+def _skip_partitions(cursor: Cursor) -> None:
+    cursor.i8()  # internal
+    for _ in range(cursor.array_length()):
+        cursor.skip(2 + 4 + 4 + 4)  # error, index, leader, epoch
+        for _ in range(3):  # replicas, those in sync, those offline
+            cursor.skip(4 * cursor.array_length())
+        cursor.tags()
+    cursor.i32()  # rights
+    cursor.tags()
+
+
+def _topic_id(cursor: Cursor) -> bytes:
+    at = cursor.at
+    cursor.skip(_ID_BYTES)
+    return cursor.buffer[at : cursor.at]
+
+
+def _head(api_key: ApiKey, version: int, correlation_id: int, client_id: str) -> bytes:
+    return _request_head(api_key, version, correlation_id) + write_string(client_id, flexible=False) + b"\0"
+
+
+def _body(frame: bytes, api_key: ApiKey, version: int) -> Cursor:
+    return Cursor(frame, response_body_offset(api_key, version, frame), is_flexible(api_key, version))

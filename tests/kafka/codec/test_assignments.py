@@ -1,0 +1,135 @@
+"""What members of groups are assigned, and the gate's own requests about it, against kio."""
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.index import load_entity_schema
+from kio.static.constants import EntityType
+from tests.kafka.codec.entities import (
+    decode_request,
+    entities,
+    request_frame,
+    request_schema,
+    response_frame,
+    response_schema,
+    write_entity,
+)
+
+from sluicegate_kafka.codec import groups
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.frames import parse_request_head
+
+few = settings(max_examples=15, deadline=None)
+NAMES = st.text("abc", min_size=1, max_size=3)
+INDEXES = st.lists(st.integers(0, 99), max_size=4)
+
+
+def _drawn(data: st.DataObject, api_key: int, version: int) -> tuple[Any, bytes]:
+    """A random response."""
+    entity = data.draw(entities(response_schema(api_key, version)))
+    return entity, response_frame(entity)
+
+
+@pytest.mark.parametrize("version", range(6))
+@few
+@given(st.data())
+def test_sync_group(version: int, data: st.DataObject) -> None:
+    entity = data.draw(entities(request_schema(ApiKey.SYNC_GROUP, version)))
+    raw = request_frame(entity)
+    frame = b"ab" + raw + b"next"
+    sync = groups.read_sync_group(frame, parse_request_head(frame, 2, 2 + len(raw)))
+    instance_id = getattr(entity, "group_instance_id", None)
+    assert sync == (entity.group_id, entity.member_id, instance_id)
+    told, answer = _drawn(data, ApiKey.SYNC_GROUP, version)
+    assert groups.sync_group_result(answer, version) == (int(told.error_code), told.assignment)
+
+
+@pytest.mark.parametrize("version", range(4))
+@given(assigned=st.dictionaries(NAMES, INDEXES, max_size=4))
+def test_an_assignment_of_the_consumer_protocol(version: int, assigned: dict[str, list[int]]) -> None:
+    schema: Any = load_entity_schema("consumer_protocol_assignment", version, EntityType.data)
+    one: Any = schema.__dataclass_fields__["assigned_partitions"].type.__args__[0]
+    entity = schema(
+        assigned_partitions=tuple(
+            one(topic=topic, partitions=tuple(indexes)) for topic, indexes in assigned.items()
+        ),
+        user_data=b"sticky",
+    )
+    frame = struct.pack(">h", version) + write_entity(entity)
+    assert groups.read_assignment(frame) == {topic: frozenset(each) for topic, each in assigned.items()}
+
+
+def test_no_assignment_and_one_of_another_protocol() -> None:
+    assert groups.read_assignment(b"") == {}
+    with pytest.raises(ProtocolError):
+        groups.read_assignment(b"\x00\x02not this")
+
+
+@pytest.mark.parametrize("version", range(2))
+@few
+@given(st.data())
+def test_a_heartbeats_assignment(version: int, data: st.DataObject) -> None:
+    entity, frame = _drawn(data, ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
+    found = groups.heartbeat_assignment(frame, version)
+    if entity.assignment is None:
+        assert found is None
+    else:
+        assert found == {
+            _id(each.topic_id): frozenset(each.partitions) for each in entity.assignment.topic_partitions
+        }
+
+
+def _id(topic_id: Any) -> bytes:
+    return bytes(16) if topic_id is None else bytes(topic_id.bytes)
+
+
+@pytest.mark.parametrize("version", range(2))
+@pytest.mark.parametrize("instance_id", [None, "i"])
+def test_leaving_by_heartbeat(version: int, instance_id: str | None) -> None:
+    framed = groups.leave_by_heartbeat(version, 7, "app", "g", "m", instance_id)
+    assert int.from_bytes(framed[:4], "big") == len(framed) - 4
+    asked = decode_request(framed[4:], ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
+    assert (asked.group_id, asked.member_id, asked.member_epoch) == ("g", "m", -1)
+    assert asked.instance_id == instance_id
+    assert asked.subscribed_topic_names is None
+    assert asked.topic_partitions is None
+
+
+@few
+@given(ids=st.lists(st.uuids(), min_size=1, max_size=5, unique=True))
+def test_asking_for_topics_by_id(ids: list[Any]) -> None:
+    framed = groups.ask_topic_names(7, "app", [each.bytes for each in ids])
+    asked = decode_request(framed[4:], ApiKey.METADATA, 12)
+    assert [(topic.topic_id, topic.name) for topic in asked.topics] == [(each, None) for each in ids]
+    assert asked.allow_auto_topic_creation is False
+
+
+@few
+@given(st.data())
+def test_topic_names(data: st.DataObject) -> None:
+    entity, frame = _drawn(data, ApiKey.METADATA, 12)
+    assert groups.topic_names(frame) == {
+        _id(topic.topic_id): topic.name
+        for topic in entity.topics
+        if topic.error_code == 0 and topic.name is not None
+    }
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version"),
+    [(ApiKey.OFFSET_COMMIT, version) for version in range(2, 10)]
+    + [(ApiKey.TXN_OFFSET_COMMIT, version) for version in range(6)],
+)
+@few
+@given(st.data())
+def test_topics_of_which_nothing_was_committed(api_key: ApiKey, version: int, data: st.DataObject) -> None:
+    entity, frame = _drawn(data, api_key, version)
+    assert groups.refused_topics(frame, api_key, version) == {
+        topic.name
+        for topic in entity.topics
+        if not any(partition.error_code == 0 for partition in topic.partitions)
+    }
