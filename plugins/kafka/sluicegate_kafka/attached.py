@@ -1,10 +1,14 @@
 """A producer on a topic, as one connection knows it."""
 
 import sys
+from typing import TYPE_CHECKING
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation
 from sluicegate_kafka.inspecting import inspects
+
+if TYPE_CHECKING:
+    from sluicegate_kafka.plain_producers import PlainProducer
 
 
 class Attached:
@@ -15,10 +19,12 @@ class Attached:
     :param now_ns: monotonic time.
     """
 
-    __slots__ = ("delayed", "gate", "inspects", "last_ns", "operation", "size_limit")
+    __slots__ = ("delayed", "gate", "inspects", "last_ns", "operation", "plain", "size_limit")
 
     def __init__(self, operation: Operation, gate: Gate, now_ns: int) -> None:
         self.operation = operation
+        self.plain: PlainProducer | None = None
+        """Its place among equal clients, if it has no producer id."""
         self.last_ns = now_ns
         self.use(gate)
 

@@ -71,6 +71,12 @@ class KafkaConfig(BrokerConfig):
     producer_idle: Duration = Field(
         default=600_000, gt=0, description="A producer that has not published for this long no longer counts."
     )
+    silent_client: Duration = Field(
+        default=20_000,
+        gt=0,
+        description="Of equal clients one that has sent nothing for this long gives way to a new one that "
+        "would be refused.",
+    )
     identity: Identity | None = Field(
         default=None, description="Login for the gate's own questions (group listing, nodes); none if unset."
     )

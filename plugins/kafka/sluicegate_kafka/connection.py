@@ -7,7 +7,7 @@ from sluicegate.broker import Buffer
 from sluicegate.model import ANONYMOUS
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
-from sluicegate_kafka.pending import Outstanding
+from sluicegate_kafka.pending import Expected, Handle, Outstanding
 from sluicegate_kafka.suspended import Suspended
 
 Handler: TypeAlias = Callable[[bytes, RequestHead, int], bool | Suspended]
@@ -18,6 +18,8 @@ Identity: TypeAlias = tuple[str, str, str]
 """Principal, host and client id: the same for all connections of one client."""
 
 
+INJECTED = -848
+"""Correlation id of requests of the gate's own; responses are told by their order."""
 MAX_TOPICS = 10_000
 """Topics in one request. One that is new to the gate costs some 70 us, for which all other clients wait."""
 
@@ -35,12 +37,33 @@ class Connection:
     """One client connection.
 
     :param peer: the client's address, `host:port`.
+    :param node: name of the listener that it came to.
+    :param now_ns: monotonic time.
     """
 
-    __slots__ = ("client_id", "exempt", "outstanding", "parts", "peer", "principal", "software")
+    __slots__ = (
+        "client_id",
+        "exempt",
+        "heard_ns",
+        "injected",
+        "node",
+        "outstanding",
+        "parts",
+        "peer",
+        "principal",
+        "produced_ns",
+        "questions",
+        "software",
+    )
 
-    def __init__(self, peer: str) -> None:
+    def __init__(self, peer: str, node: str = "", now_ns: int = 0) -> None:
         self.peer = peer
+        self.node = node
+        """The listener that it came to: each stands for one node, or for bootstrapping."""
+        self.heard_ns = now_ns
+        """When the client last sent something other than a request like the one before."""
+        self.produced_ns: Callable[[], int] = int
+        """When it last published something; asked only where its silence matters."""
         self.client_id = ""
         """As its last request says; never a proof of anything."""
         self.principal = ANONYMOUS
@@ -53,6 +76,10 @@ class Connection:
         """Responses that are owed to the client."""
         self.parts: list[Buffer] = []
         """What goes upstream in place of the request at hand."""
+        self.injected: list[bytes] = []
+        """Requests of the gate's own that go upstream between the client's."""
+        self.questions: list[object] = []
+        """Questions to the front that no request waits for."""
 
     @property
     def client(self) -> str:
@@ -64,11 +91,24 @@ class Connection:
         """What a client's connections have in common."""
         return (self.principal, self.peer.rsplit(":", 1)[0], self.client_id)
 
+    def is_silent(self, now_ns: int, longest_ns: int) -> bool:
+        """Whether the client has sent nothing for so long, and is owed nothing that it may be waiting for."""
+        return not self.outstanding and self.last_ns <= now_ns - longest_ns
+
     @property
-    def fetcher(self) -> str:
-        """The name by which a consumer goes that no group tells of."""
-        return "fetch " + "/".join(self.identity)
+    def last_ns(self) -> int:
+        """When the client last sent anything."""
+        return max(self.heard_ns, self.produced_ns())
 
     def forward(self, *parts: Buffer) -> None:
         """Send parts of the request at hand upstream, after what was forwarded before it."""
         self.parts.extend(parts)
+
+    def inject(self, request: bytes, handle: Handle) -> None:
+        """Send a request of the gate's own upstream, in the client's name and between its requests.
+
+        :param request: a whole request, whose correlation id is `INJECTED`.
+        :param handle: gets its response, of which the client sees nothing.
+        """
+        self.injected.append(request)
+        self.outstanding.expect(Expected(INJECTED, handle))

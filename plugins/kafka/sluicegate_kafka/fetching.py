@@ -14,7 +14,6 @@ from sluicegate.model import Action, Operation, OperationKind
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.fetch import (
     FetchPartition,
-    FetchRequest,
     FetchTopic,
     rebuild_fetch_response,
     scan_fetch_request,
@@ -23,8 +22,8 @@ from sluicegate_kafka.codec.fetch import (
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.records import CONTROL, LOG_APPEND_TIME, Batch, walk_batches
 from sluicegate_kafka.connection import Connection, check_topics
-from sluicegate_kafka.grouping import Grouping
 from sluicegate_kafka.pending import Expected, Held
+from sluicegate_kafka.reading import Reading
 from sluicegate_kafka.shared import Shared
 
 _base_offset = Struct(">q").unpack_from
@@ -32,23 +31,20 @@ _high_watermark = Struct(">6xq").unpack_from
 """Behind a partition's index and error code."""
 _SHORTEST_HOLD_NS = 10_000_000
 _NS_PER_MS = 1_000_000
-_MAX_ATTACHED = 10_000
-"""Topics that one connection is counted for by fetching; a client may name as many as it likes."""
 
 
 class Fetching:
     """The consuming side of one connection."""
 
-    __slots__ = ("_attached", "_connection", "_grouping", "_operations", "_refused", "_shared", "_turns")
+    __slots__ = ("_connection", "_operations", "_refused", "_shared", "_turns", "reading")
 
-    def __init__(self, shared: Shared, connection: Connection, grouping: Grouping) -> None:
+    def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
         self._connection = connection
-        self._grouping = grouping
+        self.reading = Reading(shared, connection)
         self._operations: dict[str, Operation] = {}
         """One for each topic, so that a topic that is held again and again is recorded once."""
-        self._attached: dict[str, tuple[Gate, Operation]] = {}
-        self._refused: set[str] = set()
+        self._refused = self.reading.refused
         self._turns: dict[str, int] = {}
         """The partition of a topic whose turn is next, where a rate left one with nothing."""
 
@@ -58,55 +54,13 @@ class Fetching:
         if self._shared.reads_fetches or self._shared.counts_consumers:
             request = scan_fetch_request(frame, head)
             check_topics(len(request.topics))
-            if self._shared.counts_consumers:
-                self._count_consumers(request, now_ns)
-            else:
-                self._refused.clear()
+            self.reading.request(request, now_ns)
             if self._shared.reads_fetches or self._refused:
                 expected = Expected(
                     head.correlation_id, _Response(self, head.version, request.max_wait_ms, now_ns)
                 )
         self._connection.outstanding.expect(expected)
         return True
-
-    def _count_consumers(self, request: FetchRequest, now_ns: int) -> None:
-        """Count consumers that no group counts for a topic: they used `assign()` or a pattern.
-
-        Who was refused is asked about each time, as the later requests of a session do not name the topic.
-        """
-        connection = self._connection
-        for topic in {topic for topic, _ in request.topics} | self._refused:
-            if self._grouping.has_topic(topic) or self._shared.members.consumes(connection.identity, topic):
-                self._refused.discard(topic)
-            elif not self._is_attached(topic):
-                self._attach(topic, now_ns)
-
-    def _is_attached(self, topic: str) -> bool:
-        """Whether this consumer is still counted for what it fetches."""
-        attached = self._attached.get(topic)
-        if attached is None:
-            return False
-        gate, operation = attached
-        return gate.exempt or operation.consumer in gate.state.subscription("").consumers
-
-    def _attach(self, topic: str, now_ns: int) -> None:
-        connection = self._connection
-        gate = self._shared.gate(topic, connection.exempt, now_ns)
-        operation = Operation(
-            OperationKind.ATTACH_CONSUMER,
-            topic,
-            principal=connection.principal,
-            client=connection.client,
-            consumer=connection.fetcher,
-        )
-        if gate.decide(operation, now_ns) is not None:
-            self._refused.add(topic)
-            return
-        self._refused.discard(topic)
-        if len(self._attached) >= _MAX_ATTACHED:
-            dropped, attached = self._attached.pop(next(iter(self._attached)))
-            dropped.detach(attached)
-        self._attached[topic] = (gate, operation)
 
     def response(
         self, frame: bytes, version: int, max_wait_ms: int, asked_ns: int, now_ns: int
@@ -158,7 +112,7 @@ class Fetching:
         partitions = self._in_turn(topic)
         if not partitions:  # nor is anything kept for a topic of which a client only made up the name
             return
-        operation = self._operation(topic.name)
+        operation = self._operation(topic.name, now_ns)
         limited = False
         left_out: int | None = None
         for place, partition in partitions:
@@ -176,18 +130,19 @@ class Fetching:
         else:
             self._turns[topic.name] = left_out
 
-    def _operation(self, topic: str) -> Operation:
+    def _operation(self, topic: str, now_ns: int) -> Operation:
         """What is asked about for each batch of a topic."""
         connection = self._connection
-        group = self._shared.members.group_of(connection.identity, topic)
-        if group is None:
+        names = self.reading.subscriptions(topic, now_ns)
+        if len(names) > 1:
             self._shared.count("fetch_group_ambiguous")
         operation = self._operations.get(topic)
         if operation is None:
             operation = self._operations[topic] = Operation(OperationKind.DISPATCH, topic)
         operation.principal = connection.principal
         operation.client = connection.client
-        operation.subscription = group or ""
+        operation.subscription = names[0]
+        operation.also = names[1:]
         return operation
 
     def _in_turn(self, topic: FetchTopic) -> list[tuple[int, FetchPartition]]:
@@ -248,9 +203,7 @@ class Fetching:
 
     def closed(self, now_ns: int) -> None:
         """Detach what was attached by fetching."""
-        for gate, operation in self._attached.values():
-            gate.detach(operation)
-        self._attached.clear()
+        self.reading.closed()
 
 
 class _Cut:

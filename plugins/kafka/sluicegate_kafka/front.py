@@ -83,7 +83,7 @@ class KafkaFront:
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> KafkaSession:
         """A session for a new client connection."""
-        return KafkaSession(self._started, peer)
+        return KafkaSession(self._started, peer, listener.name, now_ns)
 
     async def answer(self, question: object) -> object:
         """Answer a session's question; the broker's silence is an answer too."""

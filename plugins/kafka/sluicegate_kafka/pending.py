@@ -105,6 +105,14 @@ class Outstanding:
             self.queue[place] = frame if isinstance(frame, Held) else Ready(frame)
             self.finished += 1
 
+    def is_held(self, held: Held) -> bool:
+        """Whether a response still waits here for its time."""
+        return held in self.queue
+
+    def settle(self, held: Held, frame: Buffer) -> None:
+        """Have a response that is held wait for its turn only, and say something else."""
+        self.queue[self.queue.index(held)] = Ready(frame)
+
     def release(self, now_ns: int) -> list[Command]:
         """Everything at the head that may go to the client now."""
         out: list[Command] = []

@@ -5,8 +5,10 @@ request by topic and puts the response together again.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from sluicegate.broker import Buffer
+from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_kafka.appends import Appends, awaited_appends
 from sluicegate_kafka.attached import Attached
@@ -20,6 +22,7 @@ from sluicegate_kafka.connection import Connection, check_topics
 from sluicegate_kafka.exchange import Exchange
 from sluicegate_kafka.inspecting import after_inspection, with_findings
 from sluicegate_kafka.pending import Expected, Glance, Handle
+from sluicegate_kafka.plain_producers import PlainProducer
 from sluicegate_kafka.repeated import Repeated, is_repeatable
 from sluicegate_kafka.sequences import Sequences
 from sluicegate_kafka.shared import Shared
@@ -29,6 +32,9 @@ _FIRST_WITH_ENDPOINTS = 10
 """Produce version whose response may carry broker addresses (KIP-951)."""
 _MAX_ATTACHED = 10_000
 """Producers on topics that one connection may have; a client may name as many producer ids as it likes."""
+
+_MAX_PRODUCERS = 1_000
+"""Producers with batches for one topic in one request; clients send for one."""
 
 
 class Producing:
@@ -47,6 +53,7 @@ class Producing:
         """Whose request was read the long way last."""
         self.repeated: Repeated | None = None
         """What passes requests like the last one; None if there was none that others can be compared with."""
+        connection.produced_ns = self._produced_ns
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         """Decide a Produce request topic by topic, once it is known what its compressed batches hold."""
@@ -167,22 +174,15 @@ class Producing:
         before = sequences.decided(topic) if sequences is not None else None
         if before is not None:
             return before
-        key = (topic.name, topic.producer_id)
-        gate = self._shared.gate(key[0], self._connection.exempt, now_ns)
-        attached = self._attached.get(key)
-        if attached is None:
-            # One that is held is asked again as the same operation, or it would be counted as another.
-            operation = self._attaching.pop(key, None) or self._operation(topic)
-            refused = gate.decide(operation, now_ns)
+        name, producer_id = topic.name, topic.producer_id
+        gate = self._shared.gate(name, self._connection.exempt, now_ns)
+        attached = self._attached.get((name, producer_id))
+        if attached is None or topic.more_producers:
+            refused = self._attach(gate, topic, now_ns)
             if refused is not None:
-                if refused.action is Action.DELAY:
-                    self._attaching[key] = operation
                 return refused
-            operation.kind = OperationKind.PUBLISH
-            if len(self._attached) >= _MAX_ATTACHED:
-                self._detach(next(iter(self._attached)), now_ns)
-            attached = self._attached[key] = Attached(operation, gate, now_ns)
-        elif attached.gate is not gate:
+            attached = self._attached[name, producer_id]
+        if attached.gate is not gate:
             attached.use(gate)
         attached.last_ns = now_ns
         operation = attached.operation
@@ -201,22 +201,75 @@ class Producing:
 
     def abandon(self, topic: ProduceTopic, now_ns: int) -> None:
         """A held topic of a request will not be forwarded."""
-        self._attaching.pop((topic.name, topic.producer_id), None)
+        for producer_id in (topic.producer_id, *topic.more_producers):
+            self._attaching.pop((topic.name, producer_id), None)
         attached = self._attached.get((topic.name, topic.producer_id))
         if attached is not None:
             attached.gate.abandon(attached.operation, now_ns)
 
-    def _operation(self, topic: ProduceTopic) -> Operation:
-        """A producer is its producer id where it has one, else the client it runs in."""
+    def _attach(self, gate: Gate, topic: ProduceTopic, now_ns: int) -> Decision | None:
+        """Attach every producer that has batches in a topic's part of a request, or none that is new.
+
+        :return: why one of them may not; None if all are attached.
+        """
+        if len(topic.more_producers) > _MAX_PRODUCERS:
+            raise ProtocolError(f"more than {_MAX_PRODUCERS} producers for one topic in a Produce request")
+        added: list[tuple[str, int]] = []
+        for producer_id in (topic.producer_id, *topic.more_producers):
+            key = (topic.name, producer_id)
+            known = self._attached.pop(key, None)
+            if known is not None:
+                self._attached[key] = known  # the last one to go if there are too many
+                continue
+            refused = self._attach_one(gate, key, now_ns)
+            if refused is not None:
+                # Those of a held request stay, as it would never get more than the rate of attaching lets
+                # through at once if it had to begin again each time.
+                if refused.action is not Action.DELAY:
+                    for undone in added:
+                        self._detach(undone, now_ns)
+                return refused
+            added.append(key)
+        return None
+
+    def _attach_one(self, gate: Gate, key: tuple[str, int], now_ns: int) -> Decision | None:
+        """Attach a producer, which is its producer id where it has one, else the client that it runs in."""
+        topic, producer_id = key
+        plain = self._shared.plain_producers
+        # One that is held is asked again as the same operation, or it would be counted as another.
+        operation = self._attaching.pop(key, None) or self._operation(key)
+        if producer_id < 0:
+            plain.make_room(self._connection, gate, topic, now_ns)
+            operation.producer = plain.next_name(self._connection, topic)
+        refused = gate.decide(operation, now_ns)
+        if refused is not None:
+            if refused.action is Action.DELAY:
+                self._attaching[key] = operation
+            return refused
+        operation.kind = OperationKind.PUBLISH
+        if len(self._attached) >= _MAX_ATTACHED:
+            self._detach(next(iter(self._attached)), now_ns)
+        attached = self._attached[key] = Attached(operation, gate, now_ns)
+        if producer_id < 0:
+            give_way = partial(self._detach, key)
+            attached.plain = PlainProducer(self._connection, topic, attached, give_way)
+            plain.admitted(attached.plain, self._connection, topic)
+        return None
+
+    def _operation(self, key: tuple[str, int]) -> Operation:
         connection = self._connection
-        producer_id = topic.producer_id
+        topic, producer_id = key
         return Operation(
             OperationKind.ATTACH_PRODUCER,
-            topic.name,
+            topic,
             principal=connection.principal,
             client=connection.client,
-            producer=f"id {producer_id}" if producer_id >= 0 else "client " + "/".join(connection.identity),
+            producer=f"id {producer_id}",
         )
+
+    def _produced_ns(self) -> int:
+        """When this client last published anything."""
+        return max((attached.last_ns for attached in self._attached.values()), default=0)
 
     def release_idle(self, now_ns: int) -> None:
         """Detach producers that have not published for the configured time."""
@@ -234,3 +287,5 @@ class Producing:
         self.repeated = self._last = None
         attached.gate.abandon(attached.operation, now_ns)
         attached.gate.detach(attached.operation)
+        if attached.plain is not None:
+            self._shared.plain_producers.left(attached.plain)

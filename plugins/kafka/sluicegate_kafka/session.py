@@ -69,14 +69,14 @@ class KafkaSession:
         "producing",
     )
 
-    def __init__(self, shared: Shared, peer: str) -> None:
+    def __init__(self, shared: Shared, peer: str, node: str = "", now_ns: int = 0) -> None:
         self._shared = shared
-        self.connection = connection = Connection(peer)
+        self.connection = connection = Connection(peer, node, now_ns)
         self.outstanding = connection.outstanding
         self.handshake = Handshake(shared, connection)
         self.producing = Producing(shared, connection)
         self.grouping = Grouping(shared, connection)
-        self.fetching = Fetching(shared, connection, self.grouping)
+        self.fetching = Fetching(shared, connection)
         addressing = Addressing(shared, connection)
         shared.releases[connection] = self.producing.release_idle
         handlers: dict[int, Handler] = {
@@ -132,17 +132,19 @@ class KafkaSession:
 
     def _read(self, data: bytes, passed: int, now_ns: int) -> Sequence[Command]:
         """Read the long way what came from the client, but for the first bytes, which have passed already."""
+        self.connection.heard_ns = now_ns
         if self._suspended is not None:
             return self._read_ahead(data)
         if self._skip_client:
             skipped = self._skip_client
-            if len(data) <= skipped:
+            if len(data) < skipped or (len(data) == skipped and not self.connection.injected):
                 self._skip_client -= len(data)
                 return PASS
             self._skip_client = 0
             rest = data[skipped:]
-            commands = _as_commands(ToUpstream, rest, self.receive_client(rest, now_ns))
-            return [ToUpstream(memoryview(data)[:skipped]), *commands]
+            first = [ToUpstream(memoryview(data)[:skipped]), *self._asked()]
+            commands = _as_commands(ToUpstream, rest, self.receive_client(rest, now_ns)) if rest else ()
+            return [*first, *commands]
         out: list[Command] = []
         try:
             if self._partial_request.size:
@@ -288,6 +290,7 @@ class KafkaSession:
             self._shared.listing.learned(None, now_ns, now_ns)
         if self._suspended is not None:
             self._retry(now_ns, out)
+        self.grouping.answered(now_ns)
         out.extend(self._answers(now_ns))
         return out
 
@@ -328,12 +331,25 @@ class KafkaSession:
 
     def _answers(self, now_ns: int) -> list[Command]:
         """Responses whose turn and time have come; none while one is on its way in pieces."""
+        out = self._asked()
         if self._skip_upstream:
-            return []
-        out = self.outstanding.release(now_ns)
+            return out
+        out += self.outstanding.release(now_ns)
         due = self.outstanding.due_ns
         if due is not None:
             self._wake(due, out)
+        return out
+
+    def _asked(self) -> list[Command]:
+        """What is asked in the gate's own name, unless the client is in the middle of a request."""
+        connection = self.connection
+        out: list[Command] = []
+        if connection.injected and not self._skip_client:
+            out.extend(ToUpstream(request) for request in connection.injected)
+            connection.injected.clear()
+        if connection.questions:
+            out.extend(Ask(question) for question in connection.questions)
+            connection.questions.clear()
         return out
 
     # -- from the broker --------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate_kafka.arrival import Arrivals
+from sluicegate_kafka.audiences import Audiences
 from sluicegate_kafka.codec.addresses import rewrite_node_endpoints
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
@@ -15,13 +16,15 @@ from sluicegate_kafka.codec.produce_responses import has_node_endpoints
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.connection import Connection, Identity
 from sluicegate_kafka.listing import GroupListing
-from sluicegate_kafka.members import Members
 from sluicegate_kafka.nodes import Nodes
+from sluicegate_kafka.plain_producers import PlainProducers
 from sluicegate_kafka.sequences import Sequences
 
 _MAX_CLIENTS_WITH_GAPS = 10_000
 _LONGEST_RESPONSE = 100 * 1024 * 1024
 """Bytes of a response that is read whole, if clients may not send larger requests anyway."""
+_MAX_TOPIC_NAMES = 100_000
+"""Names of topics that are kept; those that are needed again are asked for again."""
 _MAX_TOPIC_NAME = 249
 """Characters of a topic's name, as brokers have it."""
 _NO_DISPATCH = (
@@ -43,7 +46,7 @@ class Shared:
         self.gates: GateCache = services.gates
         self.budget: Budget = services.budget
         self.nodes = nodes
-        self.members = Members()
+        self.audiences = Audiences()
         self.listing = GroupListing()
         self.sequences: dict[Identity, Sequences] = {}
         """Gaps in the numbers of idempotent producers, for clients that have any."""
@@ -53,12 +56,17 @@ class Shared:
         self.max_response_bytes = max(config.max_frame_bytes, _LONGEST_RESPONSE)
         self.max_hold_ns = config.max_hold * 1_000_000
         self.producer_idle_ns = config.producer_idle * 1_000_000
+        self.silence_ns = config.silent_client * 1_000_000
+        self.plain_producers = PlainProducers(self.silence_ns)
         self.counts: Counter[str] = Counter()
         self.wall_ms = services.wall_ms
         """Wall-clock milliseconds since 1970 at a monotonic time."""
-        self._asked = (-1, False, False, False)
-        """Version of the policies, and whether they ask about delivery, limit consumers, and inspect."""
+        self._asked = (-1, False, False, False, False)
+        """Version of the policies, and whether they ask about delivery, limit consumers, limit subscriptions,
+        and inspect."""
         self.arrivals = Arrivals()
+        self.topic_names: dict[bytes, str] = {}
+        """Names of topics by their ids, as far as they were needed."""
 
     def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
         """The compiled gate of a topic.
@@ -89,9 +97,20 @@ class Shared:
     @property
     def inspects(self) -> bool:
         """Whether any policy asks for a look into compressed batches."""
-        return self._asks()[3]
+        return self._asks()[4]
 
-    def _asks(self) -> tuple[int, bool, bool, bool]:
+    @property
+    def follows_assignments(self) -> bool:
+        """Whether any policy depends on which partitions a group's members are assigned."""
+        return any(self._asks()[1:4])
+
+    def learn_topic_names(self, names: Mapping[bytes, str]) -> None:
+        """Keep names of topics by their ids."""
+        if len(self.topic_names) + len(names) > _MAX_TOPIC_NAMES:
+            self.topic_names.clear()
+        self.topic_names.update(names)
+
+    def _asks(self) -> tuple[int, bool, bool, bool, bool]:
         """What the policies of now ask about; looked through once for each version."""
         policies = self._services.policies
         if self._asked[0] != policies.version:
@@ -100,6 +119,7 @@ class Shared:
                 policies.version,
                 any(not name.rpartition(".")[2].startswith(_NO_DISPATCH) for name in fields),
                 any(name.startswith("max_consumers_") for name in fields),
+                any(name.startswith("max_subscriptions_") for name in fields),
                 "inspect" in fields,
             )
         return self._asked
@@ -133,4 +153,4 @@ class Shared:
     def forget(self, connection: Connection) -> None:
         """A connection has ended."""
         self.releases.pop(connection, None)
-        self.members.forget(connection)
+        self.audiences.forget(connection)

@@ -27,7 +27,7 @@ def inspect(wire: Wire) -> None:
     question = wire.asked[-1]
     assert isinstance(question, Inspection)
     question.run()
-    wire._carry_out(wire.session.answered(question, None, wire.now))
+    wire.carry_out(wire.session.answered(question, None, wire.now))
 
 
 def claiming(records: bytes, count: int) -> bytes:
@@ -156,7 +156,7 @@ def test_where_nobody_answers_the_client_is_to_try_again(acks: int) -> None:
     wire = inspecting_wire()
     wire.client_sends(produce({"t": packed_batch(batch(b"x"), "zstd")}, acks=acks))
     question = wire.asked[-1]
-    wire._carry_out(wire.session.answered(question, TimeoutError(), wire.now))
+    wire.carry_out(wire.session.answered(question, TimeoutError(), wire.now))
     assert wire.forwarded() == []
     assert [outcome(frame)["t", 0][0] for frame in wire.answered()] == ([19] if acks else [])
     assert wire.shared.counters()["inspection_failed"] == 1

@@ -26,6 +26,7 @@ class Wire:
     :param bench: shared by all sessions of a test.
     :param shared: that of another wire, for a second connection to the same front.
     :param software: what the client calls itself in its ApiVersions request.
+    :param node: name of the listener that the client came to.
     :param options: further options of the broker's entry in the file.
     """
 
@@ -35,20 +36,22 @@ class Wire:
         shared: Shared | None = None,
         peer: str = "10.0.0.1:5000",
         software: str = "apache-kafka-java",
+        node: str = "node-1",
         **options: object,
     ) -> None:
         entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
         config = KafkaConfig.model_validate(entry | options)
         self.nodes = Nodes("gate", "127.0.0.1", 19_100)
         self.shared = shared or Shared(config, bench, self.nodes)
-        self.session = KafkaSession(self.shared, peer)
+        self.session = KafkaSession(self.shared, peer, node, START)
         self.session.connection.software = software
         self.now = START
         self.upstream = b""
         self.downstream = b""
         self.commands: list[Command] = []
 
-    def _carry_out(self, commands: Sequence[Command]) -> None:
+    def carry_out(self, commands: Sequence[Command]) -> None:
+        """Do what the session said."""
         for command in commands:
             self.commands.append(command)
             if isinstance(command, ToUpstream):
@@ -59,12 +62,12 @@ class Wire:
     def client_sends(self, data: bytes) -> None:
         """Bytes from the client."""
         commands = self.session.receive_client(data, self.now)
-        self._carry_out([ToUpstream(data)] if commands is PASS else commands)
+        self.carry_out([ToUpstream(data)] if commands is PASS else commands)
 
     def broker_sends(self, data: bytes) -> None:
         """Bytes from the broker."""
         commands = self.session.receive_upstream(data, self.now)
-        self._carry_out([ToClient(data)] if commands is PASS else commands)
+        self.carry_out([ToClient(data)] if commands is PASS else commands)
 
     def wait(self, seconds: float, client_gone: bool = False) -> None:
         """Let time pass, with the wake-ups that the session asked for."""
@@ -72,7 +75,7 @@ class Wire:
         while (at := self.wake_at) is not None and at <= end:
             self.now = max(at, self.now)
             self.commands = [command for command in self.commands if not isinstance(command, WakeAt)]
-            self._carry_out(self.session.wake(self.now, client_gone))
+            self.carry_out(self.session.wake(self.now, client_gone))
         self.now = end
 
     @property

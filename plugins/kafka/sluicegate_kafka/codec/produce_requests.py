@@ -61,6 +61,8 @@ class ProduceTopic(NamedTuple):
     """Producer id of the first batch of the first partition that has one; -1 for none."""
     records: list[tuple[int, int]]
     """Where the batches of each partition start and end."""
+    more_producers: tuple[int, ...]
+    """Producer ids of further producers with batches in it; -1 for those without an id."""
     inspected: Inspected | None
     """What was found in it; None where nobody looked."""
 
@@ -183,6 +185,7 @@ def _flexible_single(frame: bytes, start: int, name: str, at: int) -> ProduceTop
             timestamp,
             producer,
             [(at, end)],
+            (),
             None,
         )
     )
@@ -207,16 +210,33 @@ def _topic(
     """Add up the partitions of a topic."""
     messages = nbytes = largest = 0
     timestamp = producer = -1
+    producers: dict[int, None] = {}
     for first, last in records:
         count, size, latest, producer_id = measure_records(frame, first, last)
         messages += count
         nbytes += last - first
         largest = max(largest, size)
         timestamp = max(timestamp, latest)
+        if last > first:
+            producers[producer_id] = None
         if producer < 0:
             producer = producer_id
+    producers.pop(producer, None)
+    more = tuple(producers)
     return ProduceTopic(
-        frame, name, start, end, partitions, messages, nbytes, largest, timestamp, producer, records, None
+        frame,
+        name,
+        start,
+        end,
+        partitions,
+        messages,
+        nbytes,
+        largest,
+        timestamp,
+        producer,
+        records,
+        more,
+        None,
     )
 
 

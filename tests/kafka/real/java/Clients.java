@@ -15,6 +15,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -153,7 +154,9 @@ public final class Clients {
         command.get("topics").forEach(topic -> topics.add(topic.asText()));
         try (KafkaConsumer<String, String> consumer =
                 new KafkaConsumer<>(settings(), new StringDeserializer(), new StringDeserializer())) {
-            if (command.get("settings").has("group.id")) {
+            if (topics.get(0).startsWith("^")) {
+                consumer.subscribe(new SubscriptionPattern(topics.get(0)), new Assigned());
+            } else if (command.get("settings").has("group.id")) {
                 consumer.subscribe(topics, new Assigned());
             } else {
                 consumer.assign(topics.stream().map(topic -> new TopicPartition(topic, 0)).toList());

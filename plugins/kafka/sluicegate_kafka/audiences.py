@@ -1,0 +1,142 @@
+"""The audiences of all topics: who joined groups for them, and who fetches them."""
+
+from collections.abc import Collection
+
+from sluicegate_kafka.audience import Audience
+from sluicegate_kafka.codec.assignments import Partitions
+from sluicegate_kafka.connection import Connection, Identity
+from sluicegate_kafka.places import Places
+from sluicegate_kafka.readers import MemberKey, Membership, Reader
+
+_NOTHING: frozenset[int] = frozenset()
+
+
+class Audiences:
+    """One for each topic and each kind of equal clients."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Identity, str], Audience] = {}
+        self._places: Places[Reader] = Places()
+        self._identities: dict[Connection, Identity] = {}
+        """Under which identity a connection joined: its client id may change later."""
+        self._topics: dict[Connection, dict[MemberKey, set[str]]] = {}
+        self.changes = 0
+        """How often members came, went or were assigned something else."""
+
+    # -- members ----------------------------------------------------------------------------------
+
+    def joined(self, connection: Connection, key: MemberKey, topics: Collection[str], now_ns: int) -> None:
+        """A member joined its group, or changed what it subscribes to.
+
+        :param connection: where it joined.
+        :param key: its group and its name there.
+        :param topics: all that it subscribes to.
+        :param now_ns: monotonic time.
+        """
+        identity = self._identities.setdefault(connection, connection.identity)
+        known = self._topics.setdefault(connection, {}).setdefault(key, set())
+        for topic in known - set(topics):
+            self._drop(connection, key, topic)
+        for topic in set(topics) - known:
+            audience = self._audience(identity, topic)
+            audience.members[connection, key] = Membership(connection, key, now_ns)
+            self._changed(audience)
+        known.clear()
+        known.update(topics)
+
+    def assigned(
+        self, connection: Connection, key: MemberKey, partitions: Partitions | None, now_ns: int
+    ) -> None:
+        """A member is told what it may fetch; None if the gate cannot read that."""
+        for topic in self._topics.get(connection, {}).get(key, ()):
+            audience = self._audience(self._identities[connection], topic)
+            member = audience.members[connection, key]
+            told = None if partitions is None else partitions.get(topic, _NOTHING)
+            if member.assign(told, now_ns):
+                self._changed(audience)
+
+    def renamed(self, connection: Connection, old: MemberKey, new: MemberKey) -> None:
+        """The broker has given a member its name."""
+        topics = self._topics.get(connection, {})
+        if old not in topics:
+            return
+        topics[new] = topics.pop(old) | topics.get(new, set())
+        for topic in topics[new]:
+            members = self._audience(self._identities[connection], topic).members
+            member = members.pop((connection, old), None)
+            if member is not None:
+                member.key = new
+                members[connection, new] = member
+
+    def left(self, connection: Connection, key: MemberKey) -> None:
+        """A member left its group."""
+        topics = self._topics.get(connection, {})
+        for topic in topics.pop(key, ()):
+            self._drop(connection, key, topic)
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has ended: its members may go on by another one, and what they fetch is theirs."""
+        for key, topics in self._topics.pop(connection, {}).items():
+            for topic in topics:
+                for reader in self._audience(self._identities[connection], topic).readers:
+                    if reader.match is not None and reader.match.key == key:
+                        reader.is_orphan = True
+                self._drop(connection, key, topic)
+        self._identities.pop(connection, None)
+
+    def returns(self, connection: Connection, key: MemberKey, topic: str) -> None:
+        """A member joins that was one before: what it fetched meanwhile is not another consumer.
+
+        :param connection: where it joins.
+        :param key: its group and its name there.
+        :param topic: one that it subscribes to.
+        """
+        audience = self._found.get((connection.identity, topic))
+        if audience is None:
+            return
+        lone = [reader for reader in audience.readers if reader.number]
+        own = [reader for reader in lone if reader.former == key]
+        if not own:  # the gate does not know it from before: it is one of those without a group
+            last = max((reader.number for reader in lone if reader.former is None), default=0)
+            own = [reader for reader in lone if reader.number == last and reader.former is None]
+        for reader in own:
+            reader.detach()
+            reader.former = key
+
+    # -- readers ----------------------------------------------------------------------------------
+
+    def reader(self, connection: Connection, topic: str, now_ns: int) -> Reader:
+        """A connection fetches a topic for the first time."""
+        audience = self._audience(connection.identity, topic)
+        reader = Reader(connection, audience, now_ns)
+        audience.add(reader)
+        return reader
+
+    def closed(self, reader: Reader) -> None:
+        """A reader is gone."""
+        audience = reader.audience
+        audience.remove(reader)
+        key = (audience.identity, audience.topic)
+        if audience.is_empty and self._found.get(key) is audience:
+            del self._found[key]
+
+    def _audience(self, identity: Identity, topic: str) -> Audience:
+        found = self._found.get((identity, topic))
+        if found is None:
+            found = self._found[identity, topic] = Audience(identity, topic, self._places)
+        return found
+
+    def _drop(self, connection: Connection, key: MemberKey, topic: str) -> None:
+        identity = self._identities[connection]
+        audience = self._audience(identity, topic)
+        if audience.members.pop((connection, key), None) is not None:
+            self._changed(audience)
+        self._prune(identity, topic)
+
+    def _changed(self, audience: Audience) -> None:
+        audience.changed()
+        self.changes += 1
+
+    def _prune(self, identity: Identity, topic: str) -> None:
+        if self._audience(identity, topic).is_empty:
+            del self._found[identity, topic]

@@ -1,0 +1,217 @@
+"""Members by KIP-848: a heartbeat joins, leaves and subscribes, and its answer brings the assignment.
+
+Where a broker resolves a pattern, no request names a topic: the assignment does, by topic ids. So an answer
+that assigns topics waits until the gate knows their names, and whether the member may have them. If it may
+not, the client is refused, and the gate takes the member out of its group: it would hold its partitions until
+its session ended.
+"""
+
+from sluicegate.broker import Buffer
+from sluicegate.model import Action, Decision
+from sluicegate_kafka.codec import errors, groups
+from sluicegate_kafka.codec.assignments import PartitionsById
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.group_requests import ConsumerGroupHeartbeat
+from sluicegate_kafka.codec.primitives import with_length
+from sluicegate_kafka.connection import INJECTED, MAX_TOPICS, Connection
+from sluicegate_kafka.joining import Joining
+from sluicegate_kafka.listing import ListGroups
+from sluicegate_kafka.pending import Expected, Held
+from sluicegate_kafka.readers import MemberKey
+from sluicegate_kafka.refusals import group_code
+from sluicegate_kafka.shared import Shared
+from sluicegate_kafka.suspended import Suspended
+
+
+class _Assignment:
+    """An assignment that a member is not told yet."""
+
+    __slots__ = ("beat", "frame", "has_asked", "head", "held", "key", "partitions")
+
+    def __init__(
+        self,
+        head: RequestHead,
+        beat: ConsumerGroupHeartbeat,
+        key: MemberKey,
+        frame: bytes,
+        partitions: PartitionsById,
+    ) -> None:
+        self.head = head
+        self.beat = beat
+        self.key = key
+        self.frame = frame
+        """The broker's answer, without its length."""
+        self.partitions = partitions
+        self.has_asked = False
+        """Whether the broker was asked for the names of its topics."""
+        self.held: Held | None = None
+        """Its place among the responses, once it has to wait."""
+
+
+class Heartbeats:
+    """The members by KIP-848 of one connection."""
+
+    __slots__ = ("_connection", "_joining", "_patterns", "_shared", "_waiting")
+
+    def __init__(self, shared: Shared, connection: Connection, joining: Joining) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._joining = joining
+        self._patterns: dict[MemberKey, frozenset[str]] = {}
+        """Members with a pattern, and the topics that they subscribe to by name."""
+        self._waiting: list[_Assignment] = []
+
+    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+        """Handle a ConsumerGroupHeartbeat."""
+        beat = groups.read_consumer_group_heartbeat(frame, head)
+        key = (beat.group, beat.instance_id or beat.member_id or f"joining {self._connection.peer}")
+        if beat.epoch < 0:
+            self._patterns.pop(key, None)
+            self._joining.detach(key)
+            self._connection.outstanding.expect(head.correlation_id)
+            return True
+        if beat.topics is not None:
+            waits = self._subscribe(frame, head, key, beat, now_ns)
+            if waits is not None:
+                return waits
+        if beat.regex:
+            self._patterns.setdefault(key, frozenset(beat.topics or ()))
+        elif beat.regex is not None:
+            self._patterns.pop(key, None)
+        self._expect(head, key, beat)
+        return True
+
+    def _subscribe(
+        self, frame: bytes, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat, now_ns: int
+    ) -> bool | Suspended | None:
+        """Attach a member to what it names; None if it may go on."""
+        named = frozenset(beat.topics or ())
+        topics = named
+        if key in self._patterns and beat.regex != "":  # what the pattern brought stays
+            topics |= self._joining.topics(key).keys() - self._patterns[key]
+            self._patterns[key] = named
+        if self._joining.must_ask(beat.group, topics, now_ns):
+            return Suspended(self.request, frame, head, question=ListGroups())
+        returns = beat.epoch > 0 and key not in self._joining
+        refused = self._joining.attach(key, tuple(topics), now_ns, returns=returns)
+        if refused is None:
+            return None
+        if refused.action is Action.DELAY:
+            wake_ns = self._joining.hold_until(refused, now_ns)
+            if wake_ns:
+                return Suspended(self.request, frame, head, wake_ns=wake_ns)
+        self._connection.outstanding.answer(self._refusal(head, refused))
+        return False
+
+    def _expect(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
+        """The broker may refuse who joins; in version 0 it chooses the member id."""
+        joins = beat.topics is not None and (beat.epoch == 0 or not beat.member_id)
+
+        def answered(response: bytes, now_ns: int) -> Buffer | Held:
+            error, member_id, _ = groups.consumer_group_heartbeat_result(response, head.version)
+            name = key
+            if joins:
+                name = self._joining.settle(key, error, beat.instance_id or member_id)
+                if name != key and key in self._patterns:
+                    self._patterns[name] = self._patterns.pop(key)
+            elif error == errors.NONE:
+                self._joining.confirm(key)
+            if error != errors.NONE or not self._shared.follows_assignments:
+                return response
+            partitions = groups.heartbeat_assignment(response, head.version)
+            if partitions is None:
+                return response
+            known = beat._replace(member_id=beat.member_id or member_id)
+            return self._assign(_Assignment(head, known, name, response, partitions), now_ns)
+
+        follows = joins or self._shared.follows_assignments
+        expected = Expected(head.correlation_id, answered) if follows else head.correlation_id
+        self._connection.outstanding.expect(expected)
+
+    # -- assignments ------------------------------------------------------------------------------
+
+    def _assign(self, told: _Assignment, now_ns: int) -> Buffer | Held:
+        made = self._settle(told, now_ns)
+        if made is not None:
+            return made
+        head = told.head
+        later = groups.refuse_consumer_group_heartbeat(
+            head.version, head.correlation_id, errors.COORDINATOR_LOAD_IN_PROGRESS
+        )
+        told.held = Held(later, now_ns + self._shared.max_hold_ns)
+        self._waiting.append(told)
+        return told.held
+
+    def go_on(self, now_ns: int) -> None:
+        """Something that assignments wait for has come."""
+        waiting, self._waiting = self._waiting, []
+        for told in waiting:
+            held = told.held
+            if held is None or not self._connection.outstanding.is_held(held):
+                continue  # it took too long, and the client was told to try again
+            made = self._settle(told, now_ns)
+            if made is None:
+                self._waiting.append(told)
+            else:
+                frame = with_length([made]) if made is told.frame else made
+                self._connection.outstanding.settle(held, frame)
+
+    def _settle(self, told: _Assignment, now_ns: int) -> Buffer | None:
+        """What the client is answered: the assignment as it came, or a refusal; None if it must wait."""
+        names = self._shared.topic_names
+        unknown = [topic_id for topic_id in told.partitions if topic_id not in names][:MAX_TOPICS]
+        if unknown and not told.has_asked:
+            told.has_asked = True
+            client_id = self._connection.client_id
+            self._connection.inject(groups.ask_topic_names(INJECTED, client_id, unknown), self._named)
+            return None
+        if unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
+            self._shared.count("assigned_topic_unknown")
+        partitions = {names[each]: taken for each, taken in told.partitions.items() if each in names}
+        key = told.key
+        topics = partitions.keys() | self._subscribed(key)
+        if self._joining.must_ask(key[0], topics, now_ns):
+            self._connection.questions.append(ListGroups())
+            return None
+        refused = self._joining.attach(key, tuple(topics), now_ns, returns=key not in self._joining)
+        if refused is None:
+            self._joining.confirm(key)
+            self._joining.assigned(key, partitions, now_ns)
+            return told.frame
+        self._joining.settled()
+        if refused.action is not Action.DELAY:
+            self._evict(told)
+        return self._refusal(told.head, refused)
+
+    def _subscribed(self, key: MemberKey) -> frozenset[str]:
+        """Topics that a member is attached to whatever it is assigned: those that it names."""
+        named = self._patterns.get(key)
+        return frozenset(self._joining.topics(key)) if named is None else named
+
+    def _named(self, response: bytes, now_ns: int) -> None:
+        """The broker has told the names of topics."""
+        self._shared.learn_topic_names(groups.topic_names(response))
+        self.go_on(now_ns)
+
+    def _evict(self, told: _Assignment) -> None:
+        """Take a refused member out of its group."""
+        beat, key = told.beat, told.key
+        self._patterns.pop(key, None)
+        self._joining.detach(key)
+        leave = groups.leave_by_heartbeat(
+            told.head.version,
+            INJECTED,
+            self._connection.client_id,
+            beat.group,
+            beat.member_id,
+            beat.instance_id,
+        )
+        self._connection.inject(leave, _ignore)
+
+    def _refusal(self, head: RequestHead, refused: Decision) -> bytes:
+        code = group_code(refused, self._connection.software)
+        return groups.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
+
+
+def _ignore(response: bytes, now_ns: int) -> None:
+    """Nothing depends on the answer: a member that cannot leave is let go when its session ends."""

@@ -1,0 +1,117 @@
+"""Which topics one connection fetches, what it is taken for, and what it is counted as."""
+
+from sluicegate.model import Operation, OperationKind
+from sluicegate_kafka.codec.fetch import FetchRequest
+from sluicegate_kafka.connection import Connection
+from sluicegate_kafka.readers import Reader
+from sluicegate_kafka.shared import Shared
+
+_NOTHING: frozenset[int] = frozenset()
+_MAX_TOPICS = 10_000
+"""Topics that one connection is known to fetch; a client may name as many as it likes."""
+_MAX_PARTITIONS = 100_000
+"""Partitions that one connection is known to fetch."""
+
+
+class Reading:
+    """The readers of one connection, by topic."""
+
+    __slots__ = ("_changes", "_connection", "_count", "_readers", "_shared", "_wanted", "refused")
+
+    def __init__(self, shared: Shared, connection: Connection) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._readers: dict[str, Reader] = {}
+        self._wanted: dict[str, frozenset[int]] = {}
+        """The partitions of its fetch session (KIP-227), or of its last request if it has no session."""
+        self._count = 0
+        """How many these are."""
+        self._changes = -1
+        self.refused: set[str] = set()
+        """Topics that it may not consume."""
+
+    def request(self, request: FetchRequest, now_ns: int) -> None:
+        """Take over what a Fetch asks for, and count the connection for it if no group counts it."""
+        self._keep(request)
+        named = {topic for topic, _ in request.topics}
+        if not self._shared.counts_consumers:
+            self.refused.clear()
+            for topic in named - self._readers.keys():
+                self._settled(topic, now_ns)  # when it began tells which member it cannot be
+            return
+        # Who was refused is asked about each time, as the later requests of a session do not name the topic.
+        topics = named | self.refused
+        audiences = self._shared.audiences
+        if self._changes != audiences.changes:
+            self._changes = audiences.changes
+            topics |= self._readers.keys()
+        for topic in topics:
+            reader = self._settled(topic, now_ns)
+            if reader.match is not None:
+                self.refused.discard(topic)
+            elif not reader.is_attached:
+                self._attach(reader, now_ns)
+
+    def subscriptions(self, topic: str, now_ns: int) -> tuple[str, ...]:
+        """The subscriptions that what is fetched of a topic may be for; first what it is taken for."""
+        return self._settled(topic, now_ns).names
+
+    def _keep(self, request: FetchRequest) -> None:
+        known = self._wanted
+        if request.session_epoch <= 0 and request.topics:
+            self._wanted = known = {}
+            self._count = 0
+        for topic, partitions in request.topics:
+            before = known.get(topic, _NOTHING)
+            wanted = before.union([index for index, _ in partitions])
+            self._count += len(wanted) - len(before)
+            known[topic] = wanted
+        for topic, gone in request.forgotten:
+            if topic in known:
+                self._count -= len(known[topic])
+                known[topic] = known[topic].difference(gone)
+                self._count += len(known[topic])
+        if self._count > _MAX_PARTITIONS or len(known) > _MAX_TOPICS:
+            known.clear()  # then nothing is known of what it fetches
+            self._count = 0
+
+    def _settled(self, topic: str, now_ns: int) -> Reader:
+        """The reader of a topic, matched by what is known now."""
+        reader = self._readers.get(topic)
+        if reader is None or reader.is_gone:
+            audiences = self._shared.audiences
+            if len(self._readers) >= _MAX_TOPICS:
+                audiences.closed(self._readers.pop(next(iter(self._readers))))
+            reader = self._readers[topic] = audiences.reader(self._connection, topic, now_ns)
+        audience = reader.audience
+        wanted = self._wanted.get(topic)
+        if wanted is not None and reader.asks_for(wanted):
+            audience.changed()
+        audience.settle(now_ns)
+        return reader
+
+    def _attach(self, reader: Reader, now_ns: int) -> None:
+        connection, topic = self._connection, reader.audience.topic
+        gate = self._shared.gate(topic, connection.exempt, now_ns)
+        audience = reader.audience
+        audience.make_room(reader, gate, self._shared.silence_ns, now_ns)
+        self.refused.discard(topic)
+        if reader.match is not None:
+            return
+        operation = Operation(
+            OperationKind.ATTACH_CONSUMER,
+            topic,
+            principal=connection.principal,
+            client=connection.client,
+            consumer=reader.own_name,
+        )
+        if gate.decide(operation, now_ns) is not None:
+            self.refused.add(topic)
+        else:
+            reader.attachment = (gate, operation)
+
+    def closed(self) -> None:
+        """The connection is gone."""
+        for reader in self._readers.values():
+            self._shared.audiences.closed(reader)
+        self._readers.clear()
