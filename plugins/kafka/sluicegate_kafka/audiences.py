@@ -1,6 +1,6 @@
 """The audiences of all topics: who joined groups for them, and who fetches them."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from sluicegate_kafka.audience import Audience
 from sluicegate_kafka.codec.assignments import Partitions
@@ -25,13 +25,21 @@ class Audiences:
 
     # -- members ----------------------------------------------------------------------------------
 
-    def joined(self, connection: Connection, key: MemberKey, topics: Collection[str], now_ns: int) -> None:
+    def joined(
+        self,
+        connection: Connection,
+        key: MemberKey,
+        topics: Collection[str],
+        now_ns: int,
+        give_way: Callable[[MemberKey], None],
+    ) -> None:
         """A member joined its group, or changed what it subscribes to.
 
         :param connection: where it joined.
         :param key: its group and its name there.
         :param topics: all that it subscribes to.
         :param now_ns: monotonic time.
+        :param give_way: lets the member of a key go; when it speaks again, it is to join again.
         """
         identity = self._identities.setdefault(connection, connection.identity)
         known = self._topics.setdefault(connection, {}).setdefault(key, set())
@@ -39,7 +47,7 @@ class Audiences:
             self._drop(connection, key, topic)
         for topic in set(topics) - known:
             audience = self._audience(identity, topic)
-            audience.members[connection, key] = Membership(connection, key, now_ns)
+            audience.members[connection, key] = Membership(connection, key, now_ns, give_way)
             self._changed(audience)
         known.clear()
         known.update(topics)
@@ -102,6 +110,29 @@ class Audiences:
         for reader in own:
             reader.detach()
             reader.former = key
+
+    def make_room(
+        self, connection: Connection, topic: str, group: str | None, silence_ns: int, now_ns: int
+    ) -> None:
+        """Have a silent member of an equal client give way.
+
+        :param connection: where a new member joins that would be refused otherwise.
+        :param topic: the topic that is full.
+        :param group: the group that is full; None if the topic is, for all groups.
+        :param silence_ns: how long the other must have been silent.
+        :param now_ns: monotonic time.
+        """
+        audience = self._found.get((connection.identity, topic))
+        silent = [
+            member
+            for member in (audience.members.values() if audience is not None else ())
+            if member.connection is not connection
+            and group in (None, member.key[0])
+            and member.connection.is_silent(now_ns, silence_ns)
+        ]
+        if silent:
+            oldest = min(silent, key=lambda member: member.connection.last_ns)
+            oldest.give_way(oldest.key)
 
     # -- readers ----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from sluicegate.broker import Buffer
 from sluicegate.model import Action
 from sluicegate_kafka.codec import errors, groups
 from sluicegate_kafka.codec.api_keys import ApiKey
-from sluicegate_kafka.codec.assignments import Partitions
+from sluicegate_kafka.codec.assignments import Member, Partitions
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.group_requests import MAX_GROUP_REQUEST, JoinGroup
@@ -42,6 +42,7 @@ class Grouping:
         return {
             ApiKey.JOIN_GROUP: self._join,
             ApiKey.SYNC_GROUP: self._sync,
+            ApiKey.HEARTBEAT: self._beat,
             ApiKey.LEAVE_GROUP: self._leave,
             ApiKey.CONSUMER_GROUP_HEARTBEAT: self._heartbeats.request,
             ApiKey.OFFSET_COMMIT: self._commit,
@@ -81,8 +82,7 @@ class Grouping:
     def _sync(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         """The response tells a member its partitions; a leader's request may be large, and passes unread."""
         if head.end - head.start <= MAX_GROUP_REQUEST:
-            sync = groups.read_sync_group(frame, head)
-            key = (sync.group, sync.instance_id or sync.member_id)
+            key = _key(groups.read_member(frame, head))
             if self._joining.topics(key):
                 self._expect_assignment(head, key)
                 return True
@@ -97,6 +97,16 @@ class Grouping:
             return response
 
         self._connection.outstanding.expect(Expected(head.correlation_id, synced))
+
+    def _beat(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        """A member that gave way to another is no member any more, and has to join again."""
+        if self._joining.gave_way and _key(groups.read_member(frame, head)) in self._joining.gave_way:
+            self._connection.outstanding.answer(
+                groups.refuse_heartbeat(head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID)
+            )
+            return False
+        self._connection.outstanding.expect(head.correlation_id)
+        return True
 
     def _leave(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         group, members = groups.read_leave_group(frame, head)
@@ -170,6 +180,10 @@ class Grouping:
     def closed(self, now_ns: int) -> None:
         """The connection is gone, and its members with it."""
         self._joining.closed()
+
+
+def _key(member: Member) -> MemberKey:
+    return member.group, member.instance_id or member.member_id
 
 
 def _take_back(created: dict[str, Attached], topics: Collection[str]) -> None:

@@ -70,6 +70,14 @@ class Heartbeats:
             self._joining.detach(key)
             self._connection.outstanding.expect(head.correlation_id)
             return True
+        if key in self._joining.gave_way and beat.epoch > 0:
+            self._patterns.pop(key, None)
+            self._connection.outstanding.answer(
+                groups.refuse_consumer_group_heartbeat(
+                    head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID
+                )
+            )
+            return False
         if beat.topics is not None:
             waits = self._subscribe(frame, head, key, beat, now_ns)
             if waits is not None:

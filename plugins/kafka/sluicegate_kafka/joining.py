@@ -13,6 +13,8 @@ from sluicegate_kafka.shared import Shared
 
 _MAX_MEMBERS = 1_000
 """Group members on one connection; clients have one, and everyone may name as many groups as he likes."""
+_TOPIC_LIMIT = "max_consumers_per_topic"
+_GROUP_LIMIT = "max_consumers_per_subscription"
 _ACCEPTED = frozenset({errors.NONE, errors.MEMBER_ID_REQUIRED})
 
 Attached = tuple[Gate, Operation]
@@ -21,7 +23,16 @@ Attached = tuple[Gate, Operation]
 class Joining:
     """Members that joined on one connection."""
 
-    __slots__ = ("_added", "_attaching", "_connection", "_created", "_deadline_ns", "_members", "_shared")
+    __slots__ = (
+        "_added",
+        "_attaching",
+        "_connection",
+        "_created",
+        "_deadline_ns",
+        "_members",
+        "_shared",
+        "gave_way",
+    )
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
@@ -30,6 +41,8 @@ class Joining:
         self._attaching: dict[tuple[MemberKey, str], Operation] = {}
         self._created: dict[tuple[MemberKey, str], Attached] = {}
         """Subscriptions that the gate let in and the broker has not confirmed yet."""
+        self.gave_way: set[MemberKey] = set()
+        """Members that were silent, and gave way to others; when they speak they have to join again."""
         self._added: list[str] = []
         """Topics that the join at hand has attached its member to so far."""
         self._deadline_ns = 0
@@ -74,7 +87,8 @@ class Joining:
         self.settled()
         for topic in set(attached) - set(topics):
             self._detach_topic(key, topic)
-        self._shared.audiences.joined(self._connection, key, topics, now_ns)
+        self._shared.audiences.joined(self._connection, key, topics, now_ns, self._give_way)
+        self.gave_way.discard(key)
         return None
 
     def hold_until(self, decision: Decision, now_ns: int) -> int:
@@ -170,7 +184,7 @@ class Joining:
         """What a member is attached to; nothing yet if it is new."""
         attached = self._members.get(key)
         if attached is None:
-            if len(self._members) >= _MAX_MEMBERS:
+            if len(self._members) + len(self.gave_way) >= _MAX_MEMBERS:
                 raise ProtocolError(f"more than {_MAX_MEMBERS} group members on one connection")
             if sum(map(len, self._members.values())) > MAX_TOPICS:
                 raise ProtocolError(f"group members for more than {MAX_TOPICS} topics on one connection")
@@ -191,6 +205,7 @@ class Joining:
         if operation is None:
             operation = self._operation(OperationKind.ATTACH_CONSUMER, topic, key[0])
             operation.consumer = "/".join(key)
+        self._make_room(gate, operation, now_ns)
         decision = gate.decide(operation, now_ns)
         if decision is not None and decision.action is Action.DELAY:
             self._attaching[key, topic] = operation
@@ -199,6 +214,22 @@ class Joining:
         else:
             self._take_back(key, topic)
         return decision
+
+    def _make_room(self, gate: Gate, operation: Operation, now_ns: int) -> None:
+        """Have a silent member of an equal client give way, if the new one would be refused otherwise."""
+        consumers = gate.state.subscription(operation.subscription).consumers
+        if operation.consumer in consumers:
+            return
+        audiences, silence_ns = self._shared.audiences, self._shared.silence_ns
+        if 0 < int(gate.policies.number(_GROUP_LIMIT)) <= len(consumers):
+            group = operation.subscription
+            audiences.make_room(self._connection, operation.topic, group, silence_ns, now_ns)
+        elif 0 < int(gate.policies.number(_TOPIC_LIMIT)) <= gate.state.consumer_count:
+            audiences.make_room(self._connection, operation.topic, None, silence_ns, now_ns)
+
+    def _give_way(self, key: MemberKey) -> None:
+        self.detach(key)
+        self.gave_way.add(key)
 
     def _undo(self, key: MemberKey) -> None:
         """The join at hand is refused: it leaves nothing attached, and no subscription of its making."""

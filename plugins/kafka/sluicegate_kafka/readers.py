@@ -1,5 +1,6 @@
 """Who fetches a topic: one connection each, and the members of groups that they may be."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sluicegate.engine.gate import Gate
@@ -24,13 +25,26 @@ class Membership:
     :param connection: where it joined.
     :param key: its group and its name there.
     :param now_ns: monotonic time.
+    :param give_way: lets the member of a key go; when it speaks again, it is to join again.
     """
 
-    __slots__ = ("_before", "_is_assigned", "connection", "key", "partitions", "revoking_ns", "since_ns")
+    __slots__ = (
+        "_before",
+        "_is_assigned",
+        "connection",
+        "give_way",
+        "key",
+        "partitions",
+        "revoking_ns",
+        "since_ns",
+    )
 
-    def __init__(self, connection: Connection, key: MemberKey, now_ns: int) -> None:
+    def __init__(
+        self, connection: Connection, key: MemberKey, now_ns: int, give_way: Callable[[MemberKey], None]
+    ) -> None:
         self.connection = connection
         self.key = key
+        self.give_way = give_way
         self.since_ns = now_ns
         """Since when it may fetch: nothing that fetched before can be this member."""
         self.partitions: frozenset[int] | None = None

@@ -12,6 +12,7 @@ SUPPORTED: dict[int, tuple[int, int]] = {
     ApiKey.FIND_COORDINATOR: (0, 6),
     ApiKey.JOIN_GROUP: (0, 9),
     ApiKey.LEAVE_GROUP: (0, 5),
+    ApiKey.HEARTBEAT: (0, 4),
     ApiKey.SYNC_GROUP: (0, 5),
     # Version 0 is followed by tokens without a Kafka header, which could not be told from requests.
     ApiKey.SASL_HANDSHAKE: (1, 1),

@@ -94,7 +94,8 @@ TARGETS = [
     _of(ApiKey.FETCH, 4, 12, fetch.scan_fetch_request),
     _of(ApiKey.JOIN_GROUP, 0, 9, groups.read_join_group),
     _of(ApiKey.LEAVE_GROUP, 0, 5, groups.read_leave_group),
-    _of(ApiKey.SYNC_GROUP, 0, 5, groups.read_sync_group),
+    _of(ApiKey.SYNC_GROUP, 0, 5, groups.read_member),
+    _of(ApiKey.HEARTBEAT, 0, 4, groups.read_member),
     _of(ApiKey.OFFSET_COMMIT, 2, 9, _commit(groups.read_offset_commit, groups.refuse_offset_commit)),
     _of(
         ApiKey.TXN_OFFSET_COMMIT,

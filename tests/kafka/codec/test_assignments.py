@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kio.index import load_entity_schema
 from kio.static.constants import EntityType
 from tests.kafka.codec.entities import (
+    decode_framed,
     decode_request,
     entities,
     request_frame,
@@ -41,7 +42,7 @@ def test_sync_group(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(request_schema(ApiKey.SYNC_GROUP, version)))
     raw = request_frame(entity)
     frame = b"ab" + raw + b"next"
-    sync = groups.read_sync_group(frame, parse_request_head(frame, 2, 2 + len(raw)))
+    sync = groups.read_member(frame, parse_request_head(frame, 2, 2 + len(raw)))
     instance_id = getattr(entity, "group_instance_id", None)
     assert sync == (entity.group_id, entity.member_id, instance_id)
     told, answer = _drawn(data, ApiKey.SYNC_GROUP, version)
@@ -133,3 +134,16 @@ def test_topics_of_which_nothing_was_committed(api_key: ApiKey, version: int, da
         for topic in entity.topics
         if not any(partition.error_code == 0 for partition in topic.partitions)
     }
+
+
+@pytest.mark.parametrize("version", range(5))
+@few
+@given(st.data())
+def test_heartbeats(version: int, data: st.DataObject) -> None:
+    entity = data.draw(entities(request_schema(ApiKey.HEARTBEAT, version)))
+    frame = request_frame(entity)
+    member = groups.read_member(frame, parse_request_head(frame))
+    assert member[:2] == (entity.group_id, entity.member_id)
+    assert member.instance_id == getattr(entity, "group_instance_id", None)
+    refused = decode_framed(groups.refuse_heartbeat(version, 7, 25), ApiKey.HEARTBEAT, version)
+    assert int(refused.error_code) == 25

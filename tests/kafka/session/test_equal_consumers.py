@@ -1,11 +1,13 @@
 """Whose Fetch it is, where equal clients are in groups, in several groups, or in none."""
 
+import datetime
 from importlib import import_module
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32
+from tests.kafka.codec.entities import decode_response
 from tests.kafka.session.messages import (
     batch,
     fetch,
@@ -19,10 +21,14 @@ from tests.kafka.session.messages import (
 from tests.kafka.session.wire import SECOND, Bench, Wire, request, response
 
 sync_request: Any = import_module("kio.schema.sync_group.v5.request")
+beat_request: Any = import_module("kio.schema.heartbeat.v4.request")
+beat_response: Any = import_module("kio.schema.heartbeat.v4.response")
 sync_response: Any = import_module("kio.schema.sync_group.v5.response")
 
+UNKNOWN_MEMBER = 25
 FORBIDDEN = 29
 GROUP_FULL = 81
+NO_TIME = datetime.timedelta(0)
 TEN = batch(*[b"x"] * 10)
 """Ten records."""
 
@@ -63,7 +69,7 @@ def syncs(wire: Wire, group: str, *partitions: int, member: str = "m", topic: st
     assignment += len(partitions).to_bytes(4, "big")
     assignment += b"".join(partition.to_bytes(4, "big") for partition in partitions)
     told = sync_response.SyncGroupResponse(
-        throttle_time=import_module("datetime").timedelta(0),
+        throttle_time=NO_TIME,
         error_code=ErrorCode.none,
         protocol_type=None,
         protocol_name=None,
@@ -280,3 +286,38 @@ def test_a_silent_reader_of_a_member_gives_way_too() -> None:
     new.now = old.now + 20 * SECOND
     assert fetches(new) == 0
     assert consumers(a) == 1
+
+
+def beats(wire: Wire, group: str, member: str) -> int | None:
+    """A heartbeat; the error code that the gate answers itself, None if the broker is asked."""
+    entity = beat_request.HeartbeatRequest(group_id=group, generation_id=i32(1), member_id=member)
+    wire.client_sends(request(entity))
+    if wire.forwarded():
+        wire.broker_sends(
+            response(beat_response.HeartbeatResponse(throttle_time=NO_TIME, error_code=ErrorCode.none))
+        )
+        wire.answered()
+        return None
+    (frame,) = wire.answered()
+    entity = decode_response(frame, 12, 4)[1]
+    return int(entity.error_code)
+
+
+@pytest.mark.parametrize("policy", ["max_consumers_per_topic", "max_consumers_per_subscription"])
+def test_a_silent_member_gives_way_to_its_own_clients_new_one(policy: str) -> None:
+    old = Wire(Bench({policy: 1}), node="node-9")
+    assert joins(old, "g", "old") == 0
+    new = wire(old, 2, "node-9")
+    old.now += 10 * SECOND
+    assert beats(old, "g", "old") is None
+    new.now = old.now + 19 * SECOND
+    assert joins(new, "g", "new") == GROUP_FULL
+    new.now = old.now + 20 * SECOND
+    assert joins(new, "g", "new") == 0
+    assert consumers(new) == 1
+    # The old one was no half-open connection after all: it has to join again, as a newcomer.
+    old.now = new.now
+    assert beats(old, "g", "old") == UNKNOWN_MEMBER
+    old.client_sends(join("g", "t", member="old"))
+    assert join_error(old.answered()[0]) == GROUP_FULL
+    assert consumers(new) == 1

@@ -1,5 +1,6 @@
 """A subscription that is refused, by the gate or by the broker, does not count on any topic."""
 
+import datetime
 from importlib import import_module
 from typing import Any
 
@@ -55,7 +56,7 @@ def commits(wire: Wire, group: str, *topics: str, refused: tuple[str, ...] = ())
             for topic in topics
         }
         answer = commit_response.OffsetCommitResponse(
-            throttle_time=import_module("datetime").timedelta(0),
+            throttle_time=datetime.timedelta(0),
             topics=tuple(
                 commit_response.OffsetCommitResponseTopic(
                     name=topic,

@@ -30,8 +30,8 @@ _request_head = struct.Struct(">hhi").pack
 _i32 = struct.Struct(">i").pack
 
 
-class SyncGroup(NamedTuple):
-    """A member that asks for its assignment."""
+class Member(NamedTuple):
+    """A member by the classic protocol, as it names itself."""
 
     group: str
     member_id: str
@@ -39,16 +39,16 @@ class SyncGroup(NamedTuple):
 
 
 @guarded
-def read_sync_group(frame: bytes, head: RequestHead) -> SyncGroup:
-    """Read a SyncGroup request, versions 0 to 5; what its leader assigns to others is not looked at.
+def read_member(frame: bytes, head: RequestHead) -> Member:
+    """Read who sends a SyncGroup request, versions 0 to 5, or a Heartbeat, versions 0 to 4.
 
     :raises ProtocolError: when it is malformed.
     """
-    cursor = group_cursor(frame, head, ApiKey.SYNC_GROUP)
+    cursor = group_cursor(frame, head, ApiKey(head.api_key))
     group = cursor.string()
     cursor.i32()  # generation
     member_id = cursor.string()
-    return SyncGroup(group, member_id, cursor.nullable_string() if head.version >= 3 else None)
+    return Member(group, member_id, cursor.nullable_string() if head.version >= 3 else None)
 
 
 @guarded

@@ -19,6 +19,7 @@ _READ: Final[dict[int, tuple[int, int]]] = {
     ApiKey.OFFSET_COMMIT: (2, 9),
     ApiKey.JOIN_GROUP: (0, 9),
     ApiKey.LEAVE_GROUP: (0, 5),
+    ApiKey.HEARTBEAT: (0, 4),
     ApiKey.SYNC_GROUP: (0, 5),
     ApiKey.TXN_OFFSET_COMMIT: (0, 5),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),

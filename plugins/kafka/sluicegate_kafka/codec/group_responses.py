@@ -45,6 +45,11 @@ def refuse_join_group(version: int, correlation_id: int, code: int) -> bytes:
     return _response(ApiKey.JOIN_GROUP, version, correlation_id, body)
 
 
+def refuse_heartbeat(version: int, correlation_id: int, code: int) -> bytes:
+    """A Heartbeat response with an error; a frame with its length."""
+    return _response(ApiKey.HEARTBEAT, version, correlation_id, [_throttled(version, 1), _i16(code)])
+
+
 def refuse_consumer_group_heartbeat(
     version: int, correlation_id: int, code: int, text: str | None = None
 ) -> bytes:
