@@ -78,14 +78,15 @@ class Heartbeats:
                 )
             )
             return False
+        if beat.regex:
+            self._joining.know(key)
+            self._patterns.setdefault(key, frozenset())
+        elif beat.regex is not None:
+            self._patterns.pop(key, None)
         if beat.topics is not None:
             waits = self._subscribe(frame, head, key, beat, now_ns)
             if waits is not None:
                 return waits
-        if beat.regex:
-            self._patterns.setdefault(key, frozenset(beat.topics or ()))
-        elif beat.regex is not None:
-            self._patterns.pop(key, None)
         self._expect(head, key, beat)
         return True
 
@@ -95,7 +96,7 @@ class Heartbeats:
         """Attach a member to what it names; None if it may go on."""
         named = frozenset(beat.topics or ())
         topics = named
-        if key in self._patterns and beat.regex != "":  # what the pattern brought stays
+        if key in self._patterns:  # what the pattern brought stays
             topics |= self._joining.topics(key).keys() - self._patterns[key]
             self._patterns[key] = named
         if self._joining.must_ask(beat.group, topics, now_ns):
@@ -108,19 +109,23 @@ class Heartbeats:
             wake_ns = self._joining.hold_until(refused, now_ns)
             if wake_ns:
                 return Suspended(self.request, frame, head, wake_ns=wake_ns)
+        if key not in self._joining:
+            self._patterns.pop(key, None)
         self._connection.outstanding.answer(self._refusal(head, refused))
         return False
 
     def _expect(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
         """The broker may refuse who joins; in version 0 it chooses the member id."""
-        joins = beat.topics is not None and (beat.epoch == 0 or not beat.member_id)
+        joins = beat.epoch == 0 or not beat.member_id
 
         def answered(response: bytes, now_ns: int) -> Buffer | Held:
             error, member_id, _ = groups.consumer_group_heartbeat_result(response, head.version)
             name = key
             if joins:
                 name = self._joining.settle(key, error, beat.instance_id or member_id)
-                if name != key and key in self._patterns:
+                if name not in self._joining:
+                    self._patterns.pop(key, None)
+                elif name != key and key in self._patterns:
                     self._patterns[name] = self._patterns.pop(key)
             elif error == errors.NONE:
                 self._joining.confirm(key)
@@ -181,10 +186,11 @@ class Heartbeats:
         if self._joining.must_ask(key[0], topics, now_ns):
             self._connection.questions.append(ListGroups())
             return None
-        refused = self._joining.attach(key, tuple(topics), now_ns, returns=key not in self._joining)
+        returns = told.beat.epoch > 0 and key not in self._joining
+        refused = self._joining.attach(key, tuple(topics), now_ns, returns=returns)
         if refused is None:
             self._joining.confirm(key)
-            self._joining.assigned(key, partitions, now_ns)
+            self._joining.assigned(key, None if unknown else partitions, now_ns)
             return told.frame
         self._joining.settled()
         if refused.action is not Action.DELAY:

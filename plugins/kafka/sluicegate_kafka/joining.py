@@ -91,6 +91,13 @@ class Joining:
         self.gave_way.discard(key)
         return None
 
+    def know(self, key: MemberKey) -> None:
+        """Keep a member, even if it is attached to nothing yet.
+
+        :raises ProtocolError: if there are too many on this connection.
+        """
+        self._topics_of(key)
+
     def hold_until(self, decision: Decision, now_ns: int) -> int:
         """When to ask again for the join at hand; 0 if it was held long enough."""
         if not self._deadline_ns:
