@@ -149,6 +149,7 @@ class Audience:
             for member in self.members.values()
             if member not in tried and self._may_be(reader, member, now_ns)
         ]
+        possible.sort(key=reader.agrees_with, reverse=True)
         # One that nobody has comes first: whoever is moved to another subscription gets a burst more.
         found = next((member for member in possible if member not in taken), None)
         if found is None and len(self.members) <= _SWAPPING:
@@ -194,7 +195,9 @@ class Audience:
         if reader.match is None and reader.is_orphan:
             return {reader.name}
         members = self.members.values()
-        groups = {member.key[0] for member in members if self._may_be(reader, member, now_ns)}
+        possible = [member for member in members if self._may_be(reader, member, now_ns)]
+        fitting = [member for member in possible if reader.agrees_with(member)]
+        groups = {member.key[0] for member in fitting or possible}
         return groups | {name for name, first_ns in lone.items() if first_ns <= reader.first_ns}
 
     def _leave_place(self, reader: Reader) -> None:

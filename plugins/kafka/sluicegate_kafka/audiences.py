@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 
 from sluicegate_kafka.audience import Audience
 from sluicegate_kafka.codec.assignments import Partitions
+from sluicegate_kafka.codec.committed import Offsets
 from sluicegate_kafka.connection import Connection, Identity
 from sluicegate_kafka.places import Places
 from sluicegate_kafka.readers import MemberKey, Membership, Reader
@@ -62,6 +63,18 @@ class Audiences:
             told = None if partitions is None else partitions.get(topic, _NOTHING)
             if member.assign(told, now_ns):
                 self._changed(audience)
+
+    def committed(self, connection: Connection, group: str, offsets: Offsets) -> None:
+        """A group's members on a connection were told where to begin."""
+        by_topic: dict[str, dict[int, int]] = {}
+        for (topic, partition), offset in offsets.items():
+            by_topic.setdefault(topic, {})[partition] = offset
+        for key, topics in self._topics.get(connection, {}).items():
+            if key[0] != group:
+                continue
+            for topic in topics & by_topic.keys():
+                audience = self._audience(self._identities[connection], topic)
+                audience.members[connection, key].begins_at.update(by_topic[topic])
 
     def renamed(self, connection: Connection, old: MemberKey, new: MemberKey) -> None:
         """The broker has given a member its name."""

@@ -45,6 +45,7 @@ class Grouping:
             ApiKey.HEARTBEAT: self._beat,
             ApiKey.LEAVE_GROUP: self._leave,
             ApiKey.CONSUMER_GROUP_HEARTBEAT: self._heartbeats.request,
+            ApiKey.OFFSET_FETCH: self._offsets,
             ApiKey.OFFSET_COMMIT: self._commit,
             ApiKey.TXN_OFFSET_COMMIT: self._commit_in_transaction,
         }
@@ -113,6 +114,23 @@ class Grouping:
         for member in members:
             self._joining.detach((group, member))
         self._connection.outstanding.expect(head.correlation_id)
+        return True
+
+    # -- offsets ----------------------------------------------------------------------------------
+
+    def _offsets(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        """Where members begin to fetch helps to tell which of them a connection is."""
+        if not self._shared.follows_assignments:
+            self._connection.outstanding.expect(head.correlation_id)
+            return True
+        group = groups.offset_fetch_group(frame, head)
+
+        def told(response: bytes, now_ns: int) -> Buffer:
+            for name, offsets in groups.committed_offsets(response, head.version, group).items():
+                self._shared.audiences.committed(self._connection, name, offsets)
+            return response
+
+        self._connection.outstanding.expect(Expected(head.correlation_id, told))
         return True
 
     # -- groups without members -------------------------------------------------------------------

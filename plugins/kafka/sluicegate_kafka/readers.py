@@ -1,6 +1,6 @@
 """Who fetches a topic: one connection each, and the members of groups that they may be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from sluicegate.engine.gate import Gate
@@ -31,6 +31,7 @@ class Membership:
     __slots__ = (
         "_before",
         "_is_assigned",
+        "begins_at",
         "connection",
         "give_way",
         "key",
@@ -49,6 +50,8 @@ class Membership:
         """Since when it may fetch: nothing that fetched before can be this member."""
         self.partitions: frozenset[int] | None = None
         """What it is assigned of the topic; None if that is not known."""
+        self.begins_at: dict[int, int] = {}
+        """Offsets by partition that it was told to begin at; -1 where its group has committed none."""
         self.revoking_ns = 0
         """Until when it may still fetch what it was assigned before."""
         self._before: frozenset[int] = frozenset()
@@ -84,6 +87,7 @@ class Reader:
     """
 
     __slots__ = (
+        "_differs",
         "_matched_on",
         "attachment",
         "audience",
@@ -104,6 +108,7 @@ class Reader:
         self.first_ns = now_ns
         self.partitions: frozenset[int] | None = None
         """What it fetches; None if that is not known."""
+        self._differs: frozenset[MemberKey] = frozenset()
         self._matched_on: frozenset[int] = frozenset()
         self.match: Membership | None = None
         """The member that it is taken for."""
@@ -146,6 +151,31 @@ class Reader:
         """Take over what it fetches now; returns whether it may be another member's than was thought."""
         self.partitions = partitions
         return not partitions <= self._matched_on
+
+    def began_at(self, offsets: Iterable[tuple[int, int]]) -> None:
+        """Compare where it began with what members were told: it is rather one of those that agree.
+
+        No more than that: a client may begin elsewhere than it was told.
+
+        :param offsets: partitions and offsets of its first Fetch.
+        """
+        members = [member for member in self.audience.members.values() if member.begins_at]
+        differs = {
+            member.key
+            for member in members
+            if any(offset != member.begins_at.get(index, -1) >= 0 for index, offset in offsets)
+        }
+        agrees = {
+            member.key
+            for member in members
+            if any(offset == member.begins_at.get(index, -1) for index, offset in offsets)
+        }
+        if agrees - differs:
+            self._differs = frozenset(differs)
+
+    def agrees_with(self, member: Membership) -> bool:
+        """Whether nothing speaks against its being a member, where another one fits better."""
+        return member.key not in self._differs
 
     def matched(self) -> None:
         """Note on what grounds it was matched."""

@@ -1,5 +1,7 @@
 """Which topics one connection fetches, what it is taken for, and what it is counted as."""
 
+from collections.abc import Sequence
+
 from sluicegate.model import Operation, OperationKind
 from sluicegate_kafka.codec.fetch import FetchRequest
 from sluicegate_kafka.connection import Connection
@@ -34,10 +36,11 @@ class Reading:
         """Take over what a Fetch asks for, and count the connection for it if no group counts it."""
         self._keep(request)
         named = {topic for topic, _ in request.topics}
+        for topic, partitions in request.topics:
+            if topic not in self._readers:
+                self._settled(topic, now_ns, partitions)
         if not self._shared.counts_consumers:
             self.refused.clear()
-            for topic in named - self._readers.keys():
-                self._settled(topic, now_ns)  # when it began tells which member it cannot be
             return
         # Who was refused is asked about each time, as the later requests of a session do not name the topic.
         topics = named | self.refused
@@ -75,14 +78,20 @@ class Reading:
             known.clear()  # then nothing is known of what it fetches
             self._count = 0
 
-    def _settled(self, topic: str, now_ns: int) -> Reader:
-        """The reader of a topic, matched by what is known now."""
+    def _settled(self, topic: str, now_ns: int, begins: Sequence[tuple[int, int]] = ()) -> Reader:
+        """The reader of a topic, matched by what is known now.
+
+        :param topic: the topic.
+        :param now_ns: monotonic time; when it began tells which member it cannot be.
+        :param begins: partitions and offsets of its first Fetch.
+        """
         reader = self._readers.get(topic)
         if reader is None or reader.is_gone:
             audiences = self._shared.audiences
             if len(self._readers) >= _MAX_TOPICS:
                 audiences.closed(self._readers.pop(next(iter(self._readers))))
             reader = self._readers[topic] = audiences.reader(self._connection, topic, now_ns)
+            reader.began_at(begins)
         audience = reader.audience
         wanted = self._wanted.get(topic)
         if wanted is not None and reader.asks_for(wanted):

@@ -7,8 +7,9 @@ SUPPORTED: dict[int, tuple[int, int]] = {
     ApiKey.PRODUCE: (3, 12),
     ApiKey.FETCH: (4, 12),
     ApiKey.METADATA: (0, 13),
-    # Version 10 names topics by id only.
+    # Their version 10 names topics by id only.
     ApiKey.OFFSET_COMMIT: (2, 9),
+    ApiKey.OFFSET_FETCH: (0, 9),
     ApiKey.FIND_COORDINATOR: (0, 6),
     ApiKey.JOIN_GROUP: (0, 9),
     ApiKey.LEAVE_GROUP: (0, 5),

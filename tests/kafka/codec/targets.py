@@ -95,6 +95,7 @@ TARGETS = [
     _of(ApiKey.JOIN_GROUP, 0, 9, groups.read_join_group),
     _of(ApiKey.LEAVE_GROUP, 0, 5, groups.read_leave_group),
     _of(ApiKey.SYNC_GROUP, 0, 5, groups.read_member),
+    _of(ApiKey.OFFSET_FETCH, 1, 9, groups.offset_fetch_group),
     _of(ApiKey.HEARTBEAT, 0, 4, groups.read_member),
     _of(ApiKey.OFFSET_COMMIT, 2, 9, _commit(groups.read_offset_commit, groups.refuse_offset_commit)),
     _of(
@@ -130,6 +131,12 @@ TARGETS = [
         lambda frame, version: versions.restrict_api_versions(frame, version, {0: (3, 12)}, {1}),
     ),
     Target(ApiKey.JOIN_GROUP, range(10), False, groups.join_group_result),
+    Target(
+        ApiKey.OFFSET_FETCH,
+        range(1, 10),
+        False,
+        lambda frame, version: groups.committed_offsets(frame, version, "g"),
+    ),
     Target(ApiKey.SYNC_GROUP, range(6), False, _synced),
     Target(
         ApiKey.OFFSET_COMMIT,

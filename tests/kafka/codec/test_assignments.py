@@ -147,3 +147,24 @@ def test_heartbeats(version: int, data: st.DataObject) -> None:
     assert member.instance_id == getattr(entity, "group_instance_id", None)
     refused = decode_framed(groups.refuse_heartbeat(version, 7, 25), ApiKey.HEARTBEAT, version)
     assert int(refused.error_code) == 25
+
+
+@pytest.mark.parametrize("version", range(1, 10))
+@few
+@given(st.data())
+def test_committed_offsets(version: int, data: st.DataObject) -> None:
+    asked = data.draw(entities(request_schema(ApiKey.OFFSET_FETCH, version)))
+    frame = request_frame(asked)
+    group = groups.offset_fetch_group(frame, parse_request_head(frame))
+    assert group == getattr(asked, "group_id", "")
+    entity, answer = _drawn(data, ApiKey.OFFSET_FETCH, version)
+    told = {each.group_id: each for each in entity.groups} if version >= 8 else {group: entity}
+    assert groups.committed_offsets(answer, version, group) == {
+        name: {
+            (topic.name, partition.partition_index): partition.committed_offset
+            for topic in each.topics
+            for partition in topic.partitions
+            if partition.error_code == 0
+        }
+        for name, each in told.items()
+    }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32
+from kio.static.primitive import i32, i64
 from tests.kafka.codec.entities import decode_response
 from tests.kafka.session.messages import (
     batch,
@@ -23,6 +23,8 @@ from tests.kafka.session.wire import SECOND, Bench, Wire, request, response
 sync_request: Any = import_module("kio.schema.sync_group.v5.request")
 beat_request: Any = import_module("kio.schema.heartbeat.v4.request")
 beat_response: Any = import_module("kio.schema.heartbeat.v4.response")
+offsets_request: Any = import_module("kio.schema.offset_fetch.v7.request")
+offsets_response: Any = import_module("kio.schema.offset_fetch.v7.response")
 sync_response: Any = import_module("kio.schema.sync_group.v5.response")
 
 UNKNOWN_MEMBER = 25
@@ -173,6 +175,43 @@ def test_assigned_partitions_tell_groups_apart() -> None:
     reader = wire(a, 3)
     fetches(reader)  # partition 0
     assert names(reader) == ("b",)
+
+
+def test_committed_offsets_tell_groups_apart() -> None:
+    bench = Bench(max_subscription_dispatch_rate=100)
+    a = member(Wire(bench), 1, "a", 0)
+    b = member(a, 2, "b", 0)
+    begins(a, "a", 5)
+    begins(b, "b", 0)
+    one, two = wire(a, 3, "node-1"), wire(a, 4, "node-2")
+    assert (fetches(one), fetches(two)) == (0, 0)  # from offset 0
+    assert (names(one), names(two)) == (("b",), ("b",))
+
+
+def test_who_begins_elsewhere_than_told_is_a_member_still() -> None:
+    a = member(Wire(Bench(max_consumers_per_topic=1)), 1, "a", 0)
+    begins(a, "a", 5)
+    one = wire(a, 3)
+    assert fetches(one) == 0
+    assert names(one) == ("a",)
+    assert consumers(a) == 1
+
+
+def begins(wire: Wire, group: str, offset: int) -> None:
+    """Be told where to begin in partition 0."""
+    asked = offsets_request.OffsetFetchRequest(group_id=group, topics=None, require_stable=False)
+    wire.client_sends(request(asked))
+    partition = offsets_response.OffsetFetchResponsePartition(
+        partition_index=i32(0), committed_offset=i64(offset), metadata=None, error_code=ErrorCode.none
+    )
+    told = offsets_response.OffsetFetchResponse(
+        throttle_time=NO_TIME,
+        topics=(offsets_response.OffsetFetchResponseTopic(name="t", partitions=(partition,)),),
+        error_code=ErrorCode.none,
+    )
+    wire.broker_sends(response(told))
+    wire.forwarded()
+    wire.answered()
 
 
 def test_who_fetched_before_a_member_was_assigned_anything_is_not_that_member() -> None:

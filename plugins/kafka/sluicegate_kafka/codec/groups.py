@@ -9,6 +9,7 @@ from sluicegate_kafka.codec.assignments import (
     sync_group_result,
     topic_names,
 )
+from sluicegate_kafka.codec.committed import committed_offsets, offset_fetch_group
 from sluicegate_kafka.codec.group_requests import (
     ConsumerGroupHeartbeat,
     JoinGroup,
@@ -42,11 +43,13 @@ __all__ = [
     "JoinGroup",
     "OffsetCommit",
     "ask_topic_names",
+    "committed_offsets",
     "consumer_group_heartbeat_result",
     "heartbeat_assignment",
     "is_accepted",
     "join_group_result",
     "leave_by_heartbeat",
+    "offset_fetch_group",
     "principal_of",
     "read_assignment",
     "read_consumer_group_heartbeat",

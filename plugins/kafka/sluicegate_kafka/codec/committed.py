@@ -1,0 +1,65 @@
+"""Offsets that groups have committed, as OffsetFetch tells them."""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body_offset
+from sluicegate_kafka.codec.primitives import Cursor, guarded
+
+Offsets: TypeAlias = Mapping[tuple[str, int], int]
+"""Offset by topic and partition; -1 where nothing is committed."""
+
+FIRST_OF_SEVERAL_GROUPS: Final = 8
+
+
+@guarded
+def offset_fetch_group(frame: bytes, head: RequestHead) -> str:
+    """The group of an OffsetFetch request, versions 0 to 7; empty for later ones, whose answers name it.
+
+    :raises ProtocolError: when it is malformed.
+    """
+    if head.version >= FIRST_OF_SEVERAL_GROUPS:
+        return ""
+    body = frame if head.end == len(frame) else frame[: head.end]
+    return Cursor(body, head.body, is_flexible(ApiKey.OFFSET_FETCH, head.version)).string()
+
+
+@guarded
+def committed_offsets(frame: bytes, version: int, group: str) -> Mapping[str, Offsets]:
+    """The offsets of each group in an OffsetFetch response, versions 0 to 9.
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :param group: what the request asked for, if it was of a version that does not tell.
+    :raises ProtocolError: when it is malformed.
+    """
+    flexible = is_flexible(ApiKey.OFFSET_FETCH, version)
+    cursor = Cursor(frame, response_body_offset(ApiKey.OFFSET_FETCH, version, frame), flexible)
+    if version >= 3:
+        cursor.i32()  # throttle time
+    if version < FIRST_OF_SEVERAL_GROUPS:
+        return {group: _topics(cursor, version)}
+    found: dict[str, Offsets] = {}
+    for _ in range(cursor.array_length()):
+        name = cursor.string()
+        found[name] = _topics(cursor, version)
+        cursor.i16()  # error
+        cursor.tags()
+    return found
+
+
+def _topics(cursor: Cursor, version: int) -> Offsets:
+    found: dict[tuple[str, int], int] = {}
+    for _ in range(cursor.array_length()):
+        topic = cursor.string()
+        for _ in range(cursor.array_length()):
+            index, offset = cursor.i32(), cursor.i64()
+            if version >= 5:
+                cursor.i32()  # leader epoch
+            cursor.nullable_string()  # metadata
+            if cursor.i16() == 0:
+                found[topic, index] = offset
+            cursor.tags()
+        cursor.tags()
+    return found
