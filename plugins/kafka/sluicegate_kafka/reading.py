@@ -35,7 +35,6 @@ class Reading:
     def request(self, request: FetchRequest, now_ns: int) -> None:
         """Take over what a Fetch asks for, and count the connection for it if no group counts it."""
         self._keep(request)
-        named = {topic for topic, _ in request.topics}
         for topic, partitions in request.topics:
             if topic not in self._readers:
                 self._settled(topic, now_ns, partitions)
@@ -43,7 +42,7 @@ class Reading:
             self.refused.clear()
             return
         # Who was refused is asked about each time, as the later requests of a session do not name the topic.
-        topics = named | self.refused
+        topics = {topic for topic, _ in request.topics} | self.refused
         audiences = self._shared.audiences
         if self._changes != audiences.changes:
             self._changes = audiences.changes
