@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from sluicegate.broker import Buffer
+from sluicegate.broker import Ask, Buffer, Command, ToUpstream
 from sluicegate.model import ANONYMOUS
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
@@ -112,3 +112,17 @@ class Connection:
         """
         self.injected.append(request)
         self.outstanding.expect(Expected(INJECTED, handle))
+
+    def asked(self, *, mid_request: bool) -> list[Command]:
+        """What is to be asked of the broker and of the front, which it is with that.
+
+        :param mid_request: True while a part of a client's request is still to go upstream.
+        """
+        out: list[Command] = []
+        if self.injected and not mid_request:
+            out.extend(ToUpstream(request) for request in self.injected)
+            self.injected.clear()
+        if self.questions:
+            out.extend(Ask(question) for question in self.questions)
+            self.questions.clear()
+        return out

@@ -142,7 +142,7 @@ class KafkaSession:
                 return PASS
             self._skip_client = 0
             rest = data[skipped:]
-            first = [ToUpstream(memoryview(data)[:skipped]), *self._asked()]
+            first = [ToUpstream(memoryview(data)[:skipped]), *self.connection.asked(mid_request=False)]
             commands = _as_commands(ToUpstream, rest, self.receive_client(rest, now_ns)) if rest else ()
             return [*first, *commands]
         out: list[Command] = []
@@ -331,25 +331,13 @@ class KafkaSession:
 
     def _answers(self, now_ns: int) -> list[Command]:
         """Responses whose turn and time have come; none while one is on its way in pieces."""
-        out = self._asked()
+        out = self.connection.asked(mid_request=self._skip_client > 0)
         if self._skip_upstream:
             return out
         out += self.outstanding.release(now_ns)
         due = self.outstanding.due_ns
         if due is not None:
             self._wake(due, out)
-        return out
-
-    def _asked(self) -> list[Command]:
-        """What is asked in the gate's own name, unless the client is in the middle of a request."""
-        connection = self.connection
-        out: list[Command] = []
-        if connection.injected and not self._skip_client:
-            out.extend(ToUpstream(request) for request in connection.injected)
-            connection.injected.clear()
-        if connection.questions:
-            out.extend(Ask(question) for question in connection.questions)
-            connection.questions.clear()
         return out
 
     # -- from the broker --------------------------------------------------------------------------
