@@ -5,6 +5,8 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32, i64
 from tests.kafka.codec.entities import decode_response
@@ -360,3 +362,28 @@ def test_a_silent_member_gives_way_to_its_own_clients_new_one(policy: str) -> No
     old.client_sends(join("g", "t", member="old"))
     assert join_error(old.answered()[0]) == GROUP_FULL
     assert consumers(new) == 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans()), max_size=50), st.integers(0, 2)
+)
+def test_consumers_are_the_members_and_those_beyond_them(
+    steps: list[tuple[int, int, bool]], members: int
+) -> None:
+    """In any order: as many as fetch from any one node, but never fewer than there are members."""
+    first = Wire(Bench(max_consumers_per_topic=100))
+    for number in range(members):
+        member(first, 900 + number, "g", 0)
+    open_ones: dict[tuple[int, int], Wire] = {}
+    for number, (client, node, opens) in enumerate(steps):
+        key = (client, node)
+        if opens and key not in open_ones:
+            open_ones[key] = wire(first, number, f"node-{node}")
+            assert fetches(open_ones[key]) == 0
+        elif not opens and key in open_ones:
+            gone = open_ones.pop(key)
+            gone.session.closed(gone.now)
+        for each in open_ones.values():
+            assert fetches(each) == 0
+        per_node = [sum(at == each for _, at in open_ones) for each in range(3)]
+        assert consumers(first) == max(members, *per_node)
