@@ -470,8 +470,7 @@ class KafkaSession:
 
     def closed(self, now_ns: int) -> None:
         """The connection is gone: whatever it held or was counted for is released."""
-        held = self._end_suspension()
-        if held is not None:
+        if (held := self._end_suspension()) is not None:
             held.abandon(now_ns)
         self._partial_request.drop()
         self._partial_response.drop()
