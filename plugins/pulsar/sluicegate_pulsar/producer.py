@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.timers import Timer
 from sluicegate.model import Operation
+from sluicegate_pulsar.chunks import ChunkSizes
 
 
 class Queued(NamedTuple):
@@ -42,6 +43,7 @@ class Producer:
 
     __slots__ = (
         "answered",
+        "chunk_sizes",
         "gate",
         "held_bytes",
         "id",
@@ -82,6 +84,7 @@ class Producer:
         """True once the client closes it, though that waits behind messages."""
         self.refused_chunk = -1
         """Sequence id of the last message of which a piece was refused; the others are worth nothing."""
+        self.chunk_sizes = ChunkSizes()
         self.timer: Timer | None = None
         self.use(gate)
 

@@ -6,6 +6,7 @@ What the gate allows goes on as the bytes that came. All else is `publishing`'s;
 
 from sluicegate_pulsar.attaching import Attaching
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.entries import BATCH_TAG, LONG_TAG, messages_in
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
 from sluicegate_pulsar.codec.receipts import producer_of
 from sluicegate_pulsar.codec.sends import read_send
@@ -31,8 +32,10 @@ class Producing:
     __slots__ = (
         "_attaching",
         "_connection",
+        "_exempt_gates",
         "_leaving",
         "_live",
+        "_live_gates",
         "_lookup",
         "_producers",
         "_publishing",
@@ -44,6 +47,8 @@ class Producing:
 
     def __init__(self, shared: Shared, connection: Connection, lookup: Lookup) -> None:
         self._shared = shared
+        self._live_gates = shared.gates.live
+        self._exempt_gates = shared.gates.exempt
         self._connection = connection
         self._lookup = lookup
         self._producers = Producers(shared, connection)
@@ -84,11 +89,17 @@ class Producing:
         if producer is None or producer.is_closing:
             return self._stray(head.producer_id)
         size = head.payload_size
-        gate = self._shared.gate(producer.topic, self._connection.exempt, now_ns)
-        if not producer.is_plain or gate is not producer.gate or size > producer.size_limit:
+        metadata = data[head.metadata : head.payload]
+        messages = 1
+        if BATCH_TAG in metadata or LONG_TAG in metadata:
+            messages = messages_in(metadata)
+        gate = producer.gate
+        live = self._exempt_gates if self._connection.exempt else self._live_gates
+        known = live.get(producer.topic) is gate and producer.is_plain and messages
+        if not known or size > producer.size_limit:
             return self._publishing.send(producer, data, start, stop, head, now_ns)
         operation = producer.operation
-        operation.messages = head.messages
+        operation.messages = messages
         operation.bytes = operation.largest = size
         decision = gate.publish(operation, now_ns)
         if decision is None:

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from sluicegate.engine.delay import DelayRule, asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
+from sluicegate_pulsar.codec.entries import read_composed
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ServerError
 from sluicegate_pulsar.codec.frames import parse_command
-from sluicegate_pulsar.codec.metadata import MetadataHead, largest_message, read_metadata, with_deliver_at
+from sluicegate_pulsar.codec.metadata import MetadataHead, largest_message, with_deliver_at
 from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.producer import Producer
@@ -105,22 +106,19 @@ class Publishing:
     ) -> tuple[Decision | None, MetadataHead | None]:
         gate = self._gate(producer, now_ns)
         operation = producer.operation
-        operation.messages = head.messages
         operation.bytes = operation.largest = head.payload_size
-        metadata = None
-        if producer.reads_metadata:
-            metadata = read_metadata(data, head.metadata, head.payload)
+        metadata = read_composed(data, start, stop, head)
+        operation.messages = 1 if metadata is None else metadata.num_messages_in_batch
+        if producer.reads_metadata and metadata is not None:
             wall_ms = self._shared.wall_ms(now_ns)
             if gate.delay is not None:
                 operation.ahead_ms = metadata.publish_time - wall_ms
             else:
                 operation.delay_ms = asked_ms(metadata.deliver_at or 0, wall_ms)
-        if head.payload_size > producer.size_limit:
-            if head.is_chunk:  # brokers do not limit pieces either: cutting is what makes a message fit
-                operation.largest = producer.size_limit
-            else:
-                metadata = metadata or read_metadata(data, head.metadata, head.payload)
-                operation.largest = largest_message(data, parts_of(data, start, stop, head), metadata)
+        if metadata is not None and metadata.is_chunk:
+            operation.largest = producer.chunk_sizes.whole(metadata, head.payload_size)
+        elif metadata is not None and head.payload_size > producer.size_limit:
+            operation.largest = largest_message(data, parts_of(data, start, stop, head), metadata)
         return gate.publish(operation, now_ns), metadata
 
     def conclude(
@@ -137,9 +135,11 @@ class Publishing:
         """Let a message go on or refuse it; True if the frame passes as it came."""
         if decision is not None and decision.action in _STOPPING:
             if decision.reasons[0].policy == "max_delivery_delay":
-                producer.gate.state.count(DELAY_REJECTED, head.messages)
+                producer.gate.state.count(DELAY_REJECTED, producer.operation.messages)
             self.refuse(producer, head, send_code(self._connection.client_version), send_text(decision))
             return False
+        if metadata is not None and metadata.is_chunk:
+            producer.chunk_sizes.passed(metadata, head.payload_size)
         if producer.gate.delay is None or metadata is None:
             producer.sent += 1
             return True
@@ -169,7 +169,7 @@ class Publishing:
             self.refuse(producer, head, ServerError.CHECKSUM_ERROR, "Checksum failed on the broker")
             return
         if metadata.deliver_at is not None:
-            gate.state.count(DELAY_OVERRIDDEN, head.messages)
+            gate.state.count(DELAY_OVERRIDDEN, metadata.num_messages_in_batch)
         producer.sent += 1
         self._connection.forward(*rewritten)
 

@@ -69,7 +69,7 @@ class TestWhatPasses:
     def test_messages_and_bytes_are_counted(self) -> None:
         bench = Bench()
         wire = opened(bench)
-        wire.client_sends(send(0, b"x" * 100, command={"num_messages": 7}), send(1, b"y"))
+        wire.client_sends(send(0, b"x" * 100, num_messages_in_batch=7), send(1, b"y"))
         state = bench.gates.states[TOPIC]
         assert (state.allowed_messages, state.allowed_bytes) == (8, 101)
 
@@ -193,12 +193,6 @@ class TestSizes:
         wire = opened(Bench(max_message_size=50))
         wire.client_sends(frame)
         assert wire.sent_up() == []
-
-    def test_pieces_are_not_limited_as_at_the_broker(self) -> None:
-        wire = opened(Bench(max_message_size=50))
-        piece = send(0, b"x" * 51, command={"is_chunk": True}, num_chunks_from_msg=2, chunk_id=0, uuid="u")
-        wire.client_sends(piece)
-        assert wire.sent_up() == [piece]
 
     @pytest.mark.seed("S1-053")
     def test_10_mib_where_nothing_is_set(self) -> None:

@@ -37,8 +37,9 @@ class SendHead(NamedTuple):
     highest_sequence_id: int
     """Of the last message in a batch; 0 when the client does not say."""
     messages: int
-    """As the command says, 1 when it does not: batches say more in their metadata."""
+    """As the command claims, 1 when it does not: what there are the metadata tells (`entries`)."""
     is_chunk: bool
+    """As the command claims."""
     txn: tuple[int, int] | None
     """Most and least significant bits of the transaction's id."""
     payload_size: int
@@ -50,7 +51,6 @@ class SendHead(NamedTuple):
 
 
 _Rest: TypeAlias = tuple[int, int, bool, tuple[int, int] | None]
-_USUAL: _Rest = (0, 1, False, None)
 _head_of = partial(tuple.__new__, SendHead)  # half the time of a call with so many arguments
 _parts = partial(tuple.__new__, Parts)
 
@@ -89,7 +89,9 @@ def read_send(data: bytes, start: int, stop: int) -> SendHead:
         payload = metadata + metadata_size
         if at > end or magic != MAGIC_CHECKSUM or not payload <= stop == start + 4 + total <= len(data):
             return _any_send(data, start, stop)
-        rest = _USUAL if at == end else _rest(data, at, end)
+        if at == end:  # one message, which needs no more fields
+            return _head_of((producer_id, sequence_id, 0, 1, False, None, stop - payload, metadata, payload))
+        rest = _rest(data, at, end)
         if rest is None:
             return _any_send(data, start, stop)
     except (IndexError, struct.error):

@@ -1,0 +1,56 @@
+"""What an entry is by its metadata: one message, a batch, or a chunk. A SEND's command only claims it.
+
+Consumers go by the metadata alone: `num_messages_in_batch` (field 11) tells them how many messages there are,
+`num_chunks_from_msg` (field 27) that there is a part of one.
+"""
+
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.codec.frames import check_sum
+from sluicegate_pulsar.codec.metadata import MetadataHead, read_metadata
+from sluicegate_pulsar.codec.pulsar_pb2 import MessageMetadata
+from sluicegate_pulsar.codec.sends import SendHead, parts_of
+
+_parse = MessageMetadata.FromString
+BATCH_TAG: Final = 0x58
+"""The tag of `num_messages_in_batch`, a varint of one byte."""
+LONG_TAG: Final = 0xD8
+"""The first byte of the tag of `num_chunks_from_msg`, and of every longer way to write the other tag. An entry
+whose metadata has neither byte is one whole message."""
+
+
+def messages_in(metadata: bytes) -> int:
+    """How many messages a consumer finds in an entry.
+
+    :param metadata: all of it.
+    :returns: 1 or more; 0 where the entry needs a closer look, as a chunk or as malformed.
+    """
+    if BATCH_TAG not in metadata and LONG_TAG not in metadata:
+        return 1
+    # protobuf's C code reads all fields in the time in which Python reads one.
+    try:
+        found = _parse(metadata)
+    except DecodeError:
+        return 0
+    return 0 if found.num_chunks_from_msg > 1 else max(found.num_messages_in_batch, 1)
+
+
+def read_composed(data: bytes, start: int, stop: int, head: SendHead) -> MetadataHead | None:
+    """Read the metadata of a SEND that may be a batch or a chunk.
+
+    :param data: the buffer that holds the frame.
+    :param start: offset of the frame's size.
+    :param stop: offset after the frame.
+    :param head: what `read_send` found in it.
+    :returns: None where it was damaged on its way: the broker sees by the checksum too, and stores nothing.
+    :raises ProtocolError: when it is malformed.
+    """
+    try:
+        return read_metadata(data, head.metadata, head.payload)
+    except ProtocolError:
+        if check_sum(data, parts_of(data, start, stop, head)):
+            raise
+        return None

@@ -1,0 +1,85 @@
+"""How many messages an entry has, against protobuf."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pulsar.codec.captured import FRAMES
+from tests.pulsar.codec.strategies import a_metadata, a_send, messages, scrambled
+
+from sluicegate_pulsar.codec.entries import messages_in, read_composed
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.codec.frames import payload_frame, split
+from sluicegate_pulsar.codec.metadata import MetadataHead
+from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, MessageMetadata
+from sluicegate_pulsar.codec.sends import read_send
+
+
+def _expected(raw: bytes) -> int:
+    """What protobuf reads."""
+    found = MessageMetadata.FromString(raw)
+    return 0 if found.num_chunks_from_msg > 1 else max(1, found.num_messages_in_batch)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_any_order_of_fields(data: st.DataObject) -> None:
+    raw = data.draw(scrambled(data.draw(messages(MessageMetadata, depth=1)), often=False))
+    assert messages_in(raw) == _expected(raw)
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.text(max_size=30), st.integers(0, 2**64 - 1))
+def test_any_count_beside_any_text(count: int, name: str, sequence_id: int) -> None:
+    raw = a_metadata(
+        producer_name=name, sequence_id=sequence_id, num_messages_in_batch=count
+    ).SerializeToString()
+    assert messages_in(raw) == max(1, count)
+
+
+@pytest.mark.parametrize("extra", range(10))
+def test_a_tag_may_be_written_in_more_bytes_than_it_needs(extra: int) -> None:
+    """Readers of varints take them all, so a count must not hide behind one."""
+    tag = b"\x58" if extra == 0 else b"\xd8" + b"\x80" * (extra - 1) + b"\x00"
+    raw = a_metadata().SerializeToString() + tag + b"\x64"
+    # protobuf takes no tag of more than five bytes; the gate looks closer at what it does not take.
+    assert messages_in(raw) == (100 if extra < 5 else 0)
+
+
+def test_a_chunk_is_looked_at_more_closely() -> None:
+    assert messages_in(a_metadata(num_chunks_from_msg=2).SerializeToString()) == 0
+    assert messages_in(a_metadata(num_chunks_from_msg=1).SerializeToString()) == 1
+
+
+@pytest.mark.parametrize(("form", "expected"), [("single", 1), ("batch", 3), ("compressed", 3)])
+def test_what_a_client_sent(form: str, expected: int) -> None:
+    frame = next(frame for frame in FRAMES[form] if frame[9] == BaseCommand.SEND)
+    parts = split(frame, 0, len(frame))
+    assert messages_in(frame[parts.metadata : parts.payload]) == expected
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes(raw: bytes) -> None:
+    assert messages_in(raw) >= 0
+
+
+class TestComposed:
+    """Metadata that is read in full."""
+
+    @staticmethod
+    def read(frame: bytes) -> MetadataHead | None:
+        return read_composed(frame, 0, len(frame), read_send(frame, 0, len(frame)))
+
+    def test_it_is_what_protobuf_reads(self) -> None:
+        raw = a_metadata(num_messages_in_batch=7).SerializeToString()
+        found = self.read(payload_frame(a_send(), raw, b"payload"))
+        assert found is not None
+        assert found.num_messages_in_batch == 7
+
+    def test_what_was_damaged_on_its_way_is_left_to_the_broker(self) -> None:
+        frame = bytearray(payload_frame(a_send(), a_metadata().SerializeToString(), b"payload"))
+        parts = split(bytes(frame), 0, len(frame))
+        frame[parts.metadata : parts.payload] = b"\xff" * (parts.payload - parts.metadata)
+        assert self.read(bytes(frame)) is None
+
+    def test_what_was_sent_malformed_is_an_error(self) -> None:
+        with pytest.raises(ProtocolError, match="cannot be read"):
+            self.read(payload_frame(a_send(), b"\xff\xff\xff", b"payload"))
