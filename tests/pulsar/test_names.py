@@ -14,8 +14,16 @@ def test_all_forms_of_a_name_are_one_topic(name: str) -> None:
     assert topic_name(name) == TopicName(FULL, "public/default", ("public/default/orders", "orders"))
 
 
-def test_short_forms_are_of_persistent_topics_only() -> None:
-    assert topic_name("non-persistent://public/default/orders").others == ()
+def test_policies_of_a_short_form_hold_in_both_domains() -> None:
+    others = ("public/default/orders", "orders")
+    assert topic_name("non-persistent://public/default/orders").others == others
+    assert topic_name("orders").others == others
+
+
+def test_policies_of_a_full_name_hold_in_its_domain() -> None:
+    assert (
+        "persistent://public/default/orders" not in topic_name("non-persistent://public/default/orders").all
+    )
 
 
 def test_policies_of_the_whole_topic_hold_for_its_partitions() -> None:

@@ -16,7 +16,8 @@ _MAX_CHARACTERS = 1024
 def topic_name(topic: str) -> TopicName:
     """Read a topic's name, in full or short form (`orders`, `public/default/orders`).
 
-    Policies of a partitioned topic hold for each of its partitions, as Pulsar's own do.
+    Policies of a partitioned topic hold for each of its partitions, as Pulsar's own do. Those of a name without
+    a domain hold for the persistent and for the non-persistent topic of that name.
 
     :raises ProtocolError: if it is no topic name.
     """
@@ -33,11 +34,11 @@ def topic_name(topic: str) -> TopicName:
         raise ProtocolError(f"topic name {topic!r}, expected persistent://tenant/namespace/topic")
     namespace = "/".join(parts[:-1])
     full = f"{domain}://{path}"
-    others = list(_short(domain, namespace, path))
+    others = list(_short(namespace, path))
     partition = _PARTITION.fullmatch(path)
     if partition is not None:
         whole = partition[1]
-        others += [f"{domain}://{whole}", *_short(domain, namespace, whole)]
+        others += [f"{domain}://{whole}", *_short(namespace, whole)]
     return TopicName(full, namespace, tuple(others))
 
 
@@ -65,9 +66,9 @@ def could_be_namespace(name: str) -> bool:
     return name.count("/") <= 2 and ("/" in name or "*" in name)
 
 
-def _short(domain: str, namespace: str, path: str) -> list[str]:
-    """The forms without a domain, which mean persistent topics."""
-    if domain != _DOMAINS[0] or "://" in path:
+def _short(namespace: str, path: str) -> list[str]:
+    """The forms without a domain. Clients mean the persistent topic by them, policies both of that name."""
+    if "://" in path:
         return []  # a short name would be read as one with a domain
     short = [path]
     if namespace == _DEFAULT:
