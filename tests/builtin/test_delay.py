@@ -115,7 +115,7 @@ def test_an_observed_longest_delay_refuses_nothing_and_an_observed_fixed_one_lea
 def test_what_is_known_of_the_broker_comes_with_the_rule(lab: PolicyLab) -> None:
     rule = lab.gate({"fixed_delivery_delay": 5}).delay
     assert rule is not None
-    assert (rule.active, rule.tick_ms) == (True, 0)
+    assert rule.tick_ms == 0
 
     told: dict[str, PolicyValue] = {
         "fixed_delivery_delay": 5,
@@ -124,7 +124,7 @@ def test_what_is_known_of_the_broker_comes_with_the_rule(lab: PolicyLab) -> None
     }
     rule = lab.gate(told).delay
     assert rule is not None
-    assert (rule.active, rule.tick_ms) == (False, 100)
+    assert rule.tick_ms == 100
 
 
 @pytest.mark.seed("S2-001", "S2-025")

@@ -61,8 +61,8 @@ class DelayPolicies(PolicyModel):
     )
     delayed_delivery_active: Annotated[bool, Field(strict=True)] | None = Field(
         default=None,
-        description="Whether the broker itself may deliver late; true if unset. With false the gateway holds "
-        "back what a fixed delay makes late.",
+        description="Whether the broker itself may deliver late; true if unset. Where it does not, the "
+        "gateway holds back what a fixed delay makes late.",
     )
     delayed_delivery_tick_time: Duration | None = Field(
         default=None, description="How exactly the broker keeps to a delivery time; its own setting if unset."
@@ -101,7 +101,6 @@ def sluicegate_delay_rule(topic: TopicName, policies: EffectivePolicies) -> Dela
         _ms(policies, TIMESTAMP_AHEAD, DEFAULT_AHEAD_MS),
         "receive_time" if received else "publish_time",
         max_ms=max_ms,
-        active=bool(policies.values.get(ACTIVE, True)),
         tick_ms=int(policies.number(TICK_TIME)),
         max_behind_ms=_ms(policies, TIMESTAMP_BEHIND, DEFAULT_BEHIND_MS),
     )

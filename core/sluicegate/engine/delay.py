@@ -18,8 +18,6 @@ class DelayRule:
     """Whether the delay counts from the message's own time stamp or from when the gate first saw it."""
     max_ms: int = 0
     """Longest delay that a producer may ask for, in ms; 0 for any."""
-    active: bool = True
-    """False where the broker is told to deliver at once: whatever is to be late, the gate holds back."""
     tick_ms: int = 0
     """How exactly the broker keeps to a delivery time, in ms; 0 if no policy says."""
     max_behind_ms: int = 60_000

@@ -7,7 +7,6 @@ again.
 
 from itertools import count
 
-from sluicegate.engine.delay import DelayRule
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.timers import Timer
 from sluicegate.model import Action, Decision, Operation, OperationKind
@@ -24,7 +23,7 @@ from sluicegate_pulsar.withheld import OverfullError, Withheld, WithheldQueue
 
 _TYPES = pb.BaseCommand.Type
 _ONE_BY_ONE = frozenset({pb.Subscribe.EXCLUSIVE, pb.Subscribe.FAILOVER})
-"""Subscription types on which brokers deliver at once, whatever delay a message asks for."""
+"""Subscription types on which brokers send all again that is not acknowledged, never single messages."""
 _UNACKED = "max_unacked_messages_per_consumer"
 _NS_PER_MS = 1_000_000
 _LONGEST_WAIT_NS = 1_000_000_000
@@ -121,7 +120,9 @@ class Consumer:
 
     def watch(self, gate: Gate) -> None:
         """Find out what is to be looked at under the policies of now."""
-        self.watched = gate.asks(_DISPATCH) or self._is_delayed(gate.delay)
+        # Brokers deliver at once on subscriptions that keep an order, on topics that are not persistent, and
+        # wherever their delayed delivery is switched off, at any time: so the gate looks at every message.
+        self.watched = gate.asks(_DISPATCH) or gate.delay is not None
         """True if its messages have to be read."""
         counts = self._reliable and gate.asks(_ACKNOWLEDGE)
         if self.counts and not counts:
@@ -138,7 +139,7 @@ class Consumer:
         self.watch(self._current(now_ns))
         if self._queue:
             self.pump(now_ns)
-        # What the broker is to delay from here on does not make due what it has sent already.
+        # What was withheld still goes first.
         self.watched = self.watched or bool(self._queue)
         if not self.watched:
             self.permits.exact = False
@@ -146,11 +147,6 @@ class Consumer:
 
     def _current(self, now_ns: int) -> Gate:
         return self._shared.gate(self._topic, self._connection.exempt, now_ns)
-
-    def _is_delayed(self, rule: DelayRule | None) -> bool:
-        """Whether messages are to be late, and the broker does not see to it."""
-        # What is not persistent brokers deliver at once too.
-        return rule is not None and (self.one_by_one or not rule.active or not self._reliable)
 
     # -- messages -----------------------------------------------------------------------------------
 
@@ -172,7 +168,7 @@ class Consumer:
             self._acknowledge(gate, self._unacked.forget(entry), now_ns)
         rule = gate.delay
         dates = None
-        if rule is not None and self._is_delayed(rule):
+        if rule is not None:
             dates = dates_of(data, head, rule, self._shared, (self._topic, *entry), now_ns)
         payload_bytes = stop - head.parts.payload
         if not self._queue:

@@ -16,8 +16,8 @@ _MAX_CHARACTERS = 1024
 def topic_name(topic: str) -> TopicName:
     """Read a topic's name, in full or short form (`orders`, `public/default/orders`).
 
-    Policies of a partitioned topic hold for each of its partitions, as Pulsar's own do. Those of a name without
-    a domain hold for the persistent and for the non-persistent topic of that name.
+    Policies of a partitioned topic hold for each of its partitions, as Pulsar's own do. Policies of a name
+    without a domain hold for the persistent and for the non-persistent topic of that name.
 
     :raises ProtocolError: if it is no topic name.
     """

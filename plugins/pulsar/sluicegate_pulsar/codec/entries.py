@@ -18,8 +18,9 @@ _parse = MessageMetadata.FromString
 BATCH_TAG: Final = 0x58
 """The tag of `num_messages_in_batch`, a varint of one byte."""
 LONG_TAG: Final = 0xD8
-"""The first byte of the tag of `num_chunks_from_msg`, and of every longer way to write the other tag. Metadata
-with neither byte is that of one whole message."""
+"""The first byte of the tag of `num_chunks_from_msg`, and of every longer way to write the other tag.
+
+Metadata with neither byte is that of one whole message."""
 
 
 def messages_in(metadata: bytes) -> int:
