@@ -83,6 +83,12 @@ class PulsarConfig(BrokerConfig):
     publish_queue: PublishQueue = Field(
         default=PublishQueue(), description="Bounds on messages that wait for a publish rate."
     )
+    chunk_buffer: Size = Field(
+        default=64 * 1024 * 1024,
+        gt=0,
+        description="Bytes of one producer that may be held until the last chunk of a message with a fixed "
+        "delay has come; a larger message is refused.",
+    )
     consumer_buffer: Size = Field(
         default=8 * 1024 * 1024,
         gt=0,

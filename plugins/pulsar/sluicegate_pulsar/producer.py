@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.timers import Timer
 from sluicegate.model import Operation
+from sluicegate_pulsar.assembly import Assembly
 from sluicegate_pulsar.chunks import ChunkSizes
 
 
@@ -43,6 +44,7 @@ class Producer:
 
     __slots__ = (
         "answered",
+        "assembly",
         "chunk_sizes",
         "gate",
         "held_bytes",
@@ -85,6 +87,8 @@ class Producer:
         self.refused_chunk = -1
         """Sequence id of the last message of which a piece was refused; the others are worth nothing."""
         self.chunk_sizes = ChunkSizes()
+        self.assembly: Assembly | None = None
+        """What waits for the last chunk of a message, behind what is in the queue no more."""
         self.timer: Timer | None = None
         self.use(gate)
 
@@ -109,4 +113,5 @@ class Producer:
             or self.is_closing
             or self.refused_chunk >= 0
             or self.overflow is not None
+            or self.assembly is not None
         )

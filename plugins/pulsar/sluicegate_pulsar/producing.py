@@ -54,7 +54,7 @@ class Producing:
         self._producers = Producers(shared, connection)
         self._live = self._producers.live
         self._attaching = Attaching(shared, connection, self._producers, self._end)
-        self._reopening = Reopening(shared, connection, self._producers, self._crossing)
+        self._reopening = Reopening(shared, connection, self._producers, self._start_over, self._crossing)
         self._queues = PublishQueues(shared, connection, self._reopening)
         self._publishing = Publishing(shared, connection, self._queues, self._reopening, self._close)
         self._leaving: dict[int, Producer] = {}
@@ -169,8 +169,13 @@ class Producing:
             self._publishing.close_later(producer, data[start:stop], now_ns)
         return False
 
+    def _start_over(self, producer: Producer) -> None:
+        """The client is about to open a producer anew, and sends again all that has no receipt."""
+        self._publishing.drop_assembly(producer)
+
     def _close(self, producer: Producer, frame: bytes, now_ns: int) -> None:
         """Pass on that the client closes a producer of which nothing waits."""
+        self._publishing.end_assembly(producer, now_ns)
         self._connection.forward(frame)
         if self._live.get(producer.id) is not producer:
             return  # closed a second time

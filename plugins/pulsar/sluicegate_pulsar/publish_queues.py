@@ -147,6 +147,10 @@ class PublishQueues:
         self._txns.hold(txn, data[start:stop])
         return False
 
+    def waits(self, txn: Txn) -> None:
+        """One more message of a transaction waits, here or elsewhere in the gate."""
+        self._txns.waits(txn)
+
     def left(self, txn: Txn | None) -> None:
         """A message no longer waits.
 

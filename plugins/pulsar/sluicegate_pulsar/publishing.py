@@ -13,6 +13,8 @@ from collections.abc import Callable
 from sluicegate.engine.delay import DelayRule, asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
+from sluicegate_pulsar.assembling import Assembling
+from sluicegate_pulsar.assembly import Kept, Refusal
 from sluicegate_pulsar.codec.entries import read_composed
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ServerError
 from sluicegate_pulsar.codec.frames import parse_command
@@ -43,7 +45,7 @@ class Publishing:
         producer waits any more.
     """
 
-    __slots__ = ("_connection", "_on_close", "_queues", "_reopening", "_shared")
+    __slots__ = ("_assembling", "_connection", "_on_close", "_queues", "_reopening", "_shared")
 
     def __init__(
         self,
@@ -58,6 +60,7 @@ class Publishing:
         self._queues = queues
         self._reopening = reopening
         self._on_close = on_close
+        self._assembling = Assembling(shared, connection, self._finish, queues.waits, queues.left)
 
     def send(
         self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead, now_ns: int
@@ -74,13 +77,13 @@ class Publishing:
             self._queues.append(producer, data[start:stop], received_ms, head.txn)
             return False
         if self._is_lost_piece(producer, head):
-            self._refuse_piece(producer, head)
+            self._refuse_piece(producer, head, now_ns)
             return False
         decision, metadata = self._decide(producer, data, start, stop, head, now_ns)
         if decision is not None and decision.action is Action.DELAY:
             self._hold(producer, decision, data[start:stop], received_ms, head.txn, now_ns)
             return False
-        return self.conclude(producer, decision, data, start, stop, head, metadata, received_ms)
+        return self.conclude(producer, decision, data, start, stop, head, metadata, received_ms, now_ns)
 
     def held(
         self, producer: Producer, decision: Decision, data: bytes, start: int, stop: int, now_ns: int
@@ -91,7 +94,7 @@ class Publishing:
         if decision.action is Action.DELAY:
             self._hold(producer, decision, data[start:stop], received_ms, head.txn, now_ns)
             return False
-        return self.conclude(producer, decision, data, start, stop, head, None, received_ms)
+        return self.conclude(producer, decision, data, start, stop, head, None, received_ms, now_ns)
 
     # -- deciding -------------------------------------------------------------------------------------
 
@@ -131,15 +134,19 @@ class Publishing:
         head: SendHead,
         metadata: MetadataHead | None,
         received_ms: int,
+        now_ns: int,
     ) -> bool:
         """Let a message go on or refuse it; True if the frame passes as it came."""
         if decision is not None and decision.action in _STOPPING:
             if decision.reasons[0].policy == "max_delivery_delay":
                 producer.gate.state.count(DELAY_REJECTED, producer.operation.messages)
-            self.refuse(producer, head, send_code(self._connection.client_version), send_text(decision))
+            self._refuse_in_turn(producer, head, send_text(decision), now_ns)
             return False
         if metadata is not None and metadata.is_chunk:
             producer.chunk_sizes.passed(metadata, head.payload_size)
+        if self._assembling.keeps(producer, metadata):
+            self._assembling.keep(producer, Kept(data[start:stop], head, metadata, received_ms), now_ns)
+            return False
         if producer.gate.delay is None or metadata is None:
             producer.sent += 1
             return True
@@ -155,12 +162,17 @@ class Publishing:
         head: SendHead,
         metadata: MetadataHead,
         received_ms: int,
+        least_ms: int = 0,
     ) -> None:
-        """Forward a message with the topic's delivery time in place of its own."""
+        """Forward a message with the topic's delivery time in place of its own.
+
+        :param least_ms: the earliest delivery time that it may get, ms of the wall clock.
+        """
         gate = producer.gate
         rule = gate.delay
         assert rule is not None  # noqa: S101 - the caller has looked
-        due = due_ms(rule, metadata.publish_time, received_ms, received_ms) + self._added_ms(rule)
+        published_ms = metadata.publish_time
+        due = max(least_ms, due_ms(rule, published_ms, received_ms, received_ms)) + self._added_ms(rule)
         try:
             rewritten = with_deliver_at(data, start, stop, parts_of(data, start, stop, head), due, metadata)
         except ChecksumMismatchError:
@@ -172,6 +184,27 @@ class Publishing:
             gate.state.count(DELAY_OVERRIDDEN, metadata.num_messages_in_batch)
         producer.sent += 1
         self._connection.forward(*rewritten)
+
+    def _finish(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> None:
+        """Send on, or answer, what was kept for the chunks of a message."""
+        frame, head, metadata = kept.frame, kept.head, kept.metadata
+        if kept.refusal is not None:
+            self.refuse(producer, head, *kept.refusal)
+        elif metadata is None or self._gate(producer, now_ns).delay is None:
+            producer.sent += 1
+            self._connection.forward(frame)
+        else:
+            least_ms = due_ms if metadata.is_chunk else 0
+            self._forward_later(producer, frame, 0, len(frame), head, metadata, kept.received_ms, least_ms)
+
+    def end_assembly(self, producer: Producer, now_ns: int) -> None:
+        """The client closes a producer: what is kept of it goes on, or is refused where it is incomplete."""
+        self._assembling.end(producer, now_ns)
+
+    def drop_assembly(self, producer: Producer) -> None:
+        """Forget what is kept for the chunks of a message, as the client sends it again."""
+        self._assembling.drop(producer)
+        producer.settle()
 
     def _added_ms(self, rule: DelayRule) -> int:
         """What a delay grows by where brokers are up to a tick early; a topic can have a tick of its own."""
@@ -206,9 +239,16 @@ class Publishing:
         producer.settle()
         return False
 
-    def _refuse_piece(self, producer: Producer, head: SendHead) -> None:
-        code = send_code(self._connection.client_version)
-        self.refuse(producer, head, code, "Another piece of this message was refused")
+    def _refuse_piece(self, producer: Producer, head: SendHead, now_ns: int) -> None:
+        self._refuse_in_turn(producer, head, "Another piece of this message was refused", now_ns)
+
+    def _refuse_in_turn(self, producer: Producer, head: SendHead, text: str, now_ns: int) -> None:
+        """Refuse a message behind those that are kept for the chunks of one."""
+        refusal = Refusal(send_code(self._connection.client_version), text)
+        if producer.assembly is not None:
+            self._assembling.refuse(producer, head, refusal, now_ns)
+        else:
+            self.refuse(producer, head, *refusal)
 
     def answered(self, producer: Producer, *, all_of_it: bool = False) -> list[bytes]:
         """The refusals that are due now.
@@ -258,14 +298,15 @@ class Publishing:
             head = read_send(frame, 0, len(frame))
             if self._is_lost_piece(producer, head):
                 self._queues.popleft(producer)
-                self._refuse_piece(producer, head)
+                self._refuse_piece(producer, head, now_ns)
             else:
                 decision, metadata = self._decide(producer, frame, 0, len(frame), head, now_ns)
                 if decision is not None and decision.action is Action.DELAY:
                     self._ask_again(producer, decision, now_ns)
                     break
                 self._queues.popleft(producer)
-                if self.conclude(producer, decision, frame, 0, len(frame), head, metadata, received_ms):
+                stop = len(frame)
+                if self.conclude(producer, decision, frame, 0, stop, head, metadata, received_ms, now_ns):
                     self._connection.forward(frame)
             self._queues.left(head.txn)
         while queue and queue[0].is_close:
@@ -281,6 +322,7 @@ class Publishing:
             producer.timer = None
         if producer.operation.ticket is not None:
             self._gate(producer, now_ns).abandon(producer.operation, now_ns)
+        self._assembling.drop(producer)
         self._queues.cut(producer, 0)
         while producer.queue:  # the close took effect, and its client waits for an answer
             frame = self._queues.popleft(producer)

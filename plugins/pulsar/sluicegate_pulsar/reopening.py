@@ -42,22 +42,26 @@ class Reopening:
     :param shared: the front's state.
     :param connection: where they come from.
     :param producers: those of the connection.
+    :param on_close: called with a producer before its client is told to open it anew: the client sends again
+        what the gate still keeps of it.
     :param on_forsaken: called with the id of a producer that its client does not open anew: messages may come
         that were sent before the client learned of the close.
     """
 
-    __slots__ = ("_closed", "_connection", "_on_forsaken", "_producers", "_shared")
+    __slots__ = ("_closed", "_connection", "_on_close", "_on_forsaken", "_producers", "_shared")
 
     def __init__(
         self,
         shared: Shared,
         connection: Connection,
         producers: Producers,
+        on_close: Callable[[Producer], None],
         on_forsaken: Callable[[int], None],
     ) -> None:
         self._shared = shared
         self._connection = connection
         self._producers = producers
+        self._on_close = on_close
         self._on_forsaken = on_forsaken
         self._closed: dict[int, Producer] = {}
         """Those that the client was told to open anew, by id."""
@@ -123,6 +127,7 @@ class Reopening:
 
     def _close(self, producer: Producer, overflow: Overflow, now_ns: int) -> None:
         overflow.is_closed = True
+        self._on_close(producer)
         self._closed[producer.id] = producer
         self._shared.count("publish_producer_closed")
         close = pb.CloseProducer(producer_id=producer.id, request_id=NO_REQUEST)

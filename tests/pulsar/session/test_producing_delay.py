@@ -85,10 +85,9 @@ class TestFixedDelay:
             send(0, publish_time=NOW, num_messages_in_batch=3, command={"num_messages": 3}),
             send(0, publish_time=NOW, compression=1, uncompressed_size=100),
             send(0, publish_time=NOW, encryption_keys=[{"key": "k", "value": b"v"}]),
-            send(0, publish_time=NOW, num_chunks_from_msg=2, uuid="u", command={"is_chunk": True}),
             send(0, bytes(100_000), publish_time=NOW),
         ],
-        ids=["batch", "compressed", "encrypted", "piece", "large"],
+        ids=["batch", "compressed", "encrypted", "large"],
     )
     def test_of_whatever_kind_a_message_is(self, frame: bytes) -> None:
         wire = opened(Bench(fixed_delivery_delay=1_500))

@@ -1,0 +1,222 @@
+"""Chunked messages with a fixed delay: their chunks go on together, so that all have one delivery time.
+
+On Shared subscriptions brokers deliver each chunk at its own time, and at once where that has passed before
+they store it; consumers drop a message whose chunks come in another order. So the gate keeps the chunks of a
+message until the last has come. All of them then get a delivery time that lies ahead of the moment in which
+the broker will have stored them. What the producer sends meanwhile keeps its place behind them.
+
+Clients send all chunks of a message at once, as far as they have room for pending messages. A client that
+waits for receipts between chunks (Java with `blockIfQueueFull` and fewer places than chunks) gets an error
+after `max_hold`.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from sluicegate_pulsar.assembly import Assembly, Kept, Refusal
+from sluicegate_pulsar.codec.metadata import MetadataHead
+from sluicegate_pulsar.codec.sends import SendHead
+from sluicegate_pulsar.connection import Connection
+from sluicegate_pulsar.producer import Producer
+from sluicegate_pulsar.refusals import send_code
+from sluicegate_pulsar.shared import Shared
+from sluicegate_pulsar.transactions import Txn
+
+_SETTLING_MS: Final = 1_000
+_SETTLING_BYTES_PER_MS: Final = 4 * 1024
+"""A broker is expected to store chunks within a second and another one for each 4 MiB on their way to it."""
+_MOST_RELEASES: Final = 1_000
+_TOO_LARGE: Final = "A chunked message with a delivery delay has to fit into the gateway's chunk_buffer"
+_TOO_SLOW: Final = "The next chunk of a message with a delivery delay has not come in time"
+
+
+class Finish(Protocol):
+    """Sends a message on that was kept, or answers it."""
+
+    def __call__(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> None:
+        """Do it.
+
+        :param due_ms: the earliest delivery time of a chunk, ms of the wall clock.
+        """
+
+
+class Assembling:
+    """Incomplete chunked messages of one connection's producers.
+
+    :param shared: the front's state.
+    :param connection: where they come from.
+    :param finish: called with each message in its turn, once it is kept no longer.
+    :param txn_waits: called with the transaction of a message that is kept.
+    :param txn_left: called with it when it is kept no longer.
+    """
+
+    __slots__ = ("_connection", "_finish", "_released", "_shared", "_txn_left", "_txn_waits")
+
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        finish: Finish,
+        txn_waits: Callable[[Txn], None],
+        txn_left: Callable[[Txn], None],
+    ) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._finish = finish
+        self._txn_waits = txn_waits
+        self._txn_left = txn_left
+        self._released: deque[tuple[Producer, int, int]] = deque(maxlen=_MOST_RELEASES)
+        """Producer, its messages forwarded so far, bytes: what may still be on its way to the broker."""
+
+    @staticmethod
+    def keeps(producer: Producer, metadata: MetadataHead | None) -> bool:
+        """Whether a message that may go on has to wait for others first, or others for it."""
+        if producer.assembly is not None:
+            return True
+        return metadata is not None and metadata.is_chunk and producer.gate.delay is not None
+
+    def keep(self, producer: Producer, kept: Kept, now_ns: int) -> None:
+        """Keep a message that may go on, and send on what is complete by it."""
+        assembly = producer.assembly or self._begin(producer)
+        size = len(kept.frame)
+        if assembly.nbytes + size > self._shared.config.chunk_buffer or not self._shared.budget.take(size):
+            self._no_room(producer, assembly, kept, now_ns)
+            return
+        self._connection.held_bytes += size
+        assembly.nbytes += size
+        assembly.items.append(kept)
+        if kept.head.txn is not None:
+            self._txn_waits(kept.head.txn)
+        chunk = kept.chunk
+        if chunk is not None:
+            (assembly.incomplete.discard if chunk.is_last_chunk else assembly.incomplete.add)(chunk.uuid)
+            self._wake_later(producer, assembly, now_ns)
+        self._release_complete(producer, assembly, now_ns)
+
+    def refuse(self, producer: Producer, head: SendHead, refusal: Refusal, now_ns: int) -> None:
+        """Keep the answer to a message that is refused, behind what is kept before it.
+
+        What came of the same message is refused with it, as it can never be complete.
+
+        :raises ValueError: if nothing is kept of this producer.
+        """
+        assembly = producer.assembly
+        if assembly is None:
+            raise ValueError(f"nothing is kept of producer {producer.id}")
+        if head.is_chunk:
+            producer.refused_chunk = head.sequence_id
+            same = (kept.chunk for kept in assembly.items if kept.head.sequence_id == head.sequence_id)
+            self._give_up(assembly, {chunk.uuid for chunk in same if chunk is not None}, refusal)
+        assembly.items.append(Kept(b"", head, None, 0, refusal))
+        self._release_complete(producer, assembly, now_ns)
+
+    def end(self, producer: Producer, now_ns: int) -> None:
+        """Nothing more comes of this producer: refuse what is incomplete, and send on the rest."""
+        if producer.assembly is not None:
+            self._refuse_incomplete(
+                producer, producer.assembly, _refusal(self._connection, _TOO_SLOW), now_ns
+            )
+
+    def drop(self, producer: Producer) -> None:
+        """Forget what is kept of a producer that is gone."""
+        if producer.assembly is None:
+            return
+        for kept in self._taken(producer, producer.assembly):
+            self._left(kept)
+
+    # -- how it begins and ends -------------------------------------------------------------------------
+
+    @staticmethod
+    def _begin(producer: Producer) -> Assembly:
+        producer.assembly = assembly = Assembly()
+        producer.settle()
+        return assembly
+
+    def _release_complete(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
+        """Send all on if it is complete, chunks with a delivery time ahead of when the last is stored."""
+        if assembly.incomplete:
+            return
+        due_ms, nbytes = self._stored_ms(assembly.nbytes, now_ns), assembly.nbytes
+        for kept in self._taken(producer, assembly):
+            self._finish(producer, kept, due_ms, now_ns)
+            self._left(kept)
+        self._released.append((producer, producer.sent, nbytes))
+        producer.settle()
+
+    def _taken(self, producer: Producer, assembly: Assembly) -> deque[Kept]:
+        """What was kept and is no longer."""
+        producer.assembly = None
+        _cancel(assembly)
+        self._give(assembly, assembly.nbytes)
+        return assembly.items
+
+    def _stored_ms(self, nbytes: int, now_ns: int) -> int:
+        """When the broker has stored so many bytes behind those that it has not answered yet."""
+        released = self._released
+        while released and released[0][0].answered >= released[0][1]:
+            released.popleft()
+        under_way = sum(size for producer, sent, size in released if producer.answered < sent)
+        settling_ms = _SETTLING_MS + (nbytes + under_way) // _SETTLING_BYTES_PER_MS
+        return self._shared.wall_ms(now_ns) + settling_ms
+
+    # -- bounds -----------------------------------------------------------------------------------------
+
+    def _no_room(self, producer: Producer, assembly: Assembly, kept: Kept, now_ns: int) -> None:
+        """Refuse what is incomplete; a message that is none goes on behind it."""
+        self._shared.count("chunk_buffer_full")
+        refusal = _refusal(self._connection, _TOO_LARGE)
+        self._refuse_incomplete(producer, assembly, refusal, now_ns)
+        if kept.chunk is not None:
+            kept = Kept(b"", kept.head, None, 0, refusal)
+        self._finish(producer, kept, 0, now_ns)
+
+    def _wake_later(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
+        """Look again if no further chunk comes."""
+        _cancel(assembly)
+        at_ns = now_ns + self._shared.max_hold_ns
+        assembly.timer = self._connection.at(at_ns, lambda now_ns: self._woken(producer, assembly, now_ns))
+
+    def _woken(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
+        assembly.timer = None
+        # The next chunk may have come, and waits here or was discarded to be sent again.
+        if self._connection.is_paused or producer.queue or producer.overflow is not None:
+            self._wake_later(producer, assembly, now_ns)
+            return
+        self._shared.count("chunks_incomplete")
+        self._refuse_incomplete(producer, assembly, _refusal(self._connection, _TOO_SLOW), now_ns)
+
+    def _refuse_incomplete(
+        self, producer: Producer, assembly: Assembly, refusal: Refusal, now_ns: int
+    ) -> None:
+        """Refuse what is incomplete, and send on the rest."""
+        self._give_up(assembly, set(assembly.incomplete), refusal)
+        self._release_complete(producer, assembly, now_ns)
+
+    def _give_up(self, assembly: Assembly, uuids: set[str], refusal: Refusal) -> None:
+        """Keep answers in place of the chunks of some messages."""
+        for place, kept in enumerate(assembly.items):
+            if kept.chunk is not None and kept.chunk.uuid in uuids:
+                assembly.items[place] = Kept(b"", kept.head, None, 0, refusal)
+                self._left(kept)
+                self._give(assembly, len(kept.frame))
+        assembly.incomplete -= uuids
+
+    def _left(self, kept: Kept) -> None:
+        if kept.head.txn is not None and kept.refusal is None:
+            self._txn_left(kept.head.txn)
+
+    def _give(self, assembly: Assembly, size: int) -> None:
+        assembly.nbytes -= size
+        self._shared.budget.give(size)
+        self._connection.held_bytes -= size
+
+
+def _refusal(connection: Connection, text: str) -> Refusal:
+    return Refusal(send_code(connection.client_version), text)
+
+
+def _cancel(assembly: Assembly) -> None:
+    if assembly.timer is not None:
+        assembly.timer.cancel()
+        assembly.timer = None

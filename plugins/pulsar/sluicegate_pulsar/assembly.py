@@ -1,0 +1,46 @@
+"""What is kept of one producer while a chunked message of it is incomplete (see `assembling`)."""
+
+from collections import deque
+from typing import NamedTuple
+
+from sluicegate.engine.timers import Timer
+from sluicegate_pulsar.codec.errors import ServerError
+from sluicegate_pulsar.codec.metadata import MetadataHead
+from sluicegate_pulsar.codec.sends import SendHead
+
+
+class Refusal(NamedTuple):
+    """Why a message that was kept does not go on."""
+
+    code: ServerError
+    text: str
+
+
+class Kept(NamedTuple):
+    """One SEND in its place."""
+
+    frame: bytes
+    head: SendHead
+    metadata: MetadataHead | None
+    received_ms: int
+    """When the gate saw it first, ms of the wall clock."""
+    refusal: Refusal | None = None
+    """The answer to it, where it is refused; then it has no frame."""
+
+    @property
+    def chunk(self) -> MetadataHead | None:
+        """Its metadata, if it is a chunk that may go on."""
+        return self.metadata if self.metadata is not None and self.metadata.is_chunk else None
+
+
+class Assembly:
+    """What is kept of one producer, in order; there is one as long as a chunked message is incomplete."""
+
+    __slots__ = ("incomplete", "items", "nbytes", "timer")
+
+    def __init__(self) -> None:
+        self.items: deque[Kept] = deque()
+        self.incomplete: set[str] = set()
+        """What the chunks of each such message have in common."""
+        self.nbytes = 0
+        self.timer: Timer | None = None
