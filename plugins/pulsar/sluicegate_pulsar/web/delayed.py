@@ -13,7 +13,7 @@ from typing import Any
 
 from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError, WebServices
 from sluicegate.model import Level, Source
-from sluicegate_pulsar.web import document
+from sluicegate_pulsar.web import document, global_policy
 from sluicegate_pulsar.web.document import FIELDS, FIXED, Wanted
 from sluicegate_pulsar.web.errors import WebError
 from sluicegate_pulsar.web.passing import Asked
@@ -87,6 +87,15 @@ class DelayedDelivery:
                     await self._change(request, place, wanted.changes())
                     await self._settle(request, place, wanted.native)
             return answer
+
+    async def set_global(self, request: Asked, place: Delayed, body: bytes) -> Answer:
+        """Set the topic's global policy, which is the broker's alone.
+
+        :return: the broker's answer.
+        :raises WebError: if the document asks for a fixed delay, or for less than the one that is applied.
+        """
+        fixed_ms = applied_ms(self._services.resolver.resolve(place.topic, place.level))
+        return await self._call(request, "POST", global_policy.given(body, place, fixed_ms))
 
     async def delete(self, request: Asked, place: Delayed) -> Answer:
         """Take the policy away, the gateway's part with the broker's.

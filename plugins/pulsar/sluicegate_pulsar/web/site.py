@@ -10,6 +10,7 @@ from sluicegate_pulsar.config import PulsarConfig, Web
 from sluicegate_pulsar.web.delayed import DelayedDelivery
 from sluicegate_pulsar.web.document import MAX_BODY
 from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.global_policy import is_global
 from sluicegate_pulsar.web.lookups import rewritten
 from sluicegate_pulsar.web.passing import Asked, ClientGone, answer_with, asked, pass_on, read_body
 from sluicegate_pulsar.web.places import Translate, WebAddresses, translation
@@ -84,7 +85,13 @@ class PulsarSite:
         request = self._asked(scope)
         about = route(request.path)
         if isinstance(about, Delayed) and request.method in _ACCEPTED:
-            await self._serve_delayed(request, about, receive, send)
+            if not is_global(request, about):
+                await self._serve_delayed(request, about, receive, send)
+            elif request.method == "POST":
+                body = await read_body(receive, MAX_BODY, self._timeout_s)
+                await answer_with(await self._delayed.set_global(request, about, body), send)
+            else:
+                await pass_on(request, self._upstream, self._timeout_s, receive, send)
         elif isinstance(about, Lookup) and request.method == "GET":
             await self._look_up(request, send)
         else:
