@@ -13,7 +13,7 @@ from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
-from sluicegate_pulsar.codec.messages import read_message
+from sluicegate_pulsar.codec.messages import read_message, times_of
 from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.due import Dates, dates_of, due_in_ms
 from sluicegate_pulsar.permits import Permits
@@ -49,6 +49,7 @@ class Consumer:
     __slots__ = (
         "_at_limit",
         "_connection",
+        "_glances",
         "_numbers",
         "_op",
         "_queue",
@@ -95,10 +96,14 @@ class Consumer:
         self._numbers = count()
         self._at_limit = False
         """True while it has to acknowledge first."""
+        # Once more came early than there was room for, permits have to be counted, and so all is read.
+        self._glances = not self.one_by_one and self._reliable and not entry_bytes
+        """True where the broker sees to delays: a message that is late enough passes without being read."""
         self._op = self._operation(_DISPATCH)
         self.watched = self.counts = False
         self.watch(gate)
-        self.permits = Permits(shared.config.consumer_buffer // 2, entry_bytes, exact=self.watched)
+        exact = self.watched and not self._glances
+        self.permits = Permits(shared.config.consumer_buffer // 2, entry_bytes, exact=exact)
 
     def _operation(self, kind: OperationKind) -> Operation:
         attach = self.attach
@@ -133,6 +138,7 @@ class Consumer:
                 known.unacked.pop(self.attach.consumer, None)
         self.counts = counts
         """True if its acknowledgements have to be read."""
+        self._glances = self._glances and not counts and not gate.asks(_DISPATCH)
 
     def policies_changed(self, now_ns: int) -> None:
         """Go by other policies from here on."""
@@ -155,6 +161,8 @@ class Consumer:
 
         :raises withheld.OverfullError: if there is no room to withhold it.
         """
+        if self._glances and not self._queue and self._is_due(data, start, stop, now_ns):
+            return True
         try:
             head = read_message(data, start, stop)
         except ProtocolError:
@@ -187,6 +195,19 @@ class Consumer:
             dates = Dates(head.metadata.publish_time, None)
         self._withhold(Withheld(data[start:stop], entry, messages, payload_bytes, dates))
         return False
+
+    def _is_due(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """Whether a message is certainly due; False also where it has to be read to tell."""
+        rule = self._current(now_ns).delay
+        if rule is None or rule.clock != "publish_time":
+            return False
+        times = times_of(data, start, stop)
+        if times is None:
+            return False
+        published_ms, deliver_at_ms = times
+        wall_ms = self._shared.wall_ms(now_ns)
+        # A delivery time that lies ahead may be the gate's own, for what came later than its producer says.
+        return published_ms + rule.fixed_ms <= wall_ms and deliver_at_ms <= wall_ms
 
     def _unreadable(self, data: bytes, start: int, stop: int) -> bool:
         """The client will say what is wrong with it; from here on nobody knows how many permits are left."""

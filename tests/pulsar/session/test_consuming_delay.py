@@ -94,6 +94,32 @@ def test_what_the_broker_should_have_delayed_and_did_not_is_withheld(kind: int, 
     assert delivered(wire) == [1]
 
 
+def test_where_the_broker_delays_permits_pass_as_they_come() -> None:
+    """What is withheld needs bounds, and nothing is."""
+    wire = delayed(kind=SHARED)
+    wire.client_sends(flow(1_000))
+    assert permits(wire) == 1_000
+    published = wall_ms(wire) - DELAY_MS
+    wire.broker_sends(*[message(number, bytes(9_000), publish_time=published) for number in range(100)])
+    assert len(delivered(wire)) == 100
+    assert wire.sent_up() == []
+
+
+def test_where_it_does_not_a_consumer_begins_anew_with_fewer_once_there_is_no_room() -> None:
+    wire = Wire(Bench(fixed_delivery_delay=DELAY_MS), consumer_buffer=40_000)
+    attach(wire, kind=SHARED)
+    wire.client_sends(flow(1_000))
+    assert permits(wire) == 1_000
+    now = wall_ms(wire)
+    wire.broker_sends(*[message(number, bytes(9_000), publish_time=now) for number in range(5)])
+    assert [TYPES.Name(answer.type) for answer in wire.answered()] == ["CLOSE_CONSUMER"]
+    assert wire.shared.budget.used == 0
+    wire.sent_up()
+    attach(wire, kind=SHARED, consumer_id=1, request_id=9)
+    wire.client_sends(flow(1_000, consumer_id=1))
+    assert 0 < permits(wire) < 5
+
+
 def test_the_broker_may_take_back_what_is_withheld() -> None:
     wire = delayed(kind=SHARED)
     wire.client_sends(flow(3))

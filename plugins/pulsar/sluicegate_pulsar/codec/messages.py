@@ -1,14 +1,15 @@
 """MESSAGE frames, from brokers to consumers."""
 
+import struct
 from functools import partial
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import Parts, command_size, parse_command, split
+from sluicegate_pulsar.codec.frames import MAGIC_CHECKSUM, Parts, command_size, parse_command, split
 from sluicegate_pulsar.codec.metadata import MetadataHead, read_metadata
-from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, Message
+from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, Message, MessageMetadata
 
 _MESSAGE_HEAD = b"\x08\x09\x4a"
 """Type and tag of the command, as brokers write them."""
@@ -18,6 +19,10 @@ _CONSUMER_ID = 0x08
 _MESSAGE_ID = 0x12
 _FLAG = 0x80
 _MASK64 = 2**64 - 1
+_command_size = struct.Struct(">I").unpack_from
+_CHECKED = struct.Struct(">HII").unpack_from
+"""Magic, CRC32C, size of the metadata."""
+_parse = MessageMetadata.FromString
 
 
 class MessageHead(NamedTuple):
@@ -75,6 +80,26 @@ def _read(data: bytes, start: int, stop: int) -> Message:
     if command.type != BaseCommand.MESSAGE:
         raise ProtocolError(f"a command of type {command.type}, expected MESSAGE ({BaseCommand.MESSAGE})")
     return command.message
+
+
+def times_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
+    """An entry's publish time and delivery time, ms since the epoch, without reading the rest.
+
+    :param data: a buffer that holds the frame.
+    :param start: offset of the frame's size.
+    :param stop: offset after the frame.
+    :returns: the delivery time is 0 where there is none; None where it takes `read_message` to tell, as the
+        frame is unusual or malformed.
+    """
+    try:
+        at = start + 8 + _command_size(data, start + 4)[0]
+        magic, _, size = _CHECKED(data, at)
+        if magic != MAGIC_CHECKSUM or at + 10 + size > stop:
+            return None
+        metadata = _parse(data[at + 10 : at + 10 + size])
+    except (DecodeError, struct.error):
+        return None
+    return (metadata.publish_time, metadata.deliver_at_time) if metadata.publish_time else None
 
 
 def read_message(data: bytes, start: int, stop: int) -> MessageHead:

@@ -1,0 +1,39 @@
+"""The times of a MESSAGE, read without the rest."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.pulsar.codec.strategies import a_metadata, with_broker_entry, without_checksum
+
+from sluicegate_pulsar.codec.frames import payload_frame
+from sluicegate_pulsar.codec.messages import times_of
+from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, Message, MessageIdData
+
+
+def _frame(metadata: bytes, payload: bytes = b"payload") -> bytes:
+    place = MessageIdData(ledger_id=1, entry_id=2)
+    command = BaseCommand(type=BaseCommand.MESSAGE, message=Message(consumer_id=1, message_id=place))
+    return payload_frame(command, metadata, payload)
+
+
+@given(st.integers(1, 2**64 - 1), st.none() | st.integers(-(2**63), 2**63 - 1), st.binary(max_size=50))
+def test_they_are_what_protobuf_reads(published: int, deliver_at: int | None, payload: bytes) -> None:
+    fields: dict[str, Any] = {} if deliver_at is None else {"deliver_at_time": deliver_at}
+    frame = _frame(a_metadata(publish_time=published, **fields).SerializeToString(), payload)
+    expected = (published, deliver_at or 0)
+    assert times_of(frame, 0, len(frame)) == expected
+    assert times_of(b"###" + frame + frame, 3, 3 + len(frame)) == expected
+
+
+def test_what_is_unusual_is_left_to_a_closer_look() -> None:
+    usual = _frame(a_metadata().SerializeToString())
+    for frame in (with_broker_entry(usual, b"\x08\x05"), without_checksum(usual), _frame(b"\xff\xff")):
+        assert times_of(frame, 0, len(frame)) is None
+
+
+@pytest.mark.parametrize("size", range(40))
+def test_a_frame_that_ends_too_early(size: int) -> None:
+    frame = _frame(a_metadata().SerializeToString())[:size]
+    assert times_of(frame, 0, len(frame)) is None
