@@ -107,7 +107,7 @@ class Assembling:
         if head.is_chunk:
             producer.refused_chunk = head.sequence_id
             same = (kept.chunk for kept in assembly.items if kept.head.sequence_id == head.sequence_id)
-            self._give_up(assembly, {chunk.uuid for chunk in same if chunk is not None}, refusal)
+            self._give_up(producer, assembly, {chunk.uuid for chunk in same if chunk is not None}, refusal)
         assembly.items.append(Kept(b"", head, None, 0, refusal))
         self._release_complete(producer, assembly, now_ns)
 
@@ -168,6 +168,7 @@ class Assembling:
         refusal = _refusal(self._connection, _TOO_LARGE)
         self._refuse_incomplete(producer, assembly, refusal, now_ns)
         if kept.chunk is not None:
+            producer.chunk_sizes.refused(kept.chunk.uuid)
             kept = Kept(b"", kept.head, None, 0, refusal)
         self._finish(producer, kept, 0, now_ns)
 
@@ -190,11 +191,13 @@ class Assembling:
         self, producer: Producer, assembly: Assembly, refusal: Refusal, now_ns: int
     ) -> None:
         """Refuse what is incomplete, and send on the rest."""
-        self._give_up(assembly, set(assembly.incomplete), refusal)
+        self._give_up(producer, assembly, set(assembly.incomplete), refusal)
         self._release_complete(producer, assembly, now_ns)
 
-    def _give_up(self, assembly: Assembly, uuids: set[str], refusal: Refusal) -> None:
+    def _give_up(self, producer: Producer, assembly: Assembly, uuids: set[str], refusal: Refusal) -> None:
         """Keep answers in place of the chunks of some messages."""
+        for uuid in uuids:
+            producer.chunk_sizes.refused(uuid)
         for place, kept in enumerate(assembly.items):
             if kept.chunk is not None and kept.chunk.uuid in uuids:
                 assembly.items[place] = Kept(b"", kept.head, None, 0, refusal)

@@ -6,6 +6,7 @@ from sluicegate_pulsar.codec.metadata import MetadataHead
 
 _MOST_OPEN: Final = 16
 """Messages that are counted at once; clients send the chunks of one after those of another."""
+_REFUSED: Final = -1
 
 
 class ChunkSizes:
@@ -31,13 +32,25 @@ class ChunkSizes:
     def passed(self, chunk: MetadataHead, payload_size: int) -> None:
         """Count a chunk that is forwarded."""
         total = self._sum(chunk) + payload_size
-        self._sums.pop(chunk.uuid, None)  # the one that goes on is the last to be forgotten
         if chunk.is_last_chunk:
-            return
+            self._sums.pop(chunk.uuid, None)
+        else:
+            self._note(chunk.uuid, total)
+
+    def refused(self, uuid: str) -> None:
+        """A chunk of a message was refused, so that the message cannot be put together any more."""
+        self._note(uuid, _REFUSED)
+
+    def is_lost(self, chunk: MetadataHead) -> bool:
+        """Whether another chunk of the same message was refused; a first chunk begins it anew."""
+        return bool(chunk.chunk_id) and self._sums.get(chunk.uuid) == _REFUSED
+
+    def _note(self, uuid: str, total: int) -> None:
+        self._sums.pop(uuid, None)  # the one that goes on is the last to be forgotten
         if len(self._sums) >= _MOST_OPEN:
             del self._sums[next(iter(self._sums))]
-        self._sums[chunk.uuid] = total
+        self._sums[uuid] = total
 
     def _sum(self, chunk: MetadataHead) -> int:
         """What came of the message before; a first chunk begins it anew, as it does for consumers."""
-        return self._sums.get(chunk.uuid, 0) if chunk.chunk_id else 0
+        return max(0, self._sums.get(chunk.uuid, 0)) if chunk.chunk_id else 0

@@ -140,9 +140,14 @@ class Publishing:
         if decision is not None and decision.action in _STOPPING:
             if decision.reasons[0].policy == "max_delivery_delay":
                 producer.gate.state.count(DELAY_REJECTED, producer.operation.messages)
+            if metadata is not None and metadata.is_chunk:
+                producer.chunk_sizes.refused(metadata.uuid)
             self._refuse_in_turn(producer, head, send_text(decision), now_ns)
             return False
         if metadata is not None and metadata.is_chunk:
+            if producer.chunk_sizes.is_lost(metadata):
+                self._refuse_piece(producer, head, now_ns)
+                return False
             producer.chunk_sizes.passed(metadata, head.payload_size)
         if self._assembling.keeps(producer, metadata):
             self._assembling.keep(producer, Kept(data[start:stop], head, metadata, received_ms), now_ns)
