@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from sluicegate_pulsar.assembly import Assembly, Kept, Refusal
+from sluicegate_pulsar.chunks import ChunkSizes
 from sluicegate_pulsar.codec.metadata import MetadataHead
 from sluicegate_pulsar.codec.sends import SendHead
 from sluicegate_pulsar.connection import Connection
@@ -119,9 +120,10 @@ class Assembling:
             )
 
     def drop(self, producer: Producer) -> None:
-        """Forget what is kept of a producer that is gone."""
+        """Forget what is kept of a producer that is gone, or sends it again."""
         if producer.assembly is None:
             return
+        producer.chunk_sizes = ChunkSizes()  # what is forgotten here was counted there
         for kept in self._taken(producer, producer.assembly):
             self._left(kept)
 
