@@ -106,7 +106,7 @@ class Assembling:
         if assembly is None:
             raise ValueError(f"nothing is kept of producer {producer.id}")
         if head.is_chunk:
-            producer.refused_chunk = head.sequence_id
+            producer.refused_chunk, producer.refused_text = head.sequence_id, refusal.text
             same = (kept.chunk for kept in assembly.items if kept.head.sequence_id == head.sequence_id)
             self._give_up(producer, assembly, {chunk.uuid for chunk in same if chunk is not None}, refusal)
         assembly.items.append(Kept(b"", head, None, 0, refusal))
@@ -171,7 +171,8 @@ class Assembling:
         self._refuse_incomplete(producer, assembly, refusal, now_ns)
         if kept.chunk is not None:
             producer.chunk_sizes.refused(kept.chunk.uuid)
-            kept = Kept(b"", kept.head, None, 0, refusal)
+            own = refusal._replace(completes=kept.chunk.is_last_chunk)
+            kept = Kept(b"", kept.head, None, 0, own)
         self._finish(producer, kept, 0, now_ns)
 
     def _wake_later(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
@@ -202,7 +203,8 @@ class Assembling:
             producer.chunk_sizes.refused(uuid)
         for place, kept in enumerate(assembly.items):
             if kept.chunk is not None and kept.chunk.uuid in uuids:
-                assembly.items[place] = Kept(b"", kept.head, None, 0, refusal)
+                own = refusal._replace(completes=kept.chunk.is_last_chunk)
+                assembly.items[place] = Kept(b"", kept.head, None, 0, own)
                 self._left(kept)
                 self._give(assembly, len(kept.frame))
         assembly.incomplete -= uuids

@@ -14,6 +14,8 @@ class Refusal(NamedTuple):
 
     code: ServerError
     text: str
+    completes: bool = True
+    """False for a chunk that is not the last of its message (see `Publishing.refuse`)."""
 
 
 class Kept(NamedTuple):

@@ -58,6 +58,7 @@ class Producer:
         "reads_metadata",
         "refusals",
         "refused_chunk",
+        "refused_text",
         "sent",
         "size_limit",
         "timer",
@@ -86,6 +87,8 @@ class Producer:
         """True once the client closes it, though that waits behind messages."""
         self.refused_chunk = -1
         """Sequence id of the last message of which a piece was refused; the others are worth nothing."""
+        self.refused_text = ""
+        """Why it was."""
         self.chunk_sizes = ChunkSizes()
         self.assembly: Assembly | None = None
         """What waits for the last chunk of a message, behind what is in the queue no more."""

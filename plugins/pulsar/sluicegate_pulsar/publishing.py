@@ -23,7 +23,7 @@ from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.producer import Producer
 from sluicegate_pulsar.publish_queues import PublishQueues
-from sluicegate_pulsar.refusals import send_code, send_error, send_text, success
+from sluicegate_pulsar.refusals import no_receipt, send_code, send_error, send_text, success
 from sluicegate_pulsar.reopening import Reopening
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.transactions import Txn
@@ -77,7 +77,7 @@ class Publishing:
             self._queues.append(producer, data[start:stop], received_ms, head.txn)
             return False
         if self._is_lost_piece(producer, head):
-            self._refuse_piece(producer, head, now_ns)
+            self._refuse_piece(producer, data, start, stop, head, now_ns)
             return False
         decision, metadata = self._decide(producer, data, start, stop, head, now_ns)
         if decision is not None and decision.action is Action.DELAY:
@@ -142,11 +142,11 @@ class Publishing:
                 producer.gate.state.count(DELAY_REJECTED, producer.operation.messages)
             if metadata is not None and metadata.is_chunk:
                 producer.chunk_sizes.refused(metadata.uuid)
-            self._refuse_in_turn(producer, head, send_text(decision), now_ns)
+            self._refuse_in_turn(producer, head, metadata, send_text(decision), now_ns)
             return False
         if metadata is not None and metadata.is_chunk:
             if producer.chunk_sizes.is_lost(metadata):
-                self._refuse_piece(producer, head, now_ns)
+                self._refuse_in_turn(producer, head, metadata, producer.refused_text, now_ns)
                 return False
             producer.chunk_sizes.passed(metadata, head.payload_size)
         if self._assembling.keeps(producer, metadata):
@@ -218,16 +218,24 @@ class Publishing:
 
     # -- answering ------------------------------------------------------------------------------------
 
-    def refuse(self, producer: Producer, head: SendHead, code: ServerError, text: str) -> None:
+    def refuse(
+        self, producer: Producer, head: SendHead, code: ServerError, text: str, completes: bool = True
+    ) -> None:
         """Answer a message in the broker's place, behind the receipts of those before it.
 
         A client takes an error out of turn for one of a message that it has not sent, and reconnects.
+
+        :param completes: False for a chunk that is not the last of its message. It gets a receipt, and the
+            last chunk the error: Java releases the message's payload at each error, and reconnects for ever.
         """
         if head.is_chunk:
-            producer.refused_chunk = head.sequence_id
+            producer.refused_chunk, producer.refused_text = head.sequence_id, text
             producer.settle()
         sequence_id = max(head.sequence_id, head.highest_sequence_id)
-        frame = send_error(producer.id, sequence_id, code, text)
+        if completes:
+            frame = send_error(producer.id, sequence_id, code, text)
+        else:
+            frame = no_receipt(producer.id, sequence_id)
         if producer.answered >= producer.sent:
             self._connection.answer(frame)
             return
@@ -244,12 +252,18 @@ class Publishing:
         producer.settle()
         return False
 
-    def _refuse_piece(self, producer: Producer, head: SendHead, now_ns: int) -> None:
-        self._refuse_in_turn(producer, head, "Another piece of this message was refused", now_ns)
+    def _refuse_piece(
+        self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead, now_ns: int
+    ) -> None:
+        metadata = read_composed(data, start, stop, head)
+        self._refuse_in_turn(producer, head, metadata, producer.refused_text, now_ns)
 
-    def _refuse_in_turn(self, producer: Producer, head: SendHead, text: str, now_ns: int) -> None:
+    def _refuse_in_turn(
+        self, producer: Producer, head: SendHead, metadata: MetadataHead | None, text: str, now_ns: int
+    ) -> None:
         """Refuse a message behind those that are kept for the chunks of one."""
-        refusal = Refusal(send_code(self._connection.client_version), text)
+        completes = metadata is None or metadata.is_last_chunk
+        refusal = Refusal(send_code(self._connection.client_version), text, completes)
         if producer.assembly is not None:
             self._assembling.refuse(producer, head, refusal, now_ns)
         else:
@@ -303,7 +317,7 @@ class Publishing:
             head = read_send(frame, 0, len(frame))
             if self._is_lost_piece(producer, head):
                 self._queues.popleft(producer)
-                self._refuse_piece(producer, head, now_ns)
+                self._refuse_piece(producer, frame, 0, len(frame), head, now_ns)
             else:
                 decision, metadata = self._decide(producer, frame, 0, len(frame), head, now_ns)
                 if decision is not None and decision.action is Action.DELAY:

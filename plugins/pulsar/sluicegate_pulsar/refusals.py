@@ -22,6 +22,7 @@ NO_REQUEST: Final = 2**64 - 1
 """Request id of what answers no request, as brokers write it."""
 PRODUCERS = "max_producers_per_topic"
 SIZE = "max_message_size"
+_NOWHERE = 2**64 - 1
 _BY_OUTCOME = {
     Outcome.LIMIT_REACHED: ServerError.PRODUCER_BUSY,
     Outcome.INVALID: ServerError.NOT_ALLOWED_ERROR,
@@ -100,6 +101,13 @@ def send_error(producer_id: int, sequence_id: int, code: ServerError, text: str)
     """
     told = pb.SendError(producer_id=producer_id, sequence_id=sequence_id, error=code, message=text)
     return command_frame(pb.BaseCommand(type=_TYPES.SEND_ERROR, send_error=told))
+
+
+def no_receipt(producer_id: int, sequence_id: int) -> bytes:
+    """A SEND_RECEIPT for what is not stored, as brokers answer messages that they have already."""
+    place = pb.MessageIdData(ledger_id=_NOWHERE, entry_id=_NOWHERE)
+    receipt = pb.SendReceipt(producer_id=producer_id, sequence_id=sequence_id, message_id=place)
+    return command_frame(pb.BaseCommand(type=_TYPES.SEND_RECEIPT, send_receipt=receipt))
 
 
 def success(request_id: int) -> bytes:
