@@ -1,7 +1,7 @@
-"""Scenes of attaching: producers, subscriptions and consumers up to a limit, and one more."""
+"""Scenes of attaching: producers, subscriptions and consumers up to a limit, and beyond it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -14,15 +14,22 @@ _AGAIN_S = 0.1
 _LOOK_S = 0.5
 
 
-def producers(topic: str, limit: int = 2) -> Scene:
-    """A limit on producers, one too many, and a place that becomes free."""
+def producers(topic: str, limit: int = 2, excess: int = 1) -> Scene:
+    """A limit on producers, some too many, and a place that becomes free.
+
+    :param excess: how many producers try beyond the limit.
+    """
     return Scene(
         "producers",
         topic,
         {"max_producers_per_topic": limit},
-        f"{limit} producers publish, one more is refused until a place is free",
-        partial(_producers, limit=limit),
+        f"{limit} producers publish, {_more(excess)} refused until a place is free",
+        partial(_producers, limit=limit, excess=excess),
     )
+
+
+def _more(excess: int) -> str:
+    return "one more is" if excess == 1 else f"{excess} more are"
 
 
 async def _publishing(client: DemoClient, stage: Stage, name: str) -> DemoProducer:
@@ -32,87 +39,118 @@ async def _publishing(client: DemoClient, stage: Stage, name: str) -> DemoProduc
     return made
 
 
-async def _producers(stage: Stage, limit: int) -> Seen:
+async def _producers(stage: Stage, limit: int, excess: int) -> Seen:
+    count = limit + excess
     async with stage.clients() as client:
-        made = [await attempt(_publishing(client, stage, f"producer-{n}")) for n in range(1, limit + 2)]
+        made = [await attempt(_publishing(client, stage, f"producer-{n}")) for n in range(1, count + 1)]
         admitted = [producer for producer, error in made if not error]
         errors = [error for _, error in made if error]
         if admitted:
             await admitted[0].close()
-        later = await _until_let_in(client, stage)
-    met = [bool(error) for _, error in made] == [False] * limit + [True] and not later
+        later = await _until_let_in(lambda: _publishing(client, stage, "producer-later"), stage)
+    met = [bool(error) for _, error in made] == [False] * limit + [True] * excess and not later
     text = (
-        f"{len(admitted)} of {limit + 1} were let in; after one of them had left another was "
+        f"{len(admitted)} of {count} were let in; after one of them had left another was "
         f"{'refused' if later else 'let in'}"
     )
-    return Seen(met, text, next(iter(errors), ""))
+    return Seen(met, text, next(iter(errors), later))
 
 
-async def _until_let_in(client: DemoClient, stage: Stage) -> str:
-    """Try until a producer is let in; gives the last error if none is."""
+async def _until_let_in(attach: Callable[[], Awaitable[object]], stage: Stage) -> str:
+    """Try until a client is let in; gives the last error if none is."""
     until = monotonic() + stage.patience_s
     while True:
-        _, error = await attempt(_publishing(client, stage, "producer-later"))
+        _, error = await attempt(attach())
         if not error or monotonic() >= until:
             return error
         await asyncio.sleep(_AGAIN_S)
 
 
-def subscriptions(topic: str, limit: int = 2, **settings: Any) -> Scene:
-    """A limit on subscriptions, and one too many.
+def subscriptions(topic: str, limit: int = 2, excess: int = 1, **settings: Any) -> Scene:
+    """A limit on subscriptions, and some too many.
 
+    :param excess: how many subscriptions are tried beyond the limit.
     :param settings: more settings of the topic.
     """
-    names = [f"subscription-{n}" for n in range(1, limit + 2)]
+    names = [f"subscription-{n}" for n in range(1, limit + excess + 1)]
     return Scene(
         "subscriptions",
         topic,
         {"max_subscriptions_per_topic": limit, **settings},
-        f"{limit} subscriptions are made and read, one more is refused",
+        f"{limit} subscriptions are made and read, {_more(excess)} refused",
         partial(_consumers, limit=limit, subscriptions=names),
     )
 
 
-def consumers_of_topic(topic: str, limit: int = 2, *, one_each: bool = False) -> Scene:
-    """A limit on the consumers of a topic, and one too many.
+def consumers_of_topic(
+    topic: str,
+    limit: int = 2,
+    excess: int = 1,
+    *,
+    one_each: bool = False,
+    alone: bool = False,
+    replaced: bool = False,
+) -> Scene:
+    """A limit on the consumers of a topic, and some too many.
 
+    :param excess: how many consumers try beyond the limit.
     :param one_each: True where each consumer needs a subscription of its own.
+    :param alone: True for consumers without a group, where the system knows those.
+    :param replaced: True to have one leave in the end, and another one attach in its place.
     """
-    names = [f"workers-{n}" if one_each else "workers" for n in range(1, limit + 2)]
+    names = [f"workers-{n}" if one_each else "workers" for n in range(1, limit + excess + 1)]
     return Scene(
         "consumers-topic",
         topic,
         {"max_consumers_per_topic": limit},
-        f"{limit} consumers join and read, one more is refused",
-        partial(_consumers, limit=limit, subscriptions=names),
+        f"{limit} consumers join and read, {_more(excess)} refused",
+        partial(_consumers, limit=limit, subscriptions=names, alone=alone, replaced=replaced),
     )
 
 
-def consumers_of_subscription(topic: str, limit: int = 2) -> Scene:
-    """A limit on the consumers of a subscription, and one too many."""
+def consumers_of_subscription(
+    topic: str, limit: int = 2, excess: int = 1, *, replaced: bool = False
+) -> Scene:
+    """A limit on the consumers of a subscription, and some too many.
+
+    :param excess: how many consumers try beyond the limit.
+    :param replaced: True to have one leave in the end, and another one attach in its place.
+    """
+    count = "1 consumer" if limit == 1 else f"{limit} consumers"
     return Scene(
         "consumers-subscription",
         topic,
         {"max_consumers_per_subscription": limit},
-        f"{limit} consumer{'' if limit == 1 else 's'} of the subscription join and read, one more is refused",
-        partial(_consumers, limit=limit, subscriptions=["workers"] * (limit + 1)),
+        f"{count} of the subscription join and read, {_more(excess)} refused",
+        partial(_consumers, limit=limit, subscriptions=["workers"] * (limit + excess), replaced=replaced),
     )
 
 
-async def _consumers(stage: Stage, limit: int, subscriptions: Sequence[str]) -> Seen:
+async def _consumers(
+    stage: Stage, limit: int, subscriptions: Sequence[str], *, alone: bool = False, replaced: bool = False
+) -> Seen:
+    """Have consumers attach one after the other, and read."""
     async with stage.clients() as client:
+        attach = partial(client.consumer, stage.topic, alone=alone)
         producer = await client.producer(stage.topic, "filling")
         await producer.publish(_SIZE)  # a topic exists once something was published
         made = [
-            await attempt(client.consumer(stage.topic, subscription, f"consumer-{n}"))
+            await attempt(attach(subscription, f"consumer-{n}"))
             for n, subscription in enumerate(subscriptions, 1)
         ]
         joined = [consumer for consumer, error in made if not error]
         reading = await _all_read(producer, joined, stage.patience_s)
+        later = ""
+        if replaced and joined:
+            await joined[0].close()
+            later = await _until_let_in(lambda: attach(subscriptions[0], "consumer-later"), stage)
     errors = [error for _, error in made if error]
     text = f"{len(joined)} of {len(made)} joined, and {reading} of them read; {len(errors)} refused"
-    met = [bool(error) for _, error in made] == [False] * limit + [True] and reading == limit
-    return Seen(met, text, next(iter(errors), ""))
+    if replaced:
+        text += f"; after one had left another was {'refused' if later else 'let in'}"
+    excess = len(subscriptions) - limit
+    met = [bool(error) for _, error in made] == [False] * limit + [True] * excess and reading == limit
+    return Seen(met and not later, text, next(iter(errors), later))
 
 
 async def _all_read(producer: DemoProducer, consumers: Sequence[DemoConsumer], patience_s: float) -> int:

@@ -12,7 +12,9 @@ from sluicegate.demo.law import Admitted, Answered, Limit
 from sluicegate.demo.scene import Judge, Observation, Scene, Seen, Stage, Verdict
 from sluicegate.demo.topic_log import TopicLog
 
+MESSAGES = "messages"
 _RATE = 50
+_BYTES = 32 * 1024
 _BURST_S = 0.5
 _PLAY_S = 4.0
 _FILL = int(_RATE * (_PLAY_S + 1))
@@ -23,39 +25,55 @@ _DROP_RATE = 20
 _WEIGHT = 4
 
 
-def dispatch_rate(topic: str, rate: int = _RATE) -> Scene:
-    """A limit on what a topic's consumers get together."""
-    return _pacing("dispatch-rate", topic, rate, "a reader of a full topic gets", readers=1)
+def dispatch_rate(topic: str, *, unit: str = MESSAGES, readers: int = 1) -> Scene:
+    """A limit on what a topic's consumers get together.
+
+    :param unit: `messages`, or `bytes` for the limit on these.
+    :param readers: consumers, each with a subscription of its own; a single one may be without.
+    """
+    subject = "a reader of a full topic gets" if readers == 1 else f"{readers} readers of a full topic get"
+    return _pacing("dispatch-rate", topic, unit, subject, readers, alone=readers == 1)
 
 
-def subscription_dispatch_rate(topic: str, rate: int = _RATE) -> Scene:
-    """A limit on what each subscription gets, apart from the others."""
-    return _pacing("subscription-dispatch-rate", topic, rate, "each of two subscriptions gets", readers=2)
+def subscription_dispatch_rate(
+    topic: str, *, unit: str = MESSAGES, readers: int = 2, alone: bool = False
+) -> Scene:
+    """A limit on what each subscription gets, apart from the others.
+
+    :param unit: `messages`, or `bytes` for the limit on these.
+    :param readers: consumers, each with a subscription of its own.
+    :param alone: True for consumers without a group, where the system knows those.
+    """
+    subject = f"each of {'two' if readers == 2 else readers} subscriptions gets"
+    return _pacing("subscription-dispatch-rate", topic, unit, subject, readers, alone=alone)
 
 
-def _pacing(name: str, topic: str, rate: int, subject: str, readers: int) -> Scene:
-    policy = "max_" + name.replace("-", "_")
+def _pacing(name: str, topic: str, unit: str, subject: str, readers: int, *, alone: bool) -> Scene:
+    policy = "max_" + name.replace("-", "_") + ("" if unit == MESSAGES else "_bytes")
+    if unit == MESSAGES:
+        rate, told = f"{_RATE}/s", f"{_RATE} messages/s and {_RATE * _BURST_S:.0f} at once"
+    else:
+        kib = _BYTES // 1024
+        rate, told = f"{kib}KiB/s", f"{kib} KiB/s and {kib * _BURST_S:.0f} KiB at once"
     return Scene(
         name,
         topic,
-        {policy: f"{rate}/s", "burst_seconds": _BURST_S},
-        f"{subject} at most {rate} messages/s and {rate * _BURST_S:.0f} at once",
-        partial(_read, readers=readers),
-        _judge_reading(policy, rate),
+        {policy: rate, "burst_seconds": _BURST_S},
+        f"{subject} at most {told}",
+        partial(_read, readers=readers, alone=alone),
+        _judge_reading(policy, unit, named=not alone),
         weight=readers * _WEIGHT,
     )
 
 
-async def _read(stage: Stage, readers: int) -> Seen:
+async def _read(stage: Stage, readers: int, alone: bool) -> Seen:
     async with stage.clients() as client:
         producer = await client.producer(stage.topic, "filling")
         await producer.publish(_SIZE)  # a topic exists once something was published
         began = time.time_ns() / 1e9
         made = [
             await attempt(
-                client.consumer(
-                    stage.topic, f"readers-{n}-{stage.attempt}", f"reader-{n}", alone=readers == 1
-                )
+                client.consumer(stage.topic, f"readers-{n}-{stage.attempt}", f"reader-{n}", alone=alone)
             )
             for n in range(1, readers + 1)
         ]
@@ -84,28 +102,39 @@ async def _receive(consumer: DemoConsumer) -> list[float]:
     return times
 
 
-def _surplus(limit: Limit, began: float, times: Sequence[float]) -> float:
-    return limit.surplus_answered(Answered(began, at, 1) for at in times)
+def _surplus(limit: Limit, began: float, times: Sequence[float], size: int) -> float:
+    return limit.surplus_answered(Answered(began, at, size) for at in times)
 
 
-def _judge_reading(policy: str, rate: int) -> Judge:
+def _judge_reading(policy: str, unit: str, *, named: bool = True) -> Judge:
+    """A judge of what readers got, each or together, as the policy says.
+
+    :param named: False for consumers without a group: the log does not tell which of them a row is of, so
+        there is no law to hold it against but what each client got.
+    """
+    rate, size = (_RATE, 1) if unit == MESSAGES else (_BYTES, _SIZE)
+    limit, is_apart = Limit(rate, rate * _BURST_S), policy.startswith("max_subscription")
+
     def judge(seen: Seen, log: TopicLog) -> Observation:
-        limit = Limit(rate, rate * _BURST_S)
-        delivered = sum(len(times) for times in seen.facts["received"])
+        received = seen.facts["received"]
         faults = [] if seen.met else ["not all could read"]
-        if any(_surplus(limit, seen.facts["began"], times) > 0 for times in seen.facts["received"]):
+        limited = received if is_apart else [[at for times in received for at in times]]
+        if any(_surplus(limit, seen.facts["began"], times, size) > 0 for times in limited):
             faults.append("a client got more than the limit permits")
-        if delivered > sum(each.amount for each in log.admitted("dispatch", "messages")):
+        admitted = log.admitted("dispatch", MESSAGES)
+        if sum(len(times) for times in received) > sum(each.amount for each in admitted):
             faults.append("more was delivered than the decision log has")
-        is_apart = policy.startswith("max_subscription")
-        of_each: Sequence[str | None] = log.subscriptions("dispatch") if is_apart else [None]
+        if not named and not faults:
+            held = log.held("dispatch", policy, unit)
+            return Observation(Verdict.RIGHT if held else Verdict.UNSATURATED, seen.text)
+        of_each: Sequence[str | None] = log.subscriptions("dispatch") if is_apart and named else [None]
         found = [
             by_law(
                 seen,
                 limit,
-                log.admitted("dispatch", "messages", subscription),
-                log.held("dispatch", policy, "messages", subscription),
-                "messages",
+                log.admitted("dispatch", unit, subscription),
+                log.held("dispatch", policy, unit, subscription),
+                unit,
                 list(faults),
             )
             for subscription in of_each

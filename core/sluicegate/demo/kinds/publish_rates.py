@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from time import monotonic
 
-from sluicegate.demo.clients import refusal
+from sluicegate.demo.clients import DemoProducer, refusal
 from sluicegate.demo.kinds.judging import IN_FLIGHT, by_law
 from sluicegate.demo.law import Answered, Limit
 from sluicegate.demo.scene import Observation, Scene, Seen, Stage, Verdict
@@ -26,48 +26,54 @@ _HASTE_RATE = 5
 _WEIGHT = 4
 
 
-def publish_rate(topic: str, **settings: object) -> Scene:
+def publish_rate(
+    topic: str, *, policy: str = "max_publish_rate", producers: int = 1, **settings: object
+) -> Scene:
     """A limit on the messages that are published.
 
+    :param policy: which of those that limit them.
+    :param producers: how many publish at once.
     :param settings: more settings of the topic.
     """
     promise = (
         f"in every window at most {_RATE} messages/s and {_RATE * _BURST_S:.0f} at once; none is refused"
     )
-    return _delaying("publish-rate", topic, f"{_RATE}/s", promise, settings)
+    limits = {policy: f"{_RATE}/s", **settings}
+    return _delaying("publish-rate", topic, limits, promise, policy, producers)
 
 
-def publish_rate_bytes(topic: str, **settings: object) -> Scene:
-    """A limit on the bytes that are published.
-
-    :param settings: more settings of the topic.
-    """
+def publish_rate_bytes(
+    topic: str, *, policy: str = "max_publish_rate_bytes", producers: int = 1, **settings: object
+) -> Scene:
+    """A limit on the bytes that are published; parameters as for `publish_rate`."""
     promise = f"in every window at most {_BYTES // 1024} KiB/s and {_BYTES * _BURST_S / 1024:.0f} KiB at once"
-    return _delaying("publish-rate-bytes", topic, f"{_BYTES // 1024}KiB/s", promise, settings)
+    limits = {policy: f"{_BYTES // 1024}KiB/s", **settings}
+    return _delaying("publish-rate-bytes", topic, limits, promise, policy, producers)
 
 
-def _delaying(name: str, topic: str, rate: str, promise: str, settings: Mapping[str, object]) -> Scene:
+def _delaying(
+    name: str, topic: str, limits: Mapping[str, object], promise: str, policy: str, producers: int
+) -> Scene:
     in_bytes = name.endswith("-bytes")
-    policy = "max_publish_rate_bytes" if in_bytes else "max_publish_rate"
     judge = partial(
         _judge_publishing,
         policy=policy,
         rate=_BYTES if in_bytes else _RATE,
         unit="bytes" if in_bytes else "messages",
     )
-    limits = {policy: rate, "burst_seconds": _BURST_S, **settings}
-    return Scene(name, topic, limits, promise, _publish, judge, weight=_WEIGHT)
+    play = partial(_publish, producers=producers)
+    return Scene(name, topic, {"burst_seconds": _BURST_S, **limits}, promise, play, judge, weight=_WEIGHT)
 
 
-async def _publish(stage: Stage) -> Seen:
+async def _publish(stage: Stage, producers: int) -> Seen:
     """Publish as fast as the gate lets us."""
     answered: list[tuple[float, float]] = []
     errors: list[str] = []
     async with stage.clients() as client:
-        producer = await client.producer(stage.topic, "saturating")
+        made = [await client.producer(stage.topic, f"saturating-{n}") for n in range(1, producers + 1)]
         until = monotonic() + _PLAY_S
 
-        async def send() -> None:
+        async def send(producer: DemoProducer) -> None:
             while monotonic() < until:
                 sent = time.time_ns() / 1e9
                 if error := await refusal(producer.publish(_SIZE)):
@@ -75,7 +81,7 @@ async def _publish(stage: Stage) -> Seen:
                 else:
                     answered.append((sent, time.time_ns() / 1e9))
 
-        await asyncio.gather(*(send() for _ in range(IN_FLIGHT)))
+        await asyncio.gather(*(send(made[n % producers]) for n in range(IN_FLIGHT)))
     text = f"{len(answered)} messages acknowledged in {_PLAY_S:.0f} s, {len(errors)} refused"
     return Seen(not errors and bool(answered), text, next(iter(errors), ""), {"answered": answered})
 

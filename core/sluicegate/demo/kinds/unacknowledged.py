@@ -1,5 +1,7 @@
 """The scene of unacknowledged messages: a consumer gets so many, and more when it acknowledges."""
 
+import asyncio
+from collections.abc import Sequence
 from functools import partial
 from time import monotonic
 
@@ -11,30 +13,38 @@ _LOOK_S = 0.1
 _QUIET_S = 1.0
 
 
-def unacknowledged(topic: str, limit: int = 10) -> Scene:
-    """A limit on the messages that a consumer has not acknowledged."""
+def unacknowledged(topic: str, limit: int = 10, consumers: int = 1) -> Scene:
+    """A limit on the messages that a consumer has not acknowledged.
+
+    :param consumers: how many share one subscription.
+    """
+    who = "a consumer gets" if consumers == 1 else f"each of {consumers} consumers gets"
     return Scene(
         "unacked",
         topic,
         {"max_unacked_messages_per_consumer": limit},
-        f"a consumer gets {limit} messages, and more only when it acknowledges",
-        partial(_unacknowledged, limit=limit),
+        f"{who} {limit} messages, and more only when it acknowledges",
+        partial(_unacknowledged, limit=limit, consumers=consumers),
     )
 
 
-async def _unacknowledged(stage: Stage, limit: int) -> Seen:
+async def _unacknowledged(stage: Stage, limit: int, consumers: int) -> Seen:
     async with stage.clients() as client:
         producer = await client.producer(stage.topic, "filling")
         await producer.publish(_SIZE)
-        consumer = await client.consumer(stage.topic, "lazy", "reader")
-        await fill(producer, 5 * limit - 1, _SIZE)
-        taken = await _take(consumer, limit, stage.patience_s)
-        before = len(taken)
-        for message in taken:
-            await consumer.acknowledge(message)
-        more = await _take(consumer, limit, stage.patience_s)
-    text = f"{before} delivered and no more; {len(more)} more once those were acknowledged"
-    return Seen(before == limit and len(more) == limit, text)
+        made = [await client.consumer(stage.topic, "lazy", f"reader-{n}") for n in range(1, consumers + 1)]
+        await fill(producer, 5 * limit * consumers - 1, _SIZE)
+        taken = await asyncio.gather(*(_take(each, limit, stage.patience_s) for each in made))
+        for consumer, messages in zip(made, taken, strict=True):
+            for message in messages:
+                await consumer.acknowledge(message)
+        more = await asyncio.gather(*(_take(each, limit, stage.patience_s) for each in made))
+    text = f"{_counts(taken)} delivered and no more; {_counts(more)} more once those were acknowledged"
+    return Seen(all(len(each) == limit for each in (*taken, *more)), text)
+
+
+def _counts(taken: Sequence[Sequence[Message]]) -> str:
+    return " and ".join(str(len(each)) for each in taken)
 
 
 async def _take(consumer: DemoConsumer, wanted: int, patience_s: float) -> list[Message]:

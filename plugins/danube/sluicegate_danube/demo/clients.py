@@ -11,7 +11,7 @@ from sluicegate.demo.clients import Message, RefusedError
 T = TypeVar("T")
 
 
-async def _called(call: Awaitable[T]) -> T:
+async def called(call: Awaitable[T]) -> T:
     """Await a call of the client.
 
     :raises RefusedError: with the gRPC status and its text, if it fails.
@@ -40,7 +40,7 @@ class DanubeClient:
 
         strategy = DispatchStrategy.RELIABLE if reliable else DispatchStrategy.NON_RELIABLE
         made = TopicProducer(self._made, topic, name, None, strategy, 0, 0, 0)
-        await _called(made.create())
+        await called(made.create())
         return DanubeProducer(made)
 
     async def consumer(
@@ -52,7 +52,7 @@ class DanubeClient:
         builder = self._made.new_consumer().with_topic(topic).with_consumer_name(name)
         kind = SubType.EXCLUSIVE if exclusive else SubType.SHARED
         made = builder.with_subscription(subscription).with_subscription_type(kind).build()
-        await _called(made.subscribe())
+        await called(made.subscribe())
         self.consumers.append(DanubeConsumer(made))
         return self.consumers[-1]
 
@@ -65,7 +65,7 @@ class DanubeProducer:
 
     async def publish(self, size: int, **asked: Any) -> None:
         """Publish a message; Danube's producers can ask for nothing more."""
-        await _called(self._made.send(bytes(size)))
+        await called(self._made.send(bytes(size)))
 
     async def close(self) -> None:
         """Fall silent: Danube's producers do not take leave."""
@@ -91,7 +91,7 @@ class DanubeConsumer:
 
     async def acknowledge(self, message: Message) -> None:
         """Acknowledge it."""
-        await _called(self._made.ack(message.raw))
+        await called(self._made.ack(message.raw))
 
     async def close(self) -> None:
         """Leave."""
