@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 
-.PHONY: help test demo check broker extras bench jars ghz docs clean
+.PHONY: help test demo check broker extras bench jars ghz pulsar-go docs clean
 
 help:
 	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
@@ -16,13 +16,13 @@ help:
 	@echo "make bench   compare with other proxies         make docs   check documents"
 	@echo "make clean   remove what these commands made"
 
-test: $(VENV)/bin/tox jars ghz
+test: $(VENV)/bin/tox jars ghz pulsar-go
 	$(VENV)/bin/tox run -e lint,all
 
 check: $(VENV)/bin/tox
 	$(VENV)/bin/tox run -e lint,types
 
-broker: $(VENV)/bin/tox jars
+broker: $(VENV)/bin/tox jars pulsar-go
 	$(VENV)/bin/tox run -e broker
 
 extras: $(VENV)/bin/tox
@@ -45,13 +45,23 @@ jars: | $(VENV)/made
 	  [ "$${SLUICEGATE_REQUIRE_BROKER:-0}" != 1 ]; \
 	}
 
-# The load client and its peer are built from source with Go 1.19 or later; without it what needs them says so.
+# $(call go_build,FOLDER,PACKAGES,WHAT): built from source with Go 1.19 or later; without it what needs them says so.
+define go_build
+@if [ -z "$(GO)" ]; then \
+  echo "missing: go (1.19 or later); the tests with $(3) cannot run"; \
+  [ "$${SLUICEGATE_REQUIRE_BROKER:-0}" != 1 ]; exit; \
+fi; \
+cd $(1) && $(GO) build -buildvcs=false -trimpath -o target/ $(2)
+endef
+
+# The load client and its peer.
 ghz:
-	@if [ -z "$(GO)" ]; then \
-	  echo "missing: go (1.19 or later); the tests with a grpc-go client cannot run"; \
-	  [ "$${SLUICEGATE_REQUIRE_BROKER:-0}" != 1 ]; exit; \
-	fi; \
-	cd deploy/grpc && $(GO) build -buildvcs=false -trimpath -o target/ github.com/bojand/ghz/cmd/ghz ./peer
+	$(call go_build,deploy/grpc,github.com/bojand/ghz/cmd/ghz ./peer,a grpc-go client)
+
+# A program with Pulsar's Go client; without cgo, as it needs no C library and builds faster.
+pulsar-go: export CGO_ENABLED = 0
+pulsar-go:
+	$(call go_build,deploy/pulsar-go,.,Pulsar's Go client)
 
 # The file says that the environment is whole: one whose making was interrupted is made anew.
 $(VENV)/made:

@@ -77,9 +77,12 @@ def test_a_missing_maven_is_told_with_the_remedy(tree: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("required", ["0", "1"])
-def test_a_missing_go_is_told(tree: Path, required: str) -> None:
-    code, said = make(tree, "ghz", "GO=", required=required)
-    assert "missing: go (1.19 or later); the tests with a grpc-go client cannot run\n" in said
+@pytest.mark.parametrize(
+    ("target", "client"), [("ghz", "a grpc-go client"), ("pulsar-go", "Pulsar's Go client")]
+)
+def test_a_missing_go_is_told(tree: Path, target: str, client: str, required: str) -> None:
+    code, said = make(tree, target, "GO=", required=required)
+    assert f"missing: go (1.19 or later); the tests with {client} cannot run\n" in said
     assert (code != 0) == (required == "1")
 
 

@@ -9,6 +9,7 @@ import pytest
 import uvloop
 from tests.matrix.cells import Cell
 from tests.matrix.playing import Matrix, System
+from tests.real.needs import need
 
 from sluicegate.demo.scene import Verdict
 
@@ -25,9 +26,12 @@ class Played:
     def assert_right(self, cell: Cell) -> None:
         """Fail if a cell shows something else than its policy says.
 
-        Clients that never came up to a rate say nothing of it: the cell is skipped, with what they did.
+        It is skipped where its library is not there. Clients that never came up to a rate say nothing of it:
+        the cell is skipped then, too, with what they did.
         """
+        need(self._matrix.missing(cell))
         observation = self._runner.run(self._matrix.observe(cell))
+        print(observation.text)
         if observation.verdict is Verdict.UNSATURATED:
             pytest.skip(observation.text)
         assert observation.verdict is Verdict.RIGHT, f"{observation.text}\n{observation.error}"

@@ -31,10 +31,12 @@ _LONGEST_S = 5 * _PATIENCE_S
 class Family:
     """One client library."""
 
-    argv: Sequence[str]
-    """The command of a process of it (`programs`)."""
+    argv: Callable[[], Sequence[str]]
+    """Gives the command of a process of it (`programs`); called once its cells are played."""
     several: int
     """Processes where there are several; their clients go to them in turn."""
+    missing: str | None = None
+    """What its cells cannot be played without, in words; None if all is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,10 @@ class Matrix:
         file.write()
         return EmbeddedGateway.from_file(file.path)
 
+    def missing(self, cell: Cell) -> str | None:
+        """What a cell cannot be played without, in words; None if all is there."""
+        return self._system.families[cell.family].missing
+
     async def observe(self, cell: Cell) -> Observation:
         """What came of a cell; the first one plays all that need the same processes."""
         if cell not in self._found:
@@ -181,7 +187,8 @@ class Matrix:
             f"{cell.family}-{cell.where.split()[0]}-{number}"
             for number in range(family.several if cell.where == SEVERAL else 1)
         ]
-        starting = [Program(name, family.argv, self._directory / f"{name}.log") for name in names]
+        argv = await asyncio.to_thread(family.argv)
+        starting = [Program(name, argv, self._directory / f"{name}.log") for name in names]
         return list(await asyncio.gather(*(stack.enter_async_context(each) for each in starting)))
 
     async def _play(self, cells: Sequence[Cell], programs: Sequence[Program], attempt: int) -> None:

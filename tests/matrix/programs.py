@@ -19,8 +19,8 @@ _SILENCE_S = 24 * 3600.0
 """A process may have nothing to do for as long as the others play."""
 
 
-def python_program(family: str) -> Sequence[str]:
-    """The command of a Python library's process.
+def python_program(family: str) -> Callable[[], Sequence[str]]:
+    """Gives the command of a Python library's process.
 
     :param family: the module below `clients` that adapts it.
     """
@@ -28,7 +28,7 @@ def python_program(family: str) -> Sequence[str]:
         f"import asyncio, sys; sys.path.insert(0, {str(_ROOT)!r}); "
         f"from tests.matrix.clients.serving import serve; asyncio.run(serve({family!r}))"
     )
-    return (sys.executable, "-c", run)
+    return lambda: (sys.executable, "-c", run)
 
 
 class Program(Child):
@@ -145,6 +145,8 @@ class RemoteClient:
     ) -> RemoteConsumer:
         """A consumer."""
         program = next(self._programs)
+        # Groups of Kafka are not of one topic: those of two scenes must not be the same.
+        subscription = f"{subscription}-{topic.rpartition('/')[2]}"
         what = {"address": self._address, "topic": topic, "subscription": subscription, "name": name}
         number, _ = await program.ask("consumer", **what, exclusive=exclusive, alone=alone)
         made = RemoteConsumer(program, number, self.open.remove)

@@ -1,6 +1,7 @@
 """Rates on a real broker: what passes in a window, who gets it, and what a long hold does to clients."""
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,14 +9,16 @@ from tests.kafka.real.conftest import NewTopic
 from tests.kafka.real.support.broker import KafkaBroker
 from tests.kafka.real.support.clients import read_topic
 from tests.kafka.real.support.families import Family, Mode, RdkafkaFamily
-from tests.kafka.real.support.families.base import wall_ms
 from tests.kafka.real.support.gate import Gate
-from tests.kafka.real.support.history import ClientLog, Entry, Stored, judge
+from tests.kafka.real.support.history import ClientLog, Entry, judge
+from tests.real.law import FULL, assert_law
 from tests.waiting import LONG_S
 
+from sluicegate.demo.law import Limit
+
 BURST_S = 0.2
-BATCH = 20
-"""Records in one batch of `SMALL`, at most."""
+IN_FLIGHT = 5
+"""Requests that a client has under way at once."""
 SMALL = {
     "librdkafka": {"batch.num.messages": 10, "linger.ms": 5},
     "java": {"batch.size": 1_200, "linger.ms": 5},
@@ -23,60 +26,41 @@ SMALL = {
 }
 
 
-def assert_kept(stored: list[Stored], began_ms: int, rate: float, burst: float, per_record: int = 1) -> None:
-    """From the start on, no more has been stored at any moment than the rate allows.
-
-    That holds on any machine: what comes late only makes it less.
-
-    :param began_ms: before the first record was sent.
-    :param rate: units a second, as limited.
-    :param burst: units that may pass at once, with the batch that takes the bucket into debt.
-    :param per_record: units that each record counts for.
-    """
-    for number, at_ms in enumerate(sorted(record.timestamp_ms for record in stored), start=1):
-        # Time stamps are in whole milliseconds, and gate and broker read them from two clocks.
-        assert number * per_record <= burst + rate * (at_ms - began_ms + 5) / 1_000
-
-
-def assert_saturated(gate: Gate, topic: str, policy: str, seconds: float) -> None:
-    """The gate has held back what was sent, and never longer than what was under way needs at the rate."""
-    held = [row["delay"] for row in gate.decided(topic=topic, policy=policy, action="delay")]
-    assert 0 < max(held) <= seconds * 1e9
+@pytest.fixture(scope="module")
+def full_gate(kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """A gate whose log tells of each batch."""
+    with Gate(tmp_path_factory.mktemp("full") / "run", kafka.bootstrap, settings=FULL) as running:
+        yield running
 
 
 @pytest.mark.longer(but="librdkafka")
 @pytest.mark.seed("S1-060", "S1-065", "S1-066", "S1-129")
-def test_messages_per_second_are_exact_under_saturation(
-    kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family
+def test_messages_per_second_are_exact_in_every_window(
+    kafka: KafkaBroker, full_gate: Gate, new_topic: NewTopic, family: Family
 ) -> None:
-    topic, rate, count = new_topic(message_timestamp_type="LogAppendTime"), 100, 300
-    gate.apply({"topics": [{"name": topic, "max_publish_rate": rate, "burst_seconds": BURST_S}]})
-    began_ms = wall_ms()
-    log = family.publish(gate.bootstrap, topic, [60] * count, settings=SMALL[family.name])
+    topic, rate, count = new_topic(), 100, 300
+    full_gate.apply({"topics": [{"name": topic, "max_publish_rate": rate, "burst_seconds": BURST_S}]})
+    log = family.publish(full_gate.bootstrap, topic, [60] * count, settings=SMALL[family.name])
     assert log.errored == {}
-    stored = read_topic(kafka.bootstrap, topic)
-    judge(log, stored).assert_clean()
-    assert_kept(stored, began_ms, rate, rate * BURST_S + BATCH)
-    assert_saturated(gate, topic, "max_publish_rate", count / rate)
+    judge(log, read_topic(kafka.bootstrap, topic)).assert_clean()
+    assert_law(full_gate, topic, Limit(rate, rate * BURST_S), "max_publish_rate", count, at_once=IN_FLIGHT)
 
 
 @pytest.mark.seed("S1-060", "S1-065", "S1-067")
 def test_bytes_per_second_are_exact_though_each_batch_is_larger_than_the_burst(
-    kafka: KafkaBroker, gate: Gate, new_topic: NewTopic
+    kafka: KafkaBroker, full_gate: Gate, new_topic: NewTopic
 ) -> None:
-    record_bytes = 40_000
+    record_bytes, count = 40_000, 11
     settings = {"batch.num.messages": 1, "linger.ms": 0}
-
-    topic, rate = new_topic(message_timestamp_type="LogAppendTime"), 100 * 1024
+    topic, rate = new_topic(), 100 * 1024
     limit = {"max_publish_rate_bytes": "100KiB/s", "burst_seconds": BURST_S}
-    gate.apply({"topics": [{"name": topic, **limit}]})
-    began_ms = wall_ms()
-    log = RdkafkaFamily().publish(gate.bootstrap, topic, [record_bytes] * 11, settings=settings)
+    full_gate.apply({"topics": [{"name": topic, **limit}]})
+    pads = [record_bytes] * count
+    log = RdkafkaFamily().publish(full_gate.bootstrap, topic, pads, settings=settings)
     assert log.errored == {}
-    stored = read_topic(kafka.bootstrap, topic)
-    judge(log, stored).assert_clean()
-    assert_kept(stored, began_ms, rate, rate * BURST_S + record_bytes, record_bytes)
-    assert_saturated(gate, topic, "max_publish_rate_bytes", 11 * (record_bytes + 200) / rate)
+    judge(log, read_topic(kafka.bootstrap, topic)).assert_clean()
+    law = Limit(rate, rate * BURST_S)
+    assert_law(full_gate, topic, law, "max_publish_rate_bytes", count, unit="bytes", at_once=IN_FLIGHT)
 
 
 @pytest.mark.seed("S1-129")

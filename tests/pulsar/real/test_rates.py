@@ -1,7 +1,6 @@
 """Rates on a real broker: what passes in a window, and who is not slowed down by another one's limit."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
@@ -14,31 +13,32 @@ from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.history import judge
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, connect, read_topic
+from tests.real.law import FULL, assert_law
 from tests.waiting import until
 
+from sluicegate.demo.law import Limit
+
 RATE, BURST_S, BATCH = 100, 0.5, 5
+LIMIT = Limit(RATE, RATE * BURST_S)
 
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def assert_within(times_ms: Sequence[int], began_ms: int) -> None:
-    """From the start on, no more has passed at any moment than the rate allows.
-
-    That holds on any machine: what comes late only makes it less.
-
-    :param began_ms: before the first could pass.
-    """
-    for number, at_ms in enumerate(sorted(times_ms)):
-        # A batch passes as a whole, and its last messages take the bucket into debt.
-        assert number <= RATE * (BURST_S + (at_ms - began_ms + 5) / 1_000) + BATCH
+@pytest.fixture(scope="module")
+def full_gate(pulsar: PulsarBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """A gate whose log tells of each message or batch."""
+    directory = tmp_path_factory.mktemp("full") / "run"
+    with Gate(directory, pulsar.address, settings=FULL, admin_url=pulsar.admin_url) as running:
+        yield running
 
 
 @pytest.mark.seed("S1-005", "S1-060", "S1-061", "S1-066")
 @pytest.mark.parametrize("form", [Form.SINGLE, Form.BATCHED])
 def test_what_is_published_in_any_window(
-    pulsar: PulsarBroker, gate: Gate, new_topic: NewTopic, python: PythonFamily, java: JavaFamily, form: Form
+    pulsar: PulsarBroker,
+    full_gate: Gate,
+    new_topic: NewTopic,
+    python: PythonFamily,
+    java: JavaFamily,
+    form: Form,
 ) -> None:
     count = 350
     batches: dict[str, dict[str, Any]] = {
@@ -48,18 +48,15 @@ def test_what_is_published_in_any_window(
 
     def published(family: Family, topic: str) -> None:
         settings = batches[family.name] if form is Form.BATCHED else None
-        began_ms = now_ms()
-        told = family.produce(gate.service_url, topic, numbered(count), form=form, settings=settings).close()
+        sending = family.produce(full_gate.service_url, topic, numbered(count), form=form, settings=settings)
+        told = sending.close()
         assert all(one.entry for one in told)
         judge(told, read_topic(pulsar.service_url, topic)).assert_clean()
-        assert_within([one.at_ms for one in told], began_ms)
-        held = gate.decided(topic=topic, policy="max_publish_rate", action="delay")
-        # The gate holds nothing back for longer than all of it takes.
-        assert max(row["delay"] for row in held) <= count / RATE * 1e9
+        assert_law(full_gate, topic, LIMIT, "max_publish_rate", count)
 
     topics = [new_topic(), new_topic()]
     limits = {"max_publish_rate": RATE, "burst_seconds": BURST_S}
-    gate.apply({"topics": [{"name": topic, **limits} for topic in topics]})
+    full_gate.apply({"topics": [{"name": topic, **limits} for topic in topics]})
     at_once(published, zip((python, java), topics, strict=True))
 
 
@@ -97,25 +94,24 @@ KINDS = (Subscription.SHARED, Subscription.EXCLUSIVE)
 
 @pytest.mark.seed("S1-006", "S1-007", "S1-071", "S1-076", "S1-080")
 def test_what_is_delivered_in_any_window(
-    gate: Gate, new_topic: NewTopic, python: PythonFamily, java: JavaFamily
+    full_gate: Gate, new_topic: NewTopic, python: PythonFamily, java: JavaFamily
 ) -> None:
     count = 250
     cases = [(new_topic(), *case) for case in product((python, java), POLICIES, KINDS)]
     limits = [{"name": topic, policy: RATE, "burst_seconds": BURST_S} for topic, _, policy, _ in cases]
-    gate.apply({"topics": limits})
+    full_gate.apply({"topics": limits})
 
     def scenario(topic: str, family: Family, policy: str, kind: Subscription) -> None:
-        family.produce(gate.service_url, topic, numbered(count)).close()
-        began_ms = now_ms()
-        consumers = [family.consume(gate.service_url, topic, name, kind) for name in ("one", "two")]
+        family.produce(full_gate.service_url, topic, numbered(count)).close()
+        consumers = [family.consume(full_gate.service_url, topic, name, kind) for name in ("one", "two")]
         received = [collect(consumer, count, 2 * ANSWER_S) for consumer in consumers]
         for consumer in consumers:
             consumer.close()
         for deliveries in received:
             assert [one.value for one in deliveries] == numbered(count)
-        times = [[one.at_ms for one in deliveries] for deliveries in received]
         # A rate of the topic is for both together.
-        for limited in [times[0] + times[1]] if policy == "max_dispatch_rate" else times:
-            assert_within(limited, began_ms)
+        together = policy == "max_dispatch_rate"
+        for name, passed in [(None, 2 * count)] if together else [("one", count), ("two", count)]:
+            assert_law(full_gate, topic, LIMIT, policy, passed, operation="dispatch", subscription=name)
 
     at_once(scenario, cases)

@@ -124,7 +124,7 @@ def _judge_reading(policy: str, unit: str, *, named: bool = True) -> Judge:
         admitted = log.admitted("dispatch", MESSAGES)
         if sum(len(times) for times in received) > sum(each.amount for each in admitted):
             faults.append("more was delivered than the decision log has")
-        if not named and not faults:
+        if is_apart and not named and not faults:
             held = log.held("dispatch", policy, unit)
             return Observation(Verdict.RIGHT if held else Verdict.UNSATURATED, seen.text)
         of_each: Sequence[str | None] = log.subscriptions("dispatch") if is_apart and named else [None]

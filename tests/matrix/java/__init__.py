@@ -1,0 +1,48 @@
+"""The Java clients of the matrix: programs that talk in lines, as `tests/matrix/clients/serving.py` does."""
+
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from benchmarks.harness import jars
+from benchmarks.harness.pulsar import LOGGING as PULSAR_LOGGING
+from benchmarks.harness.pulsar import OPENED
+
+_HERE = Path(__file__).parent
+_KAFKA_LOGGING = _HERE.parents[1] / "kafka" / "real" / "support" / "log4j2.properties"
+_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+@cache
+def kafka_program(directory: Path) -> Sequence[str]:
+    """Compile the program with Kafka's Java client, and give its command.
+
+    :param directory: for its classes.
+    """
+    classpath = _compiled("KafkaClients", jars.kafka(), directory)
+    return (
+        jars.java(),
+        *_JVM,
+        f"-Dlog4j2.configurationFile={_KAFKA_LOGGING}",
+        "-cp",
+        classpath,
+        "KafkaClients",
+    )
+
+
+@cache
+def pulsar_program(directory: Path) -> Sequence[str]:
+    """As `kafka_program`, with Pulsar's Java client."""
+    classpath = _compiled("PulsarClients", jars.pulsar(), directory)
+    logging = (f"-Dlog4j2.configurationFile={PULSAR_LOGGING}", "-Dsluicegate.log.level=error")
+    opened = (f"--add-opens={package}=ALL-UNNAMED" for package in OPENED)
+    direct = "-XX:MaxDirectMemorySize=256m"
+    return (jars.java(), *_JVM, direct, *logging, *opened, "-cp", classpath, "PulsarClients")
+
+
+def _compiled(name: str, classpath: str, directory: Path) -> str:
+    classes = directory / "classes"
+    sources = [_HERE / f"{name}.java", _HERE / "Lines.java"]
+    subprocess.run(["javac", "-cp", classpath, "-d", classes, *sources], check=True, capture_output=True)
+    return f"{classes}:{classpath}"
