@@ -20,11 +20,17 @@ RIGHT, DIFFERENT, UNSATURATED = Verdict.RIGHT, Verdict.DIFFERENT, Verdict.UNSATU
 
 
 def saturated(
-    rate: float, seconds: float, policy: str, operation: str = "publish", begin: float = 0.0, **more: Any
+    rate: float,
+    seconds: float,
+    policy: str,
+    operation: str = "publish",
+    begin: float = 0.0,
+    burst: int = 25,
+    **more: Any,
 ) -> Iterator[dict[str, Any]]:
     """Rows of a limit of 50/s whose bucket was emptied at once and then gives this rate to ten that wait."""
     more = {"operation": operation, **more}
-    for _ in range(25):
+    for _ in range(burst):
         yield row(begin, **more)
     for n in range(1, int(rate * seconds)):
         at = begin + n / rate
@@ -130,6 +136,37 @@ def test_a_dispatch_rate(rate: float, verdict: Verdict) -> None:
     assert observation.verdict is verdict, observation.text
     slow = log(row(n / 10, operation="dispatch") for n in range(40))
     assert scene.judge(Seen(True, "", facts=received(slow)), slow).verdict is UNSATURATED
+
+
+def test_readers_of_a_topic_are_judged_together() -> None:
+    scene = dispatch_rates.dispatch_rate("demo.t", readers=2)
+    found = log(saturated(50, 4, "max_dispatch_rate", "dispatch"))
+    (times,) = received(found)["received"]
+    halves = {"began": BEGAN_S - 1, "received": [times[::2], times[1::2]]}
+    assert scene.judge(Seen(True, "", facts=halves), found).verdict is RIGHT
+    twice = {"began": BEGAN_S - 1, "received": [times, times]}
+    assert "a client got more than" in scene.judge(Seen(True, "", facts=twice), found).text
+
+
+@pytest.mark.parametrize(("rate", "verdict"), [(32, RIGHT), (50, DIFFERENT)])
+def test_a_dispatch_rate_of_bytes(rate: float, verdict: Verdict) -> None:
+    scene = dispatch_rates.dispatch_rate("demo.t", unit="bytes")
+    found = log(saturated(rate, 4, "max_dispatch_rate_bytes", "dispatch", burst=16, bytes=1024))
+    assert scene.judge(Seen(True, "", facts=received(found)), found).verdict is verdict
+
+
+@pytest.mark.parametrize(("rate", "verdict"), [(50, RIGHT), (80, DIFFERENT)])
+def test_readers_without_a_group_are_judged_by_what_each_got(rate: float, verdict: Verdict) -> None:
+    scene = dispatch_rates.subscription_dispatch_rate("demo.t", alone=True)
+    found = log(
+        saturated(rate, 4, "max_subscription_dispatch_rate", "dispatch"),
+        saturated(rate, 4, "max_subscription_dispatch_rate", "dispatch"),
+    )
+    (times,) = received(found)["received"]
+    facts = {"began": BEGAN_S, "received": [times[::2], times[1::2]]}
+    assert scene.judge(Seen(True, "", facts=facts), found).verdict is verdict
+    free = log(row(n / 10, operation="dispatch") for n in range(40))
+    assert scene.judge(Seen(True, "", facts=received(free)), free).verdict is UNSATURATED
 
 
 def test_each_subscription_is_judged_apart_and_the_worst_counts() -> None:

@@ -89,7 +89,12 @@ SHOWN: Final[tuple[Shown, ...]] = (
     ),
     Shown("max_subscription_dispatch_rate_bytes", partial(_OF_EACH, unit="bytes", readers=CLIENTS)),
     Shown("max_message_size", sizes.message_size, many=False),
-    Shown("fixed_delivery_delay", delays.fixed_delay, systems=("danube", "kafka"), many=False),
+    Shown(
+        "fixed_delivery_delay",
+        partial(delays.fixed_delay, alone=False),
+        systems=("danube", "kafka"),
+        many=False,
+    ),
     Shown(
         "fixed_delivery_delay",
         partial(delays.fixed_delay, in_order=False),

@@ -26,12 +26,14 @@ def fixed_delay(
     expected: str = "",
     *,
     exclusive: bool = False,
+    alone: bool = True,
     in_order: bool = True,
     **asked: Any,
 ) -> Scene:
     """A delay that holds for each message of a topic.
 
     :param expected: what the policy says will happen, where it is not the usual.
+    :param alone: True for a consumer without a group, where the system knows those.
     :param in_order: True where the system keeps messages in order.
     :param asked: what the producer asks for each message, in its client library's words.
     """
@@ -41,15 +43,15 @@ def fixed_delay(
         topic,
         {"fixed_delivery_delay": f"{_DELAY_MS // 1000}s"},
         expected or usual,
-        partial(_delayed, exclusive=exclusive, asked=asked),
+        partial(_delayed, exclusive=exclusive, alone=alone, asked=asked),
         partial(_judge, in_order=in_order),
     )
 
 
-async def _delayed(stage: Stage, exclusive: bool, asked: Mapping[str, Any]) -> Seen:
+async def _delayed(stage: Stage, exclusive: bool, alone: bool, asked: Mapping[str, Any]) -> Seen:
     async with stage.clients() as client:
         producer = await client.producer(stage.topic, "punctual")
-        consumer = await client.consumer(stage.topic, "reader", "reader", exclusive=exclusive, alone=True)
+        consumer = await client.consumer(stage.topic, "reader", "reader", exclusive=exclusive, alone=alone)
         reading = asyncio.ensure_future(_read(consumer, stage.patience_s))
         for _ in range(_MESSAGES):
             await producer.publish(_SIZE, **asked)
