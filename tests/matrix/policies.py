@@ -18,6 +18,8 @@ CLIENTS: Final = 5
 """Clients that attach, publish or read at once."""
 LIMIT: Final = 2
 """How many of them a count lets in."""
+READERS: Final = 3
+"""Clients that read, each with a subscription of its own."""
 _EXCESS = CLIENTS - LIMIT
 
 MakeScene = Callable[[str], Scene]
@@ -81,13 +83,13 @@ SHOWN: Final[tuple[Shown, ...]] = (
     ),
     Shown("max_publish_rate", _publishing(_MESSAGES, "max_publish_rate")),
     Shown("max_publish_rate_bytes", _publishing(_BYTES, "max_publish_rate_bytes")),
-    Shown("max_dispatch_rate", partial(_OF_TOPIC, readers=CLIENTS)),
-    Shown("max_dispatch_rate_bytes", partial(_OF_TOPIC, unit="bytes", readers=CLIENTS)),
-    Shown("max_subscription_dispatch_rate", partial(_OF_EACH, readers=CLIENTS)),
+    Shown("max_dispatch_rate", partial(_OF_TOPIC, readers=READERS)),
+    Shown("max_dispatch_rate_bytes", partial(_OF_TOPIC, unit="bytes", readers=READERS)),
+    Shown("max_subscription_dispatch_rate", partial(_OF_EACH, readers=READERS)),
     Shown(
-        "max_subscription_dispatch_rate", partial(_OF_EACH, readers=CLIENTS, alone=True), "assign", ("kafka",)
+        "max_subscription_dispatch_rate", partial(_OF_EACH, readers=READERS, alone=True), "assign", ("kafka",)
     ),
-    Shown("max_subscription_dispatch_rate_bytes", partial(_OF_EACH, unit="bytes", readers=CLIENTS)),
+    Shown("max_subscription_dispatch_rate_bytes", partial(_OF_EACH, unit="bytes", readers=READERS)),
     Shown("max_message_size", sizes.message_size, many=False),
     Shown(
         "fixed_delivery_delay",
