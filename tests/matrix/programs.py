@@ -70,6 +70,8 @@ class Program(Child):
         :raises RuntimeError: if it failed otherwise.
         :raises ChildError: if the process has ended.
         """
+        if self._reading is None or self._reading.done():
+            raise ChildError(f"{self.name} has ended; its last words: {self.last_words()}")
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         await self.tell({"id": number, "do": do, **fields})
@@ -84,10 +86,13 @@ class Program(Child):
         try:
             while True:
                 told = await self.hear("id", _SILENCE_S)
-                self._waiting.pop(told["id"]).set_result(told)
+                answer = self._waiting.pop(told["id"])
+                if not answer.done():  # what asked may have been cancelled
+                    answer.set_result(told)
         except ChildError as error:
             for answer in self._waiting.values():
-                answer.set_exception(error)
+                if not answer.done():
+                    answer.set_exception(error)
             self._waiting.clear()
 
 
