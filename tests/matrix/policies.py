@@ -22,6 +22,9 @@ READERS: Final = 3
 """Clients that read, each with a subscription of its own."""
 _EXCESS = CLIENTS - LIMIT
 
+_GIVES_UP = "go"
+"""Pulsar's Go client gives up a producer of which one message is refused, whatever the code."""
+
 MakeScene = Callable[[str], Scene]
 """Gives the scene for a topic."""
 
@@ -38,7 +41,10 @@ class Shown:
     partitions: int = 1
     """Of the topic, where the system has them by nature."""
     many: bool = True
-    """False where the number of clients is of no account, nor whether they share a process."""
+    """False where it is of no account whether clients share a process: nothing is counted by client, or
+    what is counted is shown by the same limit in another unit."""
+    without: str = ""
+    """A library that cannot take part."""
 
     @property
     def name(self) -> str:
@@ -82,15 +88,17 @@ SHOWN: Final[tuple[Shown, ...]] = (
         partitions=CLIENTS,
     ),
     Shown("max_publish_rate", _publishing(_MESSAGES, "max_publish_rate")),
-    Shown("max_publish_rate_bytes", _publishing(_BYTES, "max_publish_rate_bytes")),
+    Shown("max_publish_rate_bytes", _publishing(_BYTES, "max_publish_rate_bytes"), many=False),
     Shown("max_dispatch_rate", partial(_OF_TOPIC, readers=READERS)),
-    Shown("max_dispatch_rate_bytes", partial(_OF_TOPIC, unit="bytes", readers=READERS)),
+    Shown("max_dispatch_rate_bytes", partial(_OF_TOPIC, unit="bytes", readers=READERS), many=False),
     Shown("max_subscription_dispatch_rate", partial(_OF_EACH, readers=READERS)),
     Shown(
         "max_subscription_dispatch_rate", partial(_OF_EACH, readers=READERS, alone=True), "assign", ("kafka",)
     ),
-    Shown("max_subscription_dispatch_rate_bytes", partial(_OF_EACH, unit="bytes", readers=READERS)),
-    Shown("max_message_size", sizes.message_size, many=False),
+    Shown(
+        "max_subscription_dispatch_rate_bytes", partial(_OF_EACH, unit="bytes", readers=READERS), many=False
+    ),
+    Shown("max_message_size", sizes.message_size, many=False, without=_GIVES_UP),
     Shown(
         "fixed_delivery_delay",
         partial(delays.fixed_delay, alone=False),
@@ -111,7 +119,7 @@ SHOWN: Final[tuple[Shown, ...]] = (
         ("pulsar",),
         many=False,
     ),
-    Shown("max_delivery_delay", _longest_delay, systems=("pulsar",), many=False),
+    Shown("max_delivery_delay", _longest_delay, systems=("pulsar",), many=False, without=_GIVES_UP),
     Shown(
         "max_unacked_messages_per_consumer",
         partial(unacknowledged.unacknowledged, consumers=LIMIT),
@@ -119,9 +127,9 @@ SHOWN: Final[tuple[Shown, ...]] = (
     ),
     Shown("connection_rate_limit", partial(connection_rate.connection_rate, producers=CLIENTS)),
     Shown("publish_quota", _publishing(_MESSAGES, "publish_quota")),
-    Shown("publish_quota_bytes", _publishing(_BYTES, "publish_quota_bytes")),
+    Shown("publish_quota_bytes", _publishing(_BYTES, "publish_quota_bytes"), many=False),
     Shown("principal_publish_quota", _publishing(_MESSAGES, "principal_publish_quota")),
-    Shown("principal_publish_quota_bytes", _publishing(_BYTES, "principal_publish_quota_bytes")),
-    Shown("storage_quota", partial(storage.storage_quota, producers=CLIENTS)),
+    Shown("principal_publish_quota_bytes", _publishing(_BYTES, "principal_publish_quota_bytes"), many=False),
+    Shown("storage_quota", partial(storage.storage_quota, producers=CLIENTS), many=False),
 )
 """All ways of all policies."""
