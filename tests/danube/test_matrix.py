@@ -44,6 +44,7 @@ def topic(name: str) -> str:
     return f"/default/{name}"
 
 
+@pytest.mark.slow
 @pytest.mark.seed("S1-041", "S1-043", "S1-068", "S1-123", "S1-124")
 @pytest.mark.parametrize("cell", parameters("danube", tuple(FAMILIES)))
 def test_a_policy_holds_for_stock_clients(matrix: Played, cell: Cell) -> None:
