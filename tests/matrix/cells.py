@@ -54,7 +54,7 @@ def cells(system: str, families: Sequence[str]) -> Iterator[Cell]:
     for policy in applicable(system):
         for shown in SHOWN:
             if shown.policy == policy and system in shown.systems:
-                for family in (each for each in families if each != shown.without):
+                for family in (each for each in families if each not in shown.without):
                     yield Cell(shown, family, ONE)
                     if shown.many:
                         yield Cell(shown, family, SEVERAL)

@@ -22,8 +22,8 @@ READERS: Final = 3
 """Clients that read, each with a subscription of its own."""
 _EXCESS = CLIENTS - LIMIT
 
-_GIVES_UP = "go"
-"""Pulsar's Go client gives up a producer of which one message is refused, whatever the code."""
+_GIVE_UP = ("go", "kafka-python")
+"""Libraries that give up a producer of which one message is refused, by brokers as by the gate."""
 
 MakeScene = Callable[[str], Scene]
 """Gives the scene for a topic."""
@@ -43,8 +43,8 @@ class Shown:
     many: bool = True
     """False where it is of no account whether clients share a process: nothing is counted by client, or
     what is counted is shown by the same limit in another unit."""
-    without: str = ""
-    """A library that cannot take part."""
+    without: tuple[str, ...] = ()
+    """Libraries that cannot take part."""
 
     @property
     def name(self) -> str:
@@ -98,7 +98,7 @@ SHOWN: Final[tuple[Shown, ...]] = (
     Shown(
         "max_subscription_dispatch_rate_bytes", partial(_OF_EACH, unit="bytes", readers=READERS), many=False
     ),
-    Shown("max_message_size", sizes.message_size, many=False, without=_GIVES_UP),
+    Shown("max_message_size", sizes.message_size, many=False, without=_GIVE_UP),
     Shown(
         "fixed_delivery_delay",
         partial(delays.fixed_delay, alone=False),
@@ -119,7 +119,7 @@ SHOWN: Final[tuple[Shown, ...]] = (
         ("pulsar",),
         many=False,
     ),
-    Shown("max_delivery_delay", _longest_delay, systems=("pulsar",), many=False, without=_GIVES_UP),
+    Shown("max_delivery_delay", _longest_delay, systems=("pulsar",), many=False, without=_GIVE_UP),
     Shown(
         "max_unacked_messages_per_consumer",
         partial(unacknowledged.unacknowledged, consumers=LIMIT),
