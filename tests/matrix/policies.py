@@ -100,6 +100,13 @@ SHOWN: Final[tuple[Shown, ...]] = (
     ),
     Shown("max_message_size", sizes.message_size, many=False, without=_GIVE_UP),
     Shown(
+        "inspect",
+        partial(sizes.message_size, inspect=True),
+        systems=("kafka",),
+        many=False,
+        without=_GIVE_UP,
+    ),
+    Shown(
         "fixed_delivery_delay",
         partial(delays.fixed_delay, alone=False),
         systems=("danube", "kafka"),

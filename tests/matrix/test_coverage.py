@@ -11,7 +11,7 @@ from tests.matrix.policies import SHOWN
 
 from sluicegate.cli import main
 
-_VALUES = {"max_delivery_delay": "1s", "max_unacked_messages_per_consumer": 5}
+_VALUES = {"inspect": True, "max_delivery_delay": "1s", "max_unacked_messages_per_consumer": 5}
 """Of each policy that is not applicable somewhere."""
 NOWHERE = [
     (system, policy)

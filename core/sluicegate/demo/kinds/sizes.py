@@ -17,12 +17,15 @@ def outcome(error: str) -> str:
     return "refused" if error else "accepted"
 
 
-def message_size(topic: str, limit: int = 4 * _KIB) -> Scene:
-    """A limit on the size of messages, to the byte."""
+def message_size(topic: str, limit: int = 4 * _KIB, **settings: object) -> Scene:
+    """A limit on the size of messages, to the byte.
+
+    :param settings: more settings of the topic.
+    """
     return Scene(
         "message-size",
         topic,
-        {"max_message_size": f"{limit // _KIB}KiB"},
+        {"max_message_size": f"{limit // _KIB}KiB", **settings},
         f"{limit // _KIB} KiB passes, one byte more is refused, the producer goes on",
         partial(_size, limit=limit),
     )
