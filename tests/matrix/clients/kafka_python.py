@@ -45,8 +45,6 @@ def _polled(address: str, topic: str, group: str | None) -> Polled:
     if group is None:
         consumer.assign([TopicPartition(topic, 0)])
     else:
-        # It may join before it knows of the topic, and is then given no partition until its metadata is old.
-        consumer.partitions_for_topic(topic)
         consumer.subscribe([topic])
 
     def poll() -> Sequence[Message]:
