@@ -100,13 +100,25 @@ class Grouping:
         self._connection.outstanding.expect(Expected(head.correlation_id, synced))
 
     def _beat(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
-        """A member that gave way to another is no member any more, and has to join again."""
-        if self._joining.gave_way and _key(groups.read_member(frame, head)) in self._joining.gave_way:
+        """A member that gave way to another, or that the broker expelled, has to join again."""
+        member = groups.read_member(frame, head)
+        key = _key(member)
+        if key in self._joining.gave_way:
             self._connection.outstanding.answer(
                 groups.refuse_heartbeat(head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID)
             )
             return False
-        self._connection.outstanding.expect(head.correlation_id)
+
+        def told(response: bytes, now_ns: int) -> Buffer:
+            if groups.heartbeat_error(response, head.version) == errors.UNKNOWN_MEMBER_ID:
+                self._joining.detach(key)
+            return response
+
+        # A static member keeps its key when it joins again, and a beat may name it with a false member id.
+        known = not member.instance_id and key in self._joining
+        self._connection.outstanding.expect(
+            Expected(head.correlation_id, told) if known else head.correlation_id
+        )
         return True
 
     def _leave(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:

@@ -129,6 +129,9 @@ class Heartbeats:
                     self._patterns[name] = self._patterns.pop(key)
             elif error == errors.NONE:
                 self._joining.confirm(key)
+            elif error == errors.UNKNOWN_MEMBER_ID and not beat.instance_id:
+                self._joining.detach(key)
+                self._patterns.pop(key, None)
             if error != errors.NONE or not self._shared.follows_assignments:
                 return response
             partitions = groups.heartbeat_assignment(response, head.version)
@@ -137,7 +140,7 @@ class Heartbeats:
             known = beat._replace(member_id=beat.member_id or member_id)
             return self._assign(_Assignment(head, known, name, response, partitions), now_ns)
 
-        follows = joins or self._shared.follows_assignments
+        follows = joins or key in self._joining or self._shared.follows_assignments
         expected = Expected(head.correlation_id, answered) if follows else head.correlation_id
         self._connection.outstanding.expect(expected)
 

@@ -185,7 +185,12 @@ def subscription(*topics: str) -> bytes:
 
 
 def join(
-    group: str, *topics: str, member: str = "", correlation_id: int = 1, client_id: str = "app"
+    group: str,
+    *topics: str,
+    member: str = "",
+    correlation_id: int = 1,
+    client_id: str = "app",
+    instance_id: str | None = None,
 ) -> bytes:
     """A JoinGroup request of the consumer protocol."""
     entity = join_request.JoinGroupRequest(
@@ -193,7 +198,7 @@ def join(
         session_timeout=datetime.timedelta(seconds=10),
         rebalance_timeout=datetime.timedelta(seconds=10),
         member_id=member,
-        group_instance_id=None,
+        group_instance_id=instance_id,
         protocol_type="consumer",
         protocols=(join_request.JoinGroupRequestProtocol(name="range", metadata=subscription(*topics)),),
     )

@@ -15,6 +15,8 @@ from sluicegate_kafka.listing import ListGroups
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 GROUP_MAX_SIZE_REACHED = 81
+classic_request: Any = import_module("kio.schema.heartbeat.v4.request")
+classic_response: Any = import_module("kio.schema.heartbeat.v4.response")
 heartbeat_request: Any = import_module("kio.schema.consumer_group_heartbeat.v1.request")
 heartbeat_response: Any = import_module("kio.schema.consumer_group_heartbeat.v1.response")
 
@@ -207,4 +209,44 @@ def test_groups_without_number_end_their_connection() -> None:
     assert wire.closed is not None
     assert "members" in wire.closed.detail
     wire.session.closed(wire.now)
+    assert consumers(wire) == 0
+
+
+def classic_beat(wire: Wire, member: str, error: ErrorCode, instance_id: str | None = None) -> None:
+    """A heartbeat by the classic protocol, and the coordinator's answer."""
+    wire.forwarded()
+    entity = classic_request.HeartbeatRequest(
+        group_id="g", generation_id=i32(1), member_id=member, group_instance_id=instance_id
+    )
+    wire.client_sends(request(entity))
+    answer = classic_response.HeartbeatResponse(throttle_time=datetime.timedelta(0), error_code=error)
+    wire.broker_sends(response(answer))
+    wire.answered()
+
+
+def test_a_member_that_the_broker_expelled_does_not_count() -> None:
+    wire = Wire(Bench(max_consumers_per_subscription=1))
+    assert joins(wire, "g", "first", "t") == 0
+    classic_beat(wire, "first", ErrorCode.none)
+    assert consumers(wire) == 1
+    classic_beat(wire, "first", ErrorCode.unknown_member_id)
+    assert consumers(wire) == 0
+    assert joins(wire, "g", "second", "t") == 0
+
+
+def test_a_static_member_counts_whatever_is_said_of_a_false_member_id() -> None:
+    wire = Wire(Bench(max_consumers_per_subscription=1))
+    wire.client_sends(join("g", "t", member="real", instance_id="static"))
+    wire.broker_sends(joined("real"))
+    classic_beat(wire, "false", ErrorCode.unknown_member_id, instance_id="static")
+    assert consumers(wire) == 1
+
+
+def test_a_member_of_the_new_protocol_that_the_broker_expelled_does_not_count() -> None:
+    wire = Wire(Bench(max_consumers_per_subscription=1))
+    wire.client_sends(heartbeat("t"))
+    wire.broker_sends(beaten())
+    assert consumers(wire) == 1
+    wire.client_sends(heartbeat(epoch=1))
+    wire.broker_sends(beaten(ErrorCode.unknown_member_id))
     assert consumers(wire) == 0

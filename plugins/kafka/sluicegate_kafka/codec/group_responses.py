@@ -50,6 +50,20 @@ def refuse_heartbeat(version: int, correlation_id: int, code: int) -> bytes:
     return _response(ApiKey.HEARTBEAT, version, correlation_id, [_throttled(version, 1), _i16(code)])
 
 
+@guarded
+def heartbeat_error(frame: bytes, version: int) -> int:
+    """The error code in a Heartbeat response.
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = _body(frame, ApiKey.HEARTBEAT, version)
+    if version >= 1:
+        cursor.i32()  # throttle time
+    return cursor.i16()
+
+
 def refuse_consumer_group_heartbeat(
     version: int, correlation_id: int, code: int, text: str | None = None
 ) -> bytes:

@@ -22,6 +22,7 @@ from sluicegate_kafka.codec.group_requests import (
 )
 from sluicegate_kafka.codec.group_responses import (
     consumer_group_heartbeat_result,
+    heartbeat_error,
     join_group_result,
     refuse_consumer_group_heartbeat,
     refuse_heartbeat,
@@ -46,6 +47,7 @@ __all__ = [
     "committed_offsets",
     "consumer_group_heartbeat_result",
     "heartbeat_assignment",
+    "heartbeat_error",
     "is_accepted",
     "join_group_result",
     "leave_by_heartbeat",
