@@ -1,22 +1,21 @@
 """What a gateway does with calls of methods that the method map does not name."""
 
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias
 
+from sluicegate.model import UnknownRule
 from sluicegate_grpc.once import Once
 from sluicegate_grpc.status import Refusal
 
-Rule: TypeAlias = Literal["refuse", "pass"]
 _UNIMPLEMENTED = 12
 _MAX_PATH = 200
 
 
-def _nobody(path: str, passes: bool) -> None:
-    """Nobody wants to know."""
+def _ignore(path: str, passes: bool) -> None:
+    """Tell no one."""
 
 
 class UnknownMethods:
-    """The rule for methods that no policy can hold for, as nobody knows what they do.
+    """The rule for methods whose meaning is unknown, so that no policy can hold for them.
 
     :param rule: for all of them, or by the full name of their service; others are refused then.
     :param tell: called with the path of each method once, and whether it passes; of a bounded number.
@@ -25,7 +24,9 @@ class UnknownMethods:
     __slots__ = ("_once", "_rule", "_tell")
 
     def __init__(
-        self, rule: Rule | Mapping[str, Rule] = "refuse", tell: Callable[[str, bool], None] = _nobody
+        self,
+        rule: UnknownRule | Mapping[str, UnknownRule] = "refuse",
+        tell: Callable[[str, bool], None] = _ignore,
     ) -> None:
         self._rule = rule
         self._tell = tell

@@ -1,7 +1,7 @@
 """The words of the product: operations, decisions, policies. Standard library only."""
 
 from sluicegate.model.decision import Action, Decision, Outcome, Reason
-from sluicegate.model.methods import Method, MethodMap, Path, Role, SizeOf
+from sluicegate.model.methods import Method, MethodMap, Path, Role, SizeOf, UnknownRule
 from sluicegate.model.names import ANONYMOUS, TopicName
 from sluicegate.model.operation import Operation, OperationKind
 from sluicegate.model.policy import (
@@ -37,4 +37,5 @@ __all__ = [
     "SizeOf",
     "Source",
     "TopicName",
+    "UnknownRule",
 ]

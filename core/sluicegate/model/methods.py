@@ -9,6 +9,8 @@ Path: TypeAlias = tuple[int, ...]
 """Field numbers of a protobuf message, outermost first: `(2, 1)` is field 1 of the message in field 2."""
 SizeOf: TypeAlias = Literal["payload", "message"]
 """What the size of a message is: the length of its payload, or of the whole encoded message."""
+UnknownRule: TypeAlias = Literal["refuse", "pass"]
+"""What becomes of a call of a method that the map does not name."""
 
 
 class Role(Enum):

@@ -9,10 +9,9 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from sluicegate.broker_ports import node_ports
 from sluicegate.config.models import BrokerConfig, Ports, Strict
 from sluicegate.config.units import Duration, refuse
-from sluicegate.model import Level, SizeOf
+from sluicegate.model import Level, SizeOf, UnknownRule
 from sluicegate_danube.names import could_be_topic
 from sluicegate_grpc.edits import why_not
-from sluicegate_grpc.unknown import Rule
 
 _SERVICE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 """Full name of a gRPC service."""
@@ -26,7 +25,7 @@ def _one_mistake(rule: object) -> object:
             raise refuse(
                 f"{service!r} is no full name of a service", "write it as in 'danube.Tomorrow: pass'"
             )
-        if each not in get_args(Rule):
+        if each not in get_args(UnknownRule):
             named = f"of {service} " if service else ""
             raise refuse(
                 f"{each!r} is no rule {named}for unknown methods",
@@ -35,8 +34,9 @@ def _one_mistake(rule: object) -> object:
     return rule
 
 
-UnknownRule = Annotated[
-    Rule | Mapping[Annotated[str, StringConstraints(pattern=_SERVICE)], Rule], BeforeValidator(_one_mistake)
+UnknownMethods = Annotated[
+    UnknownRule | Mapping[Annotated[str, StringConstraints(pattern=_SERVICE)], UnknownRule],
+    BeforeValidator(_one_mistake),
 ]
 
 
@@ -112,7 +112,7 @@ class DanubeConfig(BrokerConfig):
         description="What sizes and byte rates count: a message's payload, or the whole message as it is "
         "encoded, with its attributes.",
     )
-    unknown_methods: UnknownRule = Field(
+    unknown_methods: UnknownMethods = Field(
         default="refuse",
         description="Calls of methods that the gate does not know, for which no policy can hold. refuse: "
         "they are answered UNIMPLEMENTED. pass: they go through unread. Or one of the two for each service, "
