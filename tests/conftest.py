@@ -20,11 +20,13 @@ _SHARED_BROKERS = ("tests/kafka/real/", "tests/pulsar/real/")
 """Tests below each of these run in one process, so that the session's brokers start once."""
 _OWN_BROKERS = (
     "kafka/real/test_cluster",
+    "kafka/real/test_matrix",
     "kafka/real/test_security",
     "kafka/real/test_storage",
+    "pulsar/real/test_matrix",
     "pulsar/real/test_transactions",
 )
-"""Files that do without the session's brokers: they run in any process."""
+"""Files that do without the session's brokers, or are worth one of their own: they run in any process."""
 _SPARK = tuple(
     f"tests/reports/{folder}/"
     for folder in ("follow", "jobs", "reading", "recommend", "replay", "transforms")
