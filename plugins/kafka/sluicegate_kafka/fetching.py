@@ -2,7 +2,8 @@
 
 The broker's response is the same bytes up to the first batch that is not due yet or over the rate. A
 response that is empty because of that waits until something is due, at most the time that the client
-itself allows the broker to wait; without that the client would ask again at once, for ever.
+itself allows the broker to wait. So does a response that only refuses topics. Without that the client would
+ask again at once, for ever.
 """
 
 from struct import Struct
@@ -84,7 +85,7 @@ class Fetching:
         if not cut.ends and not cut.errors:
             return frame
         rebuilt = rebuild_fetch_response(frame, response, cut.ends, cut.errors)
-        if cut.delivers or cut.errors or response.error:
+        if cut.delivers or response.error:
             return rebuilt
         latest_ns = asked_ns + max_wait_ms * _NS_PER_MS
         at_ns = min(now_ns + cut.wait_ns, latest_ns)

@@ -183,6 +183,7 @@ def test_a_consumer_without_a_group_counts_from_its_first_fetch() -> None:
     assert fetch_errors(one.answered()[0]) == {"t": 0}
     asks(two, "t")
     two.broker_sends(fetched({"t": batch(b"x")}))
+    two.wait(1)
     (refused,) = two.answered()
     assert fetch_errors(refused) == {"t": 29}
     assert records_of(refused) == {"t": b""}
@@ -190,6 +191,30 @@ def test_a_consumer_without_a_group_counts_from_its_first_fetch() -> None:
     asks(two, "t")
     two.broker_sends(fetched({"t": batch(b"x")}))
     assert fetch_errors(two.answered()[0]) == {"t": 0}
+
+
+def test_a_refused_fetch_takes_as_long_as_an_empty_one() -> None:
+    """Clients that go on after a refusal would ask again at once, for ever."""
+    one = Wire(Bench(max_consumers_per_topic=1), peer="10.0.0.1:1")
+    two = Wire(Bench(), one.shared, peer="10.0.0.2:1")
+    asks(one, "t")
+    asks(two, "t")
+    two.broker_sends(fetched({"t": batch(b"x")}))
+    two.wait(0.49)
+    assert two.answered() == []
+    two.wait(0.02)
+    assert fetch_errors(two.answered()[0]) == {"t": 29}
+
+
+def test_a_refused_topic_does_not_hold_up_another() -> None:
+    one = Wire(Bench(max_consumers_per_topic=1), peer="10.0.0.1:1")
+    two = Wire(Bench(), one.shared, peer="10.0.0.2:1")
+    asks(one, "t")
+    asks(two, "t", "u")
+    two.broker_sends(fetched({"t": batch(b"x"), "u": batch(b"y")}))
+    (answer,) = two.answered()
+    assert fetch_errors(answer) == {"t": 29, "u": 0}
+    assert records_of(answer) == {"t": b"", "u": batch(b"y")}
 
 
 def test_partitions_of_a_limited_topic_get_their_turns() -> None:
