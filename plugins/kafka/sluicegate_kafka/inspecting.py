@@ -76,7 +76,7 @@ def _largest(frame: bytes, batch: Batch, limit: int) -> int:
     from sluicegate_kafka.codec.compression import unpacked  # only gates that need it load pyarrow for it
 
     records = unpacked(codec, frame[batch.offset + BATCH_OVERHEAD : end], limit)
-    count, largest = walk_records(records, 0, len(records))
+    count, largest = walk_records(records, 0, len(records), batch.record_count)
     if count != batch.record_count:
         raise ProtocolError(f"{count} records in a batch that claims {batch.record_count}")
     return largest

@@ -140,10 +140,27 @@ def test_a_record_set_stays_within_its_frame() -> None:
         (b"\x0c\0\0\0\x01\x01\x05", "-3 headers"),
         (b"\x0c\0\0\0\x01\x01\x7f", "-64 headers"),
         (b"\x0e\0\0\0\x01\x01\x00z", "1 bytes left over in a record"),
-        (b"\x02\0", "a varint that does not end"),
+        (b"\x0c\0\x80\x80\x80\x80\x80", "a varint that does not end"),
+        (b"\x0a\0\0\0\x01\x01", "a record of 5 bytes"),
     ],
 )
 def test_records_that_do_not_fit(payload: bytes, reason: str) -> None:
     raw = _batch(payload)
     with pytest.raises(ProtocolError, match=reason):
+        largest_record(raw, 0, len(raw))
+
+
+def test_records_of_no_size_are_refused_at_the_first() -> None:
+    """Megabytes of zeros compress to nothing; walking each of them would take minutes."""
+    raw = _batch(bytes(1 << 20), count=1 << 20)
+    with pytest.raises(ProtocolError, match="a record of 0 bytes"):
+        largest_record(raw, 0, len(raw))
+
+
+def test_the_walk_ends_where_more_records_come_than_claimed() -> None:
+    record = b"\x0c\0\0\0\x01\x01\0"
+    whole = _batch(record * 3, count=3)
+    assert largest_record(whole, 0, len(whole)) == 0
+    raw = _batch(record * 2 + b"never reached", count=2)
+    with pytest.raises(ProtocolError, match="more records in a batch than the 2 that it claims"):
         largest_record(raw, 0, len(raw))

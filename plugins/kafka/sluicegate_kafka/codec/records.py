@@ -19,6 +19,8 @@ _MAGIC_AT = 16
 _MAGIC = 2
 _VARINT_FLAG = 0x80
 _MAX_VARLONG_BYTES = 10
+_SMALLEST_RECORD = 6
+"""Bytes behind the length of an empty record: attributes, two deltas, no key, no value, no headers."""
 
 # length, magic, attributes, max timestamp, producer id, producer epoch, base sequence, record count
 _HEADER = struct.Struct(">8xi4xb4xh12xqqhii").unpack_from
@@ -129,25 +131,28 @@ def largest_record(buffer: bytes, start: int, end: int) -> int:
             largest = max(largest, batch_payload_size(batch))
         else:
             first, end = batch.offset + BATCH_OVERHEAD, batch.offset + batch.size
-            _, largest = walk_records(buffer, first, end, largest)
+            _, largest = walk_records(buffer, first, end, batch.record_count, largest)
     return largest
 
 
-def walk_records(buffer: bytes, at: int, end: int, largest: int = 0) -> tuple[int, int]:
+def walk_records(buffer: bytes, at: int, end: int, claimed: int, largest: int = 0) -> tuple[int, int]:
     """Walk uncompressed records; only those that could be larger are looked into.
 
     :param buffer: what holds the records.
     :param at: where the first of them starts.
     :param end: the offset after the last.
+    :param claimed: how many there are by the batch's header; the walk ends at the first beyond that.
     :param largest: size of the largest message so far, in bytes of key, value and headers.
     :returns: how many records there are, and the size of the largest message.
-    :raises ProtocolError: when they do not fill the space exactly.
+    :raises ProtocolError: when they do not fill the space exactly, or are more than claimed.
     """
     count = 0
     while at < end:
         count += 1
+        if count > claimed:
+            raise ProtocolError(f"more records in a batch than the {claimed} that it claims")
         size, at = _read_varint(buffer, at, end)
-        if size < 0 or size > end - at:
+        if not _SMALLEST_RECORD <= size <= end - at:
             raise ProtocolError(f"a record of {size} bytes where {end - at} remain in its batch")
         if size > largest:
             largest = max(largest, _record_payload(buffer, at, at + size))
