@@ -37,7 +37,7 @@ _NS_PER_MS = 1_000_000
 class Fetching:
     """The consuming side of one connection."""
 
-    __slots__ = ("_connection", "_operations", "_refused", "_shared", "_turns", "reading")
+    __slots__ = ("_connection", "_held", "_operations", "_refused", "_shared", "_turns", "reading")
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
@@ -46,6 +46,7 @@ class Fetching:
         self._operations: dict[str, Operation] = {}
         """One for each topic, so that a topic that is held again and again is recorded once."""
         self._refused = self.reading.refused
+        self._held = self.reading.held
         self._turns: dict[str, int] = {}
         """The partition of a topic whose turn is next, where a rate left one with nothing."""
 
@@ -56,7 +57,7 @@ class Fetching:
             request = scan_fetch_request(frame, head)
             check_topics(len(request.topics))
             self.reading.request(request, now_ns)
-            if self._shared.reads_fetches or self._refused:
+            if self._shared.reads_fetches or self._refused or self._held:
                 expected = Expected(
                     head.correlation_id, _Response(self, head.version, request.max_wait_ms, now_ns)
                 )
@@ -75,6 +76,9 @@ class Fetching:
                 for place in range(len(topic.partitions)):
                     cut.errors[topic_place, place] = errors.TOPIC_AUTHORIZATION_FAILED
                 continue
+            if topic.name in self._held:
+                self._withhold(topic, topic_place, cut)
+                continue
             gate = self._shared.gate(topic.name, self._connection.exempt, now_ns)
             if gate.delay is None and not gate.asks(OperationKind.DISPATCH):
                 cut.delivers |= any(p.error or p.records_end > p.records_start for p in topic.partitions)
@@ -90,6 +94,14 @@ class Fetching:
         latest_ns = asked_ns + max_wait_ms * _NS_PER_MS
         at_ns = min(now_ns + cut.wait_ns, latest_ns)
         return Held(rebuilt, max(at_ns, now_ns + _SHORTEST_HOLD_NS))
+
+    def _withhold(self, topic: FetchTopic, topic_place: int, cut: "_Cut") -> None:
+        """Give nothing yet of a topic whose consumers have to come one by one."""
+        for place, partition in enumerate(topic.partitions):
+            cut.delivers |= bool(partition.error)
+            if partition.records_end > partition.records_start:
+                cut.ends[topic_place, place] = partition.records_start
+        cut.wait_ns = min(cut.wait_ns, self._held[topic.name][1])
 
     def _note_ends(
         self, frame: bytes, topic: FetchTopic, rule: DelayRule, asked_ms: int, now_ns: int

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sluicegate.model import Operation, OperationKind
+from sluicegate.model import Action, Operation, OperationKind
 from sluicegate_kafka.codec.fetch import FetchRequest
 from sluicegate_kafka.connection import Connection
 from sluicegate_kafka.readers import Reader
@@ -18,7 +18,7 @@ _MAX_PARTITIONS = 100_000
 class Reading:
     """The readers of one connection, by topic."""
 
-    __slots__ = ("_changes", "_connection", "_count", "_readers", "_shared", "_wanted", "refused")
+    __slots__ = ("_changes", "_connection", "_count", "_readers", "_shared", "_wanted", "held", "refused")
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
@@ -31,6 +31,8 @@ class Reading:
         self._changes = -1
         self.refused: set[str] = set()
         """Topics that it may not consume."""
+        self.held: dict[str, tuple[Operation, int]] = {}
+        """Topics that it may not consume yet: by which operation it asks again, and after how many ns."""
 
     def request(self, request: FetchRequest, now_ns: int) -> None:
         """Take over what a Fetch asks for, and count the connection for it if no group counts it."""
@@ -40,9 +42,10 @@ class Reading:
                 self._settled(topic, now_ns, partitions)
         if not self._shared.counts_consumers:
             self.refused.clear()
+            self.held.clear()
             return
         # Who was refused is asked about each time, as the later requests of a session do not name the topic.
-        topics = {topic for topic, _ in request.topics} | self.refused
+        topics = {topic for topic, _ in request.topics} | self.refused | self.held.keys()
         audiences = self._shared.audiences
         if self._changes != audiences.changes:
             self._changes = audiences.changes
@@ -51,6 +54,7 @@ class Reading:
             reader = self._settled(topic, now_ns)
             if reader.match is not None:
                 self.refused.discard(topic)
+                self.held.pop(topic, None)
             elif not reader.is_attached:
                 self._attach(reader, now_ns)
 
@@ -104,19 +108,21 @@ class Reading:
         audience = reader.audience
         audience.make_room(reader, gate, self._shared.silence_ns, now_ns)
         self.refused.discard(topic)
+        # One that is held is asked again as the same operation, or it would be recorded each time.
+        operation, _ = self.held.pop(topic, (None, 0))
         if reader.match is not None:
             return
-        operation = Operation(
-            OperationKind.ATTACH_CONSUMER,
-            topic,
-            principal=connection.principal,
-            client=connection.client,
-            consumer=reader.own_name,
+        operation = operation or Operation(
+            OperationKind.ATTACH_CONSUMER, topic, principal=connection.principal, client=connection.client
         )
-        if gate.decide(operation, now_ns) is not None:
-            self.refused.add(topic)
-        else:
+        operation.consumer = reader.own_name
+        decision = gate.decide(operation, now_ns)
+        if decision is None:
             reader.attachment = (gate, operation)
+        elif decision.action is Action.DELAY:
+            self.held[topic] = operation, decision.delay_ns
+        else:
+            self.refused.add(topic)
 
     def closed(self) -> None:
         """The connection is gone."""

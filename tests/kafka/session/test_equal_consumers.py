@@ -390,3 +390,21 @@ def test_consumers_are_the_members_and_those_beyond_them(
             assert fetches(each) == 0
         per_node = [sum(at == each for _, at in open_ones) for each in range(3)]
         assert consumers(first) == max(members, *per_node)
+
+
+def test_one_that_must_wait_for_the_rate_of_connections_is_not_refused() -> None:
+    first = Wire(Bench(max_consumers_per_topic=3, connection_rate_limit=1))
+    second = wire(first, 2)
+    assert fetches(first) == 0
+    second.client_sends(fetch("t"))
+    second.broker_sends(fetched({"t": TEN}))
+    second.forwarded()
+    assert second.answered() == []
+    second.wait(0.5)
+    (answer,) = second.answered()
+    assert fetch_errors(answer) == {"t": 0}
+    assert records_of(answer) == {"t": b""}
+    assert consumers(first) == 1
+    second.wait(0.5)
+    assert delivered(second) == 300
+    assert consumers(first) == 2
