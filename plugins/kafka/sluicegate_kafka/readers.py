@@ -70,6 +70,10 @@ class Membership:
         self._is_assigned = True
         return True
 
+    def has(self, partitions: frozenset[int]) -> bool:
+        """Whether it is known to be assigned these partitions."""
+        return self.partitions is not None and partitions <= self.partitions
+
     def may_fetch(self, partitions: frozenset[int] | None, now_ns: int) -> bool:
         """Whether it may fetch these partitions; None for those that nothing is known of."""
         own = self.partitions
@@ -150,7 +154,13 @@ class Reader:
     def asks_for(self, partitions: frozenset[int]) -> bool:
         """Take over what it fetches now; returns whether it may be another member's than was thought."""
         self.partitions = partitions
-        return not partitions <= self._matched_on
+        if partitions <= self._matched_on or not self.audience.members:
+            return False
+        if self.match is None or len(self.names) > 1 or not self.match.has(partitions):
+            return True
+        # A client leaves out partitions of which it has records. Matching again each time would be too slow.
+        self._matched_on |= partitions
+        return False
 
     def began_at(self, offsets: Iterable[tuple[int, int]]) -> None:
         """Compare where it began with what members were told: it is rather one of those that agree.

@@ -22,6 +22,10 @@ from tests.kafka.session.messages import (
 )
 from tests.kafka.session.wire import SECOND, Bench, Wire, request, response
 
+from sluicegate_kafka.audience import Audience
+from sluicegate_kafka.places import Places
+from sluicegate_kafka.readers import Membership, Reader
+
 sync_request: Any = import_module("kio.schema.sync_group.v5.request")
 beat_request: Any = import_module("kio.schema.heartbeat.v4.request")
 beat_response: Any = import_module("kio.schema.heartbeat.v4.response")
@@ -408,3 +412,21 @@ def test_one_that_must_wait_for_the_rate_of_connections_is_not_refused() -> None
     second.wait(0.5)
     assert delivered(second) == 300
     assert consumers(first) == 2
+
+
+def test_a_member_that_fetches_its_partitions_by_turns_is_not_matched_anew() -> None:
+    """Clients leave out partitions of which they have records; matching costs more than all else."""
+    connection = Wire(Bench()).session.connection
+    audience = Audience(connection.identity, "t", Places())
+    key = ("a", "m")
+    told = audience.members[connection, key] = Membership(connection, key, 0, lambda key: None)
+    told.assign(frozenset({0, 1}), 0)
+    reader = Reader(connection, audience, 1)
+    audience.add(reader)
+    assert reader.asks_for(frozenset({0}))
+    audience.settle(1)
+    assert reader.match is told
+    assert [reader.asks_for(frozenset({turn})) for turn in (1, 0, 1)] == [False] * 3
+    assert reader.asks_for(frozenset({2}))
+    audience.members.clear()
+    assert not reader.asks_for(frozenset({3}))
