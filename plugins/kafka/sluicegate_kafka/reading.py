@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from sluicegate.model import Action, Operation, OperationKind
+from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.fetch import FetchRequest
 from sluicegate_kafka.connection import Connection
 from sluicegate_kafka.readers import Reader
@@ -91,8 +92,9 @@ class Reading:
         reader = self._readers.get(topic)
         if reader is None or reader.is_gone:
             audiences = self._shared.audiences
-            if len(self._readers) >= _MAX_TOPICS:
-                audiences.closed(self._readers.pop(next(iter(self._readers))))
+            if reader is None and len(self._readers) >= _MAX_TOPICS:
+                # None of them may be forgotten: it would go on being fetched uncounted.
+                raise ProtocolError(f"more than {_MAX_TOPICS} topics fetched on one connection")
             reader = self._readers[topic] = audiences.reader(self._connection, topic, now_ns)
             reader.began_at(begins)
         audience = reader.audience

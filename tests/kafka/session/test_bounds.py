@@ -20,6 +20,8 @@ from tests.kafka.session.messages import (
 )
 from tests.kafka.session.wire import Bench, Wire, request, response
 
+from sluicegate_kafka import reading
+
 NOT_ENOUGH_REPLICAS = 19
 LEAVE = 13
 ZERO = datetime.timedelta(0)
@@ -158,3 +160,16 @@ def test_one_connection_has_so_many_topics_attached_in_all_its_groups_and_no_mor
     assert before is None
     assert wire.closed is not None
     assert "topics" in wire.closed.detail
+
+
+def test_topics_that_one_connection_fetches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them may be forgotten: it would go on being fetched uncounted."""
+    monkeypatch.setattr(reading, "_MAX_TOPICS", 2)
+    wire = Wire(Bench(max_consumers_per_topic=1))
+    wire.client_sends(fetch("t"))
+    wire.client_sends(fetch("a"))
+    assert len(wire.forwarded()) == 2
+    wire.client_sends(fetch("b"))
+    assert wire.forwarded() == []
+    assert wire.closed is not None
+    assert "topics fetched on one connection" in wire.closed.detail
