@@ -69,7 +69,10 @@ class KafkaConfig(BrokerConfig):
         description="The part of a topic's name before it is its namespace; empty: all are in 'default'.",
     )
     producer_idle: Duration = Field(
-        default=600_000, gt=0, description="A producer that has not published for this long no longer counts."
+        default=600_000,
+        gt=0,
+        description="A producer that has not published for this long no longer counts; nor does a consumer "
+        "without a group for a topic that it has not fetched for this long.",
     )
     silent_client: Duration = Field(
         default=20_000,

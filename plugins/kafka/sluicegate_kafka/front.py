@@ -109,13 +109,14 @@ class KafkaFront:
         self._started.listing.learned(groups, asked_ns, time.monotonic_ns())
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: now and then let go of idle producers."""
+        """Once a second: now and then let go of idle producers and readers."""
         if self._shared is None:
             return
         self._ticks += 1
         if self._ticks % _IDLE_SWEEP_TICKS == 0:
-            for release in self._shared.releases.values():
-                release(now_ns)
+            for releases in self._shared.releases.values():
+                for release in releases:
+                    release(now_ns)
 
     def counters(self) -> Mapping[str, int]:
         """Event counters."""

@@ -104,6 +104,7 @@ class Reader:
         "names",
         "number",
         "partitions",
+        "unwanted_ns",
     )
 
     def __init__(self, connection: Connection, audience: "Audience", now_ns: int) -> None:
@@ -126,6 +127,8 @@ class Reader:
         """The subscriptions that its Fetch may be for; the first is what it is taken for."""
         self.attachment: tuple[Gate, Operation] | None = None
         """What it is counted as, if no group counts it."""
+        self.unwanted_ns = 0
+        """Since when it is known to have left the topic out; 0 if it fetches it."""
         self.is_gone = False
         """True once it gave way to another; when it fetches again it is new."""
 

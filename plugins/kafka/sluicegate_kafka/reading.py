@@ -126,6 +126,24 @@ class Reading:
         else:
             self.refused.add(topic)
 
+    def release_idle(self, now_ns: int) -> None:
+        """Let topics go that it has not fetched for the configured time."""
+        if not self._wanted:
+            return  # then nothing is known of what it fetches
+        oldest = now_ns - self._shared.producer_idle_ns
+        for topic, reader in tuple(self._readers.items()):
+            if self._wanted.get(topic):
+                reader.unwanted_ns = 0
+            elif not reader.unwanted_ns:
+                reader.unwanted_ns = now_ns
+            elif reader.unwanted_ns < oldest:
+                self._release(topic)
+
+    def _release(self, topic: str) -> None:
+        self._shared.audiences.closed(self._readers.pop(topic))
+        self.refused.discard(topic)
+        self.held.pop(topic, None)
+
     def closed(self) -> None:
         """The connection is gone."""
         for reader in self._readers.values():

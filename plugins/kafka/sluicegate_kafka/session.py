@@ -78,7 +78,7 @@ class KafkaSession:
         self.grouping = Grouping(shared, connection)
         self.fetching = Fetching(shared, connection)
         addressing = Addressing(shared, connection)
-        shared.releases[connection] = self.producing.release_idle
+        shared.releases[connection] = (self.producing.release_idle, self.fetching.reading.release_idle)
         handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: self.producing.request,
             ApiKey.FETCH: self.fetching.request,

@@ -50,8 +50,8 @@ class Shared:
         self.listing = GroupListing()
         self.sequences: dict[Identity, Sequences] = {}
         """Gaps in the numbers of idempotent producers, for clients that have any."""
-        self.releases: dict[Connection, Callable[[int], None]] = {}
-        """For each connection, what lets go of producers that have been idle for long."""
+        self.releases: dict[Connection, tuple[Callable[[int], None], ...]] = {}
+        """For each connection, what lets go of producers and readers that have been idle for long."""
         self.max_frame_bytes = config.max_frame_bytes
         self.max_response_bytes = max(config.max_frame_bytes, _LONGEST_RESPONSE)
         self.max_hold_ns = config.max_hold * 1_000_000

@@ -430,3 +430,21 @@ def test_a_member_that_fetches_its_partitions_by_turns_is_not_matched_anew() -> 
     assert reader.asks_for(frozenset({2}))
     audience.members.clear()
     assert not reader.asks_for(frozenset({3}))
+
+
+def test_a_topic_that_is_not_fetched_any_more_counts_no_longer() -> None:
+    first = Wire(Bench(max_consumers_per_topic=1))
+    other = Wire(Bench(), first.shared, peer="10.0.0.2:1")
+    assert (fetches(first, "t"), fetches(other, "t")) == (0, FORBIDDEN)
+    *_, release = first.shared.releases[first.session.connection]
+    idle_ns = first.shared.producer_idle_ns
+    release(first.now)
+    release(first.now + idle_ns + 1)  # its last Fetch named the topic
+    assert fetches(other, "t") == FORBIDDEN
+    assert fetches(first, "u") == 0
+    release(first.now)
+    release(first.now + idle_ns)
+    assert fetches(other, "t") == FORBIDDEN
+    release(first.now + idle_ns + 1)
+    assert fetches(other, "t") == 0
+    assert fetches(first, "t") == FORBIDDEN
