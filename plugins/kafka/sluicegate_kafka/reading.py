@@ -46,11 +46,14 @@ class Reading:
             self.held.clear()
             return
         # Who was refused is asked about each time, as the later requests of a session do not name the topic.
-        topics = {topic for topic, _ in request.topics} | self.refused | self.held.keys()
+        again = self.refused | self.held.keys()
         audiences = self._shared.audiences
         if self._changes != audiences.changes:
             self._changes = audiences.changes
-            topics |= self._readers.keys()
+            again |= self._readers.keys()
+        wanted = self._wanted
+        topics = {topic for topic, _ in request.topics}
+        topics |= {topic for topic in again if not wanted or wanted.get(topic)}
         for topic in topics:
             reader = self._settled(topic, now_ns)
             if reader.match is not None:

@@ -448,3 +448,14 @@ def test_a_topic_that_is_not_fetched_any_more_counts_no_longer() -> None:
     release(first.now + idle_ns + 1)
     assert fetches(other, "t") == 0
     assert fetches(first, "t") == FORBIDDEN
+
+
+def test_one_that_was_refused_takes_no_place_of_a_topic_that_it_gave_up() -> None:
+    first = Wire(Bench(max_consumers_per_topic=1))
+    other = Wire(Bench(), first.shared, peer="10.0.0.2:1")
+    assert (fetches(first, "t"), fetches(other, "t")) == (0, FORBIDDEN)
+    assert fetches(other, "u") == 0
+    first.session.closed(first.now)
+    assert fetches(other, "u") == 0
+    assert consumers(other) == 0
+    assert fetches(other, "t") == 0
