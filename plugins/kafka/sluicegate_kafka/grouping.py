@@ -55,6 +55,7 @@ class Grouping:
     def _join(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         join = groups.read_join_group(frame, head)
         key = (join.group, join.instance_id or join.member_id or f"joining {self._connection.peer}")
+        self._joining.check_name(key)
         if self._joining.must_ask(join.group, join.topics, now_ns):
             return Suspended(self._join, frame, head, question=ListGroups())
         returns = bool(join.member_id) and key not in self._joining
@@ -73,6 +74,9 @@ class Grouping:
         return True
 
     def _expect_member(self, head: RequestHead, key: MemberKey, join: JoinGroup) -> None:
+        if not (join.instance_id or join.member_id):
+            self._joining.unnamed.add(key)
+
         def joined(response: bytes, now_ns: int) -> Buffer:
             error, member_id = groups.join_group_result(response, head.version)
             self._joining.settle(key, error, join.instance_id or member_id)

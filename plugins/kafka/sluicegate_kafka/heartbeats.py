@@ -117,6 +117,9 @@ class Heartbeats:
     def _expect(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
         """The broker may refuse who joins; in version 0 it chooses the member id."""
         joins = beat.epoch == 0 or not beat.member_id
+        if not (beat.instance_id or beat.member_id):
+            self._joining.check_name(key)
+            self._joining.unnamed.add(key)
 
         def answered(response: bytes, now_ns: int) -> Buffer | Held:
             error, member_id, _ = groups.consumer_group_heartbeat_result(response, head.version)

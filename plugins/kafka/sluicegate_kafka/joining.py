@@ -32,6 +32,7 @@ class Joining:
         "_members",
         "_shared",
         "gave_way",
+        "unnamed",
     )
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
@@ -43,6 +44,8 @@ class Joining:
         """Subscriptions that the gate let in and the broker has not confirmed yet."""
         self.gave_way: set[MemberKey] = set()
         """Members that were silent, and gave way to others; when they speak they have to join again."""
+        self.unnamed: set[MemberKey] = set()
+        """Members that the broker has been asked to admit and to name."""
         self._added: list[str] = []
         """Topics that the join at hand has attached its member to so far."""
         self._deadline_ns = 0
@@ -55,6 +58,14 @@ class Joining:
     def topics(self, key: MemberKey) -> Mapping[str, Attached]:
         """What a member is attached to."""
         return self._members.get(key, {})
+
+    def check_name(self, key: MemberKey) -> None:
+        """Refuse a join that has the key of another one, which the broker has not named yet.
+
+        :raises ProtocolError: if it has; no client joins a group twice at once.
+        """
+        if key in self.unnamed:
+            raise ProtocolError("a second join without a member id while one is under way")
 
     def attach(
         self, key: MemberKey, topics: Collection[str], now_ns: int, *, returns: bool
@@ -118,6 +129,7 @@ class Joining:
 
         :return: the key by which it goes on.
         """
+        self.unnamed.discard(key)
         if error not in _ACCEPTED:
             self.detach(key)
             return key

@@ -253,3 +253,11 @@ def test_a_member_of_the_new_protocol_that_the_broker_expelled_does_not_count() 
     wire.client_sends(heartbeat(epoch=1))
     wire.broker_sends(beaten(ErrorCode.unknown_member_id))
     assert consumers(wire) == 0
+
+
+def test_two_joins_at_once_that_are_to_be_named_are_not_one_member() -> None:
+    wire = Wire(Bench(max_consumers_per_topic=1))
+    wire.client_sends(join("g", "t"))
+    wire.client_sends(join("g", "t"))
+    assert len(wire.forwarded()) == 1
+    assert wire.closed
