@@ -23,7 +23,24 @@ from sluicegate_kafka.shared import Shared
 from sluicegate_kafka.suspended import Suspended
 
 MAX_RECORDS = 1_000_000
-"""Records of one batch that are looked at; each takes about half a microsecond."""
+"""Records of one request that are looked at; each takes about half a microsecond."""
+
+
+class Allowance:
+    """What may be unpacked of one request: its many batches may not cost more than one large batch.
+
+    :param nbytes: bytes of records.
+    """
+
+    __slots__ = ("nbytes", "records")
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self.records = MAX_RECORDS
+
+    def use_up(self) -> None:
+        """Unpack no more: what failed may have cost anything up to the bound."""
+        self.nbytes = self.records = 0
 
 
 def inspects(gate: Gate) -> bool:
@@ -35,7 +52,7 @@ class Inspection:
     """The question to the front what the compressed topics of a request hold.
 
     :param topics: those topics, by their places in the request.
-    :param limit: bytes that one batch may unpack to.
+    :param limit: bytes that they may unpack to together.
     """
 
     __slots__ = ("_limit", "_topics", "found")
@@ -48,34 +65,42 @@ class Inspection:
 
     def run(self) -> None:
         """Unpack and look; to be called in a thread."""
-        self.found = {place: inspected(topic, self._limit) for place, topic in self._topics.items()}
+        allowance = Allowance(self._limit)
+        self.found = {place: inspected(topic, allowance) for place, topic in self._topics.items()}
 
 
-def inspected(topic: ProduceTopic, limit: int) -> Inspected:
+def inspected(topic: ProduceTopic, allowance: Allowance) -> Inspected:
     """Look into all batches that a request holds of a topic.
 
-    :param limit: bytes that one batch may unpack to.
+    :param allowance: what may still be unpacked of the request.
     """
     largest = 0
     try:
         for start, end in topic.records:
             for batch in walk_batches(topic.frame, start, end):
-                largest = max(largest, _largest(topic.frame, batch, limit))
+                largest = max(largest, _largest(topic.frame, batch, allowance))
     except ProtocolError as error:
+        allowance.use_up()
         return Inspected(largest, error.reason)
     return Inspected(largest, "")
 
 
-def _largest(frame: bytes, batch: Batch, limit: int) -> int:
+def _largest(frame: bytes, batch: Batch, allowance: Allowance) -> int:
     end = batch.offset + batch.size
     codec = batch.attributes & COMPRESSION_MASK
     if not codec:
         return largest_record(frame, batch.offset, end)
-    if batch.record_count > MAX_RECORDS:
-        raise ProtocolError(f"{batch.record_count} records in a batch, of which {MAX_RECORDS} are inspected")
+    if not allowance.nbytes:
+        raise ProtocolError("no more is unpacked of this request")
+    if batch.record_count > allowance.records:
+        raise ProtocolError(
+            f"{batch.record_count} records in a batch of a request, of which {MAX_RECORDS} are inspected"
+        )
     from sluicegate_kafka.codec.compression import unpacked  # only gates that need it load pyarrow for it
 
-    records = unpacked(codec, frame[batch.offset + BATCH_OVERHEAD : end], limit)
+    records = unpacked(codec, frame[batch.offset + BATCH_OVERHEAD : end], allowance.nbytes)
+    allowance.nbytes -= len(records)
+    allowance.records -= batch.record_count
     count, largest = walk_records(records, 0, len(records), batch.record_count)
     if count != batch.record_count:
         raise ProtocolError(f"{count} records in a batch that claims {batch.record_count}")

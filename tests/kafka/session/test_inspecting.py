@@ -9,6 +9,8 @@ from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate.model import PolicyValue
 from sluicegate_kafka import inspecting
+from sluicegate_kafka.codec import compression
+from sluicegate_kafka.codec.compression import unpacked as compression_unpacked
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.front import KafkaFront
 from sluicegate_kafka.inspecting import Inspection
@@ -122,12 +124,29 @@ def test_a_bomb_is_refused_with_its_bound() -> None:
     assert "more than the 1048576 bytes that are unpacked at most" in str(text)
 
 
+def test_many_bombs_in_one_request_cost_no_more_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(codec: int, packed: bytes, limit: int) -> bytes:
+        asked.append(limit)
+        return compression_unpacked(codec, packed, limit)
+
+    monkeypatch.setattr(compression, "unpacked", counted)
+    wire = Wire(Bench(max_message_size=0, inspect=True), max_frame_bytes="1MiB")
+    half, bomb = (packed_batch(batch(bytes(size)), "zstd") for size in (600_000, 2 << 20))
+    wire.client_sends(produce({"a": half, "b": bomb, "c": bomb, "d": bomb}))
+    inspect(wire)
+    assert wire.forwarded() != []
+    assert len(asked) == 2
+    assert asked[1] <= (1 << 20) - 600_000
+
+
 def test_a_batch_with_too_many_records_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspecting, "MAX_RECORDS", 9)
     wire = inspecting_wire()
     wire.client_sends(produce({"t": packed_batch(batch(*[b"x"] * 10), "gzip")}))
     inspect(wire)
-    assert "10 records in a batch, of which 9 are inspected" in str(outcome(wire.answered()[0]))
+    assert "10 records in a batch of a request, of which 9 are inspected" in str(outcome(wire.answered()[0]))
 
 
 def test_a_damaged_batch_is_refused_and_others_of_the_request_pass() -> None:
