@@ -5,8 +5,9 @@ has no receipt, in order. So nothing is lost, stored twice or reordered if the g
 the last frame that it could keep, and closes the producer when all that it has forwarded was acknowledged:
 
 1. *Overflow.* The producer's further messages are discarded. What waits goes on by its rate, for ten seconds
-   at most; then all but the first of it is discarded too, as the client may have given it up meanwhile
-   (`sendTimeout`). So each turn has at least one message stored, and under a rate as many as it allows.
+   at most, or until a chunked message is complete that is kept for its last chunk; then all but the first of
+   it is discarded too, as the client may have given it up meanwhile (`sendTimeout`). So each turn has at least
+   one message stored, and under a rate as many as it allows.
 2. *Closed.* The client is told. The broker is not: its producer stays, with its name, its place in
    `max_producers_per_topic`, its exclusive access and its schema, so that nobody can take them meanwhile.
 3. *Opened anew.* The gate answers the client's PRODUCER as the broker had answered the first one.
@@ -87,7 +88,9 @@ class Reopening:
         if overflow is None or producer.is_closing:
             return False
         overflow.began_ns = overflow.began_ns or now_ns
-        return now_ns - overflow.began_ns >= _LONGEST_NS
+        # Chunks that are kept for the last of their message would have to come, and be counted, once more:
+        # a message that takes longer than this by its rate would never be stored.
+        return producer.assembly is None and now_ns - overflow.began_ns >= _LONGEST_NS
 
     def close_if_done(self, producer: Producer, now_ns: int) -> None:
         """Close an overflowing producer of which nothing waits and everything forwarded was answered."""

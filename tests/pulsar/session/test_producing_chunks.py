@@ -245,3 +245,14 @@ class TestReopening:
         assert [sequence_id for sequence_id, _ in sent(wire)] == [0] * 5
         assert refused(wire) == []
         assert wire.shared.budget.used == 0
+
+    def test_a_message_that_takes_long_by_its_rate_is_completed_first(self) -> None:
+        """Or it would be counted from its first chunk at each turn, and never be stored."""
+        wire = opened({"max_publish_rate": 1}, publish_queue={"messages": 20})
+        wire.client_sends(*chunks(15), *[send(number, publish_time=NOW) for number in range(1, 15)])
+        assert wire.shared.counts["publish_queue_full"] == 1
+        wire.wait(15)
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0] * 15 + [1]
+        wire.broker_sends(*[receipt(0)] * 15, receipt(1))
+        wire.wait(1)
+        assert [each.type for each in wire.answered()][-1] == TYPES.CLOSE_PRODUCER
