@@ -28,6 +28,8 @@ _SETTLING_MS: Final = 1_000
 _SETTLING_BYTES_PER_MS: Final = 4 * 1024
 """A broker is expected to store chunks within a second and another one for each 4 MiB on their way to it."""
 _MOST_RELEASES: Final = 1_000
+_KEPT_OVERHEAD: Final = 1_024
+"""Bytes that a message takes besides its frame while it is kept, or its refusal: what was read of it."""
 _TOO_LARGE: Final = "A chunked message with a delivery delay has to fit into the gateway's chunk_buffer"
 _TOO_SLOW: Final = "The next chunk of a message with a delivery delay has not come in time"
 
@@ -35,10 +37,12 @@ _TOO_SLOW: Final = "The next chunk of a message with a delivery delay has not co
 class Finish(Protocol):
     """Sends a message on that was kept, or answers it."""
 
-    def __call__(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> None:
+    def __call__(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> bool:
         """Do it.
 
         :param due_ms: the earliest delivery time of a chunk, ms of the wall clock.
+        :return: False if there is no memory for the answer, so that the client sends the message again, and
+            all behind it.
         """
 
 
@@ -80,13 +84,9 @@ class Assembling:
     def keep(self, producer: Producer, kept: Kept, now_ns: int) -> None:
         """Keep a message that may go on, and send on what is complete by it."""
         assembly = producer.assembly or self._begin(producer)
-        size = len(kept.frame)
-        if assembly.nbytes + size > self._shared.config.chunk_buffer or not self._shared.budget.take(size):
+        if not self._append(assembly, kept):
             self._no_room(producer, assembly, kept, now_ns)
             return
-        self._connection.held_bytes += size
-        assembly.nbytes += size
-        assembly.items.append(kept)
         if kept.head.txn is not None:
             self._txn_waits(kept.head.txn)
         chunk = kept.chunk
@@ -109,8 +109,11 @@ class Assembling:
             producer.refused_chunk, producer.refused_text = head.sequence_id, refusal.text
             same = (kept.chunk for kept in assembly.items if kept.head.sequence_id == head.sequence_id)
             self._give_up(producer, assembly, {chunk.uuid for chunk in same if chunk is not None}, refusal)
-        assembly.items.append(Kept(b"", head, None, 0, refusal))
-        self._release_complete(producer, assembly, now_ns)
+        kept = Kept(b"", head, None, 0, refusal)
+        if self._append(assembly, kept):
+            self._release_complete(producer, assembly, now_ns)
+        else:
+            self._no_room(producer, assembly, kept, now_ns)
 
     def end(self, producer: Producer, now_ns: int) -> None:
         """Nothing more comes of this producer: refuse what is incomplete, and send on the rest."""
@@ -129,22 +132,39 @@ class Assembling:
 
     # -- how it begins and ends -------------------------------------------------------------------------
 
+    def _append(self, assembly: Assembly, kept: Kept) -> bool:
+        """Keep one more; False if there is no room."""
+        size = len(kept.frame) + _KEPT_OVERHEAD
+        if assembly.nbytes + size > self._shared.config.chunk_buffer or not self._shared.budget.take(size):
+            return False
+        self._connection.held_bytes += size
+        assembly.nbytes += size
+        assembly.items.append(kept)
+        return True
+
     @staticmethod
     def _begin(producer: Producer) -> Assembly:
         producer.assembly = assembly = Assembly()
         producer.settle()
         return assembly
 
-    def _release_complete(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
-        """Send all on if it is complete, chunks with a delivery time ahead of when the last is stored."""
+    def _release_complete(self, producer: Producer, assembly: Assembly, now_ns: int) -> bool:
+        """Send all on if it is complete, chunks with a delivery time ahead of when the last is stored.
+
+        :return: False if the client has to send some of it again, and all that comes behind it.
+        """
         if assembly.incomplete:
-            return
+            return True
         due_ms, nbytes = self._stored_ms(assembly.nbytes, now_ns), assembly.nbytes
+        goes_on = True
         for kept in self._taken(producer, assembly):
-            self._finish(producer, kept, due_ms, now_ns)
+            goes_on = goes_on and self._finish(producer, kept, due_ms, now_ns)
             self._left(kept)
+        if not goes_on:
+            producer.chunk_sizes = ChunkSizes()  # what is sent again was counted there
         self._released.append((producer, producer.sent, nbytes))
         producer.settle()
+        return goes_on
 
     def _taken(self, producer: Producer, assembly: Assembly) -> deque[Kept]:
         """What was kept and is no longer."""
@@ -168,7 +188,8 @@ class Assembling:
         """Refuse what is incomplete; a message that is none goes on behind it."""
         self._shared.count("chunk_buffer_full")
         refusal = _refusal(self._connection, _TOO_LARGE)
-        self._refuse_incomplete(producer, assembly, refusal, now_ns)
+        if not self._refuse_incomplete(producer, assembly, refusal, now_ns):
+            return
         if kept.chunk is not None:
             producer.chunk_sizes.refused(kept.chunk.uuid)
             own = refusal._replace(completes=kept.chunk.is_last_chunk)
@@ -192,10 +213,10 @@ class Assembling:
 
     def _refuse_incomplete(
         self, producer: Producer, assembly: Assembly, refusal: Refusal, now_ns: int
-    ) -> None:
-        """Refuse what is incomplete, and send on the rest."""
+    ) -> bool:
+        """Refuse what is incomplete, and send on the rest; see `_release_complete`."""
         self._give_up(producer, assembly, set(assembly.incomplete), refusal)
-        self._release_complete(producer, assembly, now_ns)
+        return self._release_complete(producer, assembly, now_ns)
 
     def _give_up(self, producer: Producer, assembly: Assembly, uuids: set[str], refusal: Refusal) -> None:
         """Keep answers in place of the chunks of some messages."""

@@ -168,10 +168,11 @@ class Publishing:
         metadata: MetadataHead,
         received_ms: int,
         least_ms: int = 0,
-    ) -> None:
-        """Forward a message with the topic's delivery time in place of its own.
+    ) -> bool:
+        """Forward a message with the topic's delivery time in place of its own, or refuse a damaged one.
 
         :param least_ms: the earliest delivery time that it may get, ms of the wall clock.
+        :return: False if it was neither forwarded nor answered.
         """
         gate = producer.gate
         rule = gate.delay
@@ -183,24 +184,27 @@ class Publishing:
         except ChecksumMismatchError:
             # With a new checksum the damage would be stored as if it had been sent.
             self._shared.count("publish_checksum_failed")
-            self.refuse(producer, head, ServerError.CHECKSUM_ERROR, "Checksum failed on the broker")
-            return
+            return self.refuse(producer, head, ServerError.CHECKSUM_ERROR, "Checksum failed on the broker")
         if metadata.deliver_at is not None:
             gate.state.count(DELAY_OVERRIDDEN, metadata.num_messages_in_batch)
         producer.sent += 1
         self._connection.forward(*rewritten)
+        return True
 
-    def _finish(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> None:
-        """Send on, or answer, what was kept for the chunks of a message."""
+    def _finish(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> bool:
+        """Send on, or answer, what was kept for the chunks of a message (`assembling.Finish`)."""
         frame, head, metadata = kept.frame, kept.head, kept.metadata
         if kept.refusal is not None:
-            self.refuse(producer, head, *kept.refusal)
-        elif metadata is None or self._gate(producer, now_ns).delay is None:
+            return self.refuse(producer, head, *kept.refusal)
+        if metadata is None or self._gate(producer, now_ns).delay is None:
             producer.sent += 1
             self._connection.forward(frame)
         else:
             least_ms = due_ms if metadata.is_chunk else 0
-            self._forward_later(producer, frame, 0, len(frame), head, metadata, kept.received_ms, least_ms)
+            return self._forward_later(
+                producer, frame, 0, len(frame), head, metadata, kept.received_ms, least_ms
+            )
+        return True
 
     def end_assembly(self, producer: Producer, now_ns: int) -> None:
         """The client closes a producer: what is kept of it goes on, or is refused where it is incomplete."""
@@ -220,13 +224,14 @@ class Publishing:
 
     def refuse(
         self, producer: Producer, head: SendHead, code: ServerError, text: str, completes: bool = True
-    ) -> None:
+    ) -> bool:
         """Answer a message in the broker's place, behind the receipts of those before it.
 
         A client takes an error out of turn for one of a message that it has not sent, and reconnects.
 
         :param completes: False for a chunk that is not the last of its message. It gets a receipt, and the
             last chunk the error: Java releases the message's payload at each error, and reconnects for ever.
+        :return: False if there is no memory for the answer: the producer overflows.
         """
         if head.is_chunk:
             producer.refused_chunk, producer.refused_text = head.sequence_id, text
@@ -238,8 +243,8 @@ class Publishing:
             frame = no_receipt(producer.id, sequence_id)
         if producer.answered >= producer.sent:
             self._connection.answer(frame)
-            return
-        self._queues.append_refusal(producer, frame)
+            return True
+        return self._queues.append_refusal(producer, frame)
 
     @staticmethod
     def _is_lost_piece(producer: Producer, head: SendHead) -> bool:

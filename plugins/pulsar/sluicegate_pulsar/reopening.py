@@ -6,8 +6,8 @@ the last frame that it could keep, and closes the producer when all that it has 
 
 1. *Overflow.* The producer's further messages are discarded. What waits goes on by its rate, for ten seconds
    at most, or until a chunked message is complete that is kept for its last chunk; then all but the first of
-   it is discarded too, as the client may have given it up meanwhile (`sendTimeout`). So each turn has at least
-   one message stored, and under a rate as many as it allows.
+   it is discarded too, as the client may have given it up meanwhile (`sendTimeout`). So each turn has at
+   least one message stored, and under a rate as many as it allows.
 2. *Closed.* The client is told. The broker is not: its producer stays, with its name, its place in
    `max_producers_per_topic`, its exclusive access and its schema, so that nobody can take them meanwhile.
 3. *Opened anew.* The gate answers the client's PRODUCER as the broker had answered the first one.

@@ -175,6 +175,29 @@ class TestBounds:
         wire.broker_sends(receipt(0))
         assert [sequence_id for sequence_id, _ in refused(wire)] == [1]
 
+    def test_refusals_and_small_chunks_take_memory_too(self) -> None:
+        wire = opened({"max_message_size": 25}, chunk_buffer=100_000)
+        wire.client_sends(chunks(2)[0], *[send(each, b"x" * 26, publish_time=NOW) for each in range(1, 200)])
+        assert wire.shared.counts["chunk_buffer_full"] == 1
+        assert len(refused(wire)) > 100
+        wire.client_sends(*[chunks(2, 200 + each, 1)[0] for each in range(200)])
+        assert wire.shared.counts["chunk_buffer_full"] >= 2
+        wire.close()
+        assert wire.shared.budget.used == 0
+
+    def test_nothing_goes_on_behind_a_refusal_for_which_there_is_no_memory(self) -> None:
+        """Its client sends it again, and all that came behind it."""
+        wire = opened()
+        first, last = chunks(2, 1)
+        wire.client_sends(send(0, publish_time=NOW), first, send(2, publish_time=NOW))
+        wire.shared.budget.limit = 100
+        wire.client_sends(last, send(3, publish_time=NOW))
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0]
+        wire.broker_sends(receipt(0))
+        wire.wait(1)
+        assert [each.type for each in wire.answered()] == [TYPES.SEND_RECEIPT, TYPES.CLOSE_PRODUCER]
+        assert wire.shared.budget.used == 0
+
 
 class TestEnds:
     """Nothing is left behind, and nothing incomplete goes on."""
