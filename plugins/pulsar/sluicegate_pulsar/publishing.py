@@ -76,7 +76,7 @@ class Publishing:
         if producer.queue:
             self._queues.append(producer, data[start:stop], received_ms, head.txn)
             return False
-        if self._is_lost_piece(producer, head):
+        if self._is_lost_piece(producer, data, start, stop, head):
             self._refuse_piece(producer, data, start, stop, head, now_ns)
             return False
         decision, metadata = self._decide(producer, data, start, stop, head, now_ns)
@@ -247,12 +247,14 @@ class Publishing:
         return self._queues.append_refusal(producer, frame)
 
     @staticmethod
-    def _is_lost_piece(producer: Producer, head: SendHead) -> bool:
+    def _is_lost_piece(producer: Producer, data: bytes, start: int, stop: int, head: SendHead) -> bool:
         """True for a piece of a message of which another was refused, so that it cannot be put together."""
         if producer.refused_chunk < 0:
             return False
         if head.is_chunk and head.sequence_id == producer.refused_chunk:
-            return True
+            metadata = read_composed(data, start, stop, head)
+            if metadata is None or metadata.chunk_id != 0:  # a first chunk begins the message anew
+                return True
         producer.refused_chunk = -1
         producer.settle()
         return False
@@ -320,7 +322,7 @@ class Publishing:
         while queue and not queue[0].is_close:
             frame, received_ms, _ = queue[0]
             head = read_send(frame, 0, len(frame))
-            if self._is_lost_piece(producer, head):
+            if self._is_lost_piece(producer, frame, 0, len(frame), head):
                 self._queues.popleft(producer)
                 self._refuse_piece(producer, frame, 0, len(frame), head, now_ns)
             else:

@@ -196,7 +196,19 @@ class TestBounds:
         wire.broker_sends(receipt(0))
         wire.wait(1)
         assert [each.type for each in wire.answered()] == [TYPES.SEND_RECEIPT, TYPES.CLOSE_PRODUCER]
+        wire.shared.budget.limit = 0
+        wire.client_sends(open_producer(request_id=5, name="standalone-0-1", epoch=1))
+        wire.client_sends(first, send(2, publish_time=NOW), last, send(3, publish_time=NOW))
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [1, 2, 1, 3]
         assert wire.shared.budget.used == 0
+
+    def test_a_message_of_the_same_number_is_another_one(self) -> None:
+        """Applications number messages themselves, and send again under that number what was refused."""
+        wire = opened({"max_message_size": 25})
+        wire.client_sends(*chunks(3))
+        assert [sequence_id for sequence_id, _ in refused(wire)] == [0]
+        wire.client_sends(*chunks(2))
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 0]
 
 
 class TestEnds:
