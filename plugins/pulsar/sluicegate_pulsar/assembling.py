@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from sluicegate_pulsar.assembly import Assembly, Kept, Refusal
-from sluicegate_pulsar.chunks import ChunkSizes
+from sluicegate_pulsar.chunks import ChunkSizes, key_of
 from sluicegate_pulsar.codec.metadata import MetadataHead
 from sluicegate_pulsar.codec.sends import SendHead
 from sluicegate_pulsar.connection import Connection
@@ -31,6 +31,7 @@ _MOST_RELEASES: Final = 1_000
 _KEPT_OVERHEAD: Final = 1_024
 """Bytes that a message takes besides its frame while it is kept, or its refusal: what was read of it."""
 _TOO_LARGE: Final = "A chunked message with a delivery delay has to fit into the gateway's chunk_buffer"
+_REFUSED: Final = "Another chunk of the message was refused"
 _TOO_SLOW: Final = "The next chunk of a message with a delivery delay has not come in time"
 
 
@@ -108,7 +109,8 @@ class Assembling:
         if head.is_chunk:
             producer.refused_chunk, producer.refused_text = head.sequence_id, refusal.text
             same = (kept.chunk for kept in assembly.items if kept.head.sequence_id == head.sequence_id)
-            self._give_up(producer, assembly, {chunk.uuid for chunk in same if chunk is not None}, refusal)
+            uuids = {chunk.uuid for chunk in same if chunk is not None}
+            self._give_up(producer, assembly, uuids, refusal, now_ns)
         kept = Kept(b"", head, None, 0, refusal)
         if self._append(assembly, kept):
             self._release_complete(producer, assembly, now_ns)
@@ -121,6 +123,22 @@ class Assembling:
             self._refuse_incomplete(
                 producer, producer.assembly, _refusal(self._connection, _TOO_SLOW), now_ns
             )
+
+    def lose(self, producer: Producer, uuid: str, text: str, now_ns: int) -> None:
+        """A chunk of a message is refused: none of its others may go on, by this connection or another."""
+        producer.chunk_sizes.refused(uuid)
+        self._shared.refused_messages.note((producer.topic, producer.name, key_of(uuid)), text, now_ns)
+
+    def lost(self, producer: Producer, chunk: MetadataHead, now_ns: int) -> str:
+        """Why another chunk of the same message was refused; empty if none was, or this one begins it."""
+        key = (producer.topic, producer.name, key_of(chunk.uuid))
+        if not chunk.chunk_id:
+            self._shared.refused_messages.begins(key)
+            return ""
+        text = self._shared.refused_messages.text(key, now_ns)
+        if not text and producer.chunk_sizes.is_lost(chunk):
+            return producer.refused_text or _REFUSED
+        return text
 
     def drop(self, producer: Producer) -> None:
         """Forget what is kept of a producer that is gone, or sends it again."""
@@ -191,7 +209,7 @@ class Assembling:
         if not self._refuse_incomplete(producer, assembly, refusal, now_ns):
             return
         if kept.chunk is not None:
-            producer.chunk_sizes.refused(kept.chunk.uuid)
+            self.lose(producer, kept.chunk.uuid, refusal.text, now_ns)
             own = refusal._replace(completes=kept.chunk.is_last_chunk)
             kept = Kept(b"", kept.head, None, 0, own)
         self._finish(producer, kept, 0, now_ns)
@@ -215,13 +233,15 @@ class Assembling:
         self, producer: Producer, assembly: Assembly, refusal: Refusal, now_ns: int
     ) -> bool:
         """Refuse what is incomplete, and send on the rest; see `_release_complete`."""
-        self._give_up(producer, assembly, set(assembly.incomplete), refusal)
+        self._give_up(producer, assembly, set(assembly.incomplete), refusal, now_ns)
         return self._release_complete(producer, assembly, now_ns)
 
-    def _give_up(self, producer: Producer, assembly: Assembly, uuids: set[str], refusal: Refusal) -> None:
+    def _give_up(
+        self, producer: Producer, assembly: Assembly, uuids: set[str], refusal: Refusal, now_ns: int
+    ) -> None:
         """Keep answers in place of the chunks of some messages."""
         for uuid in uuids:
-            producer.chunk_sizes.refused(uuid)
+            self.lose(producer, uuid, refusal.text, now_ns)
         for place, kept in enumerate(assembly.items):
             if kept.chunk is not None and kept.chunk.uuid in uuids:
                 own = refusal._replace(completes=kept.chunk.is_last_chunk)

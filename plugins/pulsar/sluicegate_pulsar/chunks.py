@@ -1,12 +1,25 @@
-"""Chunked messages of one producer: how large each of them is as a whole."""
+"""Chunked messages: how large each of them is as a whole, and which of them were refused."""
 
-from typing import Final
+import hashlib
+from typing import Final, TypeAlias
 
 from sluicegate_pulsar.codec.metadata import MetadataHead
 
 _MOST_OPEN: Final = 16
 """Messages that are counted at once; clients send the chunks of one after those of another."""
 _REFUSED: Final = -1
+_LONGEST_UUID: Final = 256
+_MOST_REFUSED: Final = 1_000
+_REMEMBERED_NS: Final = 300_000_000_000
+"""A refusal is remembered for five minutes, as clients connect anew within seconds."""
+
+Key: TypeAlias = tuple[str, str, str]
+"""Topic, producer name and what the chunks of the message have in common (`key_of`)."""
+
+
+def key_of(uuid: str) -> str:
+    """What a message is remembered by: clients may choose a `uuid` of any length."""
+    return uuid if len(uuid) <= _LONGEST_UUID else hashlib.sha256(uuid.encode()).hexdigest()
 
 
 class ChunkSizes:
@@ -33,24 +46,54 @@ class ChunkSizes:
         """Count a chunk that is forwarded."""
         total = self._sum(chunk) + payload_size
         if chunk.is_last_chunk:
-            self._sums.pop(chunk.uuid, None)
+            self._sums.pop(key_of(chunk.uuid), None)
         else:
-            self._note(chunk.uuid, total)
+            self._note(key_of(chunk.uuid), total)
 
     def refused(self, uuid: str) -> None:
         """A chunk of a message was refused, so that the message cannot be put together any more."""
-        self._note(uuid, _REFUSED)
+        self._note(key_of(uuid), _REFUSED)
 
     def is_lost(self, chunk: MetadataHead) -> bool:
         """Whether another chunk of the same message was refused; a first chunk begins it anew."""
-        return bool(chunk.chunk_id) and self._sums.get(chunk.uuid) == _REFUSED
+        return bool(chunk.chunk_id) and self._sums.get(key_of(chunk.uuid)) == _REFUSED
 
-    def _note(self, uuid: str, total: int) -> None:
-        self._sums.pop(uuid, None)  # the one that goes on is the last to be forgotten
+    def _note(self, key: str, total: int) -> None:
+        self._sums.pop(key, None)  # the one that goes on is the last to be forgotten
         if len(self._sums) >= _MOST_OPEN:
             del self._sums[next(iter(self._sums))]
-        self._sums[uuid] = total
+        self._sums[key] = total
 
     def _sum(self, chunk: MetadataHead) -> int:
         """What came of the message before; a first chunk begins it anew, as it does for consumers."""
-        return max(0, self._sums.get(chunk.uuid, 0)) if chunk.chunk_id else 0
+        return max(0, self._sums.get(key_of(chunk.uuid), 0)) if chunk.chunk_id else 0
+
+
+class RefusedMessages:
+    """Chunked messages of which a chunk was refused, of all producers of a front.
+
+    A client that opens its producer anew sends what has no receipt. Of such a message that may be the rest
+    only, which would be stored, and acknowledged, without its start.
+    """
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[Key, tuple[str, int]] = {}
+        """Text of the refusal, and until when it holds."""
+
+    def note(self, key: Key, text: str, now_ns: int) -> None:
+        """A chunk of a message was refused."""
+        self._found.pop(key, None)
+        if len(self._found) >= _MOST_REFUSED:
+            del self._found[next(iter(self._found))]
+        self._found[key] = text, now_ns + _REMEMBERED_NS
+
+    def begins(self, key: Key) -> None:
+        """A first chunk has come, which begins the message anew."""
+        self._found.pop(key, None)
+
+    def text(self, key: Key, now_ns: int) -> str:
+        """Why another chunk of the message was refused; empty if none was."""
+        text, until_ns = self._found.get(key, ("", 0))
+        return text if now_ns < until_ns else ""

@@ -138,15 +138,17 @@ class Publishing:
     ) -> bool:
         """Let a message go on or refuse it; True if the frame passes as it came."""
         if decision is not None and decision.action in _STOPPING:
+            text = send_text(decision)
             if decision.reasons[0].policy == "max_delivery_delay":
                 producer.gate.state.count(DELAY_REJECTED, producer.operation.messages)
             if metadata is not None and metadata.is_chunk:
-                producer.chunk_sizes.refused(metadata.uuid)
-            self._refuse_in_turn(producer, head, metadata, send_text(decision), now_ns)
+                self._assembling.lose(producer, metadata.uuid, text, now_ns)
+            self._refuse_in_turn(producer, head, metadata, text, now_ns)
             return False
         if metadata is not None and metadata.is_chunk:
-            if producer.chunk_sizes.is_lost(metadata):
-                self._refuse_in_turn(producer, head, metadata, producer.refused_text, now_ns)
+            lost_text = self._assembling.lost(producer, metadata, now_ns)
+            if lost_text:
+                self._refuse_in_turn(producer, head, metadata, lost_text, now_ns)
                 return False
             producer.chunk_sizes.passed(metadata, head.payload_size)
         if self._assembling.keeps(producer, metadata):

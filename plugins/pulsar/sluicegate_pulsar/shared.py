@@ -10,6 +10,7 @@ from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.model import PolicySet
 from sluicegate_pulsar.brokers import Brokers
+from sluicegate_pulsar.chunks import RefusedMessages
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.publish_memory import PublishMemory
@@ -26,6 +27,7 @@ class Shared:
         self.gates: GateCache = services.gates
         self.budget: Budget = services.budget
         self.publish_memory = PublishMemory(config.publish_queue, services.budget)
+        self.refused_messages = RefusedMessages()
         self.brokers = brokers
         self.subscriptions = Subscriptions()
         self.max_frame_bytes = config.max_frame_bytes

@@ -10,6 +10,8 @@ from tests.pulsar.session.test_producing_delay import NOW, metadata
 from tests.pulsar.session.test_producing_delay import opened as opened_at
 from tests.pulsar.session.wire import Bench, Wire
 
+from sluicegate_pulsar.chunks import RefusedMessages, key_of
+
 DELAY_MS = 300
 TOO_SLOW = "The next chunk of a message with a delivery delay has not come in time"
 TOO_LARGE = "A chunked message with a delivery delay has to fit into the gateway's chunk_buffer"
@@ -291,3 +293,72 @@ class TestReopening:
         wire.broker_sends(*[receipt(0)] * 15, receipt(1))
         wire.wait(1)
         assert [each.type for each in wire.answered()][-1] == TYPES.CLOSE_PRODUCER
+
+
+class TestRefusedInPart:
+    """A client that opens its producer anew sends what has no receipt: of a refused message only the rest."""
+
+    def refused_in_part(self) -> tuple[Wire, list[bytes]]:
+        """A message whose first two chunks have their empty receipts, when the error has yet to come."""
+        wire = opened(max_hold="2s")
+        frames = chunks(4)
+        wire.client_sends(*frames[:2])
+        wire.wait(2.1)
+        assert [answer.type for answer in wire.answered()] == [TYPES.SEND_RECEIPT] * 2
+        return wire, frames
+
+    def anew(self, wire: Wire, request_id: int = 5) -> None:
+        wire.client_sends(open_producer(request_id=request_id, name="standalone-0-1", epoch=1))
+        wire.broker_sends(producer_success(request_id))
+        wire.sent_up()
+        wire.answered()
+
+    def another(self, wire: Wire) -> Wire:
+        wire.close()
+        other = Wire(Bench(fixed_delivery_delay=DELAY_MS), wire.shared, version=JAVA)
+        other.now = wire.now
+        self.anew(other)
+        return other
+
+    @pytest.mark.parametrize("who", ["broker", "connection"])
+    def test_the_rest_is_refused(self, who: str) -> None:
+        wire, frames = self.refused_in_part()
+        if who == "broker":
+            wire.broker_sends(frame("close_producer", producer_id=0, request_id=2**64 - 1))
+            self.anew(wire)
+        else:
+            wire = self.another(wire)
+        wire.client_sends(*frames[2:], send(1, publish_time=NOW))
+        assert refused(wire) == [(0, TOO_SLOW)]
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [1]
+
+    def test_a_message_that_begins_anew_is_not(self) -> None:
+        wire, frames = self.refused_in_part()
+        wire = self.another(wire)
+        wire.client_sends(*frames)
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0] * 4
+
+    def test_it_is_remembered_for_five_minutes(self) -> None:
+        wire, frames = self.refused_in_part()
+        wire = self.another(wire)
+        wire.wait(300)
+        wire.client_sends(*frames[2:])
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 0]
+
+    def test_chunks_that_are_not_claimed_to_be_any_are_refused_too(self) -> None:
+        wire = opened({"max_message_size": 25})
+        for each, size in ((0, 30), (1, 5)):
+            fields: Any = {"num_chunks_from_msg": 2, "chunk_id": each, "uuid": "u", "publish_time": NOW}
+            wire.client_sends(send(0, b"x" * size, **fields))
+        assert wire.sent_up() == []
+        wire.shared.refused_messages = RefusedMessages()  # as if many others had come since
+        wire.client_sends(send(0, b"x", **fields))
+        assert wire.sent_up() == []
+
+    def test_of_so_many_messages(self) -> None:
+        found = RefusedMessages()
+        keys = [("t", "p", key_of(f"{number}" * 300)) for number in range(2_000)]
+        for key in keys:
+            found.note(key, "why", 0)
+        assert max(len(key) for _, _, key in keys) == 64
+        assert [found.text(key, 1) for key in (keys[0], keys[-1])] == ["", "why"]
