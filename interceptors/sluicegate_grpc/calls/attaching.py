@@ -1,6 +1,6 @@
 """One call that attaches a producer or a consumer, on its way through the gate and to the broker."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sluicegate.model import Action, Decision, Operation, Outcome, Reason
 from sluicegate_grpc.calls.places import Caller, Place
@@ -22,6 +22,11 @@ def lost_place(refusal: Decision) -> LostPlace:
         policy_version=refusal.policy_version,
         id=refusal.id,
     )
+
+
+def refused(delay: Decision) -> Decision:
+    """A refusal in place of a delay, where a call cannot wait."""
+    return replace(delay, action=Action.REJECT, delay_ns=0)
 
 
 def no_room(topic: str, limit: int) -> Decision:

@@ -12,7 +12,7 @@ from sluicegate.model import (
     OperationKind,
     Role,
 )
-from sluicegate_grpc.calls.attaching import Attaching, lost_place, no_room
+from sluicegate_grpc.calls.attaching import Attaching, lost_place, no_room, refused
 from sluicegate_grpc.calls.places import Caller, Id, Key, Place, Places, Position
 from sluicegate_grpc.calls.publishing import (
     UNNAMED,
@@ -315,8 +315,9 @@ class Calls:
                 self.attached(attaching, called, now_ns)
             return attaching.place
         self.failed(attaching, now_ns)
-        if decision is not None and decision.action is _DELAY and comes_back:
-            decision = lost_place(decision)
+        if decision is not None and decision.action is _DELAY:
+            # The operation is that of an attachment: asked again as a publish, nothing would be counted.
+            decision = lost_place(decision) if comes_back else refused(decision)
         return attaching.attach, decision
 
     def unproven_by(self, method: Method, values: Values, caller: Caller) -> Id | None:

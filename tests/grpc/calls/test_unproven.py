@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.grpc.calls.lab import GHOST_NS, Lab, method, values
+from tests.grpc.calls.lab import GHOST_NS, SECOND, Lab, method, values
 from tests.grpc.lab import MAP, TOPIC, P
 
-from sluicegate.model import Method, Role
+from sluicegate.model import Action, Method, Role
 from sluicegate_grpc.calls import UNNAMED, Caller, LostPlace
 
 SEND = Method(Role.PUBLISH, topic=(3,), producer=(1,), name=(4,), payload=(2,))
@@ -188,3 +188,19 @@ def test_a_connection_that_replicates_is_one_producer_of_each_topic() -> None:
     assert called is not None
     lab.calls.proved(called, 0, is_known=False)
     assert lab.producers == 0
+
+
+def test_a_connection_that_attaches_too_fast_is_refused_and_counts_when_it_comes_again() -> None:
+    """Its first messages attach it: what was delayed as an attachment would go on as a publish of nothing."""
+    lab = Lab(METHODS, connection_rate_limit=1, max_producers_per_topic=2, max_publish_rate=1_000)
+    batch = values(topic=TOPIC, payload=1_000, messages=100, largest=10)
+    edges = [Caller("edge", f"peer:{number}") for number in range(3)]
+    assert lab.calls.publish(REPLICATE, batch, edges[0], 0)[1] is None
+    decision = lab.calls.publish(REPLICATE, batch, edges[1], 0)[1]
+    assert decision is not None
+    assert (decision.action, decision.reasons[0].policy) == (Action.REJECT, "connection_rate_limit")
+    op, decision = lab.calls.publish(REPLICATE, batch, edges[1], 2 * SECOND)
+    assert (decision, op.messages, lab.producers) == (None, 100, 2)
+    decision = lab.calls.publish(REPLICATE, batch, edges[2], 4 * SECOND)[1]
+    assert decision is not None
+    assert decision.reasons[0].policy == "max_producers_per_topic"
