@@ -12,7 +12,7 @@ after `max_hold`.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from sluicegate_pulsar.assembly import Assembly, Kept, Refusal
 from sluicegate_pulsar.chunks import ChunkSizes, key_of
@@ -47,6 +47,23 @@ class Finish(Protocol):
         """
 
 
+class _Released(NamedTuple):
+    """What may still be on its way to the broker."""
+
+    producer: Producer
+    sent: int
+    """The producer's messages forwarded so far."""
+    nbytes: int
+    stored_ms: int
+    """When the broker is expected to have it, ms of the wall clock."""
+    is_left: bool = False
+    """True once the producer is gone: no answers are counted any more."""
+
+    def is_under_way(self, wall_ms: int) -> bool:
+        """Whether the broker has yet to store it."""
+        return self.producer.answered < self.sent and not (self.is_left and wall_ms >= self.stored_ms)
+
+
 class Assembling:
     """Incomplete chunked messages of one connection's producers.
 
@@ -72,8 +89,7 @@ class Assembling:
         self._finish = finish
         self._txn_waits = txn_waits
         self._txn_left = txn_left
-        self._released: deque[tuple[Producer, int, int]] = deque(maxlen=_MOST_RELEASES)
-        """Producer, its messages forwarded so far, bytes: what may still be on its way to the broker."""
+        self._released: deque[_Released] = deque(maxlen=_MOST_RELEASES)
 
     @staticmethod
     def keeps(producer: Producer, metadata: MetadataHead | None) -> bool:
@@ -123,6 +139,7 @@ class Assembling:
             self._refuse_incomplete(
                 producer, producer.assembly, _refusal(self._connection, _TOO_SLOW), now_ns
             )
+        self._leave(producer)
 
     def lose(self, producer: Producer, uuid: str, text: str, now_ns: int) -> None:
         """A chunk of a message is refused: none of its others may go on, by this connection or another."""
@@ -142,6 +159,7 @@ class Assembling:
 
     def drop(self, producer: Producer) -> None:
         """Forget what is kept of a producer that is gone, or sends it again."""
+        self._leave(producer)
         if producer.assembly is None:
             return
         producer.chunk_sizes = ChunkSizes()  # what is forgotten here was counted there
@@ -180,7 +198,7 @@ class Assembling:
             self._left(kept)
         if not goes_on:
             producer.chunk_sizes = ChunkSizes()  # what is sent again was counted there
-        self._released.append((producer, producer.sent, nbytes))
+        self._released.append(_Released(producer, producer.sent, nbytes, due_ms))
         producer.settle()
         return goes_on
 
@@ -191,14 +209,21 @@ class Assembling:
         self._give(assembly, assembly.nbytes)
         return assembly.items
 
+    def _leave(self, producer: Producer) -> None:
+        if any(each.producer is producer for each in self._released):
+            entries = (
+                each._replace(is_left=True) if each.producer is producer else each for each in self._released
+            )
+            self._released = deque(entries, maxlen=_MOST_RELEASES)
+
     def _stored_ms(self, nbytes: int, now_ns: int) -> int:
         """When the broker has stored so many bytes behind those that it has not answered yet."""
+        wall_ms = self._shared.wall_ms(now_ns)
         released = self._released
-        while released and released[0][0].answered >= released[0][1]:
+        while released and not released[0].is_under_way(wall_ms):
             released.popleft()
-        under_way = sum(size for producer, sent, size in released if producer.answered < sent)
-        settling_ms = _SETTLING_MS + (nbytes + under_way) // _SETTLING_BYTES_PER_MS
-        return self._shared.wall_ms(now_ns) + settling_ms
+        under_way = sum(each.nbytes for each in released if each.is_under_way(wall_ms))
+        return wall_ms + _SETTLING_MS + (nbytes + under_way) // _SETTLING_BYTES_PER_MS
 
     # -- bounds -----------------------------------------------------------------------------------------
 

@@ -239,6 +239,22 @@ class TestEnds:
             assert wire.sent_up() == []
         assert wire.shared.budget.used == 0
 
+    @pytest.mark.parametrize("who", ["broker", "client"])
+    def test_what_was_on_its_way_then_makes_no_later_message_late(self, who: str) -> None:
+        wire = opened({"max_message_size": 0})
+        wire.client_sends(*chunks(4, size=2 * 2**20))
+        if who == "broker":
+            wire.broker_sends(frame("close_producer", producer_id=0, request_id=2**64 - 1))
+        else:
+            wire.client_sends(frame("close_producer", producer_id=0, request_id=9))
+            wire.broker_sends(*[receipt(0)] * 4, frame("success", request_id=9))
+        wire.client_sends(open_producer(request_id=3))
+        wire.broker_sends(producer_success(3))
+        wire.sent_up()
+        wire.wait(10)
+        wire.client_sends(*chunks(2, 1, publish_time=NOW + 10_000))
+        assert {deliver_at for _, deliver_at in sent(wire)} == {NOW + 11_000}
+
     def test_the_delay_is_taken_away(self) -> None:
         bench = Bench(fixed_delivery_delay=DELAY_MS)
         wire = opened_at(bench)
