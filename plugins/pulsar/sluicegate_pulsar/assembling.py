@@ -32,6 +32,7 @@ _KEPT_OVERHEAD: Final = 1_024
 """Bytes that a message takes besides its frame while it is kept, or its refusal: what was read of it."""
 _TOO_LARGE: Final = "A chunked message with a delivery delay has to fit into the gateway's chunk_buffer"
 _REFUSED: Final = "Another chunk of the message was refused"
+_NO_MEMORY: Final = "The gateway has no memory left for the chunks of a message with a delivery delay"
 _TOO_SLOW: Final = "The next chunk of a message with a delivery delay has not come in time"
 
 
@@ -230,7 +231,8 @@ class Assembling:
     def _no_room(self, producer: Producer, assembly: Assembly, kept: Kept, now_ns: int) -> None:
         """Refuse what is incomplete; a message that is none goes on behind it."""
         self._shared.count("chunk_buffer_full")
-        refusal = _refusal(self._connection, _TOO_LARGE)
+        fits = assembly.nbytes + len(kept.frame) + _KEPT_OVERHEAD <= self._shared.config.chunk_buffer
+        refusal = _refusal(self._connection, _NO_MEMORY if fits else _TOO_LARGE)
         if not self._refuse_incomplete(producer, assembly, refusal, now_ns):
             return
         if kept.chunk is not None:

@@ -14,6 +14,7 @@ from sluicegate_pulsar.chunks import RefusedMessages, key_of
 
 DELAY_MS = 300
 TOO_SLOW = "The next chunk of a message with a delivery delay has not come in time"
+NO_MEMORY = "The gateway has no memory left for the chunks of a message with a delivery delay"
 TOO_LARGE = "A chunked message with a delivery delay has to fit into the gateway's chunk_buffer"
 
 
@@ -153,7 +154,7 @@ class TestBounds:
         wire = opened()
         wire.shared.budget.limit = 100
         wire.client_sends(*chunks(2, size=400))
-        assert refused(wire) == [(0, TOO_LARGE)]
+        assert refused(wire) == [(0, NO_MEMORY)]
         assert wire.closed is None
         assert wire.shared.budget.used == 0
 
