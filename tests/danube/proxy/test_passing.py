@@ -10,7 +10,7 @@ from danube.proto import DanubeApi_pb2 as pb
 from danube.proto import DanubeApi_pb2_grpc as services
 from tests.danube.support.clients import consuming, danube_client, producing
 from tests.danube.support.gates import channel, gate
-from tests.waiting import LONG_S
+from tests.waiting import LONG_S, until_so
 
 from sluicegate_danube.reference import ReferenceBroker
 
@@ -117,16 +117,15 @@ async def test_a_thousand_streams_at_once(reference: ReferenceBroker, topic: str
                 )
             )
             stream = consumers.ReceiveMessages(pb.ReceiveRequest(consumer_id=subscribed.consumer_id))
-            opened.release()
+            opened.append(number)
             message = await stream.read()
             stream.cancel()
             payload: bytes = message.payload
             return payload
 
-        opened = asyncio.Semaphore(0)
+        opened: list[int] = []
         receiving = [asyncio.ensure_future(receive(number)) for number in range(count)]
-        for _ in range(count):
-            await opened.acquire()
+        await until_so(lambda: len(opened) == count or any(each.done() for each in receiving))
         request = pb.StreamMessage(
             msg_id=pb.MsgID(producer_id=made.producer_id, topic_name=topic), payload=b"to all"
         )
