@@ -127,9 +127,16 @@ class Grouping:
 
     def _leave(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         group, members = groups.read_leave_group(frame, head)
-        for member in members:
-            self._joining.detach((group, member))
-        self._connection.outstanding.expect(head.correlation_id)
+
+        def left(response: bytes, now_ns: int) -> Buffer:
+            for member in groups.members_left(response, head.version, members):
+                self._joining.detach((group, member))
+            return response
+
+        known = any((group, member) in self._joining for member in members)
+        self._connection.outstanding.expect(
+            Expected(head.correlation_id, left) if known else head.correlation_id
+        )
         return True
 
     # -- offsets ----------------------------------------------------------------------------------

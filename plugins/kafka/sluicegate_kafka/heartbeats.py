@@ -66,9 +66,7 @@ class Heartbeats:
         beat = groups.read_consumer_group_heartbeat(frame, head)
         key = (beat.group, beat.instance_id or beat.member_id or f"joining {self._connection.peer}")
         if beat.epoch < 0:
-            self._patterns.pop(key, None)
-            self._joining.detach(key)
-            self._connection.outstanding.expect(head.correlation_id)
+            self._expect_departure(head, key, beat)
             return True
         if key in self._joining.gave_way and beat.epoch > 0:
             self._patterns.pop(key, None)
@@ -89,6 +87,19 @@ class Heartbeats:
                 return waits
         self._expect(head, key, beat)
         return True
+
+    def _expect_departure(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
+        """A member leaves once the broker has agreed: it refuses one that gives a false member id."""
+
+        def left(response: bytes, now_ns: int) -> Buffer:
+            error, _, _ = groups.consumer_group_heartbeat_result(response, head.version)
+            if error == errors.NONE or (error == errors.UNKNOWN_MEMBER_ID and not beat.instance_id):
+                self._patterns.pop(key, None)
+                self._joining.detach(key)
+            return response
+
+        expected = Expected(head.correlation_id, left) if key in self._joining else head.correlation_id
+        self._connection.outstanding.expect(expected)
 
     def _subscribe(
         self, frame: bytes, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat, now_ns: int

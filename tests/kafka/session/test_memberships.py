@@ -15,6 +15,8 @@ from sluicegate_kafka.listing import ListGroups
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 GROUP_MAX_SIZE_REACHED = 81
+leave_request: Any = import_module("kio.schema.leave_group.v5.request")
+leave_response: Any = import_module("kio.schema.leave_group.v5.response")
 classic_request: Any = import_module("kio.schema.heartbeat.v4.request")
 classic_response: Any = import_module("kio.schema.heartbeat.v4.response")
 heartbeat_request: Any = import_module("kio.schema.consumer_group_heartbeat.v1.request")
@@ -261,3 +263,46 @@ def test_two_joins_at_once_that_are_to_be_named_are_not_one_member() -> None:
     wire.client_sends(join("g", "t"))
     assert len(wire.forwarded()) == 1
     assert wire.closed
+
+
+@pytest.mark.parametrize(
+    ("instance_id", "error", "counted"),
+    [
+        (None, ErrorCode.none, 0),
+        (None, ErrorCode.unknown_member_id, 0),
+        ("static", ErrorCode.none, 0),
+        ("static", ErrorCode.unknown_member_id, 1),
+        ("static", ErrorCode.fenced_instance_id, 1),
+    ],
+)
+def test_a_member_leaves_when_the_broker_says_so(
+    instance_id: str | None, error: ErrorCode, counted: int
+) -> None:
+    wire = Wire(Bench(max_consumers_per_subscription=1))
+    wire.client_sends(join("g", "t", member="m", instance_id=instance_id))
+    wire.broker_sends(joined("m"))
+    wire.client_sends(
+        request(
+            leave_request.LeaveGroupRequest(
+                group_id="g",
+                members=(
+                    leave_request.MemberIdentity(member_id="m", group_instance_id=instance_id, reason=None),
+                ),
+            )
+        )
+    )
+    assert consumers(wire) == 1
+    wire.broker_sends(
+        response(
+            leave_response.LeaveGroupResponse(
+                throttle_time=datetime.timedelta(0),
+                error_code=ErrorCode.none,
+                members=(
+                    leave_response.MemberResponse(
+                        member_id="m", group_instance_id=instance_id, error_code=error
+                    ),
+                ),
+            )
+        )
+    )
+    assert consumers(wire) == counted

@@ -200,6 +200,8 @@ def test_what_is_assigned_later_counts_and_what_is_taken_no_longer() -> None:
     assert assigned(one, None, epoch=2, topics=None, regex=None) == 0
     assert consumers(one, "u") == 1
     one.client_sends(beat(epoch=-1, topics=None, regex=None))
+    assert consumers(one, "u") == 1, "it leaves when the broker says so"
+    one.broker_sends(told(None))
     assert consumers(one, "u") == 0
 
 

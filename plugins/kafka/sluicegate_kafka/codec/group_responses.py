@@ -1,8 +1,10 @@
 """Responses to requests of consumer groups: refusals made here, and what a joining member was told."""
 
 import struct
+from collections.abc import Collection
 
 from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.errors import NONE, UNKNOWN_MEMBER_ID
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body_offset, response_head
 from sluicegate_kafka.codec.group_requests import (
     OffsetCommit,
@@ -19,6 +21,9 @@ from sluicegate_kafka.codec.primitives import (
 )
 
 _NOT_THROTTLED = bytes(4)
+_FIRST_LEAVING_TOGETHER = 3
+"""Version of LeaveGroup with several members (KIP-345)."""
+_GONE = frozenset({NONE, UNKNOWN_MEMBER_ID})
 _NO_GENERATION = b"\xff\xff\xff\xff"
 _i16 = struct.Struct(">h").pack
 _index_error = struct.Struct(">ih").pack
@@ -48,6 +53,31 @@ def refuse_join_group(version: int, correlation_id: int, code: int) -> bytes:
 def refuse_heartbeat(version: int, correlation_id: int, code: int) -> bytes:
     """A Heartbeat response with an error; a frame with its length."""
     return _response(ApiKey.HEARTBEAT, version, correlation_id, [_throttled(version, 1), _i16(code)])
+
+
+@guarded
+def members_left(frame: bytes, version: int, named: Collection[str]) -> list[str]:
+    """Who of those that a LeaveGroup request named is no member any more.
+
+    :param frame: the response without its length.
+    :param version: of the request that it answers.
+    :param named: member ids and instance ids of the request.
+    :raises ProtocolError: when it is malformed.
+    """
+    cursor = _body(frame, ApiKey.LEAVE_GROUP, version)
+    if version >= 1:
+        cursor.i32()  # throttle time
+    error = cursor.i16()
+    if version < _FIRST_LEAVING_TOGETHER:
+        return list(named) if error in _GONE else []
+    stay: set[str] = set()
+    for _ in range(cursor.array_length()):
+        member_id, instance_id = cursor.string(), cursor.nullable_string()
+        # Of a static member the error may only mean that the member id is not its own.
+        if cursor.i16() not in (_GONE if not instance_id else {NONE}):
+            stay |= {member_id, instance_id or ""}
+        cursor.tags()
+    return [name for name in named if name not in stay] if error == NONE else []
 
 
 @guarded
