@@ -131,6 +131,13 @@ TARGETS = [
         lambda frame, version: versions.restrict_api_versions(frame, version, {0: (3, 12)}, {1}),
     ),
     Target(ApiKey.JOIN_GROUP, range(10), False, groups.join_group_result),
+    Target(ApiKey.HEARTBEAT, range(5), False, groups.heartbeat_error),
+    Target(
+        ApiKey.LEAVE_GROUP,
+        range(6),
+        False,
+        lambda frame, version: groups.members_left(frame, version, ("m",)),
+    ),
     Target(
         ApiKey.OFFSET_FETCH,
         range(1, 10),
