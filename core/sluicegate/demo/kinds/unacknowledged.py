@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from time import monotonic
 
-from sluicegate.demo.clients import DemoConsumer, Message, fill
+from sluicegate.demo.clients import DemoConsumer, Message
 from sluicegate.demo.scene import Scene, Seen, Stage
 
 _SIZE = 1_000
@@ -33,7 +33,9 @@ async def _unacknowledged(stage: Stage, limit: int, consumers: int) -> Seen:
         producer = await client.producer(stage.topic, "filling")
         await producer.publish(_SIZE)
         made = [await client.consumer(stage.topic, "lazy", f"reader-{n}") for n in range(1, consumers + 1)]
-        await fill(producer, 5 * limit * consumers - 1, _SIZE)
+        # One after the other: what a client puts into one batch is delivered together or not at all.
+        for _ in range(5 * limit * consumers - 1):
+            await producer.publish(_SIZE)
         taken = await asyncio.gather(*(_take(each, limit, stage.patience_s) for each in made))
         for consumer, messages in zip(made, taken, strict=True):
             for message in messages:
