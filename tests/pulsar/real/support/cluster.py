@@ -109,7 +109,18 @@ class PulsarCluster:
         return self.brokers[0].admin
 
     def owner(self, topic: str) -> PulsarBroker:
-        """The broker that serves a topic."""
+        """The broker that serves a topic; waits while a look-up fails, as it may while the topic moves."""
+        found: list[PulsarBroker] = []
+
+        def told() -> bool:
+            with suppress(AdminError):
+                found.append(self._owner_now(topic))
+            return bool(found)
+
+        until(told, f"the owner of {topic!r}")
+        return found[0]
+
+    def _owner_now(self, topic: str) -> PulsarBroker:
         url = self.admin.lookup(topic)["brokerUrl"]
         return next(broker for broker in self.brokers if broker.service_url == url)
 
@@ -121,7 +132,7 @@ class PulsarCluster:
         def moved() -> bool:
             # Clients look it up meanwhile: that may fail for a moment, or give it back to the old broker.
             with suppress(AdminError):
-                if self.owner(topic) is other:
+                if self._owner_now(topic) is other:
                     return True
                 self.admin.unload(topic, f"127.0.0.1:{other.web_port}")
             return False
