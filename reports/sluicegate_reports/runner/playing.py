@@ -32,8 +32,9 @@ _MISSING_S = 5.0
 """Consumers that lack messages are idle after so long: on a slow machine they may only be late."""
 _DRAINS = 10
 """How many times longer than planned the drain may last."""
-_NO_ANSWER_S = 0.5
-"""Pause after an attempt to attach that was neither admitted nor refused."""
+_NO_ANSWER_S = 8.0
+"""Pause after an attempt to attach that was neither admitted nor refused: longer than the session time-out of
+a group's member, so that what the attempt may have left at the broker is gone before the next one."""
 
 _NO_PLACE = FailedError("NoAnswer", "neither let in nor refused before the end of the run")
 
