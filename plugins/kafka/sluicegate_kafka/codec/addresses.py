@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.frames import is_flexible, response_body_offset
+from sluicegate_kafka.codec.frames import response_body
 from sluicegate_kafka.codec.primitives import Cursor, guarded, write_string, write_uvarint
 from sluicegate_kafka.codec.produce_responses import node_endpoints
 
@@ -56,10 +56,6 @@ class _Splice:
         return b"".join(self.parts)
 
 
-def _body(frame: bytes, api_key: ApiKey, version: int) -> Cursor:
-    return Cursor(frame, response_body_offset(api_key, version, frame), is_flexible(api_key, version))
-
-
 def _metadata_brokers(cursor: Cursor, version: int) -> int:
     """Go to the brokers of a Metadata response; how many there are."""
     if version >= 3:
@@ -76,7 +72,7 @@ def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> byt
     :param address_map: what a client shall see for each node.
     :raises ProtocolError: when it is malformed.
     """
-    splice = _Splice(_body(frame, ApiKey.METADATA, version), address_map)
+    splice = _Splice(response_body(frame, ApiKey.METADATA, version), address_map)
     cursor = splice.cursor
     for _ in range(_metadata_brokers(cursor, version)):
         splice.address()
@@ -92,7 +88,7 @@ def rewrite_find_coordinator(frame: bytes, version: int, address_map: AddressMap
 
     :raises ProtocolError: when it is malformed.
     """
-    splice = _Splice(_body(frame, ApiKey.FIND_COORDINATOR, version), address_map)
+    splice = _Splice(response_body(frame, ApiKey.FIND_COORDINATOR, version), address_map)
     cursor = splice.cursor
     if version >= 1:
         cursor.i32()  # throttle time
@@ -117,7 +113,7 @@ def rewrite_describe_cluster(frame: bytes, version: int, address_map: AddressMap
 
     :raises ProtocolError: when it is malformed.
     """
-    splice = _Splice(_body(frame, ApiKey.DESCRIBE_CLUSTER, version), address_map)
+    splice = _Splice(response_body(frame, ApiKey.DESCRIBE_CLUSTER, version), address_map)
     cursor = splice.cursor
     cursor.skip(4 + 2)  # throttle time, error
     cursor.nullable_string()

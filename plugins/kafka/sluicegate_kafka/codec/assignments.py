@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from sluicegate_kafka.codec.api_keys import ApiKey
-from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body_offset
+from sluicegate_kafka.codec.frames import RequestHead, response_body
 from sluicegate_kafka.codec.group_requests import group_cursor
 from sluicegate_kafka.codec.primitives import (
     Cursor,
@@ -59,7 +59,7 @@ def sync_group_result(frame: bytes, version: int) -> tuple[int, bytes]:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = _body(frame, ApiKey.SYNC_GROUP, version)
+    cursor = response_body(frame, ApiKey.SYNC_GROUP, version)
     if version >= 1:
         cursor.i32()  # throttle time
     error = cursor.i16()
@@ -94,7 +94,7 @@ def heartbeat_assignment(frame: bytes, version: int) -> PartitionsById | None:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = _body(frame, ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
+    cursor = response_body(frame, ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
     cursor.skip(4 + 2)  # throttle time, error
     cursor.nullable_string()  # error message
     cursor.nullable_string()  # member id
@@ -149,7 +149,7 @@ def topic_names(frame: bytes) -> Mapping[bytes, str]:
     :param frame: the response without its length.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = _body(frame, ApiKey.METADATA, METADATA_BY_ID)
+    cursor = response_body(frame, ApiKey.METADATA, METADATA_BY_ID)
     cursor.i32()  # throttle time
     for _ in range(cursor.array_length()):
         cursor.i32()  # node
@@ -189,7 +189,3 @@ def _topic_id(cursor: Cursor) -> bytes:
 
 def _head(api_key: ApiKey, version: int, correlation_id: int, client_id: str) -> bytes:
     return _request_head(api_key, version, correlation_id) + write_string(client_id, flexible=False) + b"\0"
-
-
-def _body(frame: bytes, api_key: ApiKey, version: int) -> Cursor:
-    return Cursor(frame, response_body_offset(api_key, version, frame), is_flexible(api_key, version))

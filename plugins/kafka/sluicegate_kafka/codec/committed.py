@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from sluicegate_kafka.codec.api_keys import ApiKey
-from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body_offset
+from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body
 from sluicegate_kafka.codec.primitives import Cursor, guarded
 
 Offsets: TypeAlias = Mapping[tuple[str, int], int]
@@ -34,8 +34,7 @@ def committed_offsets(frame: bytes, version: int, group: str) -> Mapping[str, Of
     :param group: what the request asked for, if it was of a version that does not tell.
     :raises ProtocolError: when it is malformed.
     """
-    flexible = is_flexible(ApiKey.OFFSET_FETCH, version)
-    cursor = Cursor(frame, response_body_offset(ApiKey.OFFSET_FETCH, version, frame), flexible)
+    cursor = response_body(frame, ApiKey.OFFSET_FETCH, version)
     if version >= 3:
         cursor.i32()  # throttle time
     if version < FIRST_OF_SEVERAL_GROUPS:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sluicegate_kafka.codec.api_keys import FIRST_FLEXIBLE, NEVER, ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.primitives import MALFORMED, skip_tags
+from sluicegate_kafka.codec.primitives import MALFORMED, Cursor, skip_tags
 
 _HEAD = struct.Struct(">hhih")
 _TLS_HANDSHAKE = b"\x16\x03"
@@ -84,6 +84,15 @@ def response_body_offset(api_key: int, version: int, frame: bytes | None = None)
         return skip_tags(frame, 4)
     except MALFORMED as error:
         raise ProtocolError(f"no response header: {error}") from error
+
+
+def response_body(frame: bytes, api_key: int, version: int) -> Cursor:
+    """A cursor at the start of a response's body.
+
+    :param frame: the response without its length.
+    :raises ProtocolError: when the header does not fit.
+    """
+    return Cursor(frame, response_body_offset(api_key, version, frame), is_flexible(api_key, version))
 
 
 def response_head(api_key: int, version: int, correlation_id: int) -> bytes:

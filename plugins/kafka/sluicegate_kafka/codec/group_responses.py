@@ -5,14 +5,13 @@ from collections.abc import Collection
 
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import NONE, UNKNOWN_MEMBER_ID
-from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body_offset, response_head
+from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body, response_head
 from sluicegate_kafka.codec.group_requests import (
     OffsetCommit,
     read_offset_commit,
     read_txn_offset_commit,
 )
 from sluicegate_kafka.codec.primitives import (
-    Cursor,
     guarded,
     with_length,
     write_array_length,
@@ -64,7 +63,7 @@ def members_left(frame: bytes, version: int, named: Collection[str]) -> list[str
     :param named: member ids and instance ids of the request.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = _body(frame, ApiKey.LEAVE_GROUP, version)
+    cursor = response_body(frame, ApiKey.LEAVE_GROUP, version)
     if version >= 1:
         cursor.i32()  # throttle time
     error = cursor.i16()
@@ -88,7 +87,7 @@ def heartbeat_error(frame: bytes, version: int) -> int:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = _body(frame, ApiKey.HEARTBEAT, version)
+    cursor = response_body(frame, ApiKey.HEARTBEAT, version)
     if version >= 1:
         cursor.i32()  # throttle time
     return cursor.i16()
@@ -146,7 +145,7 @@ def join_group_result(frame: bytes, version: int) -> tuple[int, str]:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = _body(frame, ApiKey.JOIN_GROUP, version)
+    cursor = response_body(frame, ApiKey.JOIN_GROUP, version)
     if version >= 2:
         cursor.i32()  # throttle time
     error = cursor.i16()
@@ -168,7 +167,7 @@ def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, st
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = _body(frame, ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
+    cursor = response_body(frame, ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
     cursor.i32()  # throttle time
     error = cursor.i16()
     cursor.nullable_string()  # error message
@@ -185,7 +184,7 @@ def refused_topics(frame: bytes, api_key: ApiKey, version: int) -> set[str]:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = _body(frame, api_key, version)
+    cursor = response_body(frame, api_key, version)
     if api_key == ApiKey.TXN_OFFSET_COMMIT or version >= 3:
         cursor.i32()  # throttle time
     refused: set[str] = set()
@@ -200,7 +199,3 @@ def refused_topics(frame: bytes, api_key: ApiKey, version: int) -> set[str]:
         if not committed:
             refused.add(topic)
     return refused
-
-
-def _body(frame: bytes, api_key: ApiKey, version: int) -> Cursor:
-    return Cursor(frame, response_body_offset(api_key, version, frame), is_flexible(api_key, version))

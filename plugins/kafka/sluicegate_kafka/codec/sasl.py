@@ -6,7 +6,7 @@ import binascii
 import orjson
 
 from sluicegate_kafka.codec.api_keys import ApiKey
-from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body_offset
+from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body
 from sluicegate_kafka.codec.primitives import Cursor, guarded
 
 _BEARER = "auth=Bearer "
@@ -39,8 +39,7 @@ def sasl_authenticate_result(frame: bytes, version: int) -> tuple[int, bytes]:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    at = response_body_offset(ApiKey.SASL_AUTHENTICATE, version, frame)
-    cursor = Cursor(frame, at, is_flexible(ApiKey.SASL_AUTHENTICATE, version))
+    cursor = response_body(frame, ApiKey.SASL_AUTHENTICATE, version)
     code = cursor.i16()
     cursor.nullable_string()
     return code, cursor.byte_string() or b""
