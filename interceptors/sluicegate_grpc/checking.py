@@ -155,7 +155,7 @@ def _batched(method: Method, paths: Mapping[str, Path]) -> Iterator[str]:
 
 
 def _ids(method: Method, methods: MethodMap) -> Iterator[str]:
-    """Ids that nobody is given would be unknown for ever."""
+    """Ids that no response gives out are never known."""
     roles = {each.role for each in methods.methods.values()}
     if method.role is Role.PUBLISH and not method.topic and Role.ATTACH_PRODUCER not in roles:
         yield "no topic, and no method of role ATTACH_PRODUCER that gives producers ids; give one of both"

@@ -47,7 +47,7 @@ class Operation:
     bytes: int = 0
     """Bytes of payload carried, as they are on the wire."""
     largest: int = 0
-    """Bytes of the largest single message; of compressed ones that nobody inspected, bytes of them all."""
+    """Bytes of the largest single message; compressed ones that were not inspected count together."""
     reliable: bool = True
     """False for acks=0 publishing and non-reliable dispatch: the only traffic that may be dropped."""
     ahead_ms: int = 0

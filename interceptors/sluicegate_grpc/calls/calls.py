@@ -198,7 +198,7 @@ class Calls:
             claim.end()
         same = self._places.name(place, attachment)
         if same is not None and same.topic == place.topic:
-            self._leave(same, now_ns)  # it counted by its id, as nobody had told its name
+            self._leave(same, now_ns)  # it counted by its id while its name was unknown
 
     def failed(self, attaching: Attaching, now_ns: int, *, is_known: bool = True) -> None:
         """It is not attached: the broker refused it, or its call ended early. Doing it again does nothing.
@@ -263,7 +263,7 @@ class Calls:
         return op, decision
 
     def wants_name(self, method: Method, values: Values) -> bool:
-        """Whether the name of a publish's producer should be looked for: nobody knows its id."""
+        """Whether the name of a publish's producer must be read, as its id is unknown."""
         return bool(method.name) and values.producer not in self._producers
 
     def publish_again(self, op: Operation, caller: Caller, now_ns: int) -> Decision | None:
@@ -353,7 +353,7 @@ class Calls:
     def _uncounted(
         self, method: Method, values: Values, caller: Caller, now_ns: int
     ) -> tuple[Operation, Decision | None]:
-        """A publish by one who cannot be counted: of an unknown id without a topic, or by nobody."""
+        """A publish that counts for no producer: its id is unknown and has no topic, or is missing."""
         op = Operation(_PUBLISH, values.topic if method.topic else "", caller.principal, caller.client)
         if not op.topic:
             self.unknown_ids += not method.by_connection

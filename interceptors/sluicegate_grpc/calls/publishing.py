@@ -47,10 +47,10 @@ def key_of(method: Method, values: Values, caller: Caller, *, has_ids: bool) -> 
 
 
 def unknown_id(what: str, called: Id) -> LostPlace:
-    """The answer to one who calls himself attached, and is not known.
+    """The answer to a call of a producer or consumer that is not known.
 
     :param what: `producer` or `consumer`.
-    :param called: the id by which he calls himself.
+    :param called: the id that the call gives.
     """
     text = f"The {what} with id {called} does not exist. Create it again."
     return LostPlace(Action.REJECT, (Reason("", Outcome.PRECONDITION, text),))

@@ -138,7 +138,7 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
             caller = self._caller(context)
             self._police(policed, request[0], caller, context)
             producer = self.door.unproven(policed, request[0], caller)
-            if producer is not None:  # in case nobody asks for a response
+            if producer is not None:  # the response may not have been iterated
                 context.add_callback(partial(self.door.proved, producer, is_known=False))
             return self._responses(respond, serialize, producer, context)
 
