@@ -120,9 +120,7 @@ class Grouping:
 
         # A static member keeps its key when it joins again, and a beat may name it with a false member id.
         known = not member.instance_id and key in self._joining
-        self._connection.outstanding.expect(
-            Expected(head.correlation_id, told) if known else head.correlation_id
-        )
+        self._connection.outstanding.expect_if(known, head.correlation_id, told)
         return True
 
     def _leave(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
@@ -134,9 +132,7 @@ class Grouping:
             return response
 
         known = any((group, member) in self._joining for member in members)
-        self._connection.outstanding.expect(
-            Expected(head.correlation_id, left) if known else head.correlation_id
-        )
+        self._connection.outstanding.expect_if(known, head.correlation_id, left)
         return True
 
     # -- offsets ----------------------------------------------------------------------------------
@@ -209,8 +205,7 @@ class Grouping:
             _take_back(created, groups.refused_topics(response, ApiKey(head.api_key), head.version))
             return response
 
-        expected = Expected(head.correlation_id, committed) if created else head.correlation_id
-        self._connection.outstanding.expect(expected)
+        self._connection.outstanding.expect_if(bool(created), head.correlation_id, committed)
 
     # -- the session ------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.connection import INJECTED, MAX_TOPICS, Connection
 from sluicegate_kafka.joining import Joining
 from sluicegate_kafka.listing import ListGroups
-from sluicegate_kafka.pending import Expected, Held
+from sluicegate_kafka.pending import Held
 from sluicegate_kafka.readers import MemberKey
 from sluicegate_kafka.refusals import group_code
 from sluicegate_kafka.shared import Shared
@@ -98,8 +98,7 @@ class Heartbeats:
                 self._joining.detach(key)
             return response
 
-        expected = Expected(head.correlation_id, left) if key in self._joining else head.correlation_id
-        self._connection.outstanding.expect(expected)
+        self._connection.outstanding.expect_if(key in self._joining, head.correlation_id, left)
 
     def _subscribe(
         self, frame: bytes, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat, now_ns: int
@@ -155,8 +154,7 @@ class Heartbeats:
             return self._assign(_Assignment(head, known, name, response, partitions), now_ns)
 
         follows = joins or key in self._joining or self._shared.follows_assignments
-        expected = Expected(head.correlation_id, answered) if follows else head.correlation_id
-        self._connection.outstanding.expect(expected)
+        self._connection.outstanding.expect_if(follows, head.correlation_id, answered)
 
     # -- assignments ------------------------------------------------------------------------------
 

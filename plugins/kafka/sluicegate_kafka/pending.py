@@ -80,6 +80,15 @@ class Outstanding:
         """The broker will answer a request that was just forwarded."""
         self.queue.append(entry)
 
+    def expect_if(self, is_read: bool, correlation_id: int, handle: Handle) -> None:
+        """The same, where only some responses are of interest.
+
+        :param is_read: whether this one is; if not, it passes unread.
+        :param correlation_id: of the request.
+        :param handle: gets the response.
+        """
+        self.queue.append(Expected(correlation_id, handle) if is_read else correlation_id)
+
     def answer(self, frame: Buffer) -> None:
         """The gate has answered a request itself; the response goes out in its turn."""
         self.queue.append(Ready(frame))
