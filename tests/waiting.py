@@ -6,7 +6,9 @@ The bound ends what never comes. It says nothing about speed: no test fails beca
 import asyncio
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
+T = TypeVar("T")
 LONG_S = 600
 """For every time-out that a test must name and that must never be reached. A shorter wait costs no more."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.05
@@ -14,23 +16,24 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.05
 
 
 def until(
-    holds: Callable[[], object],
+    holds: Callable[[], T],
     what: str = "it did not come",
     timeout_s: float = LONG_S,
     tell: Callable[[], str] = lambda: "",
-) -> None:
-    """Return once something holds.
+) -> T:
+    """Return once something holds: what it gave, which is true.
 
     :param what: what that is, for the error.
     :param tell: gives more text for the error.
     :raises TimeoutError: if it does not hold in time.
     """
     deadline, pause_s = time.monotonic() + timeout_s, _FIRST_PAUSE_S
-    while not holds():
+    while not (held := holds()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {timeout_s:g} s: {what}\n{tell()}".rstrip())
         time.sleep(pause_s)
         pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
+    return held
 
 
 async def until_so(holds: Callable[[], object]) -> None:
