@@ -35,9 +35,9 @@ _SPARK = tuple(
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Tests on brokers mostly wait, so two processes for each core; a slow machine has enough with one."""
+    """Tests on brokers mostly wait, so three processes for each core; a slow machine has enough with one."""
     cores = max(2, os.cpu_count() or 2)
-    return cores if _is_slow() else min(2 * cores, 8)
+    return cores if _is_slow() else min(3 * cores, 8)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> "Spreading":

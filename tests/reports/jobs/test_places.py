@@ -1,6 +1,6 @@
 """The same job gives the same results on this machine, on a standalone cluster and over Spark Connect.
 
-All of it comes from the pip package: a master, two workers and a Connect server on that cluster.
+All of it comes from the pip package: a master, a worker and a Connect server on that cluster.
 """
 
 import os
@@ -25,7 +25,7 @@ from sluicegate_reports.results import from_json, to_json
 _BIN = Path(pyspark.__file__).parent / "bin"
 _CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _JOB_S = 6 * LONG_S
-"""Six Java processes share the machine while the job runs."""
+"""Five Java processes share the machine while the job runs."""
 _FEW = "--conf=spark.sql.shuffle.partitions=2"
 
 
@@ -84,19 +84,18 @@ def _wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[str]:
-    """A master and two workers with a core each; gives the master's address."""
+    """A master and a worker with two cores; gives the master's address."""
     port = free_port()
     address = f"spark://127.0.0.1:{port}"
     run = [str(_BIN / "spark-class")]
     master = [*run, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
     with ExitStack() as stack:
         stack.enter_context(daemon(folder, "master", [*master, "--webui-port", "0"], port))
-        for name in ("worker-1", "worker-2"):
-            own = free_port()
-            size = ["--cores", "1", "--memory", "1g", "--host", "127.0.0.1", "--port", str(own)]
-            where = ["--webui-port", "0", "--work-dir", str(folder / name), address]
-            worker = [*run, "org.apache.spark.deploy.worker.Worker", *size, *where]
-            stack.enter_context(daemon(folder, name, worker, own))
+        own = free_port()
+        size = ["--cores", "2", "--memory", "2g", "--host", "127.0.0.1", "--port", str(own)]
+        where = ["--webui-port", "0", "--work-dir", str(folder / "worker"), address]
+        worker = [*run, "org.apache.spark.deploy.worker.Worker", *size, *where]
+        stack.enter_context(daemon(folder, "worker", worker, own))
         yield address
 
 
