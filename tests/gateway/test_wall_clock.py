@@ -33,3 +33,19 @@ def test_time_that_passes_while_it_is_read_makes_nothing_early(monkeypatch: pyte
     monkeypatch.setattr(time, "monotonic_ns", slow_reading)
     it.follow()
     assert it.ms(clock[0]) <= clock[0] // 1_000_000
+
+
+def test_a_reading_that_was_interrupted_does_not_move_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monotonic = [0]
+    stalls = iter([0, 3 * _S, 0, 0, 0, 0])
+
+    def wall_ns() -> int:
+        at = monotonic[0] + 100 * _S
+        monotonic[0] += next(stalls)  # the machine runs something else before the other clock is read
+        return at
+
+    monkeypatch.setattr(time, "time_ns", wall_ns)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: monotonic[0])
+    it = WallClock()
+    it.follow()
+    assert it.ms(0) == 100_000
