@@ -5,11 +5,15 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
+from sluicegate.gateway.http_heads import HEAD_S, Protocol, Waiting
+
 _KEEP_ALIVE_S = 30
+_CONNECTIONS = 1_000
 
 
 class _Server(uvicorn.Server):
@@ -43,7 +47,9 @@ class HttpServer:
     :param port: port; 0 takes a free one.
     :param name: what it is, for errors.
     :param tls: what to speak; plain text if None.
-    :param concurrency: requests at once, and connections; more are answered 503. None for any number.
+    :param connections: at once, and requests; more are answered 503. Half of them may wait for a request:
+        beyond that, one that waits is closed for each that comes.
+    :param head_s: longest time for the head of a request, seconds.
     :raises OSError: if the address cannot be had.
     """
 
@@ -54,19 +60,21 @@ class HttpServer:
         port: int,
         name: str,
         tls: ssl.SSLContext | None = None,
-        concurrency: int | None = None,
+        connections: int = _CONNECTIONS,
+        head_s: float = HEAD_S,
     ) -> None:
+        protocol = partial(Protocol, waiting=Waiting(connections // 2), head_s=head_s)
         config = uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
             lifespan="off",
             ws="none",
-            http="h11",
+            http=cast("type[asyncio.Protocol]", protocol),
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            limit_concurrency=concurrency,
+            limit_concurrency=connections,
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=1,
         )

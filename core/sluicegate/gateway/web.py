@@ -15,8 +15,6 @@ from sluicegate.model import Level
 if TYPE_CHECKING:
     from sluicegate.gateway.supervisor import Supervisor
 
-_CONCURRENCY = 1_000
-
 
 class SupervisedServices:
     """A `broker.WebServices` of one broker, from the supervisor.
@@ -64,7 +62,7 @@ class WebListener:
         self._site = site
         host, port = site.address
         tls = tls_contexts(config.tls).client
-        self._server = HttpServer(site, host, port, f"web of broker {config.name!r}", tls, _CONCURRENCY)
+        self._server = HttpServer(site, host, port, f"web of broker {config.name!r}", tls)
         self._secure = tls is not None
 
     @property

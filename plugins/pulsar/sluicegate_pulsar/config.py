@@ -33,7 +33,7 @@ class Web(Strict):
 
     listen: Listen = Field(description="Where admin clients connect.")
     advertised_host: str | None = Field(
-        default=None, min_length=1, description="Host that clients are told; the listening host if unset."
+        default=None, min_length=1, description="Host that clients are told; the address that they reached if unset."
     )
 
 

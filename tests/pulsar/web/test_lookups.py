@@ -1,6 +1,7 @@
 """Lookups over HTTP lead to the gate."""
 
 import json
+import logging
 
 import pytest
 from hypothesis import given
@@ -58,12 +59,17 @@ async def test_the_brokers_web_address_becomes_the_gates(admin: FakeAdmin) -> No
         assert (await lab.get(PATHS[0])).json()["httpUrl"] == lab.url
 
 
-async def test_a_broker_that_is_not_known_is_not_told(admin: FakeAdmin) -> None:
+async def test_a_broker_that_is_not_known_is_told_to_the_log_alone(
+    admin: FakeAdmin, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     admin.fixed[PATHS[0]] = (200, {}, b'{"brokerUrl": "pulsar://elsewhere:6650"}')
     async with lab_of(admin, FakeServices()) as lab:
         answer = await lab.get(PATHS[0])
         assert answer.status_code == 503
-        assert "pulsar://elsewhere:6650, for which the gateway has no port" in answer.json()["reason"]
+        reason = "the topic is served by a broker for which the gateway has no port"
+        assert answer.json()["reason"] == reason
+        assert f"{reason} (pulsar://elsewhere:6650: name it in `bootstrap`)" in caplog.text
 
 
 @pytest.mark.parametrize(

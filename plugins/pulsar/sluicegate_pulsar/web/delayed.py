@@ -209,7 +209,7 @@ class DelayedDelivery:
         except PolicyRefusedError as error:
             raise WebError(412, str(error)) from None
         except PolicyUnavailableError as error:
-            raise WebError(503, str(error)) from None
+            raise WebError(503, "the policy store cannot be written now: try again", str(error)) from None
 
     @asynccontextmanager
     async def _alone(self, place: Delayed) -> AsyncIterator[None]:

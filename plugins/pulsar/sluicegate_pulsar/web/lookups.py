@@ -36,7 +36,8 @@ def rewritten(content: bytes, translate: Translate, web: Callable[[str], str | N
     if place is None:
         raise WebError(
             503,
-            f"the topic is served by {brokers[0]}, for which the gateway has no port: name it in `bootstrap`",
+            "the topic is served by a broker for which the gateway has no port",
+            f"{brokers[0]}: name it in `bootstrap`",
         )
     return json.dumps(_answer(found, place, web)).encode()
 

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import httpx
-from starlette.datastructures import Headers as RequestHeaders
 
 from sluicegate.broker import Receive, Scope, Send
+from sluicegate.broker_ports import shown
 from sluicegate_pulsar.web.errors import WebError
 from sluicegate_pulsar.web.upstream import MARK, Answer, Headers, Upstream, end_to_end
 
@@ -59,27 +59,31 @@ class Asked:
         return replace(self, origin=known)
 
 
-def asked(scope: Scope, listening: str, first: str) -> tuple[Asked, str | None]:
+def asked(scope: Scope, advertised: str | None, first: str) -> tuple[Asked, str | None]:
     """Read a request's head.
 
     :param scope: of ASGI.
-    :param listening: the gateway's host and port for clients; what they say themselves (`Host`) if empty.
+    :param advertised: the gateway's host for clients; the address that they reached if None. What they say
+        themselves (`Host`) counts for nothing: one client could lead others elsewhere through a shared cache.
     :param first: the broker that requests are for which name none.
     :return: the request, and the broker that it names (unchecked).
+    :raises WebError: if the length of the body is told in two ways (RFC 9112, section 6.1).
     """
+    headers = [(name.lower(), value) for name, value in scope["headers"]]
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
+        raise WebError(400, "Content-Length and Transfer-Encoding exclude each other")
     parts = scope.get("query_string", b"").decode("latin-1").split("&")
     marks = [part.removeprefix(f"{MARK}=") for part in parts if part.startswith(f"{MARK}=")]
     query = "&".join(part for part in parts if not part.startswith(f"{MARK}="))
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    host = listening or RequestHeaders(scope=scope).get("host", "")
-    peer = scope.get("client")
+    peer, (host, port) = scope.get("client"), scope["server"]
     found = Asked(
         method=scope["method"],
         path=raw.decode("latin-1"),
         query=query,
-        headers=[(name.lower(), value) for name, value in scope["headers"]],
+        headers=headers,
         origin=first,
-        gate=f"{scope['scheme']}://{host}",
+        gate=f"{scope['scheme']}://{shown((advertised or host, port))}",
         client=peer[0] if peer else "",
     )
     return found, marks[0] if marks else None

@@ -49,8 +49,6 @@ class PulsarSite:
         self._upstream = Upstream(self._addresses, services.broker_tls, timeout_s)
         self._delayed = DelayedDelivery(services, self._upstream, settling_s)
         self._timeout_s = timeout_s
-        advertised = self._web.advertised_host
-        self._advertised = f"{advertised}:{self._web.listen.port}" if advertised is not None else ""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -77,9 +75,12 @@ class PulsarSite:
         except ClientGone:
             pass
         except WebError as error:
-            log.info("%s %s: %d %s", scope["method"], scope["path"], error.status, error.reason)
+            told = f"{error.reason} ({error.detail})" if error.detail else error.reason
+            log.info("%s %s: %d %s", scope["method"], scope["path"], error.status, told)
             if not began:
-                await JSONResponse({"reason": error.reason}, error.status)(scope, receive, send)
+                # What follows a request that cannot be understood may be anything.
+                headers = {"connection": "close"} if error.status == 400 else None
+                await JSONResponse({"reason": error.reason}, error.status, headers)(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = self._asked(scope)
@@ -98,7 +99,7 @@ class PulsarSite:
             await pass_on(request, self._upstream, self._timeout_s, receive, send)
 
     def _asked(self, scope: Scope) -> Asked:
-        request, mark = asked(scope, self._advertised, self._addresses.first)
+        request, mark = asked(scope, self._web.advertised_host, self._addresses.first)
         return request if mark is None else request.for_broker(self._addresses.known(mark))
 
     async def _serve_delayed(self, request: Asked, place: Delayed, receive: Receive, send: Send) -> None:

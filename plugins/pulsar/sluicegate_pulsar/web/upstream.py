@@ -28,6 +28,9 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
+_OF_PROXIES = frozenset({b"forwarded", b"via", b"x-real-ip"})
+_OF_PROXIES_PREFIXES = (b"x-forwarded-", b"x-original-")
+"""What a broker believes of a proxy: for whom it speaks (`X-Original-Principal`), and from where."""
 _OF_THE_BODY = frozenset({b"accept-encoding", b"content-encoding", b"content-length", b"content-type"})
 _CONNECTIONS = 200
 MARK = "sluicegate_broker"
@@ -89,13 +92,13 @@ class Upstream:
 
         :param origin: scheme, host and port of the broker.
         :param target: path and query, sent as they are.
-        :param headers: those that end at the gateway are left out.
+        :param headers: those that end at the gateway, and those that only a proxy may send, are left out.
         :raises WebError: if the broker cannot be reached or does not answer.
         """
         request = httpx.Request(
             method,
             origin,
-            headers=[*end_to_end(headers)],
+            headers=[each for each in end_to_end(headers) if not _is_of_proxies(each[0])],
             content=body,
             extensions={"target": target.encode("latin-1"), "timeout": self._client.timeout.as_dict()},
         )
@@ -104,9 +107,10 @@ class Upstream:
         except httpx.PoolTimeout:
             raise WebError(503, "too many requests at once: try again") from None
         except httpx.TimeoutException:
-            raise WebError(504, f"{origin} did not answer in time") from None
+            raise WebError(504, "the broker's admin API did not answer in time", origin) from None
         except httpx.HTTPError as error:
-            raise WebError(502, f"{origin} cannot be reached: {error or type(error).__name__}") from None
+            detail = f"{origin}: {error or type(error).__name__}"
+            raise WebError(502, "the broker's admin API cannot be reached", detail) from None
 
     async def call(
         self, origin: str, method: str, target: str, headers: Headers, body: bytes | None = None
@@ -127,7 +131,7 @@ class Upstream:
             if response.status_code not in _REDIRECTS or location is None:
                 return answer
             origin, target = self.follow(origin + target, location)
-        raise WebError(502, f"{origin} redirects more than {_MAX_REDIRECTS} times")
+        raise WebError(502, f"the broker's admin API redirects more than {_MAX_REDIRECTS} times", origin)
 
     def follow(self, asked: str, location: str) -> tuple[str, str]:
         """Where a redirect leads.
@@ -139,10 +143,8 @@ class Upstream:
         url = urljoin(asked, location)
         known = self._addresses.known(url)
         if known is None or not url.isascii():
-            raise WebError(
-                502,
-                f"the broker redirects to {location}, which is no known broker: name it in `known_brokers`",
-            )
+            detail = f"{location}: name it in `known_brokers`"
+            raise WebError(502, "the broker redirects to one that is not known", detail)
         parts = urlsplit(url)
         return known, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
@@ -175,7 +177,8 @@ class Upstream:
                 if len(content) > _MAX_ANSWER:
                     raise WebError(502, f"the broker's answer is larger than {_MAX_ANSWER} bytes")
         except httpx.HTTPError as error:
-            raise WebError(502, f"the broker's answer broke off: {error or type(error).__name__}") from None
+            detail = str(error) or type(error).__name__
+            raise WebError(502, "the broker's answer broke off", detail) from None
         finally:
             await response.aclose()
         return Answer(response.status_code, end_to_end(response.headers.raw), bytes(content))
@@ -189,6 +192,10 @@ class Upstream:
 def _system_tls() -> ssl.SSLContext:
     """The system's authorities; reading them takes a while."""
     return ssl.create_default_context()
+
+
+def _is_of_proxies(name: bytes) -> bool:
+    return name in _OF_PROXIES or name.startswith(_OF_PROXIES_PREFIXES)
 
 
 def end_to_end(headers: Headers) -> list[tuple[bytes, bytes]]:

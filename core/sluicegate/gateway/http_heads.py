@@ -1,0 +1,107 @@
+"""HTTP connections between requests: how long the head of one may take, and how many connections may wait.
+
+A server that waits for heads without end is full once enough clients have begun one and say no more.
+"""
+
+import asyncio
+from collections import OrderedDict
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_S = 10.0
+"""Longest time from the first byte of a request, or from the connection for the first one, to the end of its
+head."""
+
+
+class Waiting:
+    """The connections that have no request in progress.
+
+    :param most: connections; above it, the oldest one of the address that has most is closed.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._by_address: dict[str, OrderedDict[Protocol, None]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, connection: "Protocol") -> None:
+        """Count a connection, and close one of those before it if they are too many."""
+        found = self._by_address.setdefault(connection.address, OrderedDict())
+        if connection in found:
+            return
+        found[connection] = None
+        self._count += 1
+        if self._count > self._most:
+            busiest = max(self._by_address, key=lambda address: len(self._by_address[address]))
+            oldest = next(iter(self._by_address[busiest]))
+            self.remove(oldest)
+            oldest.transport.close()
+
+    def remove(self, connection: "Protocol") -> None:
+        """Count a connection no more, as it is gone or has a request in progress."""
+        found = self._by_address.get(connection.address)
+        if found is not None and connection in found:
+            del found[connection]
+            self._count -= 1
+            if not found:
+                del self._by_address[connection.address]
+
+
+class Protocol(H11Protocol):
+    """uvicorn's protocol with a bound on heads.
+
+    :param waiting: the server's connections that have no request in progress.
+    :param head_s: longest time for a head, seconds.
+    """
+
+    def __init__(self, *arguments: Any, waiting: Waiting, head_s: float = HEAD_S, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._waiting = waiting
+        self._head_s = head_s
+        self._deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def address(self) -> str:
+        """The client's host; empty if it is not known."""
+        return self.client[0] if self.client else ""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
+        """The head of the first request is due."""
+        super().connection_made(transport)
+        self._waiting.add(self)
+        self._begin()
+
+    def data_received(self, data: bytes) -> None:
+        """The head of a request has begun, unless these bytes are all of it or belong to a body."""
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and self._deadline is None:
+            self._begin()
+
+    def handle_events(self) -> None:
+        """A head may be complete now, or the answer before the next one."""
+        super().handle_events()
+        if self.transport.is_closing():
+            return
+        if self.conn.their_state is h11.IDLE:
+            self._waiting.add(self)
+        else:
+            self._end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is due any more."""
+        self._end()
+        super().connection_lost(exc)
+
+    def _begin(self) -> None:
+        self._deadline = self.loop.call_later(self._head_s, self.transport.close)
+
+    def _end(self) -> None:
+        self._waiting.remove(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

@@ -1,0 +1,106 @@
+"""Clients that begin a request and say no more do not keep a server from others."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.responses import PlainTextResponse
+from tests.waiting import LONG_S
+
+from sluicegate.gateway.http import HttpServer
+
+WHOLE = b"GET / HTTP/1.1\r\nHost: gate\r\n\r\n"
+HALF = b"GET / HTTP/1.1\r\nHost: ga"
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@asynccontextmanager
+async def serving(connections: int = 100, head_s: float = LONG_S) -> AsyncIterator[HttpServer]:
+    app = PlainTextResponse("hello")
+    server = HttpServer(app, "127.0.0.1", 0, "test", connections=connections, head_s=head_s)
+    server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def connections(server: HttpServer, count: int, sent: bytes) -> AsyncIterator[list[Connection]]:
+    """Clients, after each has sent the same bytes."""
+    made = [await asyncio.open_connection(*server.address) for _ in range(count)]
+    for _, writer in made:
+        writer.write(sent)
+    try:
+        yield made
+    finally:
+        for _, writer in made:
+            writer.close()
+
+
+async def answer(connection: Connection, sent: bytes = b"") -> bytes:
+    """What a client gets for what it sends, up to the end of one answer, or to that of its connection."""
+    reader, writer = connection
+    writer.write(sent)
+    async with asyncio.timeout(LONG_S):
+        try:
+            return await reader.readuntil(b"hello")
+        except asyncio.IncompleteReadError as ended:
+            return ended.partial
+
+
+async def test_a_head_that_does_not_end_is_given_up() -> None:
+    async with serving(head_s=0.05) as server, connections(server, 1, HALF) as [one]:
+        assert await answer(one) == b""
+
+
+async def test_a_connection_that_says_nothing_is_given_up() -> None:
+    async with serving(head_s=0.05) as server, connections(server, 1, b"") as [one]:
+        assert await answer(one) == b""
+
+
+async def test_the_second_head_of_a_connection_is_due_as_well() -> None:
+    async with serving(head_s=0.5) as server, connections(server, 1, WHOLE) as [one]:
+        assert (await answer(one)).endswith(b"hello")
+        assert await answer(one, HALF) == b""
+
+
+async def test_a_body_may_take_longer_than_a_head() -> None:
+    async def slow(scope: object, receive: object, send: object) -> None:
+        await asyncio.sleep(0.2)
+        await PlainTextResponse("hello")(scope, receive, send)  # type: ignore[arg-type] # as ASGI has them
+
+    server = HttpServer(slow, "127.0.0.1", 0, "test", head_s=0.1)
+    server.start()
+    async with connections(server, 1, WHOLE) as [one]:
+        assert (await answer(one)).endswith(b"hello")
+    await server.stop()
+
+
+async def test_more_than_may_wait_close_the_oldest_and_others_are_served() -> None:
+    async with serving(connections=20) as server, connections(server, 30, HALF) as waiting:
+        ended = [await answer(each) for each in waiting[:20]]
+        assert ended == [b""] * 20
+        async with connections(server, 1, WHOLE) as [other]:
+            assert (await answer(other)).startswith(b"HTTP/1.1 200 ")
+        assert (await answer(waiting[-1], b"te\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_request_in_progress_is_never_closed_for_others() -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def held(scope: object, receive: object, send: object) -> None:
+        began.set()
+        await go_on.wait()
+        await PlainTextResponse("hello")(scope, receive, send)  # type: ignore[arg-type] # as ASGI has them
+
+    server = HttpServer(held, "127.0.0.1", 0, "test", connections=20)
+    server.start()
+    async with connections(server, 1, WHOLE) as [one]:
+        await began.wait()
+        async with connections(server, 15, HALF) as waiting:
+            assert await answer(waiting[0]) == b""
+            go_on.set()
+            assert (await answer(one)).endswith(b"hello")
+    await server.stop()
