@@ -6,8 +6,9 @@ import stat
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
-from tests.waiting import LONG_S
+from tests.waiting import LONG_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
 _HAS_HAPROXY = os.access("/usr/sbin/haproxy", os.X_OK)
@@ -28,7 +29,7 @@ class Machine:
         self.artefacts = directory / "artefacts"
         """Where the check is told to keep what it leaves behind."""
         self._bin.mkdir()
-        for name in ("bash", "dirname", "env"):
+        for name in ("bash", "dirname", "env", "mkdir"):
             found = shutil.which(name)
             assert found is not None
             (self._bin / name).symlink_to(found)
@@ -75,8 +76,8 @@ class Machine:
 
 
 _ALL = ("make", "javac", "mvn", "haproxy", "chromium")
-_BUILDING = ["make jars", "make ghz", "make pulsar-go"]
-_STEPS = [*_BUILDING, "make test", "make extras", "make demo"]
+_BUILDING = ["make jars", "make ghz", "make pulsar-go", "make .venv/bin/tox"]
+_SIDE_BY_SIDE = ["make demo", "make extras", "make test"]
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
 
 
@@ -91,7 +92,9 @@ def test_on_a_bare_machine_all_is_installed_before_anything_runs(tmp_path: Path)
     done = machine.run()
     assert done.returncode == 0, done.stdout
     wanted = without_haproxy("make default-jdk-headless maven haproxy chromium python3-venv")
-    assert machine.calls("apt-get", "make") == ["apt-get update -qq", f"{_INSTALL} {wanted}", *_STEPS]
+    *before, _, _, _ = calls = machine.calls("apt-get", "make")
+    assert before == ["apt-get update -qq", f"{_INSTALL} {wanted}", *_BUILDING]
+    assert sorted(calls[-3:]) == _SIDE_BY_SIDE
     assert f"installing: {wanted}" in done.stdout
     assert "== CI passed" in done.stdout
 
@@ -100,7 +103,9 @@ def test_where_nothing_is_missing_nothing_is_installed(tmp_path: Path) -> None:
     machine = Machine(tmp_path, *_ALL)
     done = machine.run()
     assert done.returncode == 0, done.stdout
-    assert machine.calls("apt-get", "sudo", "make") == _STEPS
+    *before, _, _, _ = calls = machine.calls("apt-get", "sudo", "make")
+    assert before == _BUILDING
+    assert sorted(calls[-3:]) == _SIDE_BY_SIDE
     assert "nothing is missing" in done.stdout
 
 
@@ -170,11 +175,25 @@ def test_if_it_cannot_be_installed_nothing_runs_and_the_check_fails(tmp_path: Pa
 
 def test_a_step_that_fails_ends_the_check(tmp_path: Path) -> None:
     machine = Machine(tmp_path, *_ALL)
-    machine.put("make", '[ "$1" != test ] || exit 2')
+    machine.put("make", '[ "$1" != ghz ] || exit 2')
     done = machine.run()
     assert done.returncode == 2
-    assert machine.calls("make") == _STEPS[:4]
+    assert machine.calls("make") == _BUILDING[:2]
     assert "== CI FAILED (exit code 2)" in done.stdout
+
+
+def test_if_the_tests_fail_what_runs_beside_them_ends(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, *_ALL)
+    pid = tmp_path / "pid"
+    beside = f'[ "$1" != extras ] || {{ echo $$ >"{pid}"; exec /bin/sleep {LONG_S}; }}'
+    tests = f'[ "$1" != test ] || {{ until [ -s "{pid}" ]; do /bin/sleep 0.01; done; exit 2; }}'
+    machine.put("make", f"{beside}\n{tests}")
+    done = machine.run()
+    assert done.returncode == 2
+    assert "== CI FAILED (exit code 2)" in done.stdout
+    gone = int(pid.read_text())
+    until(lambda: not psutil.pid_exists(gone), "what ran beside the tests has ended")
+    assert "make demo" not in machine.calls("make")
 
 
 @pytest.mark.parametrize("failing", ["demo", "extras"])

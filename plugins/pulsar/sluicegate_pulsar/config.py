@@ -33,7 +33,9 @@ class Web(Strict):
 
     listen: Listen = Field(description="Where admin clients connect.")
     advertised_host: str | None = Field(
-        default=None, min_length=1, description="Host that clients are told; the address that they reached if unset."
+        default=None,
+        min_length=1,
+        description="Host that clients are told; the address they reached if unset.",
     )
 
 
