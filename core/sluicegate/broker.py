@@ -56,6 +56,16 @@ class Ask:
     question: object
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NextTurn:
+    """A question that the gateway answers itself, in a later turn of its event loop.
+
+    A session asks it between two slices of work that would hold the loop for too long. All other clients are
+    served meanwhile, and only one session of the gateway does a slice in each turn. As with every question,
+    the client is not read from until the answer, which is None.
+    """
+
+
 @dataclass(slots=True)
 class Close:
     """Send what is queued, then close both sides. `counter` names the reason in metrics and logs."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Any
 
-from sluicegate.broker import BrokerFront, Listener
+from sluicegate.broker import BrokerFront, Listener, NextTurn
 from sluicegate.config import BrokerConfig
 from sluicegate.gateway.dialling import NO_DESCRIPTORS, Dialler, Prober
 from sluicegate.gateway.logs import Throttle
@@ -20,6 +20,7 @@ from sluicegate.gateway.reading import ENDING
 from sluicegate.gateway.relay import ClientSide, UpstreamSide
 from sluicegate.gateway.splicing import Pipes
 from sluicegate.gateway.tls import TlsContexts
+from sluicegate.gateway.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +110,7 @@ class Connections:
         self._dialler = Dialler(tls, limits.dial_s, loop)
         self.prober = Prober(reachability, self._dialler, getattr(front, "greeting", b""))
         self.pipes = Pipes()
+        self.turns = Turns(loop)
         self._live: set[ClientSide] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._arriving = 0
@@ -259,7 +261,10 @@ class Connections:
     # -- questions --------------------------------------------------------------------------------
 
     def ask(self, client: ClientSide, question: object) -> None:
-        """Have the front answer a session's question."""
+        """Have the front answer a session's question, unless it only asks for a turn."""
+        if isinstance(question, NextTurn):
+            self.turns.ask(client, question)
+            return
         self._spawn(self._answer(client, question))
 
     async def _answer(self, client: ClientSide, question: object) -> None:

@@ -21,7 +21,9 @@ Identity: TypeAlias = tuple[str, str, str]
 INJECTED = -848
 """Correlation id of requests of the gate's own; responses are told by their order."""
 MAX_TOPICS = 10_000
-"""Topics in one request. One that is new to the gate costs some 70 us, for which all other clients wait."""
+"""Topics in one request."""
+TOPICS_PER_SLICE = 20
+"""Topics that are decided before others have their turn. One that is new to the gate costs some 70 us."""
 
 
 def check_topics(count: int) -> None:

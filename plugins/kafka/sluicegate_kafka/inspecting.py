@@ -4,6 +4,7 @@ Unpacking takes time, so a request waits for it as for any other answer of the f
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from sluicegate.engine.gate import Gate
 from sluicegate_kafka.codec import errors
@@ -137,15 +138,7 @@ def after_inspection(
         return None
     inspection = Inspection(topics, shared.max_frame_bytes)
 
-    def refuse(now_ns: int) -> None:
-        shared.count("inspection_failed")
-        if request.acks != 0:
-            text = "the records cannot be inspected at the moment; try again"
-            code = errors.NOT_ENOUGH_REPLICAS
-            refused = [(topic.name, topic.partitions, code, text) for topic in request.topics]
-            connection.outstanding.answer(
-                refusal_response(head.version, head.correlation_id, refused, throttle_ms=0)
-            )
+    refuse = partial(refuse_for_now, shared, connection, head, request)
 
     def retry(frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         if inspection.found is None:
@@ -155,6 +148,25 @@ def after_inspection(
         return go(frame, head, request, inspection.found, now_ns)
 
     return Suspended(retry, frame, head, question=inspection, refuse=refuse)
+
+
+def refuse_for_now(
+    shared: Shared, connection: Connection, head: RequestHead, request: ProduceRequest, now_ns: int
+) -> None:
+    """Answer a request whose records cannot be looked at, or kept for that, so that its client tries again.
+
+    :param head: the request's header.
+    :param request: what was read.
+    :param now_ns: monotonic time.
+    """
+    shared.count("inspection_failed")
+    if request.acks != 0:
+        text = "the records cannot be inspected at the moment; try again"
+        code = errors.NOT_ENOUGH_REPLICAS
+        refused = [(topic.name, topic.partitions, code, text) for topic in request.topics]
+        connection.outstanding.answer(
+            refusal_response(head.version, head.correlation_id, refused, throttle_ms=0)
+        )
 
 
 def _is_compressed(topic: ProduceTopic) -> bool:

@@ -4,7 +4,7 @@ What the gate allows goes on as the bytes that came. Anything else becomes an `E
 request by topic and puts the response together again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from sluicegate.broker import Buffer
@@ -15,17 +15,19 @@ from sluicegate_kafka.attached import Attached
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
-from sluicegate_kafka.codec.produce import Inspected, ProduceRequest, ProduceTopic, scan_produce
+from sluicegate_kafka.codec.produce import Inspected, ProduceRequest, ProduceTopic, scan_slices
 from sluicegate_kafka.codec.produce_responses import has_node_endpoints, plain_response_length
-from sluicegate_kafka.codec.records import largest_record
-from sluicegate_kafka.connection import Connection, check_topics
+from sluicegate_kafka.codec.record_walk import largest_message
+from sluicegate_kafka.codec.slices import Slices, at_once
+from sluicegate_kafka.connection import TOPICS_PER_SLICE, Connection, check_topics
 from sluicegate_kafka.exchange import Exchange
-from sluicegate_kafka.inspecting import after_inspection, with_findings
+from sluicegate_kafka.inspecting import after_inspection, refuse_for_now, with_findings
 from sluicegate_kafka.pending import Expected, Glance, Handle
 from sluicegate_kafka.plain_producers import PlainProducer
 from sluicegate_kafka.repeated import Repeated, is_repeatable
 from sluicegate_kafka.sequences import Sequences
 from sluicegate_kafka.shared import Shared
+from sluicegate_kafka.sliced import Deciding, Sliced
 from sluicegate_kafka.suspended import Suspended
 
 _FIRST_WITH_ENDPOINTS = 10
@@ -56,18 +58,22 @@ class Producing:
         connection.produced_ns = self._produced_ns
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        """Decide a Produce request topic by topic, once it is known what its compressed batches hold."""
-        request = scan_produce(frame, head)
+        """Decide a Produce request topic by topic, once it is known what its large batches hold."""
+        turn = Sliced(frame, head, now_ns)
+        return turn.begin(self._slices(turn, frame, head))
+
+    def _slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+        request = yield from scan_slices(frame, head)
         if self._shared.inspects:
             waiting = after_inspection(
-                self._shared, self._connection, frame, head, request, self._decide_all, now_ns
+                self._shared, self._connection, frame, head, request, self._inspected, turn.now_ns
             )
             if waiting is not None:
                 self.repeated = self._last = None
                 return waiting
-        return self._decide_all(frame, head, request, {}, now_ns)
+        return (yield from self._decide_all(turn, frame, head, request))
 
-    def _decide_all(
+    def _inspected(
         self,
         frame: bytes,
         head: RequestHead,
@@ -75,22 +81,31 @@ class Producing:
         found: Mapping[int, Inspected],
         now_ns: int,
     ) -> bool | Suspended:
+        """Go on with a request once it is known what its compressed batches hold (`inspecting.Go`)."""
+        turn = Sliced(frame, head, now_ns)
+        return turn.begin(self._decide_all(turn, frame, head, with_findings(request, found)))
+
+    def _decide_all(self, turn: Sliced, frame: bytes, head: RequestHead, request: ProduceRequest) -> Deciding:
         repeated, self.repeated = self.repeated, None
         original = frame
         sequences = self._sequences
         if sequences is not None:
+            found = [topic.inspected for topic in request.topics]
             frame, head, request = sequences.mend(frame, head, request)
+            request = with_findings(request, {place: each for place, each in enumerate(found) if each})
             if not sequences.gaps:
                 self._shared.sequences.pop(self._connection.identity, None)
-        if found:
-            request = with_findings(request, found)
         topics = request.topics
+        turn.refuse = partial(refuse_for_now, self._shared, self._connection, head, request)
+        turn.leave = partial(self._leave, topics)
         decisions: list[Decision | None]
         if len(topics) == 1:
             decision = repeated.decision if repeated is not None else None
-            decision = decision or self.decide(topics[0], request.acks, now_ns)
+            if decision is None:
+                topics[0] = yield from self._measured(topics[0], turn)
+                decision = self.decide(topics[0], request.acks, turn.now_ns)
             if decision is None and frame is original:
-                glance = self._expect(request, head.correlation_id, now_ns)
+                glance = self._expect(request, head.correlation_id, turn.now_ns)
                 self._look_out(frame, head, request, glance)
                 return True
             decisions = [decision]
@@ -98,11 +113,33 @@ class Producing:
             check_topics(len(topics))
             if len({topic.name for topic in topics}) != len(topics):
                 raise ProtocolError("a topic is named twice in one Produce request")
-            decisions = [self.decide(topic, request.acks, now_ns) for topic in topics]
+            decisions = []
+            for place, topic in enumerate(topics):
+                if place % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
+                    yield
+                topics[place] = topic = yield from self._measured(topic, turn)
+                decisions.append(self.decide(topic, request.acks, turn.now_ns))
+        now_ns = turn.now_ns
         if frame is original and not any(decisions):
             self._expect(request, head.correlation_id, now_ns)
             return True
         return Exchange(self._shared, self._connection, self, frame, head, request).start(decisions, now_ns)
+
+    def _measured(self, topic: ProduceTopic, turn: Sliced) -> Slices[ProduceTopic]:
+        """A topic's part of a request; where a batch is over the limit, with its largest message measured."""
+        if topic.inspected is not None:
+            return topic
+        gate = self._shared.gate(topic.name, self._connection.exempt, turn.now_ns)
+        limit = int(gate.policies.number("max_message_size"))
+        if not 0 < limit < topic.largest_batch:
+            return topic
+        largest = yield from largest_message(topic.frame, topic.records, limit)
+        return topic._replace(inspected=Inspected(largest, ""))
+
+    def _leave(self, topics: Iterable[ProduceTopic], now_ns: int) -> None:
+        """The client has gone before all topics of a request were decided."""
+        for topic in topics:
+            self.abandon(topic, now_ns)
 
     def _look_out(
         self, frame: bytes, head: RequestHead, request: ProduceRequest, glance: Glance | None
@@ -193,8 +230,8 @@ class Producing:
         operation.unreadable = ""
         if topic.inspected is not None:
             operation.largest, operation.unreadable = topic.inspected
-        elif topic.largest_batch > attached.size_limit:
-            operation.largest = max(largest_record(topic.frame, *span) for span in topic.records)
+        elif topic.largest_batch > attached.size_limit:  # lowered while the request was held
+            operation.largest = at_once(largest_message(topic.frame, topic.records, attached.size_limit))
         if attached.delayed:
             operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)
         return gate.publish(operation, now_ns)

@@ -145,6 +145,7 @@ def test_a_request_may_not_name_so_many_topics_that_all_others_wait(api: str) ->
         "join": join("g", *names),
     }
     wire.client_sends(frames[api])
+    wire.take_turns()
     assert wire.closed is not None
     assert "10001 topics" in wire.closed.detail
     assert not wire.shared.gates.states

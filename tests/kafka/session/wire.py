@@ -10,7 +10,7 @@ from typing import Any
 from tests.bench import SECOND, START, Bench
 from tests.kafka.codec.entities import request_frame, response_frame
 
-from sluicegate.broker import PASS, Ask, Close, Command, PauseReading, ToClient, ToUpstream, WakeAt
+from sluicegate.broker import PASS, Ask, Close, Command, NextTurn, PauseReading, ToClient, ToUpstream, WakeAt
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.nodes import Nodes
@@ -77,6 +77,22 @@ class Wire:
             self.commands = [command for command in self.commands if not isinstance(command, WakeAt)]
             self.carry_out(self.session.wake(self.now, client_gone))
         self.now = end
+
+    def take_turn(self) -> bool:
+        """Give the session the turn that it asked for, as the gateway does; False if it asked for none."""
+        for command in self.commands:
+            if isinstance(command, Ask) and isinstance(command.question, NextTurn):
+                self.commands.remove(command)
+                self.carry_out(self.session.answered(command.question, None, self.now))
+                return True
+        return False
+
+    def take_turns(self) -> int:
+        """Give the session turns until it asks for no more; how many it took."""
+        taken = 0
+        while self.take_turn():
+            taken += 1
+        return taken
 
     @property
     def wake_at(self) -> int | None:

@@ -6,6 +6,7 @@ from sluicegate_kafka.codec.produce_requests import (
     ProduceRequest,
     ProduceTopic,
     scan_produce,
+    scan_slices,
     subset_produce,
 )
 from sluicegate_kafka.codec.produce_responses import (
@@ -29,5 +30,6 @@ __all__ = [
     "refusal_response",
     "scan_produce",
     "scan_produce_response",
+    "scan_slices",
     "subset_produce",
 ]

@@ -15,13 +15,17 @@ from sluicegate_kafka.codec.primitives import (
     write_array_length,
 )
 from sluicegate_kafka.codec.records import measure_records
+from sluicegate_kafka.codec.slices import Slices, at_once
 
 VERSIONS: Final = (3, 12)
 """Lowest and highest version read here; 13 names topics by id only."""
 FIRST_FLEXIBLE: Final = 9
 
-MAX_ENTRIES: Final = 100_000
-"""Topics or partitions in one request; more would cost far more memory than they take on the wire."""
+MAX_ENTRIES: Final = 20_000
+"""Topics, and partitions of all topics, in one request. Clients send 1 MiB unless told otherwise, in which
+there is room for 14,000 batches."""
+ENTRIES_PER_SLICE: Final = 1_000
+"""Topics and partitions that are read in one slice: about a millisecond."""
 
 _ACKS_TIMEOUT = struct.Struct(">hi").unpack_from
 _i16 = struct.Struct(">h").unpack_from
@@ -91,19 +95,26 @@ _request_of = partial(tuple.__new__, ProduceRequest)
 
 
 def scan_produce(frame: bytes, head: RequestHead) -> ProduceRequest:
-    """Read a Produce request without copying its records.
+    """Read a Produce request at once, however long it is; parameters and errors as for `scan_slices`."""
+    return at_once(scan_slices(frame, head))
+
+
+def scan_slices(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
+    """Read a Produce request without copying its records, in slices if it names many topics or partitions.
 
     :param frame: the buffer that the head was read from.
     :param head: the request's header.
+    :returns: a generator that yields between two slices.
     :raises ProtocolError: when it is malformed, of another version, or does not end where its frame ends.
     """
     try:
-        return _scan_flexible(frame, head) if head.version >= FIRST_FLEXIBLE else _scan_legacy(frame, head)
+        is_flexible = head.version >= FIRST_FLEXIBLE
+        return (yield from (_scan_flexible if is_flexible else _scan_legacy)(frame, head))
     except MALFORMED as error:
         raise ProtocolError(f"a truncated Produce request: {error}") from error
 
 
-def _scan_flexible(frame: bytes, head: RequestHead) -> ProduceRequest:
+def _scan_flexible(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
     """Versions 9 to 12.
 
     Offsets only ever grow, so that comparing the last one with the frame's end covers all of them.
@@ -128,9 +139,17 @@ def _scan_flexible(frame: bytes, head: RequestHead) -> ProduceRequest:
     if not 0 < count <= MAX_ENTRIES:
         raise ProtocolError(f"{count - 1} topics in a Produce request")
     topics: list[ProduceTopic] = []
+    left, read = MAX_ENTRIES, 0
     for _ in range(count - 1):
+        if read >= ENTRIES_PER_SLICE:
+            read = 0
+            yield
         topic = _flexible_topic(frame, at)
+        if topic is None:
+            topic = yield from _flexible_many(frame, at, left)
         topics.append(topic)
+        left -= len(topic.partitions)
+        read += 1 + len(topic.partitions)
         at = topic.end
     topics_end = at
     at = at + 1 if frame[at] == 0 else skip_tags(frame, at)
@@ -142,7 +161,8 @@ def _scan_flexible(frame: bytes, head: RequestHead) -> ProduceRequest:
     )
 
 
-def _flexible_topic(frame: bytes, start: int) -> ProduceTopic:
+def _flexible_name(frame: bytes, start: int) -> tuple[str, int, int]:
+    """A topic's name, one more than the number of its partitions, and where these begin."""
     size = frame[start]
     at = start + 1
     if size > 127:
@@ -155,15 +175,14 @@ def _flexible_topic(frame: bytes, start: int) -> ProduceTopic:
     at += 1
     if count > 127:
         count, at = read_uvarint(frame, at - 1)
-    if count == 2:
-        return _flexible_single(frame, start, name, at)
-    if not 0 < count <= MAX_ENTRIES:
-        raise ProtocolError(f"{count - 1} partitions in a topic of a Produce request")
-    return _flexible_many(frame, start, name, at, count - 1)
+    return name, count, at
 
 
-def _flexible_single(frame: bytes, start: int, name: str, at: int) -> ProduceTopic:
-    """A topic with one partition, as most requests have."""
+def _flexible_topic(frame: bytes, start: int) -> ProduceTopic | None:
+    """A topic with one partition, as most requests have; None for others."""
+    name, count, at = _flexible_name(frame, start)
+    if count != 2:
+        return None
     (index,) = _i32(frame, at)
     size = frame[at + 4]
     at += 5
@@ -191,27 +210,35 @@ def _flexible_single(frame: bytes, start: int, name: str, at: int) -> ProduceTop
     )
 
 
-def _flexible_many(frame: bytes, start: int, name: str, at: int, count: int) -> ProduceTopic:
+def _flexible_many(frame: bytes, start: int, most: int) -> Slices[ProduceTopic]:
+    """A topic with any other number of partitions."""
+    name, count, at = _flexible_name(frame, start)
+    if not 0 < count <= most:
+        raise ProtocolError(f"{count - 1} partitions in a topic of a Produce request")
     partitions: list[int] = []
     records: list[tuple[int, int]] = []
-    for _ in range(count):
+    for number in range(count - 1):
+        if number % ENTRIES_PER_SLICE == ENTRIES_PER_SLICE - 1:
+            yield
         (index,) = _i32(frame, at)
         size, at = read_uvarint(frame, at + 4)
         end = at + size - 1 if size else at
         partitions.append(index)
         records.append((at, end))
         at = skip_tags(frame, end)
-    return _topic(frame, name, start, skip_tags(frame, at), partitions, records)
+    return (yield from _topic(frame, name, start, skip_tags(frame, at), partitions, records))
 
 
 def _topic(
     frame: bytes, name: str, start: int, end: int, partitions: list[int], records: list[tuple[int, int]]
-) -> ProduceTopic:
+) -> Slices[ProduceTopic]:
     """Add up the partitions of a topic."""
     messages = nbytes = largest = 0
     timestamp = producer = -1
     producers: dict[int, None] = {}
-    for first, last in records:
+    for number, (first, last) in enumerate(records):
+        if number % ENTRIES_PER_SLICE == ENTRIES_PER_SLICE - 1:
+            yield
         count, size, latest, producer_id = measure_records(frame, first, last)
         messages += count
         nbytes += last - first
@@ -240,7 +267,7 @@ def _topic(
     )
 
 
-def _scan_legacy(frame: bytes, head: RequestHead) -> ProduceRequest:
+def _scan_legacy(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
     """Versions 3 to 8."""
     if head.version < VERSIONS[0]:
         raise ProtocolError(f"Produce version {head.version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
@@ -258,9 +285,15 @@ def _scan_legacy(frame: bytes, head: RequestHead) -> ProduceRequest:
     if not 0 <= count < MAX_ENTRIES:
         raise ProtocolError(f"{count} topics in a Produce request")
     topics: list[ProduceTopic] = []
+    left, read = MAX_ENTRIES, 0
     for _ in range(count):
-        topic = _legacy_topic(frame, at)
+        if read >= ENTRIES_PER_SLICE:
+            read = 0
+            yield
+        topic = yield from _legacy_topic(frame, at, left)
         topics.append(topic)
+        left -= len(topic.partitions)
+        read += 1 + len(topic.partitions)
         at = topic.end
     if at != head.end:
         raise ProtocolError(f"a Produce request of {at - head.start} bytes in {head.end - head.start}")
@@ -269,7 +302,7 @@ def _scan_legacy(frame: bytes, head: RequestHead) -> ProduceRequest:
     )
 
 
-def _legacy_topic(frame: bytes, start: int) -> ProduceTopic:
+def _legacy_topic(frame: bytes, start: int, most: int) -> Slices[ProduceTopic]:
     (size,) = _i16(frame, start)
     if size < 0:
         raise ProtocolError("a topic without a name")
@@ -277,18 +310,20 @@ def _legacy_topic(frame: bytes, start: int) -> ProduceTopic:
     name = str(frame[start + 2 : at], "utf-8")
     (count,) = _i32(frame, at)
     at += 4
-    if not 0 <= count < MAX_ENTRIES:
+    if not 0 <= count < most:
         raise ProtocolError(f"{count} partitions in a topic of a Produce request")
     partitions: list[int] = []
     records: list[tuple[int, int]] = []
-    for _ in range(count):
+    for number in range(count):
+        if number % ENTRIES_PER_SLICE == ENTRIES_PER_SLICE - 1:
+            yield
         index, size = _INDEX_SIZE(frame, at)
         at += 8
         end = at + max(size, 0)
         partitions.append(index)
         records.append((at, end))
         at = end
-    return _topic(frame, name, start, at, partitions, records)
+    return (yield from _topic(frame, name, start, at, partitions, records))
 
 
 def subset_produce(frame: bytes, request: ProduceRequest, keep: Sequence[int]) -> bytes:

@@ -1,6 +1,7 @@
 """Record batches in place: headers by offset, and the size of single records where nothing is compressed."""
 
 import struct
+import sys
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -13,13 +14,17 @@ CONTROL: Final = 0x20
 
 BATCH_OVERHEAD: Final = 61
 """Bytes of a batch before its records."""
+MAX_BATCHES: Final = 16
+"""Batches in one partition of a Produce request; brokers take a single one from version 3 on."""
+MAX_HEADERS: Final = 1_000
+"""Headers of one record that are added up."""
 _LOG_OVERHEAD = 12
 """Base offset and length: what the length field does not count."""
 _MAGIC_AT = 16
-_MAGIC = 2
+MAGIC: Final = 2
 _VARINT_FLAG = 0x80
 _MAX_VARLONG_BYTES = 10
-_SMALLEST_RECORD = 6
+SMALLEST_RECORD: Final = 6
 """Bytes behind the length of an empty record: attributes, two deltas, no key, no value, no headers."""
 
 # length, magic, attributes, max timestamp, producer id, producer epoch, base sequence, record count
@@ -50,10 +55,10 @@ _make = partial(tuple.__new__, Batch)  # half the time of a call with nine argum
 
 def batch_payload_size(batch: Batch) -> int:
     """Bytes of a batch's records as they stand, compressed or not."""
-    return max(0, batch.size - BATCH_OVERHEAD) if batch.magic == _MAGIC else batch.size
+    return max(0, batch.size - BATCH_OVERHEAD) if batch.magic == MAGIC else batch.size
 
 
-def walk_batches(buffer: bytes, start: int, end: int) -> list[Batch]:
+def walk_batches(buffer: bytes, start: int, end: int, most: int = sys.maxsize) -> list[Batch]:
     """The headers of all whole batches in a record set.
 
     A last batch that is cut off is left out: it is legal in a Fetch response. Messages older than batches
@@ -62,24 +67,27 @@ def walk_batches(buffer: bytes, start: int, end: int) -> list[Batch]:
     :param buffer: what holds the record set.
     :param start: its first byte.
     :param end: the offset after it.
-    :raises ProtocolError: when a header contradicts itself.
+    :param most: batches that there may be.
+    :raises ProtocolError: when a header contradicts itself, or there are more batches.
     """
     if end > len(buffer):
         raise ProtocolError(f"records up to byte {end} in a frame of {len(buffer)}")
     batches: list[Batch] = []
     append = batches.append
     while end - start > _MAGIC_AT:
-        if buffer[start + _MAGIC_AT] < _MAGIC:
+        if buffer[start + _MAGIC_AT] < MAGIC:
             append(Batch(start, end - start, -1, 0, -1, -1, -1, 1, buffer[start + _MAGIC_AT]))
             break
         if end - start < BATCH_OVERHEAD:
             break
         length, magic, attributes, timestamp, producer, epoch, sequence, count = _HEADER(buffer, start)
         size = length + _LOG_OVERHEAD
-        if size < BATCH_OVERHEAD or magic != _MAGIC or count < 0:
+        if size < BATCH_OVERHEAD or magic != MAGIC or count < 0:
             raise ProtocolError(f"a batch of {size} bytes, {count} records and magic {magic}")
         if size > end - start:
             break
+        if len(batches) >= most:
+            raise ProtocolError(f"more than {most} batches in one partition of a request")
         append(_make((start, size, timestamp, attributes, producer, epoch, sequence, count, magic)))
         start += size
     return batches
@@ -96,14 +104,14 @@ def measure_records(buffer: bytes, start: int, end: int) -> tuple[int, int, int,
     if start == end:
         return 0, 0, -1, -1
     length, magic, timestamp, producer, count = _MEASURED(buffer, start)
-    if length + _LOG_OVERHEAD == end - start and magic == _MAGIC and count >= 0 and length >= 49:
+    if length + _LOG_OVERHEAD == end - start and magic == MAGIC and count >= 0 and length >= 49:
         return count, length - 49, timestamp, producer
     return _measure_many(buffer, start, end)
 
 
 def _measure_many(buffer: bytes, start: int, end: int) -> tuple[int, int, int, int]:
     """The same for several batches, or for one that is not as it should be."""
-    batches = walk_batches(buffer, start, end)
+    batches = walk_batches(buffer, start, end, MAX_BATCHES)
     last = batches[-1] if batches else None
     if last is None or last.offset + last.size != end:
         raise ProtocolError(f"batches do not fill a record set of {end - start} bytes")
@@ -127,7 +135,7 @@ def largest_record(buffer: bytes, start: int, end: int) -> int:
     """
     largest = 0
     for batch in walk_batches(buffer, start, end):
-        if batch.magic != _MAGIC or batch.attributes & COMPRESSION_MASK:
+        if batch.magic != MAGIC or batch.attributes & COMPRESSION_MASK:
             largest = max(largest, batch_payload_size(batch))
         else:
             first, end = batch.offset + BATCH_OVERHEAD, batch.offset + batch.size
@@ -151,44 +159,50 @@ def walk_records(buffer: bytes, at: int, end: int, claimed: int, largest: int = 
         count += 1
         if count > claimed:
             raise ProtocolError(f"more records in a batch than the {claimed} that it claims")
-        size, at = _read_varint(buffer, at, end)
-        if not _SMALLEST_RECORD <= size <= end - at:
+        size, at = read_varint(buffer, at, end)
+        if not SMALLEST_RECORD <= size <= end - at:
             raise ProtocolError(f"a record of {size} bytes where {end - at} remain in its batch")
         if size > largest:
-            largest = max(largest, _record_payload(buffer, at, at + size))
+            largest = max(largest, record_payload(buffer, at, at + size)[0])
         at += size
     return count, largest
 
 
-def _record_payload(buffer: bytes, at: int, end: int) -> int:
-    """Bytes of key, value and headers of the record between two offsets."""
+def record_payload(buffer: bytes, at: int, end: int) -> tuple[int, int]:
+    """Bytes of key, value and headers of the record between two offsets, and how many headers it has.
+
+    A record with more than `MAX_HEADERS` counts whole: to add them all up would take too long.
+    """
+    size = end - at
     at += 1  # attributes
-    _, at = _read_varint(buffer, at, end)  # timestamp delta
-    _, at = _read_varint(buffer, at, end)  # offset delta
+    _, at = read_varint(buffer, at, end)  # timestamp delta
+    _, at = read_varint(buffer, at, end)  # offset delta
     key, at = _field(buffer, at, end)
     value, at = _field(buffer, at, end)
-    headers, at = _read_varint(buffer, at, end)
+    headers, at = read_varint(buffer, at, end)
     if not 0 <= headers <= end - at:
         raise ProtocolError(f"{headers} headers in a record with {end - at} bytes left")
+    if headers > MAX_HEADERS:
+        return size, 0
     total = key + value
     for _ in range(2 * headers):
         size, at = _field(buffer, at, end)
         total += size
     if at != end:
         raise ProtocolError(f"{end - at} bytes left over in a record")
-    return total
+    return total, headers
 
 
 def _field(buffer: bytes, at: int, end: int) -> tuple[int, int]:
     """Size of a key, a value or a part of a header (null counts 0), and the offset after it."""
-    size, at = _read_varint(buffer, at, end)
+    size, at = read_varint(buffer, at, end)
     size = max(size, 0)
     if size > end - at:
         raise ProtocolError(f"a field of {size} bytes where {end - at} remain in its record")
     return size, at + size
 
 
-def _read_varint(buffer: bytes, at: int, end: int) -> tuple[int, int]:
+def read_varint(buffer: bytes, at: int, end: int) -> tuple[int, int]:
     """A zigzag varint of up to 64 bits that ends before `end`, and the offset after it."""
     value = shift = 0
     for place in range(at, min(end, at + _MAX_VARLONG_BYTES)):
