@@ -15,7 +15,7 @@ from sluicegate_kafka.attached import Attached
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
-from sluicegate_kafka.codec.produce import Inspected, ProduceRequest, ProduceTopic, scan_slices
+from sluicegate_kafka.codec.produce import Inspected, ProduceRequest, ProduceTopic, scan_plain, scan_slices
 from sluicegate_kafka.codec.produce_responses import has_node_endpoints, plain_response_length
 from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.slices import Slices, at_once
@@ -35,6 +35,8 @@ _FIRST_WITH_ENDPOINTS = 10
 _MAX_ATTACHED = 10_000
 """Producers on topics that one connection may have; a client may name as many producer ids as it likes."""
 
+_SHORT_BYTES = 16 * 1024
+"""Bytes of a request whose records are walked at once, if need be; the default `batch.size` of clients."""
 _MAX_PRODUCERS = 1_000
 """Producers with batches for one topic in one request; clients send for one."""
 
@@ -59,8 +61,29 @@ class Producing:
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         """Decide a Produce request topic by topic, once it is known what its large batches hold."""
+        shared = self._shared
+        if head.end - head.start <= _SHORT_BYTES and not shared.inspects and not shared.sequences:
+            request = scan_plain(frame, head)
+            if request is not None:
+                return self._decide_plain(frame, head, request, now_ns)
         turn = Sliced(frame, head, now_ns)
         return turn.begin(self._slices(turn, frame, head))
+
+    def _decide_plain(
+        self, frame: bytes, head: RequestHead, request: ProduceRequest, now_ns: int
+    ) -> bool | Suspended:
+        """Decide a short request for one partition, as it came."""
+        repeated, self.repeated = self.repeated, None
+        decision = repeated.decision if repeated is not None else None
+        decision = decision or self.decide(request.topics[0], request.acks, now_ns)
+        if decision is None:
+            glance = self._expect(request, head.correlation_id, now_ns)
+            self._look_out(frame, head, request, glance)
+            return True
+        return self._exchange(frame, head, request).start([decision], now_ns)
+
+    def _exchange(self, frame: bytes, head: RequestHead, request: ProduceRequest) -> Exchange:
+        return Exchange(self._shared, self._connection, self, frame, head, request)
 
     def _slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
         request = yield from scan_slices(frame, head)
@@ -123,7 +146,7 @@ class Producing:
         if frame is original and not any(decisions):
             self._expect(request, head.correlation_id, now_ns)
             return True
-        return Exchange(self._shared, self._connection, self, frame, head, request).start(decisions, now_ns)
+        return self._exchange(frame, head, request).start(decisions, now_ns)
 
     def _measured(self, topic: ProduceTopic, turn: Sliced) -> Slices[ProduceTopic]:
         """A topic's part of a request; where a batch is over the limit, with its largest message measured."""
@@ -230,7 +253,7 @@ class Producing:
         operation.unreadable = ""
         if topic.inspected is not None:
             operation.largest, operation.unreadable = topic.inspected
-        elif topic.largest_batch > attached.size_limit:  # lowered while the request was held
+        elif topic.largest_batch > attached.size_limit:  # a short one, or lowered while it was held
             operation.largest = at_once(largest_message(topic.frame, topic.records, attached.size_limit))
         if attached.delayed:
             operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)

@@ -92,7 +92,7 @@ def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     def too_long(*arguments: object) -> None:
         raise AssertionError("the request was read the long way")
 
-    monkeypatch.setattr("sluicegate_kafka.producing.scan_produce", too_long)
+    monkeypatch.setattr("sluicegate_kafka.producing.scan_plain", too_long)
     assert publish(wire, {"t": batch(b"third", b"fourth")})["t", 0][0] == 0
     assert wire.shared.gate("t", False, wire.now).state.allowed_messages == 4
 

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
@@ -121,21 +121,7 @@ def _scan_flexible(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
     """
     if head.version > VERSIONS[1]:
         raise ProtocolError(f"Produce version {head.version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
-    at = head.body
-    size = frame[at]
-    at += 1
-    transactional_id = None
-    if size:
-        if size > 127:
-            size, at = read_uvarint(frame, at - 1)
-        at += size - 1
-        transactional_id = str(frame[at - size + 1 : at], "utf-8")
-    acks, timeout_ms = _ACKS_TIMEOUT(frame, at)
-    topics_offset = at = at + 6
-    count = frame[at]
-    at += 1
-    if count > 127:
-        count, at = read_uvarint(frame, at - 1)
+    start, count, at = _flexible_start(frame, head)
     if not 0 < count <= MAX_ENTRIES:
         raise ProtocolError(f"{count - 1} topics in a Produce request")
     topics: list[ProduceTopic] = []
@@ -151,13 +137,61 @@ def _scan_flexible(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
         left -= len(topic.partitions)
         read += 1 + len(topic.partitions)
         at = topic.end
-    topics_end = at
-    at = at + 1 if frame[at] == 0 else skip_tags(frame, at)
+    return _whole(frame, head, start, topics, at)
+
+
+def scan_plain(frame: bytes, head: RequestHead) -> ProduceRequest | None:
+    """Read a Produce request for one partition in one of the newer versions, as most are; None for any other.
+
+    :param frame: the buffer that the head was read from.
+    :param head: the request's header.
+    :raises ProtocolError: when it is malformed, or does not end where its frame ends.
+    """
+    if not FIRST_FLEXIBLE <= head.version <= VERSIONS[1]:
+        return None
+    try:
+        start, count, at = _flexible_start(frame, head)
+        if count != 2 or (topic := _flexible_topic(frame, at)) is None:
+            return None
+        return _whole(frame, head, start, [topic], topic.end)
+    except MALFORMED as error:
+        raise ProtocolError(f"a truncated Produce request: {error}") from error
+
+
+_Start: TypeAlias = tuple[int, int, str | None, int]
+"""Acks, time-out, transactional id, and where the length of the topics stands."""
+
+
+def _flexible_start(frame: bytes, head: RequestHead) -> tuple[_Start, int, int]:
+    """What comes before the topics, one more than their number, and where they begin."""
+    at = head.body
+    size = frame[at]
+    at += 1
+    transactional_id = None
+    if size:
+        if size > 127:
+            size, at = read_uvarint(frame, at - 1)
+        at += size - 1
+        transactional_id = str(frame[at - size + 1 : at], "utf-8")
+    acks, timeout_ms = _ACKS_TIMEOUT(frame, at)
+    topics_offset = at = at + 6
+    count = frame[at]
+    at += 1
+    if count > 127:
+        count, at = read_uvarint(frame, at - 1)
+    return (acks, timeout_ms, transactional_id, topics_offset), count, at
+
+
+def _whole(
+    frame: bytes, head: RequestHead, start: _Start, topics: list[ProduceTopic], topics_end: int
+) -> ProduceRequest:
+    """The request, if it ends behind its topics."""
+    at = topics_end + 1 if frame[topics_end] == 0 else skip_tags(frame, topics_end)
     if at != head.end:
         raise ProtocolError(f"a Produce request of {at - head.start} bytes in {head.end - head.start}")
-    start, end = head.start, head.end
+    acks, timeout_ms, transactional_id, offset = start
     return _request_of(
-        (head.version, acks, timeout_ms, transactional_id, topics, topics_offset, topics_end, start, end)
+        (head.version, acks, timeout_ms, transactional_id, topics, offset, topics_end, head.start, head.end)
     )
 
 
