@@ -327,7 +327,8 @@ class PolicyEngine:
                 self._dynamics.tick(now_ns)
                 self._every_second = [call for call in self._every_second if _goes_on(call, now_ns)]
             if looks % _LOOKS_TO_DROP == 0:
-                self.gates.drop_unused()
+                for _ in self.gates.drop_unused():
+                    pass
 
     def _keep_facts(self) -> None:
         while self._watch is not None and self._unkept:

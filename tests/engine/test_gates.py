@@ -5,6 +5,7 @@ import pytest
 from sluicegate.engine.gate import Gate, GateFaults, compile_gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.sink import NullSink
+from sluicegate.engine.state import TopicState
 from sluicegate.model import EffectivePolicies, Operation, OperationKind, TopicName
 
 
@@ -84,6 +85,64 @@ def test_evicts_even_if_all_are_in_use() -> None:
     assert len(cache.live) == 3
 
 
+class Looks:
+    """Counts how often it is asked whether a state is at rest."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, answer: bool) -> None:
+        self.count = 0
+        monkeypatch.setattr(TopicState, "resting", lambda state, now_ns: self._asked(answer))
+
+    def _asked(self, answer: bool) -> bool:
+        self.count += 1
+        return answer
+
+
+def test_one_more_topic_costs_a_bounded_look_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Compiler(500).cache
+    for number in range(1_000):
+        cache.get(f"t{number}", False, 0)
+        cache.replace()
+    looks = Looks(monkeypatch, answer=False)
+    for number in range(10):
+        cache.get(f"more {number}", False, 0)
+    assert 0 < looks.count <= 10 * 64
+    assert len(cache.states) == 1_010
+
+
+def test_states_at_rest_are_found_behind_those_that_are_not() -> None:
+    cache = Compiler(100).cache
+    for number in range(150):
+        cache.get(f"attached {number}", False, 0).state.producers.attach("p", "a")
+    for number in range(200):
+        cache.get(f"t{number}", False, 0)
+        cache.replace()
+    assert len(cache.states) <= 200 + 64
+    assert sum(topic.startswith("attached") for topic in cache.states) == 150
+
+
+def test_an_eviction_looks_at_a_few_gates_only() -> None:
+    cache = Compiler(1_000).cache
+    gates = [cache.get(f"t{number}", False, 0) for number in range(1_000)]
+    for gate in gates:
+        use(gate)
+    cache.get("one more", False, 0)
+    assert len(cache.live) == 1_000
+    assert sum(gate.seen_ops > 0 for gate in gates) <= 64
+
+
+def test_many_gates_are_swept_and_taken_apart_in_slices() -> None:
+    cache = Compiler(5_000).cache
+    for number in range(2_000):
+        cache.get(f"t{number}", False, 0)
+    assert len(list(cache.drop_unused())) == 4
+    assert not cache.live
+    for number in range(2_000):
+        cache.get(f"t{number}", False, 0)
+    cache.replace()
+    assert len(list(cache.drop_replaced())) == 4
+    assert list(cache.drop_replaced()) == []
+
+
 def test_states_with_attachments_or_debt_survive_eviction_and_totals_never_fall() -> None:
     cache = Compiler(2).cache
     attached = cache.get("attached", False, 0)
@@ -114,11 +173,11 @@ def test_drop_unused_keeps_what_was_used_since() -> None:
     busy, idle = cache.get("busy", False, 0), cache.get("idle", True, 0)
     use(busy)
     use(idle)
-    cache.drop_unused()
+    assert list(cache.drop_unused()) == []
     assert (len(cache.live), len(cache.exempt)) == (1, 1)
 
     use(busy)
-    cache.drop_unused()
+    assert list(cache.drop_unused()) == []
 
     assert cache.live == {"busy": busy}
     assert cache.exempt == {}

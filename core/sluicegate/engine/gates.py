@@ -1,10 +1,15 @@
 """Compiled gates by topic: a bounded cache over states that outlive them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.state import COUNTERS, TopicState
 from sluicegate.model import TopicName
+
+_LOOKED_AT = 64
+"""Gates or states that are looked at to make room for one more."""
+_PER_SLICE = 500
+"""Gates that are looked at in one slice of a sweep."""
 
 
 class GateCache:
@@ -17,7 +22,7 @@ class GateCache:
     :param max_gates: bound on gates, and on states that nothing depends on.
     """
 
-    __slots__ = ("_compile", "exempt", "live", "max_gates", "retired", "states")
+    __slots__ = ("_compile", "_replaced", "exempt", "live", "max_gates", "retired", "states")
 
     def __init__(self, compile: Callable[[str, bool, int], Gate], max_gates: int = 10_000) -> None:  # noqa: A002
         self._compile = compile
@@ -29,6 +34,8 @@ class GateCache:
         self.states: dict[str, TopicState] = {}
         self.retired = dict.fromkeys(COUNTERS, 0)
         """Sums of the counters of states that were let go, so that totals never fall."""
+        self._replaced: list[Gate] = []
+        """Gates of former policies that nobody finds any more; taken apart in slices."""
 
     def get(self, topic: str, exempt: bool, now_ns: int) -> Gate:
         """The gate of a topic, compiled if there is none.
@@ -59,25 +66,39 @@ class GateCache:
 
     def replace(self) -> None:
         """Drop all gates, as the policies changed: the next look-up of each topic compiles anew."""
+        # To take thousands of gates apart holds the loop for long; so many as fit into the cache may wait.
+        if len(self._replaced) < self.max_gates:
+            self._replaced += (*self.live.values(), *self.exempt.values())
         self.live.clear()
         self.exempt.clear()
 
-    def drop_unused(self) -> None:
-        """Drop the gates that nobody used since the last call, which is to be made now and then (a minute).
+    def drop_unused(self) -> Iterator[None]:
+        """Drop the gates that nobody used since the last sweep, which is to be made now and then (a minute).
 
-        A topic at rest then costs its state only; its next use compiles a gate in some 50 us.
+        A topic at rest then costs its state only; its next use compiles a gate in some 50 us. Yields between
+        two slices of the sweep.
         """
+        yield from self.drop_replaced()
         for gates in (self.live, self.exempt):
-            for topic, gate in tuple(gates.items()):
-                if not _was_used(gate):
+            for place, (topic, gate) in enumerate(tuple(gates.items())):
+                if place % _PER_SLICE == _PER_SLICE - 1:
+                    yield
+                if not _was_used(gate) and gates.get(topic) is gate:
                     del gates[topic]
+
+    def drop_replaced(self) -> Iterator[None]:
+        """Take the gates of former policies apart; yields between two slices."""
+        while self._replaced:
+            del self._replaced[-_PER_SLICE:]
+            yield
 
     def _evict(self, gates: dict[str, Gate], now_ns: int) -> None:
         """Make room for one gate: the first that was not used since the last look at it (CLOCK).
 
-        A gate that was used is put behind the others.
+        A gate that was used is put behind the others. If the first few all were, one of them goes anyway: to
+        look at thousands would take longer than to compile one anew.
         """
-        for _ in range(len(gates)):
+        for _ in range(min(len(gates), _LOOKED_AT)):
             topic = next(iter(gates))
             gate = gates.pop(topic)
             if not _was_used(gate):
@@ -90,13 +111,19 @@ class GateCache:
             self._forget(topic)
 
     def _forget_resting(self, now_ns: int) -> None:
-        unused = [
-            topic
-            for topic, state in self.states.items()
-            if topic not in self.live and topic not in self.exempt and state.resting(now_ns)
-        ]
-        for topic in unused:
-            self._forget(topic)
+        """Forget those of the first few states that are at rest and have no gate; others go to the end.
+
+        More of them than one state needs, so that states become fewer wherever some are at rest.
+        """
+        states = self.states
+        for _ in range(min(len(states), _LOOKED_AT)):
+            topic = next(iter(states))
+            state = states[topic]
+            if topic not in self.live and topic not in self.exempt and state.resting(now_ns):
+                self._forget(topic)
+            else:
+                del states[topic]
+                states[topic] = state
 
     def _forget(self, topic: str) -> None:
         state = self.states.pop(topic, None)

@@ -304,8 +304,9 @@ class Worker:
         await self._guarded("dynamics", dynamics)
         await self._guarded("tick", front)
         self._ticks += 1
-        if self._ticks % _TICKS_TO_DROP == 0:
-            self.gates.drop_unused()
+        is_sweep = self._ticks % _TICKS_TO_DROP == 0
+        for _ in self.gates.drop_unused() if is_sweep else self.gates.drop_replaced():
+            await asyncio.sleep(0)
         await self._guarded("sweep", lambda: self._running.sweep(now_ns))
         await self._guarded("samples", lambda: self._samples.refresh(self.gates, now_ns))
         try:

@@ -19,6 +19,7 @@ log = logging.getLogger("sluicegate.kafka")
 """Under the gateway's own logger, which alone has a handler."""
 
 _IDLE_SWEEP_TICKS = 10
+_CONNECTIONS_PER_SLICE = 200
 _API_VERSIONS = bytes.fromhex("00000014 0012 0000 00000000 000a") + b"sluicegate"
 """An ApiVersions request of version 0, which every broker answers before any login."""
 
@@ -113,10 +114,17 @@ class KafkaFront:
         if self._shared is None:
             return
         self._ticks += 1
-        if self._ticks % _IDLE_SWEEP_TICKS == 0:
-            for releases in self._shared.releases.values():
-                for release in releases:
-                    release(now_ns)
+        if self._ticks % _IDLE_SWEEP_TICKS == 0 and self._services is not None:
+            self._services.spawn(self._release_idle(self._shared, now_ns))
+
+    @staticmethod
+    async def _release_idle(shared: Shared, now_ns: int) -> None:
+        """Let go of what has been idle for long, of some connections in each turn of the loop."""
+        for place, connection in enumerate(tuple(shared.releases)):
+            for release in shared.releases.get(connection, ()):
+                release(now_ns)
+            if place % _CONNECTIONS_PER_SLICE == _CONNECTIONS_PER_SLICE - 1:
+                await asyncio.sleep(0)
 
     def counters(self) -> Mapping[str, int]:
         """Event counters."""
