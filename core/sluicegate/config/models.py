@@ -213,6 +213,11 @@ class BrokerConfig(Strict):
         gt=0,
         description="Bytes that all connections of this broker may hold back together.",
     )
+    loop_hold_warning: Duration = Field(
+        default=100,
+        description="One piece of work that holds the worker's event loop for this long is named in the log "
+        "and in a metric; 0 for never.",
+    )
     exempt: Exempt = Field(default=Exempt(), description="Principals that skip counts, rates and factors.")
     pressure: PressureConfig = Field(
         default=PressureConfig(), description="Where pressure on the broker is read."

@@ -13,7 +13,9 @@ from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.gates import GateCache
+from sluicegate.engine.holders import tell_by
 from sluicegate.engine.sink import DecisionSink
+from sluicegate.gateway import held_by
 from sluicegate.gateway.acceptor import Acceptor
 from sluicegate.gateway.compiler import GateCompiler
 from sluicegate.gateway.connections import Connections, Limits
@@ -25,6 +27,7 @@ from sluicegate.gateway.reachability import Reachability
 from sluicegate.gateway.samples import TopicSamples
 from sluicegate.gateway.tls import TlsContexts, tls_contexts
 from sluicegate.gateway.wall_clock import WallClock
+from sluicegate.gateway.watchdog import Watchdog
 from sluicegate.model import PolicySet
 
 log = logging.getLogger(__name__)
@@ -102,6 +105,7 @@ class Worker:
         self._samples = TopicSamples()
         self._wall_clock = WallClock()
         self._lag_ns = 0
+        self._watchdog: Watchdog | None = None
         self._ticks = 0
         self._policy_changes = 0
         self._front_faults = 0
@@ -215,6 +219,9 @@ class Worker:
             await self.stop()
             raise
         self._ticking = loop.create_task(self._tick_on())
+        if self.config.loop_hold_warning:
+            self._watchdog = Watchdog(loop, self.config.loop_hold_warning * 1_000_000)
+            self._watchdog.start()
 
     def replace(self, policies: PolicySet) -> None:
         """Put other policies into force, in one step."""
@@ -256,6 +263,8 @@ class Worker:
             with suppress(asyncio.CancelledError):
                 await self._ticking
             self._ticking = None
+        if self._watchdog is not None:
+            await asyncio.to_thread(self._watchdog.stop)
         for acceptor in self._acceptors.values():
             acceptor.close()
         self._acceptors.clear()
@@ -375,7 +384,13 @@ class Worker:
             "reachability": connections.reachability.snapshot(),
             "front": front,
             "plugin_faults": dict(self.faults.counts),
+            "loop_holds": self._watchdog.holds() if self._watchdog is not None else {},
             "decision_log": self._log_stats(),
             "topics": self._samples.latest,
             "plugin_metrics": self._dynamics.snapshot(),
         }
+
+
+held_by.enter()
+tell_by(Worker, "tick", lambda variables: {"work": "once a second"})
+tell_by(Worker, "replace", lambda variables: {"work": "policy change"})

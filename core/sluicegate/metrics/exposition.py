@@ -242,7 +242,23 @@ def _by_name(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
         ):
             for name, value in counts.items():
                 family.add_metric([name, broker], value)
-    return (closed, events, faults)
+    return (closed, events, faults, *_loop_holds(snapshots))
+
+
+def _loop_holds(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
+    """What held the event loop for too long; the watchdog bounds the names."""
+    labels = ["held_by", "broker"]
+    holds = CounterMetricFamily(
+        "sluicegate_event_loop_holds", "Times that one piece of work held the event loop.", labels=labels
+    )
+    seconds = CounterMetricFamily(
+        "sluicegate_event_loop_held_seconds", "For how long it did, added up.", labels=labels
+    )
+    for snapshot in snapshots:
+        for name, (count, held_s) in snapshot.get("loop_holds", {}).items():
+            holds.add_metric([name, snapshot["broker"]], count)
+            seconds.add_metric([name, snapshot["broker"]], held_s)
+    return (holds, seconds)
 
 
 def _supervisor(status: Status) -> Iterable[Metric]:

@@ -17,7 +17,7 @@ from sluicegate_danube.principals import principal
 from sluicegate_danube.subscriptions import SubscriptionLists
 from sluicegate_grpc.calls import Calls
 from sluicegate_grpc.edits import Edits
-from sluicegate_grpc.splice import GrpcSession, Shared
+from sluicegate_grpc.splice import GrpcSession, Shared, held_by
 from sluicegate_grpc.splice.frames import PREFACE, SETTINGS, frame
 from sluicegate_grpc.unknown import UnknownMethods
 
@@ -177,3 +177,6 @@ def _unknown_method(path: str, passes: bool) -> None:
 
 def _alone(address: Address | None) -> tuple[Address, ...] | None:
     return (address,) if address is not None else None
+
+
+held_by.enter()

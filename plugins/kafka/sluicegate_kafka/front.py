@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from sluicegate.broker import Listener, Services
+from sluicegate_kafka import held_by
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.inspecting import Inspection
 from sluicegate_kafka.listing import ListGroups
@@ -136,3 +137,6 @@ class KafkaFront:
             self._listing.cancel()
         self._inspectors.shutdown(wait=False, cancel_futures=True)
         await self._upstream.close()
+
+
+held_by.enter()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from sluicegate.broker import Listener, Services
 from sluicegate.broker_ports import FACT
+from sluicegate_pulsar import held_by
 from sluicegate_pulsar.admin import AdminApi
 from sluicegate_pulsar.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
@@ -158,3 +159,6 @@ class PulsarFront:
         """End the gate's own questions."""
         for task in tuple(self._asking.values()):
             task.cancel()
+
+
+held_by.enter()

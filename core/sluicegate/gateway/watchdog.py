@@ -1,0 +1,166 @@
+"""A watchdog over a worker's event loop: it names what holds the loop, while it does.
+
+A thread asks the loop for a sign of life. If none comes in time, the thread looks at the loop's stack. So the
+loop pays one callback for each question, and nothing for any message. Time in which the machine had no
+processor for the loop does not count, where the kernel tells it (Linux).
+"""
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Event, Thread, get_ident, get_native_id
+from time import monotonic_ns
+from types import FrameType
+from typing import Final, Protocol
+
+from sluicegate.engine.holders import OTHER, Holder, holder_of
+from sluicegate.gateway.logs import Throttle
+
+log = logging.getLogger(__name__)
+
+MOST_NAMES: Final = 100
+"""Names that are counted apart; all further ones are `other`."""
+_LINE_NS = 10_000_000_000
+_MS = 1_000_000
+_LOOKS = 2
+"""Looks in the time after which a hold is told."""
+
+
+class _Loop(Protocol):
+    def call_soon_threadsafe(self, callback: Callable[[], object]) -> object:
+        """Have something called by the loop."""
+
+
+class Watchdog:
+    """Watches one event loop; to be made in the loop's own thread.
+
+    :param loop: the running event loop.
+    :param longest_ns: how long it may be held before that is told.
+    :param clock: monotonic time.
+    :param starved: ns for which the machine had no processor for the loop's thread so far.
+    :param frame: the innermost frame of the loop's thread.
+    """
+
+    def __init__(
+        self,
+        loop: _Loop,
+        longest_ns: int,
+        *,
+        clock: Callable[[], int] = monotonic_ns,
+        starved: Callable[[], int] | None = None,
+        frame: Callable[[], FrameType | None] | None = None,
+    ) -> None:
+        thread = get_ident()
+        self._loop = loop
+        self._longest_ns = longest_ns
+        self._clock = clock
+        self._starved = starved or RunDelay(get_native_id())
+        self._frame = frame or (lambda: sys._current_frames().get(thread))  # noqa: SLF001 - the way to do it
+        self._asked_ns = 0
+        self._starved_ns = 0
+        self._holder: Holder | None = None
+        self._holds: dict[str, tuple[int, int]] = {}
+        self._throttle = Throttle(_LINE_NS)
+        self._ended = Event()
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Watch from now on."""
+        self._thread = Thread(target=self._watch, name="sluicegate-watchdog", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no longer; doing it again does nothing."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self._longest_ns / _LOOKS / 1e9):
+            try:
+                self.look()
+            except RuntimeError:  # the loop is closed
+                return
+
+    def look(self) -> None:
+        """Ask the loop for a sign of life, or look what it does if one is overdue; in the watchdog's thread.
+
+        :raises RuntimeError: if the loop is closed.
+        """
+        if not self._asked_ns:
+            self._starved_ns = self._starved()
+            self._asked_ns = self._clock()
+            self._loop.call_soon_threadsafe(self.answered)
+            return
+        if self._held_ns() < self._longest_ns:
+            return
+        holder = holder_of(self._frame())
+        asked_ns = self._asked_ns
+        if not asked_ns:
+            return  # it answered while it was looked at: what it does now is something else
+        # Of several looks the first that names something counts; the loop may be between two pieces of work.
+        if self._holder is None or self._holder.held_by == OTHER:
+            self._holder = holder
+        self._tell(self._holder)
+
+    def _held_ns(self) -> int:
+        starved_ns = self._starved() - self._starved_ns
+        return self._clock() - self._asked_ns - starved_ns
+
+    def _tell(self, holder: Holder) -> None:
+        left_out = self._throttle.passes(holder.held_by, self._clock())
+        if left_out is None:
+            return
+        fields: dict[str, object] = {"held_by": holder.held_by, "at": holder.at, **holder.details}
+        if left_out:
+            fields["left_out"] = left_out
+        log.warning(
+            "event loop held for %d ms so far by %s; all clients wait",
+            self._held_ns() // _MS,
+            holder.held_by,
+            extra=fields,
+        )
+
+    def answered(self) -> None:
+        """The loop gives a sign of life; called by the loop."""
+        holder, self._holder = self._holder, None
+        asked_ns, now_ns = self._asked_ns, self._clock()
+        if now_ns - asked_ns >= self._longest_ns:  # only then is it worth to ask the kernel
+            held_ns = self._held_ns()
+            if held_ns >= self._longest_ns:
+                self._count(holder.held_by if holder is not None else OTHER, held_ns)
+        self._asked_ns = 0
+
+    def _count(self, name: str, held_ns: int) -> None:
+        if name not in self._holds and len(self._holds) >= MOST_NAMES:
+            name = OTHER
+        count, total_ns = self._holds.get(name, (0, 0))
+        self._holds[name] = count + 1, total_ns + held_ns
+
+    def holds(self) -> Mapping[str, tuple[int, float]]:
+        """How often the loop was held, and for how many seconds, by what held it."""
+        return {name: (count, total_ns / 1e9) for name, (count, total_ns) in self._holds.items()}
+
+
+class RunDelay:
+    """For how long a thread was ready to run and had no processor, in ns; 0 where the kernel does not tell.
+
+    :param native_id: of the thread.
+    """
+
+    __slots__ = ("_path",)
+
+    def __init__(self, native_id: int) -> None:
+        self._path: Path | None = Path(f"/proc/self/task/{native_id}/schedstat")
+
+    def __call__(self) -> int:
+        """Read it."""
+        if self._path is None:
+            return 0
+        try:
+            return int(self._path.read_text().split()[1])
+        except (OSError, IndexError, ValueError):
+            self._path = None
+            return 0
