@@ -4,11 +4,11 @@ Rooms never return commands: they forward, answer, wait and ask here, and the se
 in the right place between the frames that pass unread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import TypeAlias
 
-from sluicegate.broker import Buffer
+from sluicegate.broker import Buffer, NextTurn
 from sluicegate.engine.timers import Timer, Timers
 from sluicegate.model import ANONYMOUS
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
@@ -26,6 +26,8 @@ _OWN_REQUESTS = 2**62
 """Ids of the gate's own requests; clients count theirs from 0."""
 _MAX_REQUESTS = 10_000
 """Requests of one connection that the gate waits for at once."""
+_PER_SLICE = 250
+"""Messages that waited and go on in one turn of the event loop: some 2 ms."""
 
 
 class Connection:
@@ -39,6 +41,7 @@ class Connection:
         "_questions",
         "_requests",
         "_timers",
+        "_turn_left",
         "client_version",
         "closing",
         "down",
@@ -84,6 +87,7 @@ class Connection:
         self._questions: dict[object, list[OnAnswer]] = {}
         self._requests: dict[int, OnResponse] = {}
         self._timers = Timers()
+        self._turn_left = _PER_SLICE
         self._pauses = 0
 
     @property
@@ -136,6 +140,21 @@ class Connection:
             self.pause()
         waiting.append(on_answer)
 
+    def in_slices(self, slices: Iterator[None], now_ns: int) -> bool:
+        """Do work that may take long: where it yields, other clients have their turn.
+
+        Nothing more of the client is looked at until it is done.
+
+        :return: True if it was done at once.
+        """
+        for _ in slices:
+            self.ask(NextTurn(), lambda _, now_ns: self._next_slice(slices, now_ns))
+            return False
+        return True
+
+    def _next_slice(self, slices: Iterator[None], now_ns: int) -> None:
+        self.in_slices(slices, now_ns)
+
     def answered(self, question: object, answer: object, now_ns: int) -> None:
         """Pass an answer on to those who asked."""
         waiting = self._questions.pop(question, None)
@@ -153,7 +172,15 @@ class Connection:
 
     def run_due(self, now_ns: int) -> None:
         """Do what is due."""
+        self._turn_left = _PER_SLICE
         self._timers.run_due(now_ns)
+
+    def may_go_on(self) -> bool:
+        """Whether one more message that waited may go on in this turn; if not, ask again by a timer."""
+        if self._turn_left <= 0:
+            return False
+        self._turn_left -= 1
+        return True
 
     @property
     def due_ns(self) -> int | None:

@@ -4,6 +4,8 @@ Where no policy asks about delivery, messages, permits and acknowledgements pass
 taken out of both streams, and put back when policies change or a consumer comes that needs them.
 """
 
+from collections.abc import Iterator
+
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
@@ -12,6 +14,7 @@ from sluicegate_pulsar.connection import Connection, Handler
 from sluicegate_pulsar.consumer import Consumer
 from sluicegate_pulsar.refusals import NO_REQUEST
 from sluicegate_pulsar.shared import Shared
+from sluicegate_pulsar.stream import NoRoomError
 from sluicegate_pulsar.withheld import OverfullError
 
 _TYPES = pb.BaseCommand.Type
@@ -200,9 +203,27 @@ class Delivering:
     def _ack(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         ack = parse_command(data, start, stop).ack
         consumer = self.consumers.get(ack.consumer_id)
-        if consumer is not None and consumer.counts:
-            consumer.acknowledged(ack, now_ns)
+        if consumer is None or not consumer.counts:
+            return True
+        return self._pass_after(consumer.acknowledging(ack, now_ns), data, start, stop, now_ns)
+
+    def _pass_after(self, slices: Iterator[None], data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """Let a frame pass once something is done that may take long; True if it passes as it came."""
+        for _ in slices:
+            frame = data[start:stop]
+            if not self._shared.budget.take(len(frame)):
+                raise NoRoomError
+            self._connection.held_bytes += len(frame)
+            self._connection.in_slices(self._forward_after(slices, frame), now_ns)
+            return False
         return True
+
+    def _forward_after(self, slices: Iterator[None], frame: bytes) -> Iterator[None]:
+        yield
+        yield from slices
+        self._shared.budget.give(len(frame))
+        self._connection.held_bytes -= len(frame)
+        self._connection.forward(frame)
 
     def _redeliver(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         command = parse_command(data, start, stop).redeliver_unacknowledged_messages
@@ -210,10 +231,10 @@ class Delivering:
         if consumer is None or not consumer.watched:
             return True
         if command.message_ids and not consumer.one_by_one:
-            entries = [(each.ledger_id, each.entry_id) for each in command.message_ids]
-            consumer.redelivers(entries, now_ns)
-        else:
-            consumer.begin_anew(now_ns)
+            return self._pass_after(
+                consumer.redelivering(command.message_ids, now_ns), data, start, stop, now_ns
+            )
+        consumer.begin_anew(now_ns)
         return True
 
     def _seek(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:

@@ -19,6 +19,8 @@ class Queued(NamedTuple):
     """When the gate saw it first, ms of the wall clock."""
     is_close: bool
     """True for the client's CLOSE_PRODUCER, which must not overtake messages."""
+    largest: int = -1
+    """Bytes of the largest message, where a batch had to be walked to tell; -1 where it had not."""
 
 
 class Overflow:

@@ -30,7 +30,9 @@ class PublishQueues:
 
     # -- messages -------------------------------------------------------------------------------------
 
-    def append(self, producer: Producer, frame: bytes, received_ms: int, txn: Txn | None) -> bool:
+    def append(
+        self, producer: Producer, frame: bytes, received_ms: int, txn: Txn | None, largest: int = -1
+    ) -> bool:
         """Keep a message behind those that wait.
 
         :param frame: a copy of its own, not the read that it came in.
@@ -41,7 +43,7 @@ class PublishQueues:
             self._reopening.begin(producer)
             return False
         self._connection.held_bytes += size
-        producer.queue.append(Queued(frame, received_ms, False))
+        producer.queue.append(Queued(frame, received_ms, False, largest))
         if txn is not None:
             self._txns.waits(txn)
         producer.settle()

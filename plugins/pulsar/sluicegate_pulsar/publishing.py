@@ -8,8 +8,10 @@ not been forwarded when the connection ends never is. A producer of which more c
 alone and opened anew (see `reopening`); its connection is read on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 
+from sluicegate.broker import NextTurn
 from sluicegate.engine.delay import DelayRule, asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
@@ -18,7 +20,7 @@ from sluicegate_pulsar.assembly import Kept, Refusal
 from sluicegate_pulsar.codec.entries import read_composed
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ServerError
 from sluicegate_pulsar.codec.frames import parse_command
-from sluicegate_pulsar.codec.metadata import MetadataHead, largest_message, with_deliver_at
+from sluicegate_pulsar.codec.metadata import MetadataHead, at_once, largest_message, with_deliver_at
 from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.producer import Producer
@@ -26,9 +28,12 @@ from sluicegate_pulsar.publish_queues import PublishQueues
 from sluicegate_pulsar.refusals import no_receipt, send_code, send_error, send_text, success
 from sluicegate_pulsar.reopening import Reopening
 from sluicegate_pulsar.shared import Shared
+from sluicegate_pulsar.stream import NoRoomError
 from sluicegate_pulsar.transactions import Txn
 
 _LEAST_WAIT_NS = 1_000_000
+_UNKNOWN = -1
+"""The size of the largest message where the payload as a whole is within the limit."""
 _STOPPING = frozenset({Action.REJECT, Action.DROP})
 DELAY_REJECTED = "pulsar_broker_topic_messages_delayed_rejected"
 DELAY_OVERRIDDEN = "pulsar_broker_topic_messages_fixed_delay_overridden"
@@ -72,16 +77,73 @@ class Publishing:
         if producer.overflow is not None:
             self._shared.count("publish_discarded")
             return False
+        walk = self._walk(producer, data, start, stop, head)
+        if walk is None:
+            return self._send(producer, data, start, stop, head, _UNKNOWN, now_ns)
+        try:
+            next(walk)
+        except StopIteration as ended:
+            return self._send(producer, data, start, stop, head, ended.value, now_ns)
+        frame = data[start:stop]
+        if not self._shared.budget.take(len(frame)):
+            raise NoRoomError
+        self._connection.held_bytes += len(frame)
+        self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))
+        return False
+
+    def _walk(
+        self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead
+    ) -> Generator[None, None, int] | None:
+        """What finds the largest message of a batch over the limit, in slices; None if there is no need."""
+        if head.payload_size <= producer.size_limit:
+            return None
+        metadata = read_composed(data, start, stop, head)
+        if metadata is None or metadata.is_chunk:
+            return None
+        return largest_message(data, parts_of(data, start, stop, head), metadata, producer.size_limit)
+
+    def _walk_on(
+        self,
+        producer: Producer,
+        frame: bytes,
+        walk: Generator[None, None, int],
+        answer: object,
+        now_ns: int,
+    ) -> None:
+        """Do the next slice; nothing else of the client is looked at until the last one is done."""
+        try:
+            next(walk)
+        except StopIteration as ended:
+            self._shared.budget.give(len(frame))
+            self._connection.held_bytes -= len(frame)
+            stop = len(frame)
+            head = read_send(frame, 0, stop)
+            if self._send(producer, frame, 0, stop, head, ended.value, now_ns):
+                self._connection.forward(frame)
+            return
+        self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))
+
+    def _send(
+        self,
+        producer: Producer,
+        data: bytes,
+        start: int,
+        stop: int,
+        head: SendHead,
+        largest: int,
+        now_ns: int,
+    ) -> bool:
+        """Decide a SEND of which it is known, where that matters, how large its largest message is."""
         received_ms = self._shared.wall_ms(now_ns)
         if producer.queue:
-            self._queues.append(producer, data[start:stop], received_ms, head.txn)
+            self._queues.append(producer, data[start:stop], received_ms, head.txn, largest)
             return False
         if self._is_lost_piece(producer, data, start, stop, head):
             self._refuse_piece(producer, data, start, stop, head, now_ns)
             return False
-        decision, metadata = self._decide(producer, data, start, stop, head, now_ns)
+        decision, metadata = self._decide(producer, data, start, stop, head, largest, now_ns)
         if decision is not None and decision.action is Action.DELAY:
-            self._hold(producer, decision, data[start:stop], received_ms, head.txn, now_ns)
+            self._hold(producer, decision, data[start:stop], received_ms, head.txn, now_ns, largest)
             return False
         return self.conclude(producer, decision, data, start, stop, head, metadata, received_ms, now_ns)
 
@@ -105,7 +167,14 @@ class Publishing:
         return gate
 
     def _decide(
-        self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead, now_ns: int
+        self,
+        producer: Producer,
+        data: bytes,
+        start: int,
+        stop: int,
+        head: SendHead,
+        largest: int,
+        now_ns: int,
     ) -> tuple[Decision | None, MetadataHead | None]:
         gate = self._gate(producer, now_ns)
         operation = producer.operation
@@ -120,8 +189,10 @@ class Publishing:
                 operation.delay_ms = asked_ms(metadata.deliver_at or 0, wall_ms)
         if metadata is not None and metadata.is_chunk:
             operation.largest = producer.chunk_sizes.whole(metadata, head.payload_size)
-        elif metadata is not None and head.payload_size > producer.size_limit:
-            operation.largest = largest_message(data, parts_of(data, start, stop, head), metadata)
+        elif largest != _UNKNOWN:
+            operation.largest = largest
+        elif (walk := self._walk(producer, data, start, stop, head)) is not None:
+            operation.largest = at_once(walk)  # the limit was lowered while the message waited
         return gate.publish(operation, now_ns), metadata
 
     def conclude(
@@ -303,9 +374,10 @@ class Publishing:
         received_ms: int,
         txn: Txn | None,
         now_ns: int,
+        largest: int = _UNKNOWN,
     ) -> None:
         """Keep a producer's first message that has to wait."""
-        if self._queues.append(producer, frame, received_ms, txn):
+        if self._queues.append(producer, frame, received_ms, txn, largest):
             self._ask_again(producer, decision, now_ns)
             return
         producer.gate.abandon(producer.operation, now_ns)
@@ -322,13 +394,16 @@ class Publishing:
         if self._reopening.has_waited(producer, now_ns):
             self._queues.cut(producer, 1)
         while queue and not queue[0].is_close:
-            frame, received_ms, _ = queue[0]
+            if not self._connection.may_go_on():
+                producer.timer = self._connection.at(now_ns + 1, lambda now_ns: self._drain(producer, now_ns))
+                break
+            frame, received_ms, _, largest = queue[0]
             head = read_send(frame, 0, len(frame))
             if self._is_lost_piece(producer, frame, 0, len(frame), head):
                 self._queues.popleft(producer)
                 self._refuse_piece(producer, frame, 0, len(frame), head, now_ns)
             else:
-                decision, metadata = self._decide(producer, frame, 0, len(frame), head, now_ns)
+                decision, metadata = self._decide(producer, frame, 0, len(frame), head, largest, now_ns)
                 if decision is not None and decision.action is Action.DELAY:
                     self._ask_again(producer, decision, now_ns)
                     break

@@ -11,6 +11,7 @@ from sluicegate.broker import (
     Close,
     Command,
     Dial,
+    NextTurn,
     PauseReading,
     ResumeReading,
     ToClient,
@@ -62,6 +63,7 @@ class PulsarSession:
         self._from_client.handlers = self.handshake.client_handlers
         self._from_client.default = self.handshake.too_early
         connection.on_pause = self._stop
+        self._from_client.on_many = self._ask_for_turn
         self._from_broker = Stream(shared.budget, largest, connection.down, ToClient)
         self._from_broker.handlers = {
             **Responses(connection).broker_handlers,
@@ -83,6 +85,10 @@ class PulsarSession:
     def _stop(self) -> None:
         """Nothing more of the client is looked at until all reasons for that are gone."""
         self._from_client.is_stopped = True
+
+    def _ask_for_turn(self) -> None:
+        """Many small frames came at once: the rest of them is looked at when others have had their turn."""
+        self.connection.ask(NextTurn(), lambda answer, now_ns: None)
 
     def _begin(self) -> None:
         """The broker has accepted the client: from here on its commands are looked at by what they ask."""

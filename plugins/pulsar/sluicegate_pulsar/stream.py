@@ -1,6 +1,7 @@
 """One direction of a connection, cut into frames: runs that nobody asks about pass as the same bytes."""
 
 from collections.abc import Callable
+from itertools import repeat
 from struct import Struct
 
 from sluicegate.broker import Buffer, Command
@@ -13,6 +14,9 @@ _read_size = Struct(">I").unpack_from
 _HEAD = 10
 """Total size, command size and the command's type: what must be there to choose a handler."""
 _MIN_SIZE = 6
+_FRAMES_PER_TURN = 1_000
+_TURN = range(_FRAMES_PER_TURN, -1, -1)
+"""Frames left in one turn; of the usual SENDs so many take some 4 ms."""
 _TLS_HANDSHAKE = b"\x16\x03"
 _HTTP = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE")
 
@@ -41,6 +45,7 @@ class Stream:
         "handlers",
         "held_bytes",
         "is_stopped",
+        "on_many",
     )
 
     def __init__(
@@ -60,6 +65,9 @@ class Stream:
         """Bytes kept until a frame is whole, or until the stream goes on."""
         self.is_stopped = False
         """True while frames are kept and not walked."""
+        self.on_many: Callable[[], None] | None = None
+        """Called where more frames came at once than are looked at in one turn of the event loop; it stops
+        the stream. None for a stream that goes on."""
 
     def walk(self, data: bytes, now_ns: int, out: list[Command]) -> None:
         """Send on what passes, and have the rooms see to the rest.
@@ -86,7 +94,12 @@ class Stream:
         run = at = 0
         end = len(data)
         try:
-            while end - at >= _HEAD:
+            for left in _TURN if self.on_many is not None else repeat(1):
+                if end - at < _HEAD:
+                    break
+                if not left and self.on_many is not None:
+                    self.on_many()
+                    break
                 size = _read_size(data, at)[0]
                 if not _MIN_SIZE <= size <= self._max_frame_bytes:
                     raise _bad_size(data, at, size)

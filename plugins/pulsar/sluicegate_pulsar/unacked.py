@@ -15,7 +15,7 @@ _MASK64 = 2**64 - 1
 class Unacked:
     """Entries delivered to one consumer, each with the messages in it that are not acknowledged.
 
-    All methods but `delivered` return how many messages they took off.
+    All methods but `delivered` and `acknowledged` return how many messages they took off.
     """
 
     __slots__ = ("_entries",)
@@ -46,12 +46,12 @@ class Unacked:
         self._entries.clear()
         return messages
 
-    def acknowledged(self, ack: pb.Ack) -> int:
-        """Take off what a client acknowledges."""
+    def acknowledged(self, ack: pb.Ack) -> Iterable[int]:
+        """Take off what a client acknowledges, id by id as the result is read."""
         if ack.ack_type != pb.Ack.CUMULATIVE:
-            return sum(map(self._one, ack.message_id))
+            return map(self._one, ack.message_id)
         # Brokers take a cumulative acknowledgement of one message only.
-        return self._upto(ack.message_id[0]) if len(ack.message_id) == 1 else 0
+        return map(self._upto, ack.message_id) if len(ack.message_id) == 1 else ()
 
     def _upto(self, last: pb.MessageIdData) -> int:
         """In the order of delivery, which is that of the ids wherever this kind is allowed."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError
 from sluicegate_pulsar.codec.frames import ABSENT, Parts, check_sum, command_type, parse_command, split
 from sluicegate_pulsar.codec.messages import consumer_of, read_message
-from sluicegate_pulsar.codec.metadata import largest_message, read_metadata, with_deliver_at
+from sluicegate_pulsar.codec.metadata import at_once, largest_message, read_metadata, with_deliver_at
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
 from sluicegate_pulsar.codec.receipts import producer_of
 from sluicegate_pulsar.codec.sends import read_send
@@ -36,11 +36,7 @@ def send(frame: bytes, start: int, stop: int) -> None:
         stop - parts.payload,
     )
     read = parse_command(frame, start, stop).send
-    assert (head.producer_id, head.sequence_id, head.messages) == (
-        read.producer_id,
-        read.sequence_id,
-        read.num_messages or 1,
-    )
+    assert (head.producer_id, head.sequence_id) == (read.producer_id, read.sequence_id)
 
 
 def metadata(frame: bytes, start: int, stop: int) -> None:
@@ -57,7 +53,7 @@ def metadata(frame: bytes, start: int, stop: int) -> None:
         new = split(rewritten, 0, len(rewritten))
         assert check_sum(rewritten, new)
         assert read_metadata(rewritten, new.metadata, new.payload).deliver_at == 1_800_000_000_000
-    assert 0 <= largest_message(frame, parts, head) <= stop - parts.payload
+    assert 0 <= at_once(largest_message(frame, parts, head)) <= stop - parts.payload
 
 
 def message(frame: bytes, start: int, stop: int) -> None:

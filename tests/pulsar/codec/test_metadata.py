@@ -18,7 +18,7 @@ from tests.pulsar.codec.strategies import (
 
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ProtocolError
 from sluicegate_pulsar.codec.frames import check_sum, payload_frame, split
-from sluicegate_pulsar.codec.metadata import largest_message, read_metadata, with_deliver_at
+from sluicegate_pulsar.codec.metadata import at_once, largest_message, read_metadata, with_deliver_at
 from sluicegate_pulsar.codec.pulsar_pb2 import MessageMetadata, SingleMessageMetadata
 
 _TIMES = st.sampled_from([0, 1, -1, 2**35 - 1, 2**35, 2**41, 2**42 - 1, 2**42, 2**63 - 1, -(2**63)]) | (
@@ -144,7 +144,7 @@ def test_what_real_frames_say() -> None:
         frame = FRAMES[kind][place]
         parts = split(frame, 0, len(frame))
         read = read_metadata(frame, parts.metadata, parts.payload)
-        largest = largest_message(frame, parts, read)
+        largest = at_once(largest_message(frame, parts, read))
         return read.is_batch, read.num_messages_in_batch, read.compression, read.is_encrypted, largest
 
     assert head("single") == (False, 1, 0, False, 3)
@@ -191,7 +191,7 @@ def _batch(sizes: list[int], **fields: object) -> bytes:
 
 def _largest(frame: bytes) -> int:
     parts = split(frame, 0, len(frame))
-    return largest_message(frame, parts, read_metadata(frame, parts.metadata, parts.payload))
+    return at_once(largest_message(frame, parts, read_metadata(frame, parts.metadata, parts.payload)))
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=20))

@@ -32,7 +32,6 @@ def _expected(frame: bytes, send: Send) -> SendHead:
         producer_id=send.producer_id,
         sequence_id=send.sequence_id,
         highest_sequence_id=send.highest_sequence_id,
-        messages=send.num_messages or 1,
         is_chunk=send.is_chunk,
         txn=(send.txnid_most_bits, send.txnid_least_bits) if both else None,
         payload_size=len(frame) - parts.payload,

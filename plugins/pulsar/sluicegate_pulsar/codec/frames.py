@@ -28,6 +28,8 @@ _TYPE = 1
 _FIRST_LONG_TAG = 16
 """The first field number whose tag takes two bytes."""
 
+_MAX_FIELDS = 32
+"""Fields of a command: clients write two, its type and what is of that type."""
 _MASK32 = 2**32 - 1
 
 _PEEK = struct.Struct(">IIHBB").unpack_from
@@ -113,6 +115,8 @@ def _any_command_type(data: bytes, at: int) -> int:
     for field in fields(data, at + 8, at + 8 + command_size(data, at, stop)):
         if field.number in seen:
             raise ProtocolError(f"a command with field {field.number} twice")
+        if len(seen) >= _MAX_FIELDS:
+            raise ProtocolError(f"a command with over {_MAX_FIELDS} fields")
         seen.add(field.number)
         if field.number == _TYPE and field.wire_type == VARINT:
             kind = field.value & _MASK32

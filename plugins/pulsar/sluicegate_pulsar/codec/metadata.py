@@ -4,6 +4,7 @@ Parsing goes through protobuf here: for six fields its C code is faster than var
 """
 
 import struct
+from collections.abc import Generator
 from typing import Final, TypeAlias
 
 import google_crc32c
@@ -19,6 +20,10 @@ Buffer: TypeAlias = bytes | memoryview
 _DELIVER_AT: Final = 19
 _DELIVER_AT_TAG = bytes((0x98, 0x01))
 _MASK64 = 2**64 - 1
+_MAX_FIELDS = 5_000
+"""Fields of metadata that are looked at one by one; each property of a message is one."""
+_MESSAGES_PER_SLICE = 2_000
+"""Messages of a batch that are walked in one slice: some 1.2 ms."""
 _JOINED = 16 * 1024
 """A payload up to this size is copied behind its new head: two writes would cost more."""
 
@@ -206,7 +211,9 @@ def _without_deliver_at(raw: bytes) -> bytes:
     """Metadata without its delivery time; whatever else carries the same number stays."""
     pieces = []
     done = 0
-    for field in fields(raw, 0, len(raw)):
+    for number, field in enumerate(fields(raw, 0, len(raw))):
+        if number >= _MAX_FIELDS:
+            raise ProtocolError(f"metadata with over {_MAX_FIELDS} fields")
         if field.number == _DELIVER_AT and field.wire_type == 0:
             pieces.append(raw[done : field.start])
             done = field.stop
@@ -214,8 +221,10 @@ def _without_deliver_at(raw: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def largest_message(data: bytes, parts: Parts, head: MetadataHead) -> int:
-    """Payload bytes of an entry's largest message.
+def largest_message(
+    data: bytes, parts: Parts, head: MetadataHead, limit: int = 0
+) -> Generator[None, None, int]:
+    """Payload bytes of an entry's largest message, found in slices.
 
     What is compressed or encrypted cannot be told apart: then it is the whole payload. No message is larger
     than the payload, so with one below the limit there is no need to ask.
@@ -223,16 +232,31 @@ def largest_message(data: bytes, parts: Parts, head: MetadataHead) -> int:
     :param data: the buffer that holds the frame.
     :param parts: what `split` found in it.
     :param head: what `read_metadata` found in it.
+    :param limit: only as much is walked as is needed to tell whether a message is over it.
+    :returns: a generator that yields between two slices.
     :raises ProtocolError: when the messages of a batch reach past its end.
     """
     at, stop = parts.payload, parts.stop
     if not head.is_batch or head.compression or head.is_encrypted:
         return stop - at
     largest = 0
-    for _ in range(head.num_messages_in_batch):
+    for number in range(1, head.num_messages_in_batch + 1):
         size, at = _single_message(data, at, stop)
         largest = max(largest, size)
+        if limit and (largest > limit or stop - at <= limit):
+            return largest
+        if number % _MESSAGES_PER_SLICE == 0:
+            yield
     return max(largest, stop - at)  # what is left belongs to no message, and must not hide here
+
+
+def at_once(slices: Generator[None, None, int]) -> int:
+    """Do all slices without a pause."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as ended:
+            return int(ended.value)
 
 
 def _single_message(data: bytes, at: int, stop: int) -> tuple[int, int]:

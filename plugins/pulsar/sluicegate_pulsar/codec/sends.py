@@ -36,8 +36,6 @@ class SendHead(NamedTuple):
     sequence_id: int
     highest_sequence_id: int
     """Of the last message in a batch; 0 when the client does not say."""
-    messages: int
-    """As the command claims, 1 when it does not: what there are the metadata tells (`entries`)."""
     is_chunk: bool
     """As the command claims."""
     txn: tuple[int, int] | None
@@ -50,7 +48,7 @@ class SendHead(NamedTuple):
     """Offset of the payload, where the metadata ends."""
 
 
-_Rest: TypeAlias = tuple[int, int, bool, tuple[int, int] | None]
+_Rest: TypeAlias = tuple[int, bool, tuple[int, int] | None]
 _head_of = partial(tuple.__new__, SendHead)  # half the time of a call with so many arguments
 _parts = partial(tuple.__new__, Parts)
 
@@ -90,7 +88,7 @@ def read_send(data: bytes, start: int, stop: int) -> SendHead:
         if at > end or magic != MAGIC_CHECKSUM or not payload <= stop == start + 4 + total <= len(data):
             return _any_send(data, start, stop)
         if at == end:  # one message, which needs no more fields
-            return _head_of((producer_id, sequence_id, 0, 1, False, None, stop - payload, metadata, payload))
+            return _head_of((producer_id, sequence_id, 0, False, None, stop - payload, metadata, payload))
         rest = _rest(data, at, end)
         if rest is None:
             return _any_send(data, start, stop)
@@ -138,13 +136,13 @@ def _rest(data: bytes, at: int, end: int) -> _Rest | None:
         if value >= _FLAG:
             value, at = _long_varint(data, at, value)
         found[tag] = value
-    messages = found.get(_NUM_MESSAGES, 1)
-    if at != end or messages > _MAX_I32 or not found.keys() <= _REST:
+    # What the command says of the number of messages is only a claim: what there are the metadata tells.
+    if at != end or found.get(_NUM_MESSAGES, 0) > _MAX_I32 or not found.keys() <= _REST:
         return None
     txn = None
     if _TXN_MOST in found and _TXN_LEAST in found:
         txn = (found[_TXN_MOST], found[_TXN_LEAST])
-    return found.get(_HIGHEST, 0), messages or 1, bool(found.get(_IS_CHUNK)), txn
+    return found.get(_HIGHEST, 0), bool(found.get(_IS_CHUNK)), txn
 
 
 def _any_send(data: bytes, start: int, stop: int) -> SendHead:
@@ -163,7 +161,6 @@ def _any_send(data: bytes, start: int, stop: int) -> SendHead:
         producer_id=send.producer_id,
         sequence_id=send.sequence_id,
         highest_sequence_id=send.highest_sequence_id,
-        messages=send.num_messages or 1,
         is_chunk=send.is_chunk,
         txn=txn,
         payload_size=stop - parts.payload,
