@@ -21,7 +21,7 @@ from sluicegate_kafka.codec.fetch import (
     scan_fetch_response,
 )
 from sluicegate_kafka.codec.frames import RequestHead
-from sluicegate_kafka.codec.records import CONTROL, LOG_APPEND_TIME, Batch, walk_batches
+from sluicegate_kafka.codec.records import CONTROL, LOG_APPEND_TIME, Batch, iter_batches
 from sluicegate_kafka.connection import Connection, check_topics
 from sluicegate_kafka.pending import Expected, Held
 from sluicegate_kafka.reading import Reading
@@ -180,7 +180,7 @@ class Fetching:
     ) -> tuple[int, bool]:
         """Where the batches that may be delivered end, and whether a rate stopped them."""
         end = partition.records_start
-        for batch in walk_batches(frame, partition.records_start, partition.records_end):
+        for batch in iter_batches(frame, partition.records_start, partition.records_end):
             if gate.delay is not None:
                 wait_ms = self._due_in_ms(frame, gate.topic.full, gate.delay, partition.index, batch, now_ns)
                 if wait_ms > 0:

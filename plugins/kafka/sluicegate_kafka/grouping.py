@@ -4,7 +4,7 @@ Members are seen when they join, by the classic protocol (JoinGroup) or by KIP-8
 groups also when they commit offsets without members. Reading offsets creates nothing and passes unread.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from sluicegate.broker import Buffer
 from sluicegate.model import Action
@@ -14,7 +14,8 @@ from sluicegate_kafka.codec.assignments import Member, Partitions
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.group_requests import MAX_GROUP_REQUEST, JoinGroup
-from sluicegate_kafka.connection import Connection, Handler
+from sluicegate_kafka.codec.slices import Slices
+from sluicegate_kafka.connection import TOPICS_PER_SLICE, Connection, Handler, check_topics
 from sluicegate_kafka.heartbeats import Heartbeats
 from sluicegate_kafka.joining import Attached, Joining
 from sluicegate_kafka.listing import ListGroups
@@ -22,7 +23,11 @@ from sluicegate_kafka.pending import Expected
 from sluicegate_kafka.readers import MemberKey
 from sluicegate_kafka.refusals import group_code
 from sluicegate_kafka.shared import Shared
+from sluicegate_kafka.sliced import Deciding, Sliced
 from sluicegate_kafka.suspended import Suspended
+
+_DECIDED_PER_SLICE = 100
+"""Topics with a gate that are decided in one slice, some 10 us each."""
 
 
 class Grouping:
@@ -53,13 +58,27 @@ class Grouping:
     # -- the classic protocol ---------------------------------------------------------------------
 
     def _join(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+        turn = Sliced(frame, head, now_ns)
+        return turn.begin(self._join_slices(turn, frame, head))
+
+    def _join_slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
         join = groups.read_join_group(frame, head)
         key = (join.group, join.instance_id or join.member_id or f"joining {self._connection.peer}")
         self._joining.check_name(key)
-        if self._joining.must_ask(join.group, join.topics, now_ns):
+        check_topics(len(join.topics))
+        yield from self._compiled(turn, join.topics)
+        if self._joining.must_ask(join.group, join.topics, turn.now_ns):
             return Suspended(self._join, frame, head, question=ListGroups())
         returns = bool(join.member_id) and key not in self._joining
-        refused = self._joining.attach(key, join.topics, now_ns, returns=returns)
+        refused = None
+        for some in _portions(join.topics):
+            refused = self._joining.attach_some(key, some, turn.now_ns, returns=returns)
+            if refused is not None:
+                break
+            if some[-1] != join.topics[-1]:
+                yield
+        now_ns = turn.now_ns
+        refused = refused or self._joining.attach(key, join.topics, now_ns, returns=returns)
         if refused is not None:
             if refused.action is Action.DELAY:
                 wake_ns = self._joining.hold_until(refused, now_ns)
@@ -72,6 +91,19 @@ class Grouping:
             return False
         self._expect_member(head, key, join)
         return True
+
+    def _compiled(self, turn: Sliced, topics: Sequence[str]) -> Slices[None]:
+        """See to it that all these topics have gates, so that asking them takes little."""
+        gates = self._shared.gates.exempt if self._connection.exempt else self._shared.gates.live
+        left = TOPICS_PER_SLICE
+        for topic in topics:
+            if topic in gates:
+                continue
+            if not left:
+                left = TOPICS_PER_SLICE
+                yield
+            left -= 1
+            self._shared.gate(topic, self._connection.exempt, turn.now_ns)
 
     def _expect_member(self, head: RequestHead, key: MemberKey, join: JoinGroup) -> None:
         if not (join.instance_id or join.member_id):
@@ -155,39 +187,38 @@ class Grouping:
     # -- groups without members -------------------------------------------------------------------
 
     def _commit(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        commit = groups.read_offset_commit(frame, head)
-        return self._subscribe(
-            commit.group, commit.topics, self._commit, groups.refuse_offset_commit, frame, head, now_ns
-        )
+        turn = Sliced(frame, head, now_ns)
+        read = groups.offset_commit_slices(frame, head)
+        return turn.begin(self._subscribe(turn, read, self._commit, groups.refuse_offset_commit, frame, head))
 
     def _commit_in_transaction(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        commit = groups.read_txn_offset_commit(frame, head)
-        return self._subscribe(
-            commit.group,
-            commit.topics,
-            self._commit_in_transaction,
-            groups.refuse_txn_offset_commit,
-            frame,
-            head,
-            now_ns,
-        )
+        turn = Sliced(frame, head, now_ns)
+        read = groups.txn_offset_commit_slices(frame, head)
+        handler, refuse = self._commit_in_transaction, groups.refuse_txn_offset_commit
+        return turn.begin(self._subscribe(turn, read, handler, refuse, frame, head))
 
     def _subscribe(
         self,
-        group: str,
-        topics: Collection[str],
+        turn: Sliced,
+        read: Slices[groups.OffsetCommit],
         handler: Handler,
         refuse: Callable[[bytes, RequestHead, int], bytes],
         frame: bytes,
         head: RequestHead,
-        now_ns: int,
-    ) -> bool | Suspended:
+    ) -> Deciding:
         """Offsets create a subscription where the group has none yet on that topic."""
-        if self._joining.must_ask(group, topics, now_ns):
+        commit = yield from read
+        group, topics = commit.group, commit.topics
+        check_topics(len(topics))
+        yield from self._compiled(turn, topics)
+        if self._joining.must_ask(group, topics, turn.now_ns):
             return Suspended(handler, frame, head, question=ListGroups())
         created: dict[str, Attached] = {}
-        for topic in topics:
-            decision, new = self._joining.subscribe(topic, group, now_ns)
+        turn.leave = lambda now_ns: _take_back(created, created.keys())
+        for place, topic in enumerate(topics):
+            if place % _DECIDED_PER_SLICE == _DECIDED_PER_SLICE - 1:
+                yield
+            decision, new = self._joining.subscribe(topic, group, turn.now_ns)
             if decision is not None:
                 _take_back(created, created.keys())
                 code = group_code(decision, self._connection.software)
@@ -216,6 +247,12 @@ class Grouping:
     def closed(self, now_ns: int) -> None:
         """The connection is gone, and its members with it."""
         self._joining.closed()
+
+
+def _portions(topics: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Topics of a member, so many as are attached in one slice."""
+    for start in range(0, len(topics), _DECIDED_PER_SLICE):
+        yield topics[start : start + _DECIDED_PER_SLICE]
 
 
 def _key(member: Member) -> MemberKey:

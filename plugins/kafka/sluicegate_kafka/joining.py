@@ -1,6 +1,6 @@
 """The group members on one connection: attaching them to topics, and taking that back."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
@@ -82,6 +82,24 @@ class Joining:
         :param returns: True if it was a member before, so that what fetches for it is no other consumer.
         :return: why it may not; None if it may.
         """
+        decision = self.attach_some(key, topics, now_ns, returns=returns)
+        if decision is not None:
+            return decision
+        attached = self._topics_of(key)
+        self.settled()
+        for topic in set(attached) - set(topics):
+            self._detach_topic(key, topic)
+        self._shared.audiences.joined(self._connection, key, topics, now_ns, self._give_way)
+        self.gave_way.discard(key)
+        return None
+
+    def attach_some(
+        self, key: MemberKey, topics: Iterable[str], now_ns: int, *, returns: bool
+    ) -> Decision | None:
+        """Attach a member to some of its topics, before `attach` is called with all; parameters as there.
+
+        :return: why it may not; those that it got so far are detached then, unless it is to be held.
+        """
         attached = self._topics_of(key)
         for topic in topics:
             if topic in attached:
@@ -95,11 +113,6 @@ class Joining:
             if decision.action is not Action.DELAY:
                 self._undo(key)
             return decision
-        self.settled()
-        for topic in set(attached) - set(topics):
-            self._detach_topic(key, topic)
-        self._shared.audiences.joined(self._connection, key, topics, now_ns, self._give_way)
-        self.gave_way.discard(key)
         return None
 
     def know(self, key: MemberKey) -> None:

@@ -156,6 +156,7 @@ def test_one_connection_has_so_many_topics_attached_in_all_its_groups_and_no_mor
     names = [f"{number:x}" for number in range(100)]
     for number in range(101):
         wire.client_sends(join(f"g{number}", *names, member="m"))
+        wire.take_turns()
     before = wire.closed
     wire.client_sends(join("one-more", *names, member="m"))
     assert before is None

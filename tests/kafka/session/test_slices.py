@@ -1,19 +1,31 @@
 """What takes long is done in slices: the session asks for a turn between two of them, and order is kept."""
 
 import struct
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.records.schema import NewRecordBatch
 from tests.kafka.codec.entities import BATCHES, write_record_batch
-from tests.kafka.session.messages import batch, outcome, produce, topics_of
+from tests.kafka.session.messages import batch, fetch, fetched, join, outcome, produce, topics_of
 from tests.kafka.session.wire import Bench, Wire
 
+from sluicegate.broker import NextTurn
+from sluicegate_kafka import fetching
 from sluicegate_kafka.codec.record_walk import RECORDS_PER_SLICE, largest_message
-from sluicegate_kafka.codec.records import BATCH_OVERHEAD, MAX_BATCHES, MAX_HEADERS, largest_record
+from sluicegate_kafka.codec.records import (
+    BATCH_OVERHEAD,
+    MAX_BATCHES,
+    MAX_HEADERS,
+    Batch,
+    iter_batches,
+    largest_record,
+)
 from sluicegate_kafka.codec.slices import at_once
 from sluicegate_kafka.connection import TOPICS_PER_SLICE
+from sluicegate_kafka.listing import ListGroups
 
 TINY = b"\x0c\0\0\0\x01\x01\0"
 """A record of seven bytes: neither key nor value nor headers."""
@@ -30,6 +42,20 @@ def record(value: int, headers: int = 0) -> bytes:
     """A record with so many bytes of value, and so many empty headers."""
     rest = b"\0\0\0\x01" + _varint(value) + bytes(value) + _varint(headers) + bytes(2 * headers)
     return _varint(len(rest)) + rest
+
+
+def commit(group: str, topics: Mapping[str, int], correlation_id: int = 1) -> bytes:
+    """An OffsetCommit request for so many partitions of each topic."""
+
+    def text(value: str) -> bytes:
+        return struct.pack(">h", len(value)) + value.encode()
+
+    body = struct.pack(">hhi", 8, 7, correlation_id) + text("app") + text(group) + struct.pack(">i", -1)
+    body += text("") + b"\xff\xff" + struct.pack(">i", len(topics))
+    for name, partitions in topics.items():
+        body += text(name) + struct.pack(">i", partitions)
+        body += b"".join(struct.pack(">iqih", index, 5, -1, 0) for index in range(partitions))
+    return struct.pack(">i", len(body)) + body
 
 
 def _varint(number: int) -> bytes:
@@ -137,7 +163,49 @@ def test_partitions_with_more_batches_than_brokers_take_end_the_connection() -> 
     assert wire.closed is None
     wire.client_sends(produce({"t": batch(b"x") * (MAX_BATCHES + 1)}))
     assert wire.closed is not None
-    assert f"more than {MAX_BATCHES} batches" in wire.closed.detail
+    assert "more batches in one partition" in wire.closed.detail
+
+
+def test_a_member_of_many_topics_is_attached_some_at_a_time() -> None:
+    wire = Wire(Bench(max_consumers_per_topic=5))
+    names = [f"t{number}" for number in range(300)]
+    wire.client_sends(join("g", *names, member="m"))
+    wire.session.answered(ListGroups(), None, wire.now)
+    wire.shared.listing.learned({}, wire.now, wire.now)
+    counts = []
+    while wire.take_turn() or wire.asked:
+        if not any(isinstance(each, NextTurn) for each in wire.asked):
+            wire.commands.clear()
+            wire.carry_out(wire.session.answered(ListGroups(), None, wire.now))
+        counts.append(sum(state.consumer_count for state in wire.shared.gates.states.values()))
+    assert counts[-1] == 300
+    assert max(b - a for a, b in pairwise(counts)) <= 100
+    assert len(wire.forwarded()) == 1
+
+
+def test_a_long_commit_is_read_in_slices_and_passes_in_its_turn() -> None:
+    wire = Wire(Bench())
+    long, short = commit("g", {"t": 3_500}), commit("g", {"t": 1}, correlation_id=2)
+    wire.client_sends(long + short)
+    assert wire.forwarded() == []
+    assert wire.take_turns() == 3
+    assert wire.forwarded() == [long[4:], short[4:]]
+    assert wire.shared.budget.used == 0
+
+
+def test_a_fetch_response_is_read_only_as_far_as_the_rate_lets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = Wire(Bench(max_dispatch_rate=1))
+    read: list[int] = []
+
+    def counting(*arguments: int) -> Iterator[Batch]:
+        for each in iter_batches(*arguments):  # type: ignore[arg-type]
+            read.append(each.offset)
+            yield each
+
+    monkeypatch.setattr(fetching, "iter_batches", counting)
+    wire.client_sends(fetch("t"))
+    wire.broker_sends(fetched({"t": batch(b"x") * 1_000}))
+    assert len(read) == 2
 
 
 @given(st.lists(BATCHES, min_size=1, max_size=3), st.integers(1, 300))

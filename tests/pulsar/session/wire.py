@@ -15,6 +15,7 @@ from sluicegate.broker import (
     Close,
     Command,
     Dial,
+    NextTurn,
     PauseReading,
     ResumeReading,
     ToClient,
@@ -113,14 +114,31 @@ class Wire:
         """The front knows what it was asked for."""
         self._carry_out(self.session.answered(question, answer, self.now))
 
+    def take_turn(self) -> bool:
+        """Give the session the turn that it asked for, as the gateway does; False if it asked for none."""
+        for command in self.commands:
+            if isinstance(command, Ask) and isinstance(command.question, NextTurn):
+                self.commands.remove(command)
+                self.front_answers(command.question)
+                return True
+        return False
+
     def wait(self, seconds: float, client_gone: bool = False) -> None:
         """Let time pass, with the wake-ups that the session asked for."""
         end = self.now + int(seconds * SECOND)
         while (at := self.wake_at) is not None and at <= end:
-            self.now = max(at, self.now)
-            self.commands = [command for command in self.commands if not isinstance(command, WakeAt)]
-            self._carry_out(self.session.wake(self.now, client_gone))
+            self.wake(client_gone)
         self.now = end
+
+    def wake(self, client_gone: bool = False) -> bool:
+        """Wake the session when it asked for it; False if it did not."""
+        at = self.wake_at
+        if at is None:
+            return False
+        self.now = max(at, self.now)
+        self.commands = [command for command in self.commands if not isinstance(command, WakeAt)]
+        self._carry_out(self.session.wake(self.now, client_gone))
+        return True
 
     def close(self) -> None:
         """Both connections are gone."""

@@ -82,7 +82,7 @@ def read_assignment(assignment: bytes) -> Partitions:
     found: dict[str, frozenset[int]] = {}
     for _ in range(cursor.array_length()):
         topic = cursor.string()
-        found[topic] = frozenset([cursor.i32() for _ in range(cursor.array_length())])
+        found[topic] = frozenset(cursor.i32s(cursor.array_length()))
     return found
 
 
@@ -104,7 +104,7 @@ def heartbeat_assignment(frame: bytes, version: int) -> PartitionsById | None:
     found: dict[bytes, frozenset[int]] = {}
     for _ in range(cursor.array_length()):
         topic_id = _topic_id(cursor)
-        found[topic_id] = frozenset([cursor.i32() for _ in range(cursor.array_length())])
+        found[topic_id] = frozenset(cursor.i32s(cursor.array_length()))
         cursor.tags()
     return found
 

@@ -9,11 +9,16 @@ from typing import Final, NamedTuple
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible
-from sluicegate_kafka.codec.primitives import Cursor, guarded
+from sluicegate_kafka.codec.primitives import MALFORMED, Cursor, guarded
+from sluicegate_kafka.codec.slices import Slices, at_once
 
 MAX_GROUP_REQUEST: Final = 8 * 1024 * 1024
 """Largest group request that is read, in bytes; many short names take many times that, and a second."""
 
+MAX_NAMES: Final = 10_000
+"""Names of topics in one request that are read, some 0.4 us each."""
+PARTITIONS_PER_SLICE: Final = 1_000
+_VERSION_BYTES = 2
 _CONSUMER = "consumer"
 _READ: Final[dict[int, tuple[int, int]]] = {
     ApiKey.OFFSET_COMMIT: (2, 9),
@@ -97,22 +102,34 @@ def read_join_group(frame: bytes, head: RequestHead) -> JoinGroup:
     instance_id = cursor.nullable_string() if head.version >= 5 else None
     protocol_type = cursor.string()
     topics: dict[str, None] = {}
+    known, left = b"", 2 * MAX_NAMES
     for _ in range(cursor.array_length()):
         cursor.string()  # name of the assignor
         metadata = cursor.byte_string()
-        if metadata and protocol_type == _CONSUMER:
-            topics.update(dict.fromkeys(_subscription(metadata)))
+        # The assignors of one client are told the same topics, in the same order.
+        is_new = metadata and not (known and metadata.startswith(known, _VERSION_BYTES))
+        if metadata and is_new and protocol_type == _CONSUMER:
+            names, end = _subscription(metadata, left)
+            topics.update(dict.fromkeys(names))
+            left -= len(names)
+            known = metadata[_VERSION_BYTES:end]
         cursor.tags()
     return JoinGroup(group, member_id, instance_id, tuple(topics), protocol_type)
 
 
-def _subscription(metadata: bytes) -> list[str]:
-    """Topics of a ConsumerProtocolSubscription: all its versions begin alike, and none is flexible."""
+def _subscription(metadata: bytes, most: int) -> tuple[list[str], int]:
+    """Topics of a ConsumerProtocolSubscription, and where they end.
+
+    All its versions begin alike, and none is flexible.
+    """
     cursor = Cursor(metadata, 0, flexible=False)
     version = cursor.i16()
     if version < 0:
         raise ProtocolError(f"a subscription of version {version}")
-    return [cursor.string() for _ in range(cursor.array_length())]
+    count = cursor.array_length()
+    if count > most:
+        raise ProtocolError(f"{count} topics for one more assignor, expected up to {most}")
+    return [cursor.string() for _ in range(count)], cursor.at
 
 
 @guarded
@@ -135,45 +152,64 @@ def read_leave_group(frame: bytes, head: RequestHead) -> tuple[str, tuple[str, .
     return group, tuple(names)
 
 
-@guarded
 def read_offset_commit(frame: bytes, head: RequestHead) -> OffsetCommit:
-    """Read an OffsetCommit request, versions 2 to 9.
+    """Read an OffsetCommit request at once; errors as for `offset_commit_slices`."""
+    return at_once(offset_commit_slices(frame, head))
+
+
+def offset_commit_slices(frame: bytes, head: RequestHead) -> Slices[OffsetCommit]:
+    """Read an OffsetCommit request, versions 2 to 9; yields between two slices.
 
     :raises ProtocolError: when it is malformed.
     """
-    cursor = group_cursor(frame, head, ApiKey.OFFSET_COMMIT)
-    group = cursor.string()
-    cursor.i32()  # generation
-    member_id = cursor.string()
-    if head.version >= 7:
-        cursor.nullable_string()  # instance id
-    if head.version <= 4:
-        cursor.i64()  # retention
-    return OffsetCommit(group, member_id, *_committed(cursor, leader_epoch=head.version >= 6))
-
-
-@guarded
-def read_txn_offset_commit(frame: bytes, head: RequestHead) -> OffsetCommit:
-    """Read a TxnOffsetCommit request, versions 0 to 5.
-
-    :raises ProtocolError: when it is malformed.
-    """
-    cursor = group_cursor(frame, head, ApiKey.TXN_OFFSET_COMMIT)
-    cursor.string()  # transactional id
-    group = cursor.string()
-    cursor.skip(8 + 2)  # producer id and epoch
-    member_id = ""
-    if head.version >= 3:
+    try:
+        cursor = group_cursor(frame, head, ApiKey.OFFSET_COMMIT)
+        group = cursor.string()
         cursor.i32()  # generation
         member_id = cursor.string()
-        cursor.nullable_string()  # instance id
-    return OffsetCommit(group, member_id, *_committed(cursor, leader_epoch=head.version >= 2))
+        if head.version >= 7:
+            cursor.nullable_string()  # instance id
+        if head.version <= 4:
+            cursor.i64()  # retention
+        topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= 6)
+    except MALFORMED as error:
+        raise ProtocolError(f"truncated or garbled: {error}") from error
+    return OffsetCommit(group, member_id, topics, partitions)
 
 
-def _committed(cursor: Cursor, leader_epoch: bool) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
+def read_txn_offset_commit(frame: bytes, head: RequestHead) -> OffsetCommit:
+    """Read a TxnOffsetCommit request at once; errors as for `txn_offset_commit_slices`."""
+    return at_once(txn_offset_commit_slices(frame, head))
+
+
+def txn_offset_commit_slices(frame: bytes, head: RequestHead) -> Slices[OffsetCommit]:
+    """Read a TxnOffsetCommit request, versions 0 to 5; yields between two slices.
+
+    :raises ProtocolError: when it is malformed.
+    """
+    try:
+        cursor = group_cursor(frame, head, ApiKey.TXN_OFFSET_COMMIT)
+        cursor.string()  # transactional id
+        group = cursor.string()
+        cursor.skip(8 + 2)  # producer id and epoch
+        member_id = ""
+        if head.version >= 3:
+            cursor.i32()  # generation
+            member_id = cursor.string()
+            cursor.nullable_string()  # instance id
+        topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= 2)
+    except MALFORMED as error:
+        raise ProtocolError(f"truncated or garbled: {error}") from error
+    return OffsetCommit(group, member_id, topics, partitions)
+
+
+def _committed(
+    cursor: Cursor, leader_epoch: bool
+) -> Slices[tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]]:
     """Topics and partitions of a commit."""
     topics: list[str] = []
     partitions: list[tuple[int, ...]] = []
+    read = 0
     for _ in range(cursor.array_length()):
         topics.append(cursor.string())
         indexes: list[int] = []
@@ -182,8 +218,13 @@ def _committed(cursor: Cursor, leader_epoch: bool) -> tuple[tuple[str, ...], tup
             cursor.skip(12 if leader_epoch else 8)  # offset, leader epoch
             cursor.nullable_string()  # metadata
             cursor.tags()
+            read += 1
+            if read % PARTITIONS_PER_SLICE == 0:
+                yield
         partitions.append(tuple(indexes))
         cursor.tags()
+        if len(topics) > MAX_NAMES:
+            raise ProtocolError(f"over {MAX_NAMES} topics in one request")
     return tuple(topics), tuple(partitions)
 
 
@@ -199,6 +240,8 @@ def read_consumer_group_heartbeat(frame: bytes, head: RequestHead) -> ConsumerGr
     cursor.nullable_string()  # rack
     cursor.i32()  # rebalance time-out
     count = cursor.nullable_array_length()
+    if count > MAX_NAMES:
+        raise ProtocolError(f"{count} topics in one request, expected up to {MAX_NAMES}")
     topics = None if count < 0 else tuple(cursor.string() for _ in range(count))
     regex = cursor.nullable_string() if head.version >= 1 else None
     return ConsumerGroupHeartbeat(group, member_id, epoch, instance_id, topics, regex)

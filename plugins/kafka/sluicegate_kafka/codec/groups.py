@@ -14,11 +14,13 @@ from sluicegate_kafka.codec.group_requests import (
     ConsumerGroupHeartbeat,
     JoinGroup,
     OffsetCommit,
+    offset_commit_slices,
     read_consumer_group_heartbeat,
     read_join_group,
     read_leave_group,
     read_offset_commit,
     read_txn_offset_commit,
+    txn_offset_commit_slices,
 )
 from sluicegate_kafka.codec.group_responses import (
     consumer_group_heartbeat_result,
@@ -53,6 +55,7 @@ __all__ = [
     "join_group_result",
     "leave_by_heartbeat",
     "members_left",
+    "offset_commit_slices",
     "offset_fetch_group",
     "principal_of",
     "read_assignment",
@@ -73,4 +76,5 @@ __all__ = [
     "sasl_token",
     "sync_group_result",
     "topic_names",
+    "txn_offset_commit_slices",
 ]

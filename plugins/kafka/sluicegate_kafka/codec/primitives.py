@@ -173,6 +173,12 @@ class Cursor:
         self.at += 8
         return int(value)
 
+    def i32s(self, count: int) -> tuple[int, ...]:
+        """So many signed 32-bit integers."""
+        start = self.at
+        self.skip(4 * count)
+        return struct.unpack_from(f">{count}i", self.buffer, start)
+
     def uvarint(self) -> int:
         """An unsigned varint."""
         value, self.at = read_uvarint(self.buffer, self.at)

@@ -2,6 +2,7 @@
 
 import struct
 import sys
+from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -59,7 +60,12 @@ def batch_payload_size(batch: Batch) -> int:
 
 
 def walk_batches(buffer: bytes, start: int, end: int, most: int = sys.maxsize) -> list[Batch]:
-    """The headers of all whole batches in a record set.
+    """The headers of all whole batches in a record set; parameters and errors as for `iter_batches`."""
+    return list(iter_batches(buffer, start, end, most))
+
+
+def iter_batches(buffer: bytes, start: int, end: int, most: int = sys.maxsize) -> Iterator[Batch]:
+    """The headers of the whole batches in a record set, one by one.
 
     A last batch that is cut off is left out: it is legal in a Fetch response. Messages older than batches
     (magic 0 and 1; they can only be stored data) are one unit from the first of them to the end.
@@ -72,25 +78,23 @@ def walk_batches(buffer: bytes, start: int, end: int, most: int = sys.maxsize) -
     """
     if end > len(buffer):
         raise ProtocolError(f"records up to byte {end} in a frame of {len(buffer)}")
-    batches: list[Batch] = []
-    append = batches.append
     while end - start > _MAGIC_AT:
         if buffer[start + _MAGIC_AT] < MAGIC:
-            append(Batch(start, end - start, -1, 0, -1, -1, -1, 1, buffer[start + _MAGIC_AT]))
-            break
+            yield Batch(start, end - start, -1, 0, -1, -1, -1, 1, buffer[start + _MAGIC_AT])
+            return
         if end - start < BATCH_OVERHEAD:
-            break
+            return
         length, magic, attributes, timestamp, producer, epoch, sequence, count = _HEADER(buffer, start)
         size = length + _LOG_OVERHEAD
         if size < BATCH_OVERHEAD or magic != MAGIC or count < 0:
             raise ProtocolError(f"a batch of {size} bytes, {count} records and magic {magic}")
         if size > end - start:
-            break
-        if len(batches) >= most:
-            raise ProtocolError(f"more than {most} batches in one partition of a request")
-        append(_make((start, size, timestamp, attributes, producer, epoch, sequence, count, magic)))
+            return
+        if most <= 0:
+            raise ProtocolError("more batches in one partition of a request than brokers take")
+        most -= 1
+        yield _make((start, size, timestamp, attributes, producer, epoch, sequence, count, magic))
         start += size
-    return batches
 
 
 def measure_records(buffer: bytes, start: int, end: int) -> tuple[int, int, int, int]:

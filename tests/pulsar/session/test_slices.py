@@ -1,0 +1,164 @@
+"""What takes long is done in slices: the session asks for a turn between two of them, and order is kept."""
+
+import struct
+
+from tests.pulsar.session.deliveries import EXCLUSIVE, SHARED, attach, message, state_of
+from tests.pulsar.session.messages import frame, producer, producer_success, send
+from tests.pulsar.session.wire import Bench, Wire
+
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.varints import write_uvarint
+
+
+def publishing(bench: Bench, **options: object) -> Wire:
+    """A connection with one producer."""
+    wire = Wire(bench, **options)
+    wire.client_sends(producer())
+    wire.broker_sends(producer_success())
+    wire.sent_up()
+    wire.sent_down()
+    return wire
+
+
+def sequences(wire: Wire) -> list[int]:
+    """Of the messages that reached the broker since the last call."""
+    return [command.send.sequence_id for command in wire.forwarded() if command.HasField("send")]
+
+
+def batch(count: int, payload: bytes = b"x", largest: int = 0) -> bytes:
+    """The payload of a batch of so many messages, the last of them with so many bytes if that is not 0."""
+    single = pb.SingleMessageMetadata(payload_size=len(payload)).SerializeToString()
+    one = struct.pack(">I", len(single)) + single + payload
+    last = pb.SingleMessageMetadata(payload_size=largest).SerializeToString()
+    end = struct.pack(">I", len(last)) + last + bytes(largest) if largest else one
+    return one * (count - 1) + end
+
+
+def test_a_read_of_many_small_messages_is_looked_at_in_several_turns() -> None:
+    wire = publishing(Bench(max_publish_rate=1_000_000))
+    wire.client_sends(*[send(number) for number in range(2_500)])
+    assert sequences(wire) == list(range(1_000))
+    wire.client_sends(send(2_500))
+    assert sequences(wire) == []
+    assert wire.take_turn()
+    assert sequences(wire) == list(range(1_000, 2_000))
+    assert wire.take_turn()
+    assert sequences(wire) == list(range(2_000, 2_501))
+    assert not wire.take_turn()
+    assert wire.shared.budget.used == 0
+
+
+def test_a_batch_of_many_messages_over_the_limit_is_walked_in_slices() -> None:
+    wire = publishing(Bench(max_message_size=100))
+    large = send(0, batch(10_000), num_messages_in_batch=10_000)
+    wire.client_sends(large, send(10_000, b"behind"))
+    assert sequences(wire) == []
+    turns = 0
+    while wire.take_turn():
+        turns += 1
+    assert turns == 4
+    assert sequences(wire) == [0, 10_000]
+    assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
+
+
+def test_a_message_over_the_limit_is_found_in_a_later_slice() -> None:
+    wire = publishing(Bench(max_message_size=100))
+    payload = batch(10_000, largest=101)
+    wire.client_sends(send(0, payload, num_messages_in_batch=10_000))
+    while wire.take_turn():
+        pass
+    assert sequences(wire) == []
+    (answer,) = wire.answered()
+    assert answer.HasField("send_error")
+
+
+def test_what_cannot_hold_a_message_over_the_limit_is_not_walked() -> None:
+    payload = batch(10_000)
+    wire = publishing(Bench(max_message_size=len(payload) - 100))
+    wire.client_sends(send(0, payload, num_messages_in_batch=10_000))
+    assert sequences(wire) == [0]
+    assert not wire.take_turn()
+
+
+def test_a_client_that_goes_in_the_middle_of_a_walk_leaves_nothing_behind() -> None:
+    wire = publishing(Bench(max_message_size=100))
+    wire.client_sends(send(0, batch(10_000), num_messages_in_batch=10_000))
+    assert wire.shared.budget.used > 0
+    wire.close()
+    assert wire.shared.budget.used == 0
+
+
+def test_what_waited_goes_on_in_slices_once_the_limit_is_gone() -> None:
+    bench = Bench(max_publish_rate=1)
+    wire = publishing(bench)
+    wire.client_sends(*[send(number) for number in range(901)])
+    assert sequences(wire) == [0]
+    bench.set()
+    seen = []
+    while wire.wake():
+        seen.append(sequences(wire))
+    assert [number for part in seen for number in part] == list(range(1, 901))
+    assert max(map(len, seen)) == 250
+
+
+def test_producers_share_the_slice_of_their_connection() -> None:
+    bench = Bench(max_publish_rate=1)
+    wire = publishing(bench)
+    for producer_id in range(1, 5):
+        wire.client_sends(producer(producer_id, request_id=producer_id + 1))
+        wire.broker_sends(producer_success(producer_id + 1, name=f"p{producer_id}"))
+    wire.sent_up()
+    for producer_id in range(5):
+        wire.client_sends(*[send(number, producer_id=producer_id) for number in range(200)])
+    wire.sent_up()
+    bench.set()
+    most = 0
+    sent = 0
+    while wire.wake():
+        several = len(sequences(wire))
+        sent, most = sent + several, max(most, several)
+    assert most == 250
+    assert sent == 5 * 200 - 1
+
+
+def test_a_long_acknowledgement_is_counted_in_slices_and_passes_behind_them() -> None:
+    wire = Wire(Bench(max_unacked_messages_per_consumer=100_000))
+    attach(wire, kind=EXCLUSIVE)
+    for first in range(0, 5_000, 500):
+        wire.broker_sends(*[message(number) for number in range(first, first + 500)])
+    wire.sent_down()
+    ids = [{"ledger_id": 7, "entry_id": number} for number in range(5_000)]
+    long = frame("ack", consumer_id=0, ack_type=pb.Ack.INDIVIDUAL, message_id=ids)
+    wire.sent_up()
+    wire.client_sends(long)
+    counts = [sum(state_of(wire).subscription("sub").unacked.values())]
+    assert wire.sent_up() == []
+    while wire.take_turn():
+        counts.append(sum(state_of(wire).subscription("sub").unacked.values()))
+    assert counts == [3_000, 1_000, 0]
+    assert wire.sent_up() == [long]
+    assert wire.shared.budget.used == 0
+
+
+def test_a_long_list_for_redelivery_is_taken_off_before_the_broker_hears_of_it() -> None:
+    wire = Wire(Bench(max_unacked_messages_per_consumer=100_000))
+    attach(wire, kind=SHARED)
+    for first in range(0, 5_000, 500):
+        wire.broker_sends(*[message(number) for number in range(first, first + 500)])
+    ids = [{"ledger_id": 7, "entry_id": number} for number in range(5_000)]
+    wire.sent_up()
+    wire.client_sends(frame("redeliver_unacknowledged_messages", consumer_id=0, message_ids=ids))
+    assert wire.sent_up() == []
+    while wire.take_turn():
+        pass
+    assert len(wire.sent_up()) == 1
+    assert sum(state_of(wire).subscription("sub").unacked.values()) == 0
+
+
+def test_a_command_with_more_fields_than_clients_write_ends_the_connection() -> None:
+    wire = Wire(Bench())
+    fields = b"".join(write_uvarint(number << 3) + b"\1" for number in range(1_000, 1_040))
+    command = b"\x08\x12" + fields
+    wire.client_sends(struct.pack(">II", len(command) + 4, len(command)) + command)
+    assert wire.closed is not None
+    assert "over 32 fields" in wire.closed.detail
