@@ -22,7 +22,7 @@ INJECTED = -848
 """Correlation id of requests of the gate's own; responses are told by their order."""
 MAX_TOPICS = 10_000
 """Topics in one request."""
-TOPICS_PER_SLICE = 20
+TOPICS_PER_SLICE = 10
 """Topics that are decided before others have their turn. One that is new to the gate costs some 70 us."""
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.model.methods import Method, Role
-from sluicegate_grpc.fields import Missing, Values
+from sluicegate_grpc.fields import MAX_FIELDS, Missing, Values
 from sluicegate_grpc.plans import plan, response_plan
 
 # FieldDescriptorProto: name 1 (text), number 3 (int), type_name 6 (text), default_value 7 (text), options 8
@@ -203,3 +203,20 @@ def test_a_name_longer_than_any_broker_takes_is_none(path: tuple[int, ...]) -> N
         values = plan(method).read(data, 0, len(data))
         assert isinstance(values, Values) == is_read
         assert is_read or values is Missing.MALFORMED
+
+
+def test_a_message_of_more_fields_than_are_looked_at_is_told_malformed() -> None:
+    message = publish("t", 1, b"p")
+    for count, is_read in ((MAX_FIELDS - 3, True), (MAX_FIELDS - 2, False)):
+        data = message + field(500, 1) * count
+        assert isinstance(plan(PUBLISH).read(data, 0, len(data)), Values) == is_read
+
+
+def test_a_rest_of_more_fields_than_are_looked_at_agrees_no_longer() -> None:
+    message = publish("t", 1, b"p")
+    values = found(plan(PUBLISH).read(message, 0, len(message), len(message) + 100_000))
+    tail = plan(PUBLISH).tail(values, len(message))
+    many = field(500, 1) * (MAX_FIELDS // 2)
+    assert tail.agrees(many)
+    assert tail.agrees(many)
+    assert not tail.agrees(field(500, 1))
