@@ -142,7 +142,7 @@ def test_lines_are_limited_and_tell_how_many_were_left_out(caplog: pytest.LogCap
 def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab()
     names: Iterator[int] = iter(range(10_000))
-    monkeypatch.setattr(watchdog, "holder_of", lambda frame: watchdog.Holder(f"api {next(names)}"))
+    monkeypatch.setattr(watchdog, "holder_of", lambda frame: Holder(f"api {next(names)}"))
     for _ in range(MOST_NAMES + 50):
         lab.hold(100)
     holds = lab.dog.holds()

@@ -160,8 +160,9 @@ def test_topics_that_are_new_are_decided_some_at_a_time() -> None:
 def test_partitions_with_more_batches_than_brokers_take_end_the_connection() -> None:
     wire = Wire(Bench())
     wire.client_sends(produce({"t": batch(b"x") * MAX_BATCHES}))
-    assert wire.closed is None
+    before = wire.closed
     wire.client_sends(produce({"t": batch(b"x") * (MAX_BATCHES + 1)}))
+    assert before is None
     assert wire.closed is not None
     assert "more batches in one partition" in wire.closed.detail
 

@@ -10,9 +10,9 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.varints import write_uvarint
 
 
-def publishing(bench: Bench, **options: object) -> Wire:
+def publishing(bench: Bench) -> Wire:
     """A connection with one producer."""
-    wire = Wire(bench, **options)
+    wire = Wire(bench)
     wire.client_sends(producer())
     wire.broker_sends(producer_success())
     wire.sent_up()

@@ -111,7 +111,7 @@ def _any_command_type(data: bytes, at: int) -> int:
         raise ProtocolError(f"a frame of {len(data) - at} bytes, expected 8 or more")
     stop = at + 4 + int(_u32(data, at)[0])
     kind = -1
-    seen = set()
+    seen: set[int] = set()
     for field in fields(data, at + 8, at + 8 + command_size(data, at, stop)):
         if field.number in seen:
             raise ProtocolError(f"a command with field {field.number} twice")
