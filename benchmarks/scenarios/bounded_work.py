@@ -4,6 +4,7 @@ import gc
 import struct
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.gates import gate_cache
@@ -229,7 +230,7 @@ def _one_more_topic(scale: int) -> list[float]:
     cache = gate_cache({}, NullSink())
     for number in range(20_000 // scale):
         cache.get(f"topic-{number}", False, NOW_NS).state.producers.attach("p", "a")
-    return [_timed(lambda n=number: cache.get(f"more-{n}", False, NOW_NS)) for number in range(50)]
+    return [_timed(partial(cache.get, f"more-{number}", False, NOW_NS)) for number in range(50)]
 
 
 def _sweep(scale: int) -> list[float]:

@@ -251,7 +251,9 @@ def _compile(paths: list[tuple[Path, str]], bits: Mapping[str, int]) -> _Fields:
     return fields
 
 
-def _scan(data: Data, at: int, stop: int, end: int, fields: _Fields, values: Values) -> int:
+def _scan(  # noqa: C901 - one loop, and hot
+    data: Data, at: int, stop: int, end: int, fields: _Fields, values: Values
+) -> int:
     """Read fields up to `stop`.
 
     :return: where the next one begins; before `stop` if more bytes are needed to read it, behind `stop` if
