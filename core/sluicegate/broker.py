@@ -107,8 +107,10 @@ class Listener:
     host: str
     port: int
     upstream: tuple[tuple[str, int], ...]
-    """Host and port of the broker behind it; tried in turn. Where it is empty, the session says by `Dial`
-    which broker its client is for, once it has read as much as it needs to know."""
+    """Host and port of the broker behind it; tried in turn, once the client has sent its first bytes.
+
+    Where it is empty, the session says by `Dial` which broker its client is for, once it has read as much as
+    it needs to know."""
 
 
 class Session(Protocol):
@@ -119,8 +121,8 @@ class Session(Protocol):
         """Bytes that the session keeps: incomplete frames, held requests and unsent responses."""
 
     @property
-    def mid_frame(self) -> bool:
-        """True while the client has sent only a part of a frame (a stalled one is timed out)."""
+    def frame_began_ns(self) -> int:
+        """When the client began a frame that it has not finished, even if its start passed unread; else 0."""
 
     @property
     def client(self) -> str:
@@ -140,6 +142,22 @@ class Session(Protocol):
 
     def closed(self, now_ns: int) -> None:
         """Both connections are gone: release attachments, places in lines and held bytes."""
+
+
+class LoggingInSession(Session, Protocol):
+    """A session that knows when its client has said who it is; others are logged in from the beginning."""
+
+    @property
+    def is_logged_in(self) -> bool:
+        """True once the client's first request has come whole, and a login that it began was accepted."""
+
+
+class NamedSession(Session, Protocol):
+    """A session all of whose requests are one principal's."""
+
+    @property
+    def principal(self) -> str:
+        """Who the broker says that the client is; `model.ANONYMOUS` until it has said so."""
 
 
 class DiallingSession(Session, Protocol):

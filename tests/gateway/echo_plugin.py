@@ -35,7 +35,7 @@ class EchoConfig(BrokerConfig):
 class RawSession:
     """Passes everything on, as it is."""
 
-    mid_frame = False
+    frame_began_ns = 0
     held_bytes = 0
 
     def __init__(self, peer: str) -> None:
@@ -90,6 +90,7 @@ class LineSession:
         self.client = f"echo@{peer}"
         self.front = front
         self.rest = b""
+        self.began_ns = 0
         self.held: list[bytes] = []
         self.paused = False
         self.dialling = False
@@ -100,11 +101,13 @@ class LineSession:
         return len(self.rest) + sum(map(len, self.held))
 
     @property
-    def mid_frame(self) -> bool:
-        return bool(self.rest)
+    def frame_began_ns(self) -> int:
+        return self.began_ns if self.rest else 0
 
     def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
         *lines, self.rest = (self.rest + data).split(b"\n")
+        if lines or not self.began_ns:
+            self.began_ns = now_ns
         out: list[Command] = []
         for line in lines:
             out.extend(self._line(line + b"\n", now_ns))

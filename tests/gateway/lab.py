@@ -17,7 +17,8 @@ from tests.waiting import LONG_S, until_so
 
 from sluicegate.broker import Listener
 from sluicegate.gateway.acceptor import Acceptor
-from sluicegate.gateway.connections import Connections, Limits
+from sluicegate.gateway.connections import Connections
+from sluicegate.gateway.limits import Limits
 from sluicegate.gateway.reachability import Reachability
 from sluicegate.gateway.tls import TlsContexts
 

@@ -91,11 +91,13 @@ async def test_clients_do_not_wait_again_for_an_address_that_swallows_connection
     with swallowing() as port:
         async with lab(port, dial_s=0.2) as it:
             reader, writer = await it.connect()
+            writer.write(b"hello\n")
             assert await reader.read() == b""
             writer.close()
             await it.until(lambda: it.connections.reachability.is_silent(("127.0.0.1", port)))
             for _ in range(20):
                 reader, writer = await it.connect()
+                writer.write(b"hello\n")
                 assert await reader.read() == b""
                 writer.close()
             assert it.counts["upstream_dials_failed"] == 1

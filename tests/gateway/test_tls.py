@@ -75,6 +75,7 @@ async def named_protocol(authority: Authority) -> None:
     async with server, lab(server.sockets[0].getsockname()[1], tls=tls_contexts(sides, ("h2",))) as it:
         reader, writer = await it.connect(ssl=speaking)
         assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == "h2"
+        writer.write(b"hello\n")
         assert await reader.read() == b""
     assert agreed == ["h2"]
 
@@ -122,7 +123,8 @@ async def untrusted_broker(authority: Authority, elsewhere: Authority) -> None:
     behind = server_side(elsewhere, "127.0.0.1")
     tls = tls_contexts(Tls(broker=BrokerTls(ca=authority.ca)))
     async with upstream(ssl=behind) as port, lab(port, tls=tls) as it:
-        reader, _ = await it.connect()
+        reader, writer = await it.connect()
+        writer.write(b"hello\n")
         assert await reader.read() == b""
         assert it.counts["upstream_unreachable"] == 1
 

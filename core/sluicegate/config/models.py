@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
+from sluicegate.config.overload import OverloadConfig
 from sluicegate.config.pressure import PressureConfig
 from sluicegate.config.storage import StorageConfig
 from sluicegate.config.strict import Strict as Strict
@@ -15,6 +16,7 @@ from sluicegate.config.units import (
     Duration,
     HostPort,
     MessageRate,
+    Share,
     Size,
     StorageSize,
     refuse,
@@ -191,6 +193,17 @@ class BrokerConfig(Strict):
     max_connections: Count = Field(
         default=0, description="Client connections at once; 0 for as many as file descriptors allow."
     )
+    address_share: Share = Field(
+        default=0.9, description="Share of `max_connections` that clients of one address may take together."
+    )
+    principal_share: Share = Field(
+        default=0.9, description="Share of `max_connections` that one authenticated principal may take."
+    )
+    login_timeout: Duration = Field(
+        default=30_000,
+        description="A client must have sent its first request, and be logged in, within this time after "
+        "connecting; 0 for no limit.",
+    )
     max_hold: Duration = Field(
         default=10_000,
         description="Longest time a request is held back; keep it below your clients' time-outs.",
@@ -217,6 +230,9 @@ class BrokerConfig(Strict):
         default=100,
         description="One piece of work that holds the worker's event loop for this long is named in the log "
         "and in a metric; 0 for never.",
+    )
+    overload: OverloadConfig = Field(
+        default=OverloadConfig(), description="What the worker does when its own memory runs short."
     )
     exempt: Exempt = Field(default=Exempt(), description="Principals that skip counts, rates and factors.")
     pressure: PressureConfig = Field(

@@ -196,6 +196,8 @@ def _no_bool(value: object) -> object:
     return value
 
 
+Share: TypeAlias = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False, strict=True)]
+"""A part of a whole, such as 0.9."""
 Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=3600, allow_inf_nan=False)]
 """A positive number of seconds up to an hour, with fractions."""
 

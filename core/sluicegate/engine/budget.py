@@ -1,17 +1,35 @@
 """A bound on what may be held in memory together."""
 
+from collections.abc import Callable
+
+_SPARE_PARTS = 8
+"""Relief begins when less than this part of the limit is left, so that the client that asks next has room."""
+
 
 class Budget:
     """So many bytes, shared by all sessions of a gate.
 
+    A session takes what it keeps and gives it back, or is closed. What is in memory already, such as a
+    response that must wait, is charged: that never fails. Once little is left, `on_pressure` is called; the
+    gateway then closes the largest users first.
+
     :param limit: bytes that may be taken together; 0 is unlimited.
     """
 
-    __slots__ = ("limit", "used")
+    __slots__ = ("limit", "on_pressure", "others", "used")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
+        self.others = 0
+        """Bytes that nobody takes, such as output that a client does not read, as last measured."""
+        self.on_pressure: Callable[[], None] = _nothing
+        """Called for each amount that leaves little; must return at once and close nothing itself."""
+
+    @property
+    def mark(self) -> int:
+        """Bytes in use from which on there is pressure."""
+        return self.limit - self.limit // _SPARE_PARTS
 
     def take(self, amount: int, spare: int = 0) -> bool:
         """Take `amount` bytes if they are left; False if not, and nothing is taken.
@@ -19,16 +37,32 @@ class Budget:
         :param spare: bytes that are to be left to others, who cannot do without.
         """
         used = self.used + amount
-        if used + spare > self.limit > 0:
+        limit = self.limit
+        if used + self.others + spare > limit > 0:
+            if not spare:
+                self.on_pressure()
             return False
         self.used = used
+        if used + self.others > limit - limit // _SPARE_PARTS > 0:
+            self.on_pressure()
         return True
 
+    def charge(self, amount: int) -> None:
+        """Count bytes that are in memory already, even beyond the limit."""
+        self.used += amount
+        limit = self.limit
+        if self.used + self.others > limit - limit // _SPARE_PARTS > 0:
+            self.on_pressure()
+
     def give(self, amount: int) -> None:
-        """Give back what was taken; giving back more than was taken is a bug of the caller.
+        """Give back what was taken or charged; giving back more is a bug of the caller.
 
         :raises ValueError: if more is given back than was taken.
         """
         if amount > self.used:
             raise ValueError(f"{amount!r} bytes given back, but only {self.used!r} are taken")
         self.used -= amount
+
+
+def _nothing() -> None:
+    """Where nobody relieves the budget, its limit alone holds."""

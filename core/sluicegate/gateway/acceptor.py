@@ -93,13 +93,13 @@ class Acceptor:
                     self._turn_away(error)
                     return
                 continue  # the client was gone before it was accepted
-            self._welcome(client, f"{address[0]}:{address[1]}")
+            self._welcome(client, address[0], f"{address[0]}:{address[1]}")
 
-    def _welcome(self, client: socket.socket, peer: str) -> None:
+    def _welcome(self, client: socket.socket, host: str, peer: str) -> None:
         connections = self._connections
-        if not connections.has_room:
+        if refusal := connections.refusal(host):
             client.close()
-            connections.refused(peer)
+            connections.refused(peer, refusal)
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

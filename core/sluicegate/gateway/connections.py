@@ -2,80 +2,41 @@
 
 import asyncio
 import logging
-import resource
 import socket
 from collections import Counter
-from collections.abc import Coroutine
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
 from time import monotonic_ns
 from typing import Any
 
 from sluicegate.broker import BrokerFront, Listener, NextTurn
-from sluicegate.config import BrokerConfig
+from sluicegate.engine.budget import Budget
+from sluicegate.gateway.admission import Admission
 from sluicegate.gateway.dialling import NO_DESCRIPTORS, Dialler, Prober
+from sluicegate.gateway.limits import Limits
 from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.reachability import NO_ANSWER, Place, Reachability, reason_of
 from sluicegate.gateway.reading import ENDING
-from sluicegate.gateway.relay import ClientSide, UpstreamSide
+from sluicegate.gateway.relay import ClientSide
+from sluicegate.gateway.relief import largest_first
 from sluicegate.gateway.splicing import Pipes
 from sluicegate.gateway.tls import TlsContexts
 from sluicegate.gateway.turns import Turns
+from sluicegate.gateway.upstream_side import UpstreamSide
+from sluicegate.model import ANONYMOUS
 
 log = logging.getLogger(__name__)
 
-_MS = 1_000_000
-_SPARE_DESCRIPTORS = 128
-"""For listeners, logs, the store and what plugins open."""
 _PARTING_NS = 1_000_000_000
 """While draining: how long a closed connection may take to send what is queued."""
 _ANSWER_NS = 3_000_000_000
 """While draining: how long a broker may take for an answer; some requests have none."""
+_RELIEF_NS = 100_000_000
+"""Shortest time between two looks for the largest users."""
 _SLICE = 256
 """Connections that are swept before others get their turn."""
 _UNREACHABLE = "upstream_unreachable"
 _QUIET_ENDS = frozenset({"client_gone"})
 """Ends that are everyday life; counted, and logged for debugging only."""
-
-
-def raise_descriptor_limit() -> int:
-    """Allow this process as many descriptors as the system lets it have.
-
-    :return: the limit now in force.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds on what clients may use; times in ns."""
-
-    max_connections: int
-    idle_ns: int
-    frame_ns: int
-    buffer_bytes: int
-    answer_s: float
-    dial_s: float = 5.0
-    """For each address of the broker."""
-    handshake_s: float = 10.0
-    linger_ns: int = 5_000_000_000
-    """How long a closed connection may take to send what is queued."""
-
-    @classmethod
-    def of(cls, config: BrokerConfig) -> "Limits":
-        """Limits as configured; without `max_connections`, half of the descriptors are for clients."""
-        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        return cls(
-            max_connections=config.max_connections or max(1, (descriptors - _SPARE_DESCRIPTORS) // 2),
-            idle_ns=config.idle_timeout * _MS,
-            frame_ns=config.frame_timeout * _MS,
-            buffer_bytes=config.buffer_budget,
-            answer_s=config.max_hold / 1000,
-        )
 
 
 class Connections:
@@ -86,6 +47,7 @@ class Connections:
     :param tls: for both sides.
     :param loop: the running event loop.
     :param reachability: is told of dials, and whose probes are made.
+    :param budget: what all sessions may hold together; relieved here when little of it is left.
     """
 
     def __init__(
@@ -95,6 +57,7 @@ class Connections:
         tls: TlsContexts,
         loop: asyncio.AbstractEventLoop,
         reachability: Reachability,
+        budget: Budget | None = None,
     ) -> None:
         self.front = front
         self.limits = limits
@@ -104,6 +67,9 @@ class Connections:
         self.bytes_from_brokers = 0
         self.buffered_bytes = 0
         """Bytes that all connections kept in memory at the last sweep."""
+        self.budget = budget or Budget(limits.buffer_bytes)
+        self.budget.on_pressure = self._pressed
+        self.admission = Admission(limits)
         self._tls = tls
         self.is_tls = bool(tls.client or tls.broker)
         self.reachability = reachability
@@ -111,7 +77,14 @@ class Connections:
         self.prober = Prober(reachability, self._dialler, getattr(front, "greeting", b""))
         self.pipes = Pipes()
         self.turns = Turns(loop)
-        self._live: set[ClientSide] = set()
+        self._live: dict[ClientSide, None] = {}
+        """In the order in which they came."""
+        self._queued_since = 0
+        """Bytes that clients were found not to read since the last sweep."""
+        self._swept_ns = 0
+        self._is_sweeping = False
+        self._relief: asyncio.TimerHandle | None = None
+        """The next look at all clients, if it must not wait for the second to be over."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._arriving = 0
         self._throttle = Throttle()
@@ -120,10 +93,9 @@ class Connections:
     def __len__(self) -> int:
         return len(self._live) + self._arriving
 
-    @property
-    def has_room(self) -> bool:
-        """True if another client may connect."""
-        return len(self) < self.limits.max_connections
+    def refusal(self, address: str) -> str:
+        """Why a client from this host may not connect, as a counter's name; empty if it may."""
+        return self.admission.refusal(address, len(self))
 
     def count(self, event: str) -> None:
         """Count an event by name."""
@@ -155,6 +127,7 @@ class Connections:
         self.counts["connections_accepted"] += 1
         self._arriving += 1
         side = ClientSide(self, listener, peer, client.fileno())
+        self.admission.joined(side.address)
         self._spawn(self._begin(side, client, listener))
 
     async def _begin(self, side: ClientSide, client: socket.socket, listener: Listener) -> None:
@@ -165,6 +138,7 @@ class Connections:
             )
         except OSError as error:
             client.close()
+            self.admission.left(side.address)
             self.counts["client_handshakes_failed"] += 1
             self.say(logging.INFO, "handshake", f"client did not connect: {error}", client=side.peer)
             return
@@ -172,14 +146,15 @@ class Connections:
             self._arriving -= 1
         if not listener.upstream:
             side.begin()
-            return
-        if side.session is None:
-            side.hold_back_reading()
-        await self._dial(side, listener.name, listener.upstream)
 
-    def dial(self, side: ClientSide, addresses: tuple[tuple[str, int], ...]) -> None:
-        """Connect a client to the broker that its session asked for."""
-        self._spawn(self._dial(side, str(addresses[0]), addresses))
+    def dial(self, side: ClientSide, addresses: tuple[tuple[str, int], ...], name: str = "") -> None:
+        """Connect a client to a broker.
+
+        :param side: the client.
+        :param addresses: of the broker, tried in turn.
+        :param name: of the listener that it came to, if that is for one broker.
+        """
+        self._spawn(self._dial(side, name or str(addresses[0]), addresses))
 
     async def _dial(self, side: ClientSide, name: str, addresses: tuple[tuple[str, int], ...]) -> None:
         """Try the broker's addresses in turn, beginning with the one that worked last."""
@@ -224,21 +199,25 @@ class Connections:
             "or set max_connections",
         )
 
-    def refused(self, peer: str) -> None:
-        """A client was turned away because there are enough of them."""
-        self.counts["connections_refused"] += 1
-        limit = self.limits.max_connections
-        text = f"connection refused: {limit} clients are connected; raise max_connections"
-        self.say(logging.WARNING, "refused", text, client=peer)
+    def refused(self, peer: str, refusal: str) -> None:
+        """A client was turned away.
+
+        :param peer: its address.
+        :param refusal: why, as `refusal` has it.
+        """
+        self.counts[refusal] += 1
+        text = f"connection refused: {self.admission.remedy(refusal)}"
+        self.say(logging.WARNING, refusal, text, client=peer)
 
     def opened(self, client: ClientSide) -> None:
         """A client is connected."""
-        self._live.add(client)
+        self._live[client] = None
 
     def forget(self, client: ClientSide) -> None:
         """Both connections of a client are gone."""
         if client in self._live:
-            self._live.remove(client)
+            del self._live[client]
+            self.admission.left(client.address)
             self.counts["connections_closed"] += 1
 
     def closing(self, client: ClientSide, counter: str, detail: str, now_ns: int) -> None:
@@ -282,35 +261,83 @@ class Connections:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # -- once a second ----------------------------------------------------------------------------
+    # -- once a second, and when memory runs short --------------------------------------------------
 
     async def sweep(self, now_ns: int) -> None:
         """Apply time-outs and the bound on buffered bytes.
 
         :param now_ns: monotonic time.
         """
-        limits = self.limits
-        sizes: list[tuple[int, int, ClientSide]] = []
-        total = 0
-        for place, client in enumerate(tuple(self._live)):
-            kept = client.sweep(now_ns, limits.idle_ns, limits.frame_ns, limits.linger_ns)
-            if kept:
-                total += kept
-                sizes.append((kept, place, client))
+        if self._is_sweeping:
+            return
+        self._is_sweeping = True
+        try:
+            self._swept_ns = monotonic_ns()
+            clients = tuple(self._live)
+            kept = await self._measure(clients, lambda client: client.sweep(now_ns, self.limits))
+            self._hold_to_shares(clients)
+            budget = self.budget
+            total = sum(size for size, _, _ in kept)
+            self.buffered_bytes = total
+            budget.others = max(0, total - budget.used)
+            self._queued_since = 0
+            if total > budget.mark > 0:
+                self._close_largest(kept, total - budget.mark, "buffer_budget_used_up")
+        finally:
+            self._is_sweeping = False
+
+    async def relieve(self, excess: int, counter: str) -> None:
+        """Close the clients that keep most, until so many bytes are given back; at least one.
+
+        :param excess: bytes.
+        :param counter: why, for metrics and logs.
+        """
+        kept = await self._measure(tuple(self._live), lambda client: client.kept_bytes)
+        self._close_largest(kept, max(1, excess), counter)
+
+    async def _measure(
+        self, clients: tuple[ClientSide, ...], measure: Callable[[ClientSide], int]
+    ) -> list[tuple[int, str, ClientSide]]:
+        """What each client keeps, with its user, for those that keep anything."""
+        kept = []
+        for place, client in enumerate(clients):
+            if size := measure(client):
+                principal = client.principal
+                kept.append((size, client.address if principal == ANONYMOUS else principal, client))
             if place % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
-        self.buffered_bytes = total
-        if total > limits.buffer_bytes > 0:
-            self._relieve(sizes, total - limits.buffer_bytes)
+        return kept
 
-    def _relieve(self, sizes: list[tuple[int, int, ClientSide]], excess: int) -> None:
-        """Close the clients that keep most, until the rest fits."""
-        for kept, _, client in sorted(sizes, reverse=True):
-            client.close("buffer_budget_used_up", f"{kept} bytes buffered for this client")
+    def _close_largest(self, kept: list[tuple[int, str, ClientSide]], excess: int, counter: str) -> None:
+        for size, client in largest_first(kept, excess):
+            client.close(counter, f"{size} bytes buffered for this client")
             client.abort()
-            excess -= kept
-            if excess <= 0:
-                return
+
+    def _hold_to_shares(self, clients: tuple[ClientSide, ...]) -> None:
+        """Close the latest connections of principals that have more than their share."""
+        principals = (
+            "" if client.closing_ns or client.principal == ANONYMOUS else client.principal
+            for client in clients
+        )
+        for place in self.admission.beyond_share(principals):
+            clients[place].close("principal_share_used_up", "raise principal_share or max_connections")
+
+    def queued(self, size: int) -> None:
+        """A client was found not to read: so many bytes wait for it."""
+        self._queued_since += size
+        budget = self.budget
+        if budget.used + budget.others + self._queued_since > budget.mark > 0:
+            self._pressed()
+
+    def _pressed(self) -> None:
+        """Memory is nearly used up: look for the largest users soon, but not all the time."""
+        if self._relief is None:
+            wait_ns = max(0, self._swept_ns + _RELIEF_NS - monotonic_ns())
+            self._relief = self.loop.call_later(wait_ns / 1e9, self._sweep_soon)
+
+    def _sweep_soon(self) -> None:
+        self._relief = None
+        self._spawn(self.sweep(monotonic_ns()))
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -339,6 +366,8 @@ class Connections:
 
     async def abort(self) -> None:
         """Close all connections at once, and stop all tasks."""
+        if self._relief is not None:
+            self._relief.cancel()
         await asyncio.sleep(0)  # a task that never ran would not close the client that it was given
         for task in tuple(self._tasks):
             task.cancel()

@@ -8,7 +8,7 @@ from typing import Any, Self
 from sluicegate.config.load import Loaded, load, plugin_modules
 from sluicegate.config.models import BrokerConfig, GatewayConfig
 from sluicegate.engine.sink import DecisionSink
-from sluicegate.gateway.connections import raise_descriptor_limit
+from sluicegate.gateway.limits import raise_descriptor_limit
 from sluicegate.gateway.log_sink import LogSink
 from sluicegate.gateway.plugins import Plugins, load_plugins
 from sluicegate.gateway.worker import Worker

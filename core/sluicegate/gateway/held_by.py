@@ -9,7 +9,8 @@ from sluicegate.engine.gate import Gate
 from sluicegate.engine.holders import tell_by
 from sluicegate.gateway.compiler import GateCompiler
 from sluicegate.gateway.plugins import Implementation
-from sluicegate.gateway.relay import ClientSide, UpstreamSide
+from sluicegate.gateway.relay import ClientSide
+from sluicegate.gateway.upstream_side import UpstreamSide
 from sluicegate.model import OperationKind
 
 

@@ -17,6 +17,8 @@ ASKING = 8
 """The front has a question to answer."""
 ENDING = 16
 """The gateway drains, or this connection is being closed."""
+UNREAD = 32
+"""The client does not take what is sent to it."""
 KEPT_WHILE = DIALLING | SESSION | ASKING | ENDING
 """Reasons for which bytes that still arrive are kept back; a transport may deliver after it was paused."""
 

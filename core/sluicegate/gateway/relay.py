@@ -24,84 +24,30 @@ from sluicegate.broker import (
     ToUpstream,
     WakeAt,
 )
+from sluicegate.gateway.limits import Limits
 from sluicegate.gateway.reading import (
     ASKING,
     DIALLING,
-    FULL,
     KEPT_WHILE,
     PENDING_LIMIT,
     SESSION,
+    UNREAD,
     PausableReading,
 )
 from sluicegate.gateway.splicing import WORTHWHILE, Splice, begin
+from sluicegate.gateway.upstream_side import HIGH_WATER, LOW_WATER, UpstreamSide
+from sluicegate.model import ANONYMOUS
 
 if TYPE_CHECKING:
     from sluicegate.broker import DiallingSession, StreamingSession
     from sluicegate.gateway.connections import Connections
 
-_HIGH_WATER, _LOW_WATER = 256 * 1024, 64 * 1024
-_LARGE_READ = 16 * 1024
-"""A read of fewer bytes tells that the rest comes slowly: it is read as it comes."""
 _HALF_CLOSED_NS = 30_000_000_000
 """How long a client that has said all may wait for a broker that says nothing."""
 
 
 def _discard(data: Buffer) -> None:
     """Take what can no longer be sent."""
-
-
-class UpstreamSide(asyncio.Protocol):
-    """The connection to the broker; everything that lasts is kept by the client's side."""
-
-    __slots__ = ("_client", "transport")
-
-    transport: asyncio.Transport
-
-    def __init__(self, client: "ClientSide") -> None:
-        self._client = client
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The broker accepted."""
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
-        self.transport.set_write_buffer_limits(_HIGH_WATER, _LOW_WATER)
-        self._client.dialled(self)
-
-    def data_received(self, data: bytes) -> None:
-        """Hand bytes from the broker to the session."""
-        client = self._client
-        session = client.session
-        if session is None or client.closing_ns:
-            return
-        client.last_ns = now_ns = monotonic_ns()
-        client.unanswered = False
-        client.connections.bytes_from_brokers += len(data)
-        try:
-            commands = session.receive_upstream(data, now_ns)
-            if commands is PASS:
-                client.to_client(data)
-                if len(data) >= _LARGE_READ:
-                    client.look_ahead(session)
-            elif commands:
-                client.carry_out(commands)
-        except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
-            client.failed(error)
-
-    def pause_writing(self) -> None:
-        """The broker is slow: stop reading from the client."""
-        self._client.pause(FULL)
-
-    def resume_writing(self) -> None:
-        """The broker takes bytes again."""
-        self._client.resume(FULL)
-
-    def eof_received(self) -> None:
-        """The broker has said all; the client gets what is on its way, then the same end."""
-        self._client.upstream_ended()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The connection to the broker is gone."""
-        self._client.upstream_ended()
-        self._client.side_lost()
 
 
 class ClientSide(PausableReading):
@@ -116,6 +62,7 @@ class ClientSide(PausableReading):
     __slots__ = (
         "_asks",
         "_listener",
+        "_login_from_ns",
         "_progress_ns",
         "_sides",
         "_splice",
@@ -146,13 +93,24 @@ class ClientSide(PausableReading):
         # What sends to either side: kept bound, as it is looked up for every message.
         self._to_upstream: Callable[[Buffer], None] = _discard
         self.to_client: Callable[[Buffer], None] = _discard
-        self._progress_ns = self.last_ns
+        self._login_from_ns = self._progress_ns = self.last_ns
         self._asks = 0
         self._wake_ns = 0
         self._wake_timer: asyncio.TimerHandle | None = None
         self._sides = 0
         self._splice: Splice | None = None
         """Moves bytes to the client meanwhile; nothing else is sent to it."""
+
+    @property
+    def address(self) -> str:
+        """The client's host."""
+        return self.peer.rpartition(":")[0]
+
+    @property
+    def principal(self) -> str:
+        """Who the broker says that the client is; `ANONYMOUS` if that is not known."""
+        principal: str = getattr(self.session, "principal", ANONYMOUS)
+        return principal
 
     @property
     def name(self) -> str:
@@ -166,13 +124,16 @@ class ClientSide(PausableReading):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
         self.to_client = self._transport.write
         self._sides += 1
-        self._transport.set_write_buffer_limits(_HIGH_WATER, _LOW_WATER)
+        self._transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
         self.connections.opened(self)
 
     def data_received(self, data: bytes) -> None:
         """Hand bytes from the client to the session."""
         session = self.session
         if session is None or self._pauses & KEPT_WHILE:
+            listener = self._listener
+            if session is None and self._pending is None and listener.upstream:
+                self.connections.dial(self, listener.upstream, listener.name)
             if not self._keep(data):
                 self.close("early_bytes_over_limit", f"over {PENDING_LIMIT} bytes while reading was paused")
             return
@@ -181,7 +142,6 @@ class ClientSide(PausableReading):
         try:
             commands = session.receive_client(data, now_ns)
             if commands:
-                self._progress_ns = now_ns
                 self.unanswered = True
                 if commands is PASS:
                     self._to_upstream(data)
@@ -191,12 +151,16 @@ class ClientSide(PausableReading):
             self.failed(error)
 
     def pause_writing(self) -> None:
-        """The client is slow: stop reading from the broker."""
+        """The client does not read: stop reading for it from the broker, and further requests from it."""
         if self._upstream is not None and not self.closing_ns:
             self._upstream.pause_reading()
+        self.pause(UNREAD)
+        if self._transport is not None:
+            self.connections.queued(self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """The client takes bytes again."""
+        self.resume(UNREAD)
         if self._upstream is not None and not self.closing_ns and self._splice is None:
             self._upstream.resume_reading()
 
@@ -204,6 +168,8 @@ class ClientSide(PausableReading):
         """The client has said all; it may still listen, unless this is TLS."""
         if self.closing_ns or self._transport is None or not self._transport.can_write_eof():
             return False
+        if self.session is None and self._pending is None and self._listener.upstream:
+            return False  # it never said anything
         self._eof = True
         if self._wake_timer is not None:
             self._wake(client_gone=True)
@@ -243,7 +209,7 @@ class ClientSide(PausableReading):
         """Begin the session, with what the client sent meanwhile."""
         if self.closing_ns:
             return
-        self.last_ns = self._progress_ns = now_ns = monotonic_ns()
+        self.last_ns = now_ns = monotonic_ns()
         try:
             self.session = self.connections.front.session(self._listener, self.peer, now_ns)
         except Exception as error:  # noqa: BLE001 - a front that raises ends this client only
@@ -338,35 +304,56 @@ class ClientSide(PausableReading):
 
     # -- once a second ----------------------------------------------------------------------------
 
-    def sweep(self, now_ns: int, idle_ns: int, frame_ns: int, linger_ns: int) -> int:
+    def sweep(self, now_ns: int, limits: Limits) -> int:
         """Look for time-outs.
 
         :param now_ns: monotonic time.
-        :param idle_ns: close after so long without bytes from either side; 0 for never.
-        :param frame_ns: close if a frame of the client takes longer; 0 for never.
-        :param linger_ns: how long a closed connection may take to send what is queued.
+        :param limits: the time-outs; 0 for never.
         :return: bytes that this connection keeps in memory.
         """
         if self.closing_ns:
-            if now_ns - self.closing_ns > linger_ns:
+            if now_ns - self.closing_ns > limits.linger_ns:
                 self.abort()
             return self._queued()
         session = self.session
-        if session is None:
-            return self._pending_bytes
-        if self._pauses or not session.mid_frame:
-            self._progress_ns = now_ns
-        elif frame_ns and now_ns - self._progress_ns > frame_ns:
-            self.close("frame_timed_out", "a frame was begun and not finished")
+        if self._login_from_ns:
+            self._check_login(now_ns, limits.login_ns)
+        if session is not None:
+            self._check_frame(session, now_ns, limits.frame_ns)
         if self._pauses & (SESSION | ASKING) or self._wake_timer is not None:
             if self._is_client_gone():
                 self._wake(client_gone=True)
         else:
-            longest_ns = _HALF_CLOSED_NS if self._eof else idle_ns
+            longest_ns = _HALF_CLOSED_NS if self._eof else limits.idle_ns
             last_ns = self.last_ns if self._splice is None else self._splice.last_ns
             if longest_ns and now_ns - last_ns > longest_ns:
                 self.close("idle_timed_out", "no bytes from either side")
-        return self._queued() + self._pending_bytes + session.held_bytes
+        return self.kept_bytes
+
+    def _check_frame(self, session: Session, now_ns: int, frame_ns: int) -> None:
+        """End a client that began a frame and does not finish it; while it is not read, its time stands."""
+        if self._pauses:
+            self._progress_ns = now_ns
+            return
+        began_ns = session.frame_began_ns if frame_ns else 0
+        if began_ns and now_ns - max(began_ns, self._progress_ns) > frame_ns:
+            self.close("frame_timed_out", "a frame was begun and not finished")
+
+    def _check_login(self, now_ns: int, login_ns: int) -> None:
+        """End a client that has not said in time what it wants or who it is."""
+        session = self.session
+        if session is not None and getattr(session, "is_logged_in", True):
+            self._login_from_ns = 0
+        elif login_ns and now_ns - self._login_from_ns > login_ns:
+            if session is None and self._pending is not None:
+                return  # it waits for its broker, not we for it
+            self.close("login_timed_out", "no whole request or no accepted login in time")
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that this connection keeps in memory."""
+        held_bytes = self.session.held_bytes if self.session is not None else 0
+        return self._queued() + self._pending_bytes + held_bytes
 
     @property
     def at_rest(self) -> bool:

@@ -18,10 +18,12 @@ from sluicegate.engine.sink import DecisionSink
 from sluicegate.gateway import held_by
 from sluicegate.gateway.acceptor import Acceptor
 from sluicegate.gateway.compiler import GateCompiler
-from sluicegate.gateway.connections import Connections, Limits
+from sluicegate.gateway.connections import Connections
 from sluicegate.gateway.context import GatewayContext
 from sluicegate.gateway.dynamics import Dynamics
+from sluicegate.gateway.limits import Limits
 from sluicegate.gateway.logs import Throttle
+from sluicegate.gateway.overload import Overload
 from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.reachability import Reachability
 from sluicegate.gateway.samples import TopicSamples
@@ -91,6 +93,7 @@ class Worker:
         self._dynamics = Dynamics(self._context, plugins)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._budget = Budget(config.buffer_budget)
+        self._overload = Overload(config.overload, self._budget, lambda: self.gates.drop_unused())
         self._facts = dict(facts or {})
         self._keep_fact = keep_fact
         self._on_tick = on_tick
@@ -208,7 +211,7 @@ class Worker:
             wall_ms=self.wall_ms,
         )
         limits = Limits.of(self.config)
-        self._connections = Connections(self._front, limits, self._tls, loop, reachability)
+        self._connections = Connections(self._front, limits, self._tls, loop, reachability, self._budget)
         await self._notify("sluicegate_startup")
         try:
             if (tasks := self._dynamics.start()) is not None:
@@ -317,6 +320,7 @@ class Worker:
         for _ in self.gates.drop_unused() if is_sweep else self.gates.drop_replaced():
             await asyncio.sleep(0)
         await self._guarded("sweep", lambda: self._running.sweep(now_ns))
+        await self._guarded("overload", lambda: self._overload.look(self._running))
         await self._guarded("samples", lambda: self._samples.refresh(self.gates, now_ns))
         try:
             self._on_tick()
@@ -375,6 +379,8 @@ class Worker:
                 "connections": len(connections),
                 "buffered_bytes": connections.buffered_bytes,
                 "held_bytes": self._budget.used,
+                "buffer_budget_bytes": self._budget.limit,
+                **self._overload.gauges(),
                 "gates": len(gates.live) + len(gates.exempt),
                 "topics": len(gates.states),
                 "policy_version": self.policies.version,

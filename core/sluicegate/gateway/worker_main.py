@@ -16,7 +16,7 @@ import uvloop
 
 from sluicegate.config.models import BrokerConfig, GatewayConfig
 from sluicegate.gateway import logs, messages
-from sluicegate.gateway.connections import raise_descriptor_limit
+from sluicegate.gateway.limits import raise_descriptor_limit
 from sluicegate.gateway.log_sink import LogSink
 from sluicegate.gateway.plugins import PluginError, load_plugins
 from sluicegate.gateway.worker import Worker

@@ -47,12 +47,18 @@ class ProcessMemory:
 
         :raises ProcessError: if there is no such process, or not the one that there was at first.
         """
-        pid = self._find()
-        resident = self._resident(pid)
-        limit = self._limit or self._find_limit(pid)
+        resident, limit = await self.usage()
         if limit <= 0:
-            raise ProcessError(f"memory limit of process {pid} is not known; give 'limit'")
+            raise ProcessError(f"memory limit of process {self._find()} is not known; give 'limit'")
         return resident / limit
+
+    async def usage(self) -> tuple[int, int]:
+        """Resident memory and its limit, in bytes; the limit is 0 if it is not known.
+
+        :raises ProcessError: if there is no such process, or not the one that there was at first.
+        """
+        pid = self._find()
+        return self._resident(pid), self._limit or self._find_limit(pid)
 
     def _find(self) -> int:
         if self._pidfile is not None:

@@ -41,6 +41,7 @@ class Lane:
     """
 
     __slots__ = (
+        "_began_ns",
         "_budget",
         "_chunks",
         "_edits",
@@ -91,7 +92,7 @@ class Lane:
         self._grants: dict[int, int] = {}
         self._chunks: list[bytes] = []
         self._rest_bytes = 0
-        self._need = 0
+        self._need = self._began_ns = 0
         self.held_frames = 0
         """Bytes of header blocks that wait."""
 
@@ -101,9 +102,9 @@ class Lane:
         return self._rest_bytes + self.held_frames + self.flow.held_bytes
 
     @property
-    def mid_frame(self) -> bool:
-        """True while a frame has come only in part."""
-        return self._rest_bytes > 0 or self.continued > 0
+    def frame_began_ns(self) -> int:
+        """When a frame or header block began that has come only in part; 0 if there is none."""
+        return self._began_ns if self._rest_bytes > 0 or self.continued > 0 else 0
 
     # -- reading --------------------------------------------------------------------------------------
 
@@ -123,10 +124,13 @@ class Lane:
             self._forget_rest()
         self.data = data
         self.at = 0
+        was_open = self.continued > 0
         try:
             self.at = self._frames(data, now_ns)
         finally:  # what passed before a frame that is none has been decided and counted
             self._walked = at = self.at
+        if not was_open or self.continued <= 0:
+            self._began_ns = now_ns
         if at < len(data):
             self._keep(data[at:] if at else data)
             if len(data) - at >= HEAD:

@@ -47,6 +47,7 @@ class GrpcSession:
         "_is_open",
         "_opening",
         "_preface",
+        "_preface_ns",
         "_routes",
         "_services",
         "_shared",
@@ -78,6 +79,8 @@ class GrpcSession:
         self._dialling = self._has_dialled = False
         self._preface = b""
         """What has come of the client's preface; the whole of it once it was seen."""
+        self._preface_ns = 0
+        """When it began to come."""
         self._closing: Close | None = None
         self._wake_ns = 0
         self._is_open = False
@@ -97,9 +100,14 @@ class GrpcSession:
         return len(self._connection.open_calls)
 
     @property
-    def mid_frame(self) -> bool:
-        """True while the client has sent a frame only in part."""
-        return self._up.mid_frame or 0 < len(self._preface) < len(PREFACE)
+    def frame_began_ns(self) -> int:
+        """When the client began a frame that it has sent only in part; 0 if there is none."""
+        return self._up.frame_began_ns if len(self._preface) == len(PREFACE) else self._preface_ns
+
+    @property
+    def is_logged_in(self) -> bool:
+        """True once the client is known to speak HTTP/2, and its first frames have gone to the broker."""
+        return self._is_open or self._absent is not None
 
     @property
     def client(self) -> str:
@@ -203,6 +211,7 @@ class GrpcSession:
     def _opened(self, data: bytes, now_ns: int) -> None:
         lacks = len(PREFACE) - len(self._preface)
         if lacks:
+            self._preface_ns = self._preface_ns or now_ns
             self._preface += data[:lacks]
             if not PREFACE.startswith(self._preface):
                 text = "not HTTP/2 with prior knowledge; is the client to speak TLS?"

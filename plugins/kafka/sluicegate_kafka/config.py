@@ -1,14 +1,16 @@
 """What a Kafka entry under `brokers:` may say."""
 
+import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from sluicegate.config.models import BrokerConfig, BrokerTls, ClientTls, Ports, Strict
-from sluicegate.config.units import Duration, HostPort, refuse
+from sluicegate.config.units import Count, Duration, HostPort, Size, refuse
 from sluicegate.model import Level
+from sluicegate_kafka.request_sizes import API_KEYS
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{0,249}")
 _TOPICS = "a topic's name has at most 249 letters, digits, '.', '_' and '-': 'orders.created'"
@@ -80,9 +82,30 @@ class KafkaConfig(BrokerConfig):
         description="Of equal clients one that has sent nothing for this long gives way to a new one that "
         "would be refused.",
     )
+    request_bytes: Mapping[str, Size] = Field(
+        default={},
+        description="Largest request of single APIs by their names, such as `metadata: 4MiB`. By default "
+        "Produce has `max_frame_bytes`, requests with long lists 8MiB, logins 512KiB, all others 1MiB.",
+    )
+    max_requests_in_flight: Count = Field(
+        default=1_000,
+        gt=0,
+        description="Requests of one connection that may wait for their responses; with more of them it is "
+        "not read from.",
+    )
     identity: Identity | None = Field(
         default=None, description="Login for the gate's own questions (group listing, nodes); none if unset."
     )
+
+    @field_validator("request_bytes")
+    @classmethod
+    def _known_apis(cls, value: Mapping[str, int]) -> Mapping[str, int]:
+        for name in value:
+            if name not in API_KEYS:
+                close = difflib.get_close_matches(name.lower(), API_KEYS, n=1)
+                guess = f"did you mean {close[0]!r}? " if close else ""
+                raise refuse(f"unknown API {name!r}", f"{guess}names are as in 'offset_commit'")
+        return value
 
     @property
     def first_node_port(self) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from sluicegate.broker import Ask, Buffer, Command, ToUpstream
+from sluicegate.engine.budget import Budget
 from sluicegate.model import ANONYMOUS
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
@@ -41,6 +42,7 @@ class Connection:
     :param peer: the client's address, `host:port`.
     :param node: name of the listener that it came to.
     :param now_ns: monotonic time.
+    :param budget: bytes that all clients may hold together.
     """
 
     __slots__ = (
@@ -58,7 +60,7 @@ class Connection:
         "software",
     )
 
-    def __init__(self, peer: str, node: str = "", now_ns: int = 0) -> None:
+    def __init__(self, peer: str, node: str, now_ns: int, budget: Budget) -> None:
         self.peer = peer
         self.node = node
         """The listener that it came to: each stands for one node, or for bootstrapping."""
@@ -74,7 +76,7 @@ class Connection:
         """Whether the principal skips counts, rates and factors."""
         self.software = ""
         """Name of the client library, as it says itself (KIP-511); empty for old clients."""
-        self.outstanding = Outstanding()
+        self.outstanding = Outstanding(budget)
         """Responses that are owed to the client."""
         self.parts: list[Buffer] = []
         """What goes upstream in place of the request at hand."""

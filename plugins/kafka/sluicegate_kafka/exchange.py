@@ -157,6 +157,7 @@ class Exchange:
         """What is left to do: wait on, answer now, or wait for the broker."""
         if self._held:
             return waiting
+        self._frame = b""  # the response may be long in coming
         if self._request.acks != 0 and self._owed == 0:
             self._connection.outstanding.answer(self._response())
         return False

@@ -22,11 +22,14 @@ from sluicegate_kafka.pending import Expected
 from sluicegate_kafka.shared import Shared
 from sluicegate_kafka.supported import HIDDEN, SUPPORTED
 
+OPENING = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""What a client sends before the broker has accepted its login."""
+
 
 class Handshake:
     """The opening of one connection."""
 
-    __slots__ = ("_begun", "_claimed", "_connection", "_mechanism", "_shared")
+    __slots__ = ("_begun", "_claimed", "_connection", "_is_accepted", "_mechanism", "_shared", "is_open")
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
@@ -35,6 +38,9 @@ class Handshake:
         """Whether the first token has come: only that one says who the client claims to be."""
         self._mechanism = ""
         self._claimed: str | None = None
+        self._is_accepted = False
+        self.is_open = False
+        """True from the first SaslHandshake until the broker has accepted the login."""
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -56,6 +62,7 @@ class Handshake:
 
     def _sasl_handshake(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         self._mechanism = sasl_mechanism(frame, head)
+        self.is_open = not self._is_accepted
         self._begun = False
         self._claimed = None
         self._connection.outstanding.expect(head.correlation_id)
@@ -69,9 +76,11 @@ class Handshake:
         mechanism, claimed = self._mechanism, self._claimed
 
         def accept(response: bytes, now_ns: int) -> Buffer:
-            if claimed and is_accepted(mechanism, *sasl_authenticate_result(response, head.version)):
-                self._connection.principal = principal = f"User:{claimed}"
-                self._connection.exempt = self._shared.is_exempt(principal)
+            if is_accepted(mechanism, *sasl_authenticate_result(response, head.version)):
+                self._is_accepted, self.is_open = True, False
+                if claimed:
+                    self._connection.principal = principal = f"User:{claimed}"
+                    self._connection.exempt = self._shared.is_exempt(principal)
             return response
 
         self._connection.outstanding.expect(Expected(head.correlation_id, accept))

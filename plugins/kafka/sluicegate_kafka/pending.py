@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from sluicegate.broker import Buffer, Command, ToClient
+from sluicegate.engine.budget import Budget
 
 Handle: TypeAlias = Callable[[bytes, int], "Buffer | Held | None"]
 """`(response without its length, now_ns)` -> that same object to pass it as it came, another one (with its
@@ -42,6 +43,17 @@ Glanced: TypeAlias = tuple[int, Glance]
 """Correlation id and what is to be looked at: a tuple, as it is made for every Produce request."""
 Owed: TypeAlias = int | Glanced | Expected
 """A response of the broker. A plain integer is the correlation id of one that passes unread."""
+_FEW = 64
+"""So many responses that are owed do not count as memory."""
+_OWED_BYTES = 512
+"""What is kept for each of more: an entry, and what is to be done with the response."""
+
+
+def correlation_id_of(entry: Owed) -> int:
+    """The correlation id of the request that a response answers."""
+    if isinstance(entry, int):
+        return entry
+    return entry[0] if isinstance(entry, tuple) else entry.correlation_id
 
 
 class Ready:
@@ -64,14 +76,19 @@ class Held:
 
 
 class Outstanding:
-    """The FIFO of one connection: Kafka answers each connection's requests in order."""
+    """The FIFO of one connection: Kafka answers each connection's requests in order.
 
-    __slots__ = ("finished", "queue")
+    :param budget: bytes that all clients may hold together; finished responses are charged to it.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_budget", "_finished_bytes", "finished", "queue")
+
+    def __init__(self, budget: Budget) -> None:
         self.queue: deque[Owed | Ready | Held] = deque()
         self.finished = 0
         """How many responses wait for their turn or their time."""
+        self._budget = budget
+        self._finished_bytes = 0
 
     def __len__(self) -> int:
         return len(self.queue)
@@ -91,8 +108,20 @@ class Outstanding:
 
     def answer(self, frame: Buffer) -> None:
         """The gate has answered a request itself; the response goes out in its turn."""
-        self.queue.append(Ready(frame))
+        self.queue.append(self._charged(Ready(frame)))
+
+    def _charged(self, entry: Ready | Held) -> Ready | Held:
+        size = len(entry.frame)
+        self._budget.charge(size)
+        self._finished_bytes += size
         self.finished += 1
+        return entry
+
+    def _discharge(self, entry: Ready | Held) -> None:
+        size = len(entry.frame)
+        self._budget.give(size)
+        self._finished_bytes -= size
+        self.finished -= 1
 
     def arrived(self) -> Owed | None:
         """The entry that the next response of the broker belongs to; None if none is owed.
@@ -111,8 +140,7 @@ class Outstanding:
         if frame is None:
             del self.queue[place]
         else:
-            self.queue[place] = frame if isinstance(frame, Held) else Ready(frame)
-            self.finished += 1
+            self.queue[place] = self._charged(frame if isinstance(frame, Held) else Ready(frame))
 
     def is_held(self, held: Held) -> bool:
         """Whether a response still waits here for its time."""
@@ -120,7 +148,9 @@ class Outstanding:
 
     def settle(self, held: Held, frame: Buffer) -> None:
         """Have a response that is held wait for its turn only, and say something else."""
-        self.queue[self.queue.index(held)] = Ready(frame)
+        place = self.queue.index(held)
+        self._discharge(held)
+        self.queue[place] = self._charged(Ready(frame))
 
     def release(self, now_ns: int) -> list[Command]:
         """Everything at the head that may go to the client now."""
@@ -135,8 +165,14 @@ class Outstanding:
                 break
             out.append(ToClient(head.frame))
             queue.popleft()
-            self.finished -= 1
+            self._discharge(head)
         return out
+
+    def drop(self) -> None:
+        """The connection is gone: nothing waits any more."""
+        self._budget.give(self._finished_bytes)
+        self._finished_bytes = self.finished = 0
+        self.queue.clear()
 
     @property
     def due_ns(self) -> int | None:
@@ -146,5 +182,5 @@ class Outstanding:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of finished responses that wait here."""
-        return sum(len(entry.frame) for entry in self.queue if isinstance(entry, Ready | Held))
+        """Bytes of finished responses that wait here, and what the others take if they are many."""
+        return self._finished_bytes + max(0, len(self.queue) - _FEW) * _OWED_BYTES

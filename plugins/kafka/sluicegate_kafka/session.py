@@ -14,50 +14,44 @@ from sluicegate.broker import (
     Command,
     PauseReading,
     ResumeReading,
-    ToClient,
     ToUpstream,
     WakeAt,
 )
 from sluicegate_kafka.addressing import Addressing
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.frames import bad_length, parse_request_head
+from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.connection import Connection, Handler
 from sluicegate_kafka.fetching import Fetching
 from sluicegate_kafka.grouping import Grouping
-from sluicegate_kafka.handshake import Handshake
+from sluicegate_kafka.handshake import OPENING, Handshake
 from sluicegate_kafka.listing import ListGroups
 from sluicegate_kafka.partial import NoRoomError, Partial
-from sluicegate_kafka.pending import Owed
 from sluicegate_kafka.producing import Producing
+from sluicegate_kafka.reading_ahead import ReadAhead
+from sluicegate_kafka.request_sizes import TooLargeError, bad_length
+from sluicegate_kafka.responses import ResponseStream, as_commands, no_room
 from sluicegate_kafka.shared import Shared
 from sluicegate_kafka.supported import HIDDEN, SUPPORTED
 from sluicegate_kafka.suspended import Suspended
 
 _read_head = Struct(">ihhi").unpack_from
 """Length, api key, api version, correlation id: what every request starts with."""
-_read_response = Struct(">ii").unpack_from
 _HEAD = 12
 _MIN_REQUEST = 8
-_MIN_RESPONSE = 4
-_RESPONSE_HEAD = 8
-_BACKLOG_LIMIT = 256 * 1024
-"""Bytes that are read ahead behind a held request, so that a client that hangs up is noticed."""
 
 
-class KafkaSession:
+class KafkaSession(ResponseStream):
     """One client connection and its upstream connection, without their sockets (`broker.Session`)."""
 
     __slots__ = (
-        "_backlog",
-        "_backlog_bytes",
+        "_ahead",
+        "_frame_ns",
         "_handlers",
+        "_last_api",
         "_partial_request",
-        "_partial_response",
-        "_paused",
-        "_shared",
+        "_sizes",
         "_skip_client",
-        "_skip_upstream",
         "_suspended",
         "_suspended_bytes",
         "_wake_ns",
@@ -65,14 +59,12 @@ class KafkaSession:
         "fetching",
         "grouping",
         "handshake",
-        "outstanding",
         "producing",
     )
 
     def __init__(self, shared: Shared, peer: str, node: str = "", now_ns: int = 0) -> None:
-        self._shared = shared
-        self.connection = connection = Connection(peer, node, now_ns)
-        self.outstanding = connection.outstanding
+        self.connection = connection = Connection(peer, node, now_ns, shared.budget)
+        super().__init__(shared, connection.outstanding)
         self.handshake = Handshake(shared, connection)
         self.producing = Producing(shared, connection)
         self.grouping = Grouping(shared, connection)
@@ -88,26 +80,36 @@ class KafkaSession:
         }
         self._handlers = {key: (handler, *SUPPORTED[key]) for key, handler in handlers.items()}
         self._partial_request = Partial(shared.budget)
-        self._partial_response = Partial(shared.budget)
         self._skip_client = 0
-        self._skip_upstream = 0
-        self._backlog: list[bytes] = []
-        self._backlog_bytes = 0
+        self._ahead = ReadAhead(shared.budget)
         self._suspended: Suspended | None = None
         self._suspended_bytes = 0
-        self._paused = False
-        self._wake_ns = 0
+        self._sizes = shared.request_sizes
+        self._frame_ns = self._wake_ns = 0
+        self._last_api = -1
+        """API of the last whole request that was read the long way."""
 
     @property
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
-        requests = self._partial_request.size + self._suspended_bytes + self._backlog_bytes
+        requests = self._partial_request.size + self._suspended_bytes + self._ahead.size
         return requests + self._partial_response.size + self.outstanding.held_bytes
 
     @property
-    def mid_frame(self) -> bool:
-        """True while a request has arrived only in part."""
-        return self._suspended is None and (self._partial_request.size > 0 or self._skip_client > 0)
+    def frame_began_ns(self) -> int:
+        """When a request began that has arrived only in part; 0 if there is none."""
+        is_partial = self._suspended is None and (self._partial_request.size > 0 or self._skip_client > 0)
+        return self._frame_ns if is_partial else 0
+
+    @property
+    def is_logged_in(self) -> bool:
+        """True once a whole request has come, and a login that the client began was accepted."""
+        return self._last_api >= 0 and not (self.handshake.is_open and self._last_api in OPENING)
+
+    @property
+    def principal(self) -> str:
+        """Who the broker says that the client is."""
+        return self.connection.principal
 
     @property
     def client(self) -> str:
@@ -122,7 +124,7 @@ class KafkaSession:
         at = 0
         repeated = self.producing.repeated
         waiting = self._suspended or self._skip_client or self._partial_request.size
-        if repeated is not None and not waiting:
+        if repeated is not None and not waiting and len(self.outstanding.queue) < self._most_owed:
             end = len(data)
             while at < end and (stop := repeated.again(data, at, end, now_ns)):
                 at = stop
@@ -133,7 +135,7 @@ class KafkaSession:
     def _read(self, data: bytes, passed: int, now_ns: int) -> Sequence[Command]:
         """Read the long way what came from the client, but for the first bytes, which have passed already."""
         self.connection.heard_ns = now_ns
-        if self._suspended is not None:
+        if self._suspended is not None or self._is_full:
             return self._read_ahead(data)
         if self._skip_client:
             skipped = self._skip_client
@@ -143,7 +145,7 @@ class KafkaSession:
             self._skip_client = 0
             rest = data[skipped:]
             first = [ToUpstream(memoryview(data)[:skipped]), *self.connection.asked(mid_request=False)]
-            commands = _as_commands(ToUpstream, rest, self.receive_client(rest, now_ns)) if rest else ()
+            commands = as_commands(ToUpstream, rest, self.receive_client(rest, now_ns)) if rest else ()
             return [*first, *commands]
         out: list[Command] = []
         try:
@@ -151,29 +153,32 @@ class KafkaSession:
                 whole = self._partial_request.add(data)
                 if whole is None:
                     return out
-                return _as_commands(ToUpstream, whole, self.receive_client(whole, now_ns))
+                return as_commands(ToUpstream, whole, self.receive_client(whole, now_ns))
             self._requests(data, passed, now_ns, out)
         except ProtocolError as error:
-            out.append(Close("malformed_request", f"{error} from {self.client}"))
+            counter = "request_too_large" if isinstance(error, TooLargeError) else "malformed_request"
+            out.append(Close(counter, f"{error} from {self.client}"))
         except NoRoomError:
-            out.append(_no_room())
+            out.append(no_room())
         return out
 
     def _requests(  # noqa: C901 - one loop
         self, data: bytes, at: int, now_ns: int, out: list[Command]
     ) -> None:
         """Walk the whole frames in `data` from `at`; `run` is where the bytes not yet forwarded begin."""
-        handlers = self._handlers
+        handlers, largest = self._handlers, self._sizes
+        queue, most_owed = self.outstanding.queue, self._most_owed
+        api_key = self._last_api
         run = 0
         end = len(data)
-        while end - at >= _HEAD:
+        while end - at >= _HEAD and len(queue) < most_owed:
             length, api_key, _, correlation_id = _read_head(data, at)
-            if length < _MIN_REQUEST or length > self._shared.max_frame_bytes:
-                raise bad_length(data, at, length)
+            if length < _MIN_REQUEST or length > largest[api_key]:
+                raise bad_length(data, at, length, largest[api_key])
             stop = at + 4 + length
             found = handlers.get(api_key)
             if found is None:
-                at = self._pass_unread(api_key, correlation_id, stop, end)
+                at = self._pass_unread(api_key, correlation_id, stop, end, now_ns)
                 continue
             if stop > end:
                 break
@@ -189,8 +194,13 @@ class KafkaSession:
                 return
         if at > run:
             out.append(ToUpstream(data if run == 0 and at == end else memoryview(data)[run:at]))
+        if at:
+            self._last_api = api_key
         if at < end:
-            self._keep(data[at:])
+            if len(queue) >= most_owed:
+                self._fill(data[at:], out)
+            else:
+                self._keep(data[at:], now_ns)
         if self.outstanding.finished:
             out.extend(self._answers(now_ns))
 
@@ -206,7 +216,7 @@ class KafkaSession:
         self.connection.client_id = head.client_id
         return handler(data, head, now_ns)
 
-    def _pass_unread(self, api_key: int, correlation_id: int, stop: int, end: int) -> int:
+    def _pass_unread(self, api_key: int, correlation_id: int, stop: int, end: int, now_ns: int) -> int:
         """Let a request through that no policy asks about, even if only its start has come."""
         if api_key in HIDDEN:
             raise ProtocolError(f"api key {api_key} is not offered through the gate")
@@ -214,10 +224,12 @@ class KafkaSession:
         self.outstanding.expect(correlation_id)
         if stop > end:
             self._skip_client = stop - end
+            self._frame_ns = now_ns
         return min(stop, end)
 
-    def _keep(self, rest: bytes) -> None:
+    def _keep(self, rest: bytes, now_ns: int) -> None:
         """Keep the start of a frame until the rest of it has come."""
+        self._frame_ns = now_ns
         need = 4 + _read_head(rest, 0)[0] if len(rest) >= _HEAD else _HEAD
         self._partial_request.begin(rest, need)
 
@@ -236,7 +248,7 @@ class KafkaSession:
         if not self._shared.budget.take(len(why.frame)):
             if why.refuse is None:
                 why.abandon(now_ns)
-                out.append(_no_room())
+                out.append(no_room())
             else:
                 why.refuse(now_ns)
             return False
@@ -258,15 +270,22 @@ class KafkaSession:
         self._suspended_bytes = 0
         return why
 
+    def _fill(self, rest: bytes, out: list[Command]) -> None:
+        """Look at nothing more until half of the responses that are owed have gone to the client."""
+        self._is_full = True
+        self._shared.count("requests_in_flight_full")
+        out.extend(self._read_ahead(rest))
+
     def _read_ahead(self, data: bytes) -> list[Command]:
-        if not self._shared.budget.take(len(data)):
-            return [_no_room()]
-        self._backlog.append(data)
-        self._backlog_bytes += len(data)
-        if self._backlog_bytes >= _BACKLOG_LIMIT and not self._paused:
-            self._paused = True
-            return [PauseReading()]
-        return []
+        ahead = self._ahead
+        try:
+            ahead.add(data)
+        except NoRoomError:
+            return [no_room()]
+        if ahead.is_paused or not (self._is_full or ahead.is_enough):
+            return []
+        ahead.is_paused = True
+        return [PauseReading()]
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """A held request or response may be due."""
@@ -314,13 +333,11 @@ class KafkaSession:
 
     def _resume(self, now_ns: int, out: list[Command]) -> None:
         """Go on with what was read ahead."""
-        backlog, self._backlog = b"".join(self._backlog), []
-        self._shared.budget.give(self._backlog_bytes)
-        self._backlog_bytes = 0
-        if backlog:
-            out.extend(_as_commands(ToUpstream, backlog, self.receive_client(backlog, now_ns)))
-        if self._paused and self._suspended is None:
-            self._paused = False
+        self._is_full = False
+        if backlog := self._ahead.take():
+            out.extend(as_commands(ToUpstream, backlog, self.receive_client(backlog, now_ns)))
+        if self._ahead.is_paused and self._suspended is None and not self._is_full:
+            self._ahead.is_paused = False
             out.append(ResumeReading())
 
     def _wake(self, at_ns: int, out: list[Command]) -> None:
@@ -340,132 +357,6 @@ class KafkaSession:
             self._wake(due, out)
         return out
 
-    # -- from the broker --------------------------------------------------------------------------
-
-    def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:  # noqa: C901 - hot
-        """Bytes from the broker: forward what passes, in runs; collect what is to be seen whole."""
-        if self._skip_upstream:
-            return self._stream(data, now_ns)
-        if self._partial_response.size:
-            return self._collect(data, now_ns)
-        # <hot> The way of nearly every response: it is its turn, and it passes unread.
-        queue = self.outstanding.queue
-        at = 0
-        end = len(data)
-        while queue and end - at >= _RESPONSE_HEAD:
-            length, correlation_id = _read_response(data, at)
-            head = queue[0]
-            if type(head) is tuple:
-                if head[0] != correlation_id or head[1].plain_length != length:
-                    break
-            elif head != correlation_id or length < _MIN_RESPONSE:
-                break
-            queue.popleft()
-            at += 4 + length
-        if at > end:
-            self._skip_upstream = at - end
-            at = end
-        if at == end and not self.outstanding.finished:
-            return PASS
-        out: list[Command] = []
-        try:
-            self._responses(data, at, now_ns, out)
-        except ProtocolError as error:
-            out.append(Close("malformed_response", str(error)))
-        except NoRoomError:
-            out.append(_no_room())
-        return out
-
-    @property
-    def unread_bytes(self) -> int:
-        """How many of the broker's next bytes pass unread."""
-        return self._skip_upstream
-
-    def passed(self, count: int, now_ns: int) -> Sequence[Command]:
-        """So many of them have gone to the client."""
-        self._skip_upstream -= count
-        return self._answers(now_ns)
-
-    def _stream(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Go on with a response that passes unread."""
-        skipped = self._skip_upstream
-        if len(data) < skipped or (len(data) == skipped and not self.outstanding.finished):
-            self._skip_upstream -= len(data)
-            return PASS
-        self._skip_upstream = 0
-        rest = data[skipped:]
-        commands = _as_commands(ToClient, rest, self.receive_upstream(rest, now_ns))
-        return [ToClient(memoryview(data)[:skipped]), *commands]
-
-    def _collect(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Go on with a response that is to be seen whole."""
-        try:
-            whole = self._partial_response.add(data)
-        except NoRoomError:
-            return [_no_room()]
-        if whole is None:
-            return []
-        return _as_commands(ToClient, whole, self.receive_upstream(whole, now_ns))
-
-    def _responses(self, data: bytes, at: int, now_ns: int, out: list[Command]) -> None:
-        """Walk the responses in `data` from `at`; `run` is where the bytes not yet forwarded begin."""
-        outstanding = self.outstanding
-        run = 0
-        end = len(data)
-        queue = outstanding.queue
-        while end - at >= _RESPONSE_HEAD:
-            length, correlation_id = _read_response(data, at)
-            stop = at + 4 + length
-            head = queue[0] if queue else None
-            if head == correlation_id and length >= _MIN_RESPONSE:
-                queue.popleft()
-                if stop > end:
-                    self._skip_upstream = stop - end
-                at = min(stop, end)
-                continue
-            if stop > end:
-                break
-            if type(head) is tuple and head[0] == correlation_id and head[1].passes(data[at + 4 : stop]):
-                queue.popleft()
-                at = stop
-                continue
-            if at > run:
-                out.append(ToClient(memoryview(data)[run:at]))
-            self._finish(data, at, stop, now_ns)
-            out.extend(self._answers(now_ns))
-            run = at = stop
-        if at > run:
-            out.append(ToClient(data if run == 0 and at == end else memoryview(data)[run:at]))
-        if outstanding.finished:
-            out.extend(self._answers(now_ns))
-        if at < end:
-            self._expect_rest(data[at:])
-
-    def _expect_rest(self, rest: bytes) -> None:
-        """Keep the start of a response that is to be seen whole until the rest of it has come."""
-        need = 4 + _read_response(rest, 0)[0] if len(rest) >= _RESPONSE_HEAD else _RESPONSE_HEAD
-        if need > self._shared.max_response_bytes:
-            raise ProtocolError(f"response of {need!r} bytes from the broker is too large to read")
-        self._partial_response.begin(rest, need)
-
-    def _finish(self, data: bytes, start: int, stop: int, now_ns: int) -> None:
-        """Put a response that came whole in the place of the entry that it belongs to."""
-        length, correlation_id = _read_response(data, start)
-        if length < _MIN_RESPONSE:
-            raise ProtocolError(f"response of length {length!r} from the broker")
-        entry = self.outstanding.arrived()
-        if entry is None or _correlation_id(entry) != correlation_id:
-            due = None if entry is None else _correlation_id(entry)
-            raise ProtocolError(f"response to {correlation_id!r} from the broker where {due!r} is due")
-        whole = data if stop - start == len(data) else memoryview(data)[start:stop]
-        if isinstance(entry, int):
-            self.outstanding.replace(entry, whole)
-            return
-        handle = entry[1].handle if isinstance(entry, tuple) else entry.handle
-        frame = data[start + 4 : stop]
-        made = handle(frame, now_ns)
-        self.outstanding.replace(entry, whole if made is frame else made)
-
     # -- the end ----------------------------------------------------------------------------------
 
     def closed(self, now_ns: int) -> None:
@@ -474,27 +365,9 @@ class KafkaSession:
             held.abandon(now_ns)
         self._partial_request.drop()
         self._partial_response.drop()
-        self._shared.budget.give(self._backlog_bytes)
-        self._backlog_bytes = 0
-        self._backlog.clear()
+        self._ahead.drop()
+        self.outstanding.drop()
         self.producing.closed(now_ns)
         self.fetching.closed(now_ns)
         self.grouping.closed(now_ns)
         self._shared.forget(self.connection)
-
-
-def _as_commands(
-    send: type[ToUpstream] | type[ToClient], data: bytes, commands: Sequence[Command]
-) -> Sequence[Command]:
-    """What was said about bytes that are not those which have just come."""
-    return (send(data),) if commands is PASS else commands
-
-
-def _no_room() -> Close:
-    return Close("buffer_budget_used_up", "all clients together hold too many bytes")
-
-
-def _correlation_id(entry: Owed) -> int:
-    if isinstance(entry, int):
-        return entry
-    return entry[0] if isinstance(entry, tuple) else entry.correlation_id

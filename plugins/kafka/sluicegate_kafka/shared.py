@@ -18,6 +18,7 @@ from sluicegate_kafka.connection import Connection, Identity
 from sluicegate_kafka.listing import GroupListing
 from sluicegate_kafka.nodes import Nodes
 from sluicegate_kafka.plain_producers import PlainProducers
+from sluicegate_kafka.request_sizes import API_KEYS, RequestSizes
 from sluicegate_kafka.sequences import Sequences
 
 _MAX_CLIENTS_WITH_GAPS = 10_000
@@ -53,6 +54,10 @@ class Shared:
         self.releases: dict[Connection, tuple[Callable[[int], None], ...]] = {}
         """For each connection, what lets go of producers and readers that have been idle for long."""
         self.max_frame_bytes = config.max_frame_bytes
+        self.request_sizes = RequestSizes(
+            config.max_frame_bytes, {API_KEYS[name]: size for name, size in config.request_bytes.items()}
+        )
+        self.max_requests_in_flight = config.max_requests_in_flight
         self.max_response_bytes = max(config.max_frame_bytes, _LONGEST_RESPONSE)
         self.max_hold_ns = config.max_hold * 1_000_000
         self.producer_idle_ns = config.producer_idle * 1_000_000

@@ -98,6 +98,18 @@ class PulsarConfig(BrokerConfig):
         "its rate.",
     )
 
+    max_command_bytes: Size = Field(
+        default=1024 * 1024,
+        gt=0,
+        description="Largest command of a client, and largest frame without a message; a schema must fit.",
+    )
+    max_requests_in_flight: Count = Field(
+        default=1_000,
+        gt=0,
+        description="Requests of one connection that may wait for their responses; with more of them it is "
+        "not read from.",
+    )
+
     @model_validator(mode="after")
     def _nothing_behind_the_web_listener(self) -> "PulsarConfig":
         if self.web is not None and self.admin is None:

@@ -28,15 +28,23 @@ _MAX_REQUESTS = 10_000
 """Requests of one connection that the gate waits for at once."""
 _PER_SLICE = 250
 """Messages that waited and go on in one turn of the event loop: some 2 ms."""
+"""Requests of one connection that the gate waits for at once, if reading pauses too late."""
+_FEW = 64
+"""So many requests do not count as memory."""
+_REQUEST_BYTES = 1024
+"""What is kept for each of more, until its response has come."""
 
 
 class Connection:
     """One client connection.
 
     :param peer: the client's address, `host:port`.
+    :param most_requests: with so many waiting for their responses, nothing more is read from the client.
     """
 
     __slots__ = (
+        "_is_full",
+        "_most_requests",
         "_pauses",
         "_questions",
         "_requests",
@@ -57,8 +65,10 @@ class Connection:
         "up",
     )
 
-    def __init__(self, peer: str) -> None:
+    def __init__(self, peer: str, most_requests: int = _MAX_REQUESTS) -> None:
         self.peer = peer
+        self._most_requests = most_requests
+        self._is_full = False
         self.principal = ANONYMOUS
         """Set only after the broker accepted it."""
         self.exempt = False
@@ -120,10 +130,22 @@ class Connection:
         if len(self._requests) >= _MAX_REQUESTS:
             raise ProtocolError(f"over {_MAX_REQUESTS} requests without a response")
         self._requests[request_id] = on_response
+        if len(self._requests) >= self._most_requests and not self._is_full:
+            self._is_full = True
+            self.pause()
 
     def expected(self, request_id: int) -> OnResponse | None:
         """Who waits for a response, once."""
-        return self._requests.pop(request_id, None)
+        on_response = self._requests.pop(request_id, None)
+        if self._is_full and len(self._requests) <= self._most_requests // 2:
+            self._is_full = False
+            self.resume()
+        return on_response
+
+    @property
+    def request_bytes(self) -> int:
+        """What is kept for requests without a response, if they are many."""
+        return max(0, len(self._requests) - _FEW) * _REQUEST_BYTES
 
     @property
     def awaits_responses(self) -> bool:

@@ -53,13 +53,14 @@ class PulsarSession:
 
     def __init__(self, shared: Shared, peer: str, addresses: tuple[Address, ...]) -> None:
         self._shared = shared
-        self.connection = connection = Connection(peer)
+        self.connection = connection = Connection(peer, shared.config.max_requests_in_flight)
         lookup = Lookup(shared, connection)
         self.handshake = Handshake(shared, connection, addresses, self._dial, self._begin)
         self.producing = Producing(shared, connection, lookup)
         self.consuming = Consuming(shared, connection, lookup)
         largest = shared.max_frame_bytes
         self._from_client = Stream(shared.budget, largest, connection.up, ToUpstream)
+        self._from_client.max_command_bytes = shared.config.max_command_bytes
         self._from_client.handlers = self.handshake.client_handlers
         self._from_client.default = self.handshake.too_early
         connection.on_pause = self._stop
@@ -103,12 +104,25 @@ class PulsarSession:
     @property
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
-        return self._from_client.held_bytes + self._from_broker.held_bytes + self.connection.held_bytes
+        connection = self.connection
+        rooms = connection.held_bytes + connection.request_bytes
+        return self._from_client.held_bytes + self._from_broker.held_bytes + rooms
 
     @property
-    def mid_frame(self) -> bool:
-        """True while a frame has arrived only in part."""
-        return self._from_client.held_bytes > 0 and not self._from_client.is_stopped
+    def frame_began_ns(self) -> int:
+        """When a frame began that has arrived only in part; 0 if there is none."""
+        stream = self._from_client
+        return stream.began_ns if stream.held_bytes > 0 and not stream.is_stopped else 0
+
+    @property
+    def is_logged_in(self) -> bool:
+        """True once the broker has accepted the client."""
+        return self.connection.is_ready
+
+    @property
+    def principal(self) -> str:
+        """Who the broker says that the client is."""
+        return self.connection.principal
 
     @property
     def client(self) -> str:

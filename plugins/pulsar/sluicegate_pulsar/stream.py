@@ -6,6 +6,7 @@ from struct import Struct
 
 from sluicegate.broker import Buffer, Command
 from sluicegate.engine.budget import Budget
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_type
 from sluicegate_pulsar.connection import Handler
@@ -17,6 +18,8 @@ _MIN_SIZE = 6
 _FRAMES_PER_TURN = 1_000
 _TURN = range(_FRAMES_PER_TURN, -1, -1)
 """Frames left in one turn; of the usual SENDs so many take some 4 ms."""
+_SEND = bytes([8, pb.BaseCommand.Type.SEND])
+"""What a command that carries a message begins with: its type is the first field that clients write."""
 _TLS_HANDSHAKE = b"\x16\x03"
 _HTTP = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE")
 
@@ -41,10 +44,12 @@ class Stream:
         "_need",
         "_parts",
         "_send",
+        "began_ns",
         "default",
         "handlers",
         "held_bytes",
         "is_stopped",
+        "max_command_bytes",
         "on_many",
     )
 
@@ -63,6 +68,10 @@ class Stream:
         """Who looks at all other commands; None if they pass."""
         self.held_bytes = 0
         """Bytes kept until a frame is whole, or until the stream goes on."""
+        self.max_command_bytes = max_frame_bytes
+        """Of the largest command, and of the largest frame without a message."""
+        self.began_ns = 0
+        """When the last of what is kept began to come."""
         self.is_stopped = False
         """True while frames are kept and not walked."""
         self.on_many: Callable[[], None] | None = None
@@ -87,10 +96,12 @@ class Stream:
         if at < len(data):
             self._keep(data[at:] if at else data)
             self._need = _need(data, at)
+            self.began_ns = now_ns
 
     def _frames(self, data: bytes, now_ns: int, out: list[Command]) -> int:
         """Walk the whole frames; `run` is where the bytes that pass begin. Returns where the rest begins."""
         handlers, default, send = self.handlers, self.default, self._send
+        max_command_bytes = self.max_command_bytes
         run = at = 0
         end = len(data)
         try:
@@ -101,14 +112,16 @@ class Stream:
                     self.on_many()
                     break
                 size = _read_size(data, at)[0]
-                if not _MIN_SIZE <= size <= self._max_frame_bytes:
-                    raise _bad_size(data, at, size)
+                if not _MIN_SIZE <= size <= max_command_bytes:
+                    self._check_large(data, at, size)
                 stop = at + 4 + size
                 if stop > end:
                     break
                 handler = handlers.get(command_type(data, at), default)
                 if handler is None or handler(data, at, stop, now_ns):
                     at = stop
+                    if self.is_stopped:
+                        break
                     continue
                 if at > run:
                     out.append(send(memoryview(data)[run:at]))
@@ -120,6 +133,15 @@ class Stream:
             if at > run:
                 out.append(send(data if run == 0 and at == end else memoryview(data)[run:at]))
         return at
+
+    def _check_large(self, data: bytes, at: int, size: int) -> None:
+        """Refuse a frame that is not as large as a command, unless it carries a message.
+
+        :raises ProtocolError: if it may not be so large.
+        """
+        if not _MIN_SIZE <= size <= self._max_frame_bytes:
+            raise _bad_size(data, at, size)
+        _check_command(data, at, self.max_command_bytes)
 
     def flush(self, out: list[Command]) -> None:
         """Send what handlers have left."""
@@ -143,6 +165,20 @@ class Stream:
 def _need(data: bytes, at: int) -> int:
     """Bytes from `at` on without which nothing can be done."""
     return 4 + int(_read_size(data, at)[0]) if len(data) - at >= _HEAD else _HEAD
+
+
+def _check_command(data: bytes, at: int, largest: int) -> None:
+    """Refuse a large frame whose size is not that of a message.
+
+    :raises ProtocolError: if it is for any other command, or if the command itself is large.
+    """
+    size = _read_size(data, at + 4)[0]
+    if data[at + 8 : at + _HEAD] != _SEND or size > largest:
+        whole = _read_size(data, at)[0]
+        raise ProtocolError(
+            f"a command of {size} bytes in a frame of {whole}, {largest} are the most without a message; "
+            "raise max_command_bytes"
+        )
 
 
 def _bad_size(data: bytes, at: int, size: int) -> ProtocolError:

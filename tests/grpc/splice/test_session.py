@@ -33,7 +33,7 @@ def routing() -> Shared:
 def test_a_session_with_addresses_dials_and_then_sends_what_came_meanwhile() -> None:
     session = GrpcSession(front(), "10.0.0.1:5000", BROKERS)
     assert session.receive_client(PREFACE[:10], START) == []
-    assert session.mid_frame
+    assert session.frame_began_ns
     assert session.receive_client(PREFACE[10:] + frame(SETTINGS), START) == [Dial(BROKERS)]
     assert session.held_bytes == len(HELLO)
     (sent,) = session.dialled(START)

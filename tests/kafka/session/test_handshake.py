@@ -126,3 +126,43 @@ def test_only_the_first_token_says_who_it_is() -> None:
     login.claim(b"c=biws,r=abcdef,n=alice,p=cHJvb2Y=")
     login.answer(b"v=c2lnbmF0dXJl")
     assert login.who == _NOBODY
+
+
+def test_a_client_has_logged_in_with_its_first_request_where_it_begins_no_login() -> None:
+    wire = Login().wire
+    assert not wire.session.is_logged_in
+    schema: Any = request_schema(18, 0)
+    frame = request(schema())
+    wire.client_sends(frame[:14])
+    assert not wire.session.is_logged_in
+    wire.client_sends(frame[14:])
+    assert wire.session.is_logged_in
+
+
+def test_a_login_that_was_begun_is_open_until_the_broker_has_accepted_it() -> None:
+    login = Login()
+    found = []
+
+    def look() -> None:
+        found.append(login.wire.session.is_logged_in)
+
+    login.choose("PLAIN")
+    look()
+    login.claim(_TOKENS["PLAIN"])
+    look()
+    login.answer()
+    look()
+    login.choose("PLAIN")  # again, KIP-368
+    look()
+    assert found == [False, False, True, True]
+
+
+def test_a_login_whose_end_the_gate_cannot_tell_ends_with_the_next_request() -> None:
+    login = Login()
+    login.choose("CUSTOM")
+    login.claim(b"first")
+    login.answer(b"a last word of the broker")
+    assert not login.wire.session.is_logged_in
+    schema: Any = request_schema(3, 1)
+    login.wire.client_sends(request(schema(topics=None)))
+    assert login.wire.session.is_logged_in

@@ -209,7 +209,7 @@ def test_consumers_are_counted_where_only_a_ceiling_limits_them() -> None:
 
 
 def test_groups_without_number_end_their_connection() -> None:
-    wire = Wire(Bench())
+    wire = Wire(Bench(), max_requests_in_flight=2_000)
     for number in range(1_001):
         wire.client_sends(join(f"g{number}", "t", member="m"))
     assert wire.closed is not None

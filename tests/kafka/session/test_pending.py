@@ -1,6 +1,7 @@
 """Responses leave in the order of their requests, whoever made them."""
 
 from sluicegate.broker import ToClient
+from sluicegate.engine.budget import Budget
 from sluicegate_kafka.pending import Expected, Held, Outstanding
 
 
@@ -12,7 +13,7 @@ def sent(outstanding: Outstanding, now_ns: int = 0) -> list[bytes]:
 
 
 def test_an_own_answer_waits_for_the_responses_before_it() -> None:
-    outstanding = Outstanding()
+    outstanding = Outstanding(Budget(0))
     outstanding.expect(1)
     outstanding.answer(b"refused")
     outstanding.expect(3)
@@ -25,7 +26,7 @@ def test_an_own_answer_waits_for_the_responses_before_it() -> None:
 
 
 def test_a_response_that_comes_while_an_earlier_one_is_held_waits_behind_it() -> None:
-    outstanding = Outstanding()
+    outstanding = Outstanding(Budget(0))
     first, second = Expected(1, lambda frame, now_ns: None), Expected(2, lambda frame, now_ns: None)
     outstanding.expect(first)
     outstanding.expect(second)
@@ -41,7 +42,7 @@ def test_a_response_that_comes_while_an_earlier_one_is_held_waits_behind_it() ->
 
 
 def test_a_part_without_a_response_of_its_own_leaves_no_trace() -> None:
-    outstanding = Outstanding()
+    outstanding = Outstanding(Budget(0))
     part = Expected(7, lambda frame, now_ns: None)
     outstanding.expect(part)
     outstanding.expect(8)
@@ -51,6 +52,6 @@ def test_a_part_without_a_response_of_its_own_leaves_no_trace() -> None:
 
 
 def test_nothing_is_owed_when_nothing_was_asked() -> None:
-    outstanding = Outstanding()
+    outstanding = Outstanding(Budget(0))
     assert outstanding.arrived() is None
     assert len(outstanding) == 0

@@ -32,7 +32,7 @@ def test_frames_may_come_in_pieces_of_any_size(piece: int) -> None:
     for at in range(0, len(sent), piece):
         wire.client_sends(sent[at : at + piece])
     assert wire.upstream == sent
-    assert not wire.session.mid_frame
+    assert wire.session.frame_began_ns == 0
     answers = produced("a", correlation_id=1) + produced("b", correlation_id=2)
     for at in range(0, len(answers), piece):
         wire.broker_sends(answers[at : at + piece])
@@ -302,7 +302,7 @@ def test_an_announced_frame_is_kept_within_the_budget() -> None:
     bench.budget.limit = 1000
     wire = Wire(bench)
     wire.client_sends((100_000).to_bytes(4, "big") + b"\0" * 8 + b"\0" * 500)
-    assert wire.session.mid_frame
+    assert wire.session.frame_began_ns
     wire.client_sends(b"\0" * 600)
     assert wire.closed is not None
     wire.session.closed(wire.now)

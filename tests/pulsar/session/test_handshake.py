@@ -101,7 +101,7 @@ def test_what_a_hasty_client_sends_behind_its_first_frame_is_kept_until_the_brok
     commands = wire.session.receive_client(first + second, wire.now)
     assert [type(command) for command in commands] == [Dial]
     assert wire.session.held_bytes == len(second)
-    assert not wire.session.mid_frame
+    assert wire.session.frame_began_ns == 0
     commands = wire.session.dialled(wire.now)
     assert b"".join(bytes(command.data) for command in commands) == first + second  # type: ignore[union-attr]
     assert wire.session.held_bytes == 0
@@ -139,7 +139,7 @@ def test_ways_to_brokers_that_the_gate_does_not_know_are_not_offered() -> None:
 def test_a_closed_session_keeps_nothing() -> None:
     wire = Wire(Bench(), is_open=False)
     wire.client_sends(connect()[:7])
-    assert wire.session.mid_frame
+    assert wire.session.frame_began_ns
     assert wire.shared.sessions == 1
     wire.close()
     assert wire.session.held_bytes == 0

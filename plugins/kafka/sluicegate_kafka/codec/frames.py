@@ -9,7 +9,6 @@ from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.primitives import MALFORMED, Cursor, skip_tags
 
 _HEAD = struct.Struct(">hhih")
-_TLS_HANDSHAKE = b"\x16\x03"
 _pack_i32 = struct.Struct(">i").pack
 
 
@@ -99,15 +98,3 @@ def response_head(api_key: int, version: int, correlation_id: int) -> bytes:
     """The header of a response that the gate makes itself."""
     tags = b"\0" if response_header_is_flexible(api_key, version) else b""
     return _pack_i32(correlation_id) + tags
-
-
-def bad_length(data: bytes, at: int, length: int) -> ProtocolError:
-    """What to say of a request's length that cannot be.
-
-    :param data: a buffer that holds the length.
-    :param at: offset of the length.
-    :param length: as it was read.
-    """
-    if data[at : at + 2] == _TLS_HANDSHAKE:
-        return ProtocolError("a TLS hello on a plain listener")
-    return ProtocolError(f"request of length {length!r}")

@@ -26,7 +26,7 @@ class Meddling:
     """Passes every frame through a function; None loses it."""
 
     held_bytes = 0
-    mid_frame = False
+    frame_began_ns = 0
     client = "meddling"
 
     def __init__(self, meddle: Callable[[Frame], bytes | None]) -> None:

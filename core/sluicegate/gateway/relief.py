@@ -1,0 +1,37 @@
+"""Whom to close when memory is used up: the largest connection of the largest user, again and again."""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+Client = TypeVar("Client")
+
+
+def largest_first(kept: Iterable[tuple[int, Hashable, Client]], excess: int) -> list[tuple[int, Client]]:
+    """Choose clients whose end gives back at least so many bytes.
+
+    A user with many connections is judged by all of them together, so that nobody escapes by opening more.
+
+    :param kept: for each client its bytes, its user (principal or address) and itself.
+    :param excess: bytes that are to be given back.
+    :return: bytes and client, in order.
+    """
+    clients: dict[Hashable, list[tuple[int, int, Client]]] = defaultdict(list)
+    totals: dict[Hashable, int] = defaultdict(int)
+    for place, (size, user, client) in enumerate(kept):
+        clients[user].append((-size, place, client))
+        totals[user] += size
+    users = [(-total, place, user) for place, (user, total) in enumerate(totals.items())]
+    heapq.heapify(users)
+    for each in clients.values():
+        heapq.heapify(each)
+    chosen = []
+    while excess > 0 and users:
+        total, place, user = heapq.heappop(users)
+        size, _, client = heapq.heappop(clients[user])
+        chosen.append((-size, client))
+        excess += size
+        if clients[user]:
+            heapq.heappush(users, (total - size, place, user))
+    return chosen

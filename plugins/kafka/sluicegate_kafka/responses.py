@@ -1,0 +1,192 @@
+"""Responses of the broker on one Kafka connection: cut into frames, and put in their places.
+
+Rules of this file: no IO, no clock, no policy; what a response means is told by whoever expects it.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from struct import Struct
+
+from sluicegate.broker import PASS, Close, Command, ToClient, ToUpstream
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.partial import NoRoomError, Partial
+from sluicegate_kafka.pending import Outstanding, correlation_id_of
+from sluicegate_kafka.shared import Shared
+
+_read_response = Struct(">ii").unpack_from
+_MIN_RESPONSE = 4
+_RESPONSE_HEAD = 8
+
+
+def as_commands(
+    send: type[ToUpstream] | type[ToClient], data: bytes, commands: Sequence[Command]
+) -> Sequence[Command]:
+    """What was said about bytes that are not those which have just come."""
+    return (send(data),) if commands is PASS else commands
+
+
+def no_room() -> Close:
+    """The end of a connection for which the budget has no room."""
+    return Close("buffer_budget_used_up", "all clients together hold too many bytes")
+
+
+class ResponseStream:
+    """The way back of a connection; the session is the rest of it.
+
+    :param shared: the front's state.
+    :param outstanding: responses that are owed to the client.
+    """
+
+    __slots__ = ("_is_full", "_most_owed", "_partial_response", "_shared", "_skip_upstream", "outstanding")
+
+    def __init__(self, shared: Shared, outstanding: Outstanding) -> None:
+        self._shared = shared
+        self.outstanding = outstanding
+        self._partial_response = Partial(shared.budget)
+        self._skip_upstream = 0
+        self._most_owed = shared.max_requests_in_flight
+        self._is_full = False
+        """True while so many responses are owed that no further request is looked at."""
+
+    @abstractmethod
+    def _answers(self, now_ns: int) -> list[Command]:
+        """Responses whose turn and time have come."""
+
+    @abstractmethod
+    def _resume(self, now_ns: int, out: list[Command]) -> None:
+        """Look at requests again that had to wait."""
+
+    def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:  # noqa: C901 - hot
+        """Bytes from the broker: forward what passes, in runs; collect what is to be seen whole."""
+        if self._is_full:
+            return self._drain(data, now_ns)
+        if self._skip_upstream:
+            return self._stream(data, now_ns)
+        if self._partial_response.size:
+            return self._collect(data, now_ns)
+        # <hot> The way of nearly every response: it is its turn, and it passes unread.
+        queue = self.outstanding.queue
+        at = 0
+        end = len(data)
+        while queue and end - at >= _RESPONSE_HEAD:
+            length, correlation_id = _read_response(data, at)
+            head = queue[0]
+            if type(head) is tuple:
+                if head[0] != correlation_id or head[1].plain_length != length:
+                    break
+            elif head != correlation_id or length < _MIN_RESPONSE:
+                break
+            queue.popleft()
+            at += 4 + length
+        if at > end:
+            self._skip_upstream = at - end
+            at = end
+        if at == end and not self.outstanding.finished:
+            return PASS
+        out: list[Command] = []
+        try:
+            self._responses(data, at, now_ns, out)
+        except ProtocolError as error:
+            out.append(Close("malformed_response", str(error)))
+        except NoRoomError:
+            out.append(no_room())
+        return out
+
+    def _drain(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Take a response while too many are owed; with half of them gone, look at requests again."""
+        self._is_full = False
+        out = list(as_commands(ToClient, data, self.receive_upstream(data, now_ns)))
+        self._is_full = True
+        if len(self.outstanding) <= self._most_owed // 2:
+            self._resume(now_ns, out)
+        return out
+
+    @property
+    def unread_bytes(self) -> int:
+        """How many of the broker's next bytes pass unread."""
+        return self._skip_upstream
+
+    def passed(self, count: int, now_ns: int) -> Sequence[Command]:
+        """So many of them have gone to the client."""
+        self._skip_upstream -= count
+        return self._answers(now_ns)
+
+    def _stream(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Go on with a response that passes unread."""
+        skipped = self._skip_upstream
+        if len(data) < skipped or (len(data) == skipped and not self.outstanding.finished):
+            self._skip_upstream -= len(data)
+            return PASS
+        self._skip_upstream = 0
+        rest = data[skipped:]
+        commands = as_commands(ToClient, rest, self.receive_upstream(rest, now_ns))
+        return [ToClient(memoryview(data)[:skipped]), *commands]
+
+    def _collect(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Go on with a response that is to be seen whole."""
+        try:
+            whole = self._partial_response.add(data)
+        except NoRoomError:
+            return [no_room()]
+        if whole is None:
+            return []
+        return as_commands(ToClient, whole, self.receive_upstream(whole, now_ns))
+
+    def _responses(self, data: bytes, at: int, now_ns: int, out: list[Command]) -> None:
+        """Walk the responses in `data` from `at`; `run` is where the bytes not yet forwarded begin."""
+        outstanding = self.outstanding
+        run = 0
+        end = len(data)
+        queue = outstanding.queue
+        while end - at >= _RESPONSE_HEAD:
+            length, correlation_id = _read_response(data, at)
+            stop = at + 4 + length
+            head = queue[0] if queue else None
+            if head == correlation_id and length >= _MIN_RESPONSE:
+                queue.popleft()
+                if stop > end:
+                    self._skip_upstream = stop - end
+                at = min(stop, end)
+                continue
+            if stop > end:
+                break
+            if type(head) is tuple and head[0] == correlation_id and head[1].passes(data[at + 4 : stop]):
+                queue.popleft()
+                at = stop
+                continue
+            if at > run:
+                out.append(ToClient(memoryview(data)[run:at]))
+            self._finish(data, at, stop, now_ns)
+            out.extend(self._answers(now_ns))
+            run = at = stop
+        if at > run:
+            out.append(ToClient(data if run == 0 and at == end else memoryview(data)[run:at]))
+        if outstanding.finished:
+            out.extend(self._answers(now_ns))
+        if at < end:
+            self._expect_rest(data[at:])
+
+    def _expect_rest(self, rest: bytes) -> None:
+        """Keep the start of a response that is to be seen whole until the rest of it has come."""
+        need = 4 + _read_response(rest, 0)[0] if len(rest) >= _RESPONSE_HEAD else _RESPONSE_HEAD
+        if need > self._shared.max_response_bytes:
+            raise ProtocolError(f"response of {need!r} bytes from the broker is too large to read")
+        self._partial_response.begin(rest, need)
+
+    def _finish(self, data: bytes, start: int, stop: int, now_ns: int) -> None:
+        """Put a response that came whole in the place of the entry that it belongs to."""
+        length, correlation_id = _read_response(data, start)
+        if length < _MIN_RESPONSE:
+            raise ProtocolError(f"response of length {length!r} from the broker")
+        entry = self.outstanding.arrived()
+        if entry is None or correlation_id_of(entry) != correlation_id:
+            due = None if entry is None else correlation_id_of(entry)
+            raise ProtocolError(f"response to {correlation_id!r} from the broker where {due!r} is due")
+        whole = data if stop - start == len(data) else memoryview(data)[start:stop]
+        if isinstance(entry, int):
+            self.outstanding.replace(entry, whole)
+            return
+        handle = entry[1].handle if isinstance(entry, tuple) else entry.handle
+        frame = data[start + 4 : stop]
+        made = handle(frame, now_ns)
+        self.outstanding.replace(entry, whole if made is frame else made)

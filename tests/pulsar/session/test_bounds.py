@@ -1,0 +1,95 @@
+"""What one client can make the gate keep is bounded: large commands, and requests without a response."""
+
+import struct
+
+import pytest
+from tests.pulsar.session.messages import producer, producer_success, send
+from tests.pulsar.session.wire import Bench, Wire
+
+from sluicegate.broker import PauseReading, ResumeReading
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+
+MIB = 1024 * 1024
+TOPIC = "persistent://public/default/t"
+KEEP_ALIVE = pb.BaseCommand.Type.PING
+
+
+def begun(total: int, command: int, kind: int) -> bytes:
+    """The start of a frame that says how long it and its command are."""
+    return struct.pack(">IIBB", total, command, 8, kind)
+
+
+@pytest.mark.parametrize(
+    ("total", "command", "kind", "fits"),
+    [
+        (MIB, MIB - 4, KEEP_ALIVE, True),
+        (MIB + 1, MIB - 3, KEEP_ALIVE, False),
+        (90 * MIB, 10, KEEP_ALIVE, False),
+        (90 * MIB, 50, pb.BaseCommand.Type.SEND, True),
+        (90 * MIB, 2 * MIB, pb.BaseCommand.Type.SEND, False),
+        (2**32 - 1, 50, pb.BaseCommand.Type.SEND, False),
+    ],
+)
+def test_large_frames_are_for_messages(total: int, command: int, kind: int, fits: bool) -> None:
+    wire = Wire(Bench())
+    wire.client_sends(begun(total, command, kind))
+    assert (wire.closed is None) == fits
+    assert wire.session.held_bytes <= 10
+
+
+def test_the_log_says_what_to_raise() -> None:
+    wire = Wire(Bench(), max_command_bytes="100B")
+    wire.client_sends(producer(topic=TOPIC + "t" * 200))
+    assert wire.closed is not None
+    assert "100 are the most without a message; raise max_command_bytes" in wire.closed.detail
+
+
+def test_a_schema_that_a_cluster_needs_fits_where_it_is_raised() -> None:
+    wire = Wire(Bench(), max_command_bytes="4MiB")
+    wire.client_sends(begun(3 * MIB, 3 * MIB - 4, pb.BaseCommand.Type.PRODUCER))
+    assert wire.closed is None
+
+
+def test_requests_wait_while_too_many_have_no_response() -> None:
+    wire = Wire(Bench(), max_requests_in_flight=10)
+    paused = []
+    wire.client_sends(*(producer(producer_id=number, request_id=number) for number in range(25)))
+    assert [command.producer.request_id for command in wire.forwarded()] == list(range(10))
+    paused.append(wire.is_paused)
+    for number in range(4):
+        wire.broker_sends(producer_success(number, f"p-{number}"))
+    assert wire.forwarded() == []
+    wire.broker_sends(producer_success(4, "p-4"))
+    assert [command.producer.request_id for command in wire.forwarded()] == list(range(10, 15))
+    for number in range(5, 25):
+        wire.broker_sends(producer_success(number, f"p-{number}"))
+    assert [command.producer.request_id for command in wire.forwarded()] == list(range(15, 25))
+    answered = [command.producer_success.request_id for command in wire.answered()]
+    assert answered == list(range(25))
+    paused.append(wire.is_paused)
+    assert paused == [True, False]
+    said = [type(command) for command in wire.commands if isinstance(command, PauseReading | ResumeReading)]
+    assert said.count(PauseReading) == said.count(ResumeReading)
+    assert (wire.session.held_bytes, wire.shared.budget.used) == (0, 0)
+
+
+def test_requests_without_a_response_count_as_memory() -> None:
+    wire = Wire(Bench())
+    wire.client_sends(*(producer(producer_id=number, request_id=number) for number in range(500)))
+    assert wire.session.held_bytes > 400_000
+
+
+def test_it_is_known_when_a_frame_began() -> None:
+    wire = Wire(Bench())
+    assert wire.session.frame_began_ns == 0
+    whole = send(1, b"x" * 100)
+    wire.client_sends(whole[:50])
+    began_ns = wire.now
+    wire.now += 1
+    wire.client_sends(whole[50:60])
+    assert wire.session.frame_began_ns == began_ns
+
+
+def test_a_client_is_logged_in_when_the_broker_says_so() -> None:
+    assert not Wire(Bench(), is_open=False).session.is_logged_in
+    assert Wire(Bench()).session.is_logged_in
