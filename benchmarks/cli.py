@@ -16,6 +16,7 @@ from benchmarks.harness.samples import Results
 from benchmarks.harness.scenario import Scenario, run
 from benchmarks.scenarios import (
     adaptive,
+    bounded_memory,
     bounded_work,
     decision_log,
     engine,
@@ -38,7 +39,7 @@ from benchmarks.scenarios import (
     throughput,
 )
 
-_KAFKA = (throughput, latency, rate, storage_quota, idle)
+_KAFKA = (throughput, latency, rate, storage_quota, idle, bounded_memory)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate, pulsar_beside)
 _GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_interceptor)
 _MODULES = (engine, bounded_work, adaptive, decision_log, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)

@@ -1,16 +1,13 @@
 """Memory that idle connections take."""
 
-import socket
-import struct
 import time
 from contextlib import ExitStack
 
 from benchmarks.harness.arms import Bench
+from benchmarks.harness.kafka_bytes import answer, connect
 from benchmarks.harness.names import HAPROXY, KROXYLICIOUS, SLUICEGATE
 from benchmarks.harness.scenario import Scenario
 
-_API_VERSIONS_V0 = struct.pack(">hhih", 18, 0, 1, -1)
-"""Request header v1: api key, version, correlation id, no client id; the body is empty."""
 _SETTLE_S = 3.0
 
 
@@ -34,27 +31,9 @@ def _idle(bench: Bench, name: str, quick: bool) -> dict[str, float]:
 
 
 def _connect(stack: ExitStack, address: str, count: int) -> None:
-    host, port = address.split(":")
+    """Connections that asked for the API versions: the least that any Kafka client does."""
     for _ in range(count):
-        connection = stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
-        _greet(connection)
-
-
-def _greet(connection: socket.socket) -> None:
-    """Ask for the API versions and read the whole answer: the least that any Kafka client does."""
-    connection.sendall(struct.pack(">i", len(_API_VERSIONS_V0)) + _API_VERSIONS_V0)
-    (length,) = struct.unpack(">i", _exactly(connection, 4))
-    _exactly(connection, length)
-
-
-def _exactly(connection: socket.socket, count: int) -> bytes:
-    received = b""
-    while len(received) < count:
-        part = connection.recv(count - len(received))
-        if not part:
-            raise RuntimeError(f"connection closed after {len(received)} of {count} bytes of a response")
-        received += part
-    return received
+        answer(connect(stack, address))
 
 
 SCENARIOS = (

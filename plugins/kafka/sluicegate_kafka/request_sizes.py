@@ -61,6 +61,7 @@ class RequestSizes(dict[int, int]):
             **chosen,
         }
         super().__init__({int(key): min(size, largest) for key, size in sizes.items()})
+        self.largest = largest
         self._other = min(OTHER_BYTES, largest)
 
     def __missing__(self, api_key: int) -> int:
@@ -71,20 +72,21 @@ class TooLargeError(ProtocolError):
     """A request is larger than those of its API may be."""
 
 
-def bad_length(data: bytes, at: int, length: int, largest: int) -> ProtocolError:
+def bad_length(data: bytes, at: int, length: int, sizes: RequestSizes) -> ProtocolError:
     """What to say of a request's length that cannot be.
 
     :param data: a buffer that holds the length and the API key.
     :param at: offset of the length.
     :param length: as it was read.
-    :param largest: bytes of the largest request of its API.
+    :param sizes: the largest requests.
     """
     if data[at : at + 2] == _TLS_HANDSHAKE:
         return ProtocolError("a TLS hello on a plain listener")
     api_key = int.from_bytes(data[at + 4 : at + 6], "big", signed=True)
-    if length <= largest or api_key not in _NAMES:
+    if not sizes[api_key] < length <= sizes.largest:  # then these bytes hardly are Kafka
         return ProtocolError(f"request of length {length!r}")
-    name = _NAMES[api_key]
-    return TooLargeError(
-        f"{name} request of length {length}, {largest} are the most; raise request_bytes.{name}"
-    )
+    text = f"request of length {length}, {sizes[api_key]} are the most"
+    name = _NAMES.get(api_key)
+    if name is None:
+        return TooLargeError(f"api key {api_key}: {text}")
+    return TooLargeError(f"{name} {text}; raise request_bytes.{name}")

@@ -174,7 +174,7 @@ class KafkaSession(ResponseStream):
         while end - at >= _HEAD and len(queue) < most_owed:
             length, api_key, _, correlation_id = _read_head(data, at)
             if length < _MIN_REQUEST or length > largest[api_key]:
-                raise bad_length(data, at, length, largest[api_key])
+                raise bad_length(data, at, length, largest)
             stop = at + 4 + length
             found = handlers.get(api_key)
             if found is None:

@@ -118,15 +118,12 @@ class Stream:
                 if stop > end:
                     break
                 handler = handlers.get(command_type(data, at), default)
-                if handler is None or handler(data, at, stop, now_ns):
-                    at = stop
-                    if self.is_stopped:
-                        break
-                    continue
-                if at > run:
-                    out.append(send(memoryview(data)[run:at]))
-                run = at = stop
-                self.flush(out)
+                if handler is not None and not handler(data, at, stop, now_ns):
+                    if at > run:
+                        out.append(send(memoryview(data)[run:at]))
+                    run = stop
+                    self.flush(out)
+                at = stop
                 if self.is_stopped:
                     break
         finally:  # what passed before a frame that is none has been decided and counted

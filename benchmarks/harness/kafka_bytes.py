@@ -1,0 +1,73 @@
+"""Kafka requests as bytes, for clients that no library would let one write."""
+
+import socket
+import struct
+import time
+from contextlib import ExitStack
+
+API_VERSIONS_V0 = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+"""The smallest request: its length, API key, version, correlation id, no client id."""
+_METADATA = 3
+_FETCH_MAX_BYTES = 50 * 1024 * 1024
+"""What stock consumers ask for (`fetch.max.bytes`)."""
+
+
+def connect(stack: ExitStack, address: str) -> socket.socket:
+    """A connection that the stack closes."""
+    host, port = address.split(":")
+    return stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
+
+
+def answer(connection: socket.socket, request: bytes = API_VERSIONS_V0) -> None:
+    """Send a request and read the whole response.
+
+    :raises RuntimeError: if the connection is closed before.
+    """
+    connection.sendall(request)
+    (length,) = struct.unpack(">i", exactly(connection, 4))
+    exactly(connection, length)
+
+
+def exactly(connection: socket.socket, count: int) -> bytes:
+    """Read so many bytes.
+
+    :raises RuntimeError: if the connection is closed before.
+    """
+    received = b""
+    while len(received) < count:
+        part = connection.recv(count - len(received))
+        if not part:
+            raise RuntimeError(f"connection closed after {len(received)} of {count} bytes of a response")
+        received += part
+    return received
+
+
+def fetch(topic: str) -> bytes:
+    """A Fetch of version 4 for partition 0 of a topic, from its beginning."""
+    name = topic.encode()
+    body = struct.pack(">iiiibi", -1, 500, 1, _FETCH_MAX_BYTES, 0, 1)
+    body += struct.pack(">h", len(name)) + name + struct.pack(">iiqi", 1, 0, 0, _FETCH_MAX_BYTES)
+    return struct.pack(">ihhih", 10 + len(body), 1, 4, 1, -1) + body
+
+
+def metadata_head(length: int) -> bytes:
+    """The start of a Metadata request that announces so many bytes."""
+    return struct.pack(">ihhih", length, _METADATA, 1, 1, -1)
+
+
+def round_trips_ms(address: str, count: int) -> list[float]:
+    """Times of so many requests, one after the other, of a client that does what clients should."""
+    times = []
+    with ExitStack() as stack:
+        connection = connect(stack, address)
+        for _ in range(count):
+            began = time.perf_counter()
+            answer(connection)
+            times.append((time.perf_counter() - began) * 1e3)
+            time.sleep(0.002)
+    return times
+
+
+def p99(times: list[float]) -> float:
+    """The time that 99 of 100 do not exceed."""
+    return sorted(times)[int(len(times) * 0.99)]
