@@ -30,3 +30,46 @@ def test_giving_back_too_much_is_a_bug() -> None:
 
     with pytest.raises(ValueError, match="4 bytes given back, but only 3 are taken"):
         budget.give(4)
+
+
+def test_what_is_in_memory_already_is_charged_beyond_the_limit() -> None:
+    budget = Budget(100)
+
+    budget.charge(150)
+    assert budget.used == 150
+    assert budget.take(1) is False
+    budget.give(150)
+    assert budget.take(100) is True
+
+
+def test_what_nobody_takes_leaves_less_to_others() -> None:
+    budget = Budget(100)
+
+    budget.others = 70
+    assert budget.take(31) is False
+    assert budget.take(30) is True
+
+
+def test_pressure_is_told_while_little_is_left() -> None:
+    budget = Budget(800)
+    told: list[int] = []
+    budget.on_pressure = lambda: told.append(budget.used)
+
+    budget.take(700)
+    assert told == []
+    budget.take(1)
+    budget.charge(10)
+    budget.take(1000)
+    assert told == [701, 711, 711]
+    budget.take(1000, spare=200)  # may wait: others need not be closed for it
+    assert len(told) == 3
+
+
+def test_an_unlimited_budget_is_never_under_pressure() -> None:
+    budget = Budget(0)
+    told: list[int] = []
+    budget.on_pressure = lambda: told.append(budget.used)
+
+    budget.take(10**12)
+    budget.charge(10**12)
+    assert told == []

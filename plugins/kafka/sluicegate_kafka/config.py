@@ -88,7 +88,7 @@ class KafkaConfig(BrokerConfig):
         "Produce has `max_frame_bytes`, requests with long lists 8MiB, logins 512KiB, all others 1MiB.",
     )
     max_requests_in_flight: Count = Field(
-        default=1_000,
+        default=100,
         gt=0,
         description="Requests of one connection that may wait for their responses; with more of them it is "
         "not read from.",

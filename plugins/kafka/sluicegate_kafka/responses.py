@@ -97,9 +97,12 @@ class ResponseStream:
         self._is_full = False
         out = list(as_commands(ToClient, data, self.receive_upstream(data, now_ns)))
         self._is_full = True
-        if len(self.outstanding) <= self._most_owed // 2:
-            self._resume(now_ns, out)
+        self._resume_if_drained(now_ns, out)
         return out
+
+    def _resume_if_drained(self, now_ns: int, out: list[Command]) -> None:
+        if self._is_full and len(self.outstanding) <= self._most_owed // 2:
+            self._resume(now_ns, out)
 
     @property
     def unread_bytes(self) -> int:
@@ -109,7 +112,9 @@ class ResponseStream:
     def passed(self, count: int, now_ns: int) -> Sequence[Command]:
         """So many of them have gone to the client."""
         self._skip_upstream -= count
-        return self._answers(now_ns)
+        out = self._answers(now_ns)
+        self._resume_if_drained(now_ns, out)
+        return out
 
     def _stream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Go on with a response that passes unread."""

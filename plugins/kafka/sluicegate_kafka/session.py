@@ -203,6 +203,7 @@ class KafkaSession(ResponseStream):
                 self._keep(data[at:], now_ns)
         if self.outstanding.finished:
             out.extend(self._answers(now_ns))
+            self._resume_if_drained(now_ns, out)
 
     def _handle(
         self, found: tuple[Handler, int, int], data: bytes, start: int, stop: int, now_ns: int
@@ -300,6 +301,7 @@ class KafkaSession(ResponseStream):
             else:
                 self._wake(held.wake_ns, out)
         out.extend(self._answers(now_ns))
+        self._resume_if_drained(now_ns, out)
         return out
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
@@ -311,6 +313,7 @@ class KafkaSession(ResponseStream):
             self._retry(now_ns, out)
         self.grouping.answered(now_ns)
         out.extend(self._answers(now_ns))
+        self._resume_if_drained(now_ns, out)
         return out
 
     def _retry(self, now_ns: int, out: list[Command]) -> None:

@@ -137,6 +137,15 @@ def test_an_unknown_api_passes_and_is_counted(gate: Gate) -> None:
     )
 
 
+def test_a_metadata_request_of_99_mib_does_not_reach_the_broker(gate: Gate) -> None:
+    """It took a broker with a heap of 1 GiB down."""
+    with RawClient(node(gate)) as raw:
+        raw.send(framed(head(3, 1), 99 * _MIB))
+        assert raw.rest() == b""
+    gate.eventually(lambda: closes(gate, "request_too_large") > 0, "it is counted")
+    gate.eventually(lambda: "raise request_bytes.metadata" in gate.output(), "the log says what to do")
+
+
 def test_policed_apis_in_newer_versions_never_pass_unread(gate: Gate) -> None:
     """Kafka can say so for Fetch, and that connection goes on; for Produce it closes."""
     zero = datetime.timedelta(0)
@@ -242,6 +251,7 @@ def test_an_upstream_that_goes_down_and_comes_up(gate: Gate, upstream: MoodyUpst
     try:
         before = gate.metric("sluicegate_upstream_unreachable_total")
         with RawClient(gate.bootstrap) as raw:
+            raw.post(_VERSIONS)
             assert raw.rest() == b""
         gate.eventually(
             lambda: gate.metric("sluicegate_upstream_unreachable_total") > before, "it is counted"

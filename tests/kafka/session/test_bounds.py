@@ -152,7 +152,7 @@ def test_a_request_may_not_name_so_many_topics_that_all_others_wait(api: str) ->
 
 
 def test_one_connection_has_so_many_topics_attached_in_all_its_groups_and_no_more() -> None:
-    wire = Wire(Bench())
+    wire = Wire(Bench(), max_requests_in_flight=1_000)
     names = [f"{number:x}" for number in range(100)]
     for number in range(101):
         wire.client_sends(join(f"g{number}", *names, member="m"))
