@@ -12,10 +12,18 @@ _FETCH_MAX_BYTES = 50 * 1024 * 1024
 """What stock consumers ask for (`fetch.max.bytes`)."""
 
 
-def connect(stack: ExitStack, address: str) -> socket.socket:
-    """A connection that the stack closes."""
+def connect(stack: ExitStack, address: str, receive_bytes: int = 0) -> socket.socket:
+    """A connection that the stack closes.
+
+    :param receive_bytes: what the kernel may keep for the client, at most; 0 for its own choice.
+    """
     host, port = address.split(":")
-    return stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
+    connection = stack.enter_context(socket.socket())
+    connection.settimeout(30)
+    if receive_bytes:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    connection.connect((host, int(port)))
+    return connection
 
 
 def answer(connection: socket.socket, request: bytes = API_VERSIONS_V0) -> None:
