@@ -1,6 +1,6 @@
 """Responses that carry addresses of the cluster: clients must come back through the gate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sluicegate.broker import Buffer
 from sluicegate_kafka.codec.addresses import (
@@ -18,6 +18,11 @@ from sluicegate_kafka.pending import Expected, Held
 from sluicegate_kafka.shared import Shared
 
 Rewrite = Callable[[bytes, int, AddressMap], bytes]
+_REWRITES: Mapping[int, Rewrite] = {
+    ApiKey.METADATA: rewrite_metadata,
+    ApiKey.FIND_COORDINATOR: rewrite_find_coordinator,
+    ApiKey.DESCRIBE_CLUSTER: rewrite_describe_cluster,
+}
 
 _OPENING_NS = 50_000_000
 """How long an answer with a new broker in it waits, so that the gate listens for it before clients come."""
@@ -36,9 +41,7 @@ class Addressing:
     def handlers(self) -> dict[int, Handler]:
         """What this room answers for."""
         return {
-            ApiKey.METADATA: self._rewriting(rewrite_metadata),
-            ApiKey.FIND_COORDINATOR: self._rewriting(rewrite_find_coordinator),
-            ApiKey.DESCRIBE_CLUSTER: self._rewriting(rewrite_describe_cluster),
+            **dict.fromkeys(_REWRITES, self._rewritten),
             ApiKey.DESCRIBE_QUORUM: self._without_controllers,
         }
 
@@ -49,15 +52,14 @@ class Addressing:
         self._connection.outstanding.expect(Expected(head.correlation_id, clear))
         return True
 
-    def _rewriting(self, rewrite: Rewrite) -> Handler:
-        def handle(frame: bytes, head: RequestHead, now_ns: int) -> bool:
-            def readdress(response: bytes, now_ns: int) -> Buffer | Held:
-                return self._readdress(rewrite, response, head.version, now_ns)
+    def _rewritten(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        rewrite = _REWRITES[head.api_key]
 
-            self._connection.outstanding.expect(Expected(head.correlation_id, readdress))
-            return True
+        def readdress(response: bytes, now_ns: int) -> Buffer | Held:
+            return self._readdress(rewrite, response, head.version, now_ns)
 
-        return handle
+        self._connection.outstanding.expect(Expected(head.correlation_id, readdress))
+        return True
 
     def _readdress(self, rewrite: Rewrite, response: bytes, version: int, now_ns: int) -> Buffer | Held:
         before = self._shared.nodes.changes

@@ -71,14 +71,13 @@ class KafkaSession(ResponseStream):
         self.fetching = Fetching(shared, connection)
         addressing = Addressing(shared, connection)
         shared.releases[connection] = (self.producing.release_idle, self.fetching.reading.release_idle)
-        handlers: dict[int, Handler] = {
+        self._handlers: dict[int, Handler] = {
             ApiKey.PRODUCE: self.producing.request,
             ApiKey.FETCH: self.fetching.request,
             **self.grouping.handlers,
             **self.handshake.handlers,
             **addressing.handlers,
         }
-        self._handlers = {key: (handler, *SUPPORTED[key]) for key, handler in handlers.items()}
         self._partial_request = Partial(shared.budget)
         self._skip_client = 0
         self._ahead = ReadAhead(shared.budget)
@@ -205,12 +204,10 @@ class KafkaSession(ResponseStream):
             out.extend(self._answers(now_ns))
             self._resume_if_drained(now_ns, out)
 
-    def _handle(
-        self, found: tuple[Handler, int, int], data: bytes, start: int, stop: int, now_ns: int
-    ) -> bool | Suspended:
+    def _handle(self, handler: Handler, data: bytes, start: int, stop: int, now_ns: int) -> bool | Suspended:
         """Have a request handled by the room that knows its API, if it knows this version."""
-        handler, lowest, highest = found
         _, api_key, version, _ = _read_head(data, start - 4)
+        lowest, highest = SUPPORTED[api_key]
         if not lowest <= version <= highest:
             return self.handshake.refuse_version(data[start:stop], api_key, version)
         head = parse_request_head(data, start, stop)
