@@ -17,7 +17,7 @@ from tests.kafka.real.support.clients import create_topic, read_topic
 from tests.kafka.real.support.families import AiokafkaFamily, JavaFamily
 from tests.kafka.real.support.gate import Gate
 from tests.kafka.real.support.history import Entry, Stored, judge
-from tests.kafka.real.support.raw import RawClient
+from tests.kafka.real.support.raw import RawClient, call
 from tests.kafka.real.support.steady import Steady, SteadyAiokafka, SteadyJava, SteadyProducer
 
 _POLICIES = {"max_producers_per_topic": 10, "max_publish_rate": 100_000, "max_message_size": "1MiB"}
@@ -99,6 +99,7 @@ def test_broker_killed_while_clients_produce(
     ):
         own_kafka.kill()
         with RawClient(gate.bootstrap) as raw:
+            raw.post(call("api_versions", 3, client_software_name="raw", client_software_version="1"))
             assert raw.rest() == b"", "a client that comes while the broker is down is told so by a close"
         gate.eventually(lambda: gate.metric("sluicegate_upstream_unreachable_total") > 0, "it is counted")
         gate.eventually(

@@ -113,6 +113,7 @@ def test_a_broker_whose_certificate_is_not_trusted(
     side = {**broker_side(security, certificate=True), "server_name": "elsewhere.example"}
     with Gate(tmp_path / "gate", f"127.0.0.1:{locked.ports.tls}", broker={"tls": {"broker": side}}) as gate:
         with RawClient(gate.bootstrap) as raw:
+            raw.send(bytes(4))  # its first bytes have the broker dialled
             assert raw.rest() == b""
         gate.eventually(lambda: gate.metric("sluicegate_upstream_dials_failed_total") > 0, "it is counted")
         gate.eventually(lambda: "CERTIFICATE_VERIFY_FAILED" in gate.output(), "it is told")
