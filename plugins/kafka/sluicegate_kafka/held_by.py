@@ -7,6 +7,7 @@ from sluicegate.engine.holders import tell_by
 from sluicegate_kafka.addressing import Addressing
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.fetching import Fetching
+from sluicegate_kafka.responses import ResponseStream
 from sluicegate_kafka.session import KafkaSession
 from sluicegate_kafka.sliced import Sliced
 
@@ -31,7 +32,7 @@ def enter() -> None:
     """Enter what the room knows."""
     tell_by(KafkaSession, "_handle", _request)
     tell_by(KafkaSession, "_requests", _request)
-    tell_by(KafkaSession, "_finish", lambda variables: {"work": "kafka responses"})
+    tell_by(ResponseStream, "_finish", lambda variables: {"work": "kafka responses"})
     tell_by(Sliced, "_go_on", _slice)
     tell_by(Fetching, "response", lambda variables: {"api": "kafka fetch response"})
     tell_by(Addressing, "_readdress", lambda variables: {"api": "kafka metadata response"})
