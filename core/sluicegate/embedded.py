@@ -8,6 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from threading import Event, RLock, Thread
 from time import monotonic_ns
 from types import TracebackType
@@ -34,6 +35,7 @@ from sluicegate.gateway.wall_clock import WallClock
 from sluicegate.gateway.watching import PolicyWatch
 from sluicegate.hooks import hookimpl
 from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName
+from sluicegate.private_files import make_folder
 
 __all__ = ["PolicyEngine", "ServiceConfig"]
 
@@ -135,7 +137,7 @@ class PolicyEngine:
         """
         found = load_plugins(plugin_modules(path, environ), (*plugins, _ServicePlugin()))
         loaded = load(path, found.policy_models, found.broker_models, environ)
-        os.makedirs(loaded.config.state_dir, exist_ok=True)
+        make_folder(Path(loaded.config.state_dir))
         watch = PolicyWatch(path, loaded, found, environ)
         engine = cls.__new__(cls)
         try:

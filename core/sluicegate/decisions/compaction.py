@@ -13,6 +13,7 @@ from sluicegate.decisions.reading import coded_tables
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate.decisions.spool import DecisionLogError, locked, parquet_files, parquet_path, spools
 from sluicegate.decisions.unpacking import CODED_SCHEMA
+from sluicegate.private_files import opener
 
 IN_PROGRESS_SUFFIX = ".inprogress"
 _ROW_GROUP_ROWS = 65_536
@@ -91,7 +92,7 @@ def _write_parquet(spool: Path, target: Path) -> int:
     """Write a spool's whole batches to a Parquet file that is there whole or not at all; gives its rows."""
     unfinished = target.with_name(f".{target.name}{IN_PROGRESS_SUFFIX}")
     try:
-        with unfinished.open("wb") as file:
+        with open(unfinished, "wb", opener=opener) as file:
             rows = _copy(spool, file)
             file.flush()
             os.fsync(file.fileno())

@@ -18,6 +18,7 @@ from sluicegate.decisions.columns import OPERATION_NAMES
 from sluicegate.decisions.ids import id_in
 from sluicegate.decisions.rows import Row, action_of
 from sluicegate.model import Action, Outcome, Reason
+from sluicegate.private_files import make_database, make_folder
 
 _log = logging.getLogger(__name__)
 
@@ -150,7 +151,8 @@ class RefusalJournal:
             database.execute(_PRUNE, (1, MAX_HOLDS))
 
     def _open(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
+        make_database(self.path)
         database = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)
         try:
             _use_wal(database)

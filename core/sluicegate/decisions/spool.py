@@ -22,6 +22,7 @@ import orjson
 
 from sluicegate.decisions.columns import VERSION
 from sluicegate.decisions.rows import Batch
+from sluicegate.private_files import make_folder, opener
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class Spool:
     """
 
     def __init__(self, folder: Path, name: str, constants: Mapping[str, str]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self.path = folder / f".{name}{SPOOL_SUFFIX}"
         self.bytes = 0
         """Bytes written so far."""
@@ -174,7 +175,7 @@ def locked(spool: Path) -> Iterator[bool]:
 
 def _create_locked(path: Path) -> int:
     while True:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o640)
+        handle = opener(os.fspath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             if os.fstat(handle).st_nlink:

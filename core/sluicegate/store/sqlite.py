@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue
+from sluicegate.private_files import make_database, make_folder
 from sluicegate.store.base import Change, Row, StoreError, layers_of
 
 SCHEMA_VERSION = 1
@@ -153,7 +154,8 @@ class SqliteStore:
                 raise self._explain(error) from error
 
     def _connect(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path.parent)
+        make_database(self._path)
         # Transactions are begun by hand (isolation_level None): the module would begin them too late.
         self._connection = sqlite3.connect(
             self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False

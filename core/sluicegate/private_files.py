@@ -1,0 +1,61 @@
+"""Files and folders that only their owner can read or write, whatever the umask.
+
+What a gateway keeps tells who publishes what to which topic, so it is nobody else's business.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+_FILE = 0o600
+_FOLDER = 0o700
+_OTHERS = 0o077
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing; one that exists keeps its mode.
+
+    :raises OSError: if it cannot be made.
+    """
+    if folder.is_dir():
+        return
+    if folder.parent != folder:
+        make_folder(folder.parent)
+    try:
+        folder.mkdir(_FOLDER)
+    except FileExistsError:  # by another process, just now
+        if not folder.is_dir():
+            raise
+    else:
+        folder.chmod(_FOLDER)
+
+
+def opener(path: str, flags: int) -> int:
+    """Open a file as `open(path, "wb", opener=opener)` does, so that others never see even its beginning.
+
+    :raises OSError: if it cannot be opened.
+    """
+    handle = os.open(path, flags | os.O_CLOEXEC, _FILE)
+    try:
+        os.fchmod(handle, _FILE)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def make_database(path: Path) -> None:
+    """Make an empty file for SQLite, whose files beside it then get the same mode; close one that is open.
+
+    A database of an earlier release is closed to others too, unless it belongs to somebody else.
+
+    :raises OSError: if it cannot be made.
+    """
+    try:
+        os.close(opener(os.fspath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR))
+    except FileExistsError:
+        # By name: to open and close it here would end SQLite's locks of this process.
+        for each in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+            with suppress(FileNotFoundError, PermissionError):
+                if each.stat().st_mode & _OTHERS:
+                    each.chmod(_FILE)
