@@ -178,15 +178,45 @@ SECRETS = [
     "    identity:\n      username: a\n      password: [hunter2]\n",
     "    identity: {username: a, password: 'hunter2'\n",
     "    storage: {source: path, token: hunter2}\n",
+    "    identity:\n      username: a\n      pswd: hunter2\n",
+    "    identity: {password: hunter2, password: b}\n",
+    "    identity:\n      password: hunter2: b\n",
+    "    max_hold: {token: hunter2}\n",
+    "    bootstrap: 'gate:hunter2@kafka:9092'\n",
+]
+COMMANDS = [
+    ("check", "gateway.yaml"),
+    ("check", "--json", "gateway.yaml"),
+    ("run", "-c", "gateway.yaml"),
+    ("explain", "-c", "gateway.yaml", "--topic", "orders"),
+    ("schema", "-c", "gateway.yaml"),
+    ("plugins", "list", "-c", "gateway.yaml"),
+    ("topics", "get-delayed-delivery", "-c", "gateway.yaml", "persistent://public/default/orders"),
+    ("compare", "run", "gateway.yaml"),
+    ("report", "replay", "--policy", "gateway.yaml", "."),
 ]
 
 
 @pytest.mark.parametrize("entry", SECRETS)
 def test_secrets_are_not_shown(given: Given, entry: str) -> None:
     given(Wrong("", BROKER + entry, 0, "", ""))
-    for result in (sluicegate("check", "gateway.yaml"), sluicegate("check", "--json", "gateway.yaml")):
-        assert result.exit_code == 1
+    for command in COMMANDS:
+        result = sluicegate(*command)
+        assert result.exit_code == 1 or command[0] not in ("check", "run")
         assert "hunter2" not in result.output
+        assert "hunter2" not in repr(result.exception)
+
+
+def test_the_login_of_a_store_is_not_shown(given: Given) -> None:
+    given(Wrong("", BROKER + "store: postgres://gate:hunter2@db/policies?key=hunter2\n", 0, "", ""))
+    for command in COMMANDS:
+        result = sluicegate(*command)
+        assert "hunter2" not in result.output
+        assert "hunter2" not in repr(result.exception)
+    assert (
+        "no plugin opens the store 'postgres://***@db/policies?***'"
+        in sluicegate("check", "gateway.yaml").stderr
+    )
 
 
 @pytest.mark.parametrize("value", ["*hunter2", "[hunter2", "hunter2: hunter2: a", "[hunter2]"])

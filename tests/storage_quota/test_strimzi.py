@@ -110,6 +110,16 @@ def test_values_that_cannot_be_read_are_told_with_their_place_and_remedy(run: Ru
     assert done.stderr.endswith("\nserver.properties: nothing written\n")
 
 
+def test_secrets_of_a_file_are_not_shown() -> None:
+    secret = f"{PREFIX}pasword=hunter2\n{PREFIX}url=http://a:hunter2@b/?c=hunter2\n{PREFIX}produce=5\n"
+    made = import_strimzi(f"{secret}ssl.key.password=hunter2\n", "server.properties")
+    assert "hunter2" not in made.text
+    assert f"{PREFIX}pasword (line 1)" in made.text
+    with pytest.raises(ConfigErrors) as refused:
+        import_strimzi(f"{secret}ssl.key.password=hunter2\\u00\n", "server.properties")
+    assert "hunter2" not in refused.value.render()
+
+
 def test_every_mistake_is_told_in_one_pass() -> None:
     with pytest.raises(ConfigErrors) as refused:
         import_strimzi(f"{PREFIX}produce=x\n{PREFIX}fetch=y\n", "server.properties")

@@ -17,6 +17,7 @@ from sluicegate.config.files import (
 )
 from sluicegate.config.load import Reading
 from sluicegate.config.policy_set import policy_set
+from sluicegate.config.secrets import shown_value
 from sluicegate.config.tree import Place
 from sluicegate.config.validation import Path
 from sluicegate.engine.hierarchy import Resolver
@@ -77,7 +78,7 @@ def store_findings(opened: Opened) -> Iterator[Finding]:
     else:
         problem = _problem_with_store(opened, url)
     if problem:
-        message = f"policy store {url!r} cannot be opened: {problem}"
+        message = f"policy store {shown_value(url)} cannot be opened: {problem}"
         remedy = "write sqlite:///PATH with a path that the gateway may write to, or memory:"
         yield loaded.root.nearest(("store",)).error(("store",), message, remedy)
 

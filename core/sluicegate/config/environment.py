@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sluicegate.config.errors import SECRETS, ConfigErrors, Finding
+from sluicegate.config.errors import ConfigErrors, Finding
+from sluicegate.config.secrets import hides
 from sluicegate.config.tree import Entry, Node, Place, SourceText, parse
 
 PREFIX = "SLUICEGATE__"
@@ -27,32 +28,29 @@ def override(root: Node, environ: Mapping[str, str], errors: list[Finding]) -> N
     """
     for name, text in overrides(environ).items():
         steps = tuple(step.lower() for step in name.removeprefix(PREFIX).split("__"))
-        is_secret = steps[-1] in SECRETS
-        place = Place(SourceText(name, () if is_secret else (text,)), 0, 0, max(1, len(text)))
         if not all(steps):
+            place = Place(SourceText(name), 0, 0)
             errors.append(place.error((), f"{name!r} names no value", f"write {PREFIX}SECTION__KEY=value"))
             continue
         try:
-            value = _read(text, name, place, errors, is_secret=is_secret)
-            root = _put(root, steps, value, place)
+            value = _read(text, name, root.place.source.secrets, errors, is_secret=hides(steps))
+            root = _put(root, steps, value, replace(value.place, line=0, column=0, length=max(1, len(text))))
         except ConfigErrors as refused:
             errors.extend(refused.errors)
     return root
 
 
-def _read(text: str, name: str, place: Place, errors: list[Finding], *, is_secret: bool) -> Node:
+def _read(text: str, name: str, secrets: set[str], errors: list[Finding], *, is_secret: bool) -> Node:
     if not text.strip():
-        return Node(place)
+        return Node(Place(SourceText(name), 0, 0))
     try:
-        value = parse(text, name, errors)
+        return parse(text, name, errors, secrets=secrets, is_secret=is_secret)
     except ConfigErrors:
         if not is_secret:
             raise
         remedy = "put it in quotes within the variable, so that it is read as text"
+        place = Place(SourceText(name), 0, 0)
         raise ConfigErrors([place.error((), "the value is not YAML", remedy)]) from None
-    if is_secret:
-        value.place = place
-    return value
 
 
 def _put(node: Node, steps: tuple[str, ...], value: Node, place: Place) -> Node:

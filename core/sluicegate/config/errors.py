@@ -1,6 +1,5 @@
 """What is wrong with a configuration: all of it at once, each finding with its place and its remedy."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
@@ -87,17 +86,6 @@ def by_place(findings: Iterable[Finding]) -> list[Finding]:
 def render(findings: Iterable[Finding]) -> str:
     """Findings for people, an empty line between them."""
     return "\n\n".join(finding.render() for finding in findings)
-
-
-SECRETS = frozenset({"password", "token"})
-"""Keys whose values are never shown."""
-_SECRET = re.compile(r"""(?i)((?:pass?wo?r?d|token|secret)["']?\s*:\s*)("[^"]*"|'[^']*'|[^\s,}\]][^,}\]]*)""")
-"""A secret and its key, also where the key is misspelled."""
-
-
-def without_secrets(line: str) -> str:
-    """A source line with an asterisk for each character of a password or token."""
-    return _SECRET.sub(lambda found: found[1] + "*" * len(found[2]), line)
 
 
 def _shorten(text: str) -> str:

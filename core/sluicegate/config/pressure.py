@@ -46,6 +46,7 @@ class MemorySource(Strict):
     token: str | None = Field(
         default=None,
         min_length=1,
+        repr=False,
         description="Source metrics: bearer token; better set by environment than in the file.",
     )
     timeout: Duration = Field(default=2_000, gt=0, description="Source metrics: longest time for an answer.")

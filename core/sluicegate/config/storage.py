@@ -31,6 +31,7 @@ class StorageConfig(Strict):
     token: str | None = Field(
         default=None,
         min_length=1,
+        repr=False,
         description="Source prometheus: bearer token; better set by environment than in the file.",
     )
     ca: str | None = Field(

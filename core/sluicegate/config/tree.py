@@ -8,11 +8,21 @@ the YAML 1.2 core rules, and size, depth and expansion are bounded.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
-from sluicegate.config.errors import ConfigErrors, Finding, Severity, without_secrets
+from sluicegate.config.errors import ConfigErrors, Finding, Severity
+from sluicegate.config.secrets import (
+    HIDDEN,
+    first_secret,
+    holds_secret,
+    resembles_secret,
+    shown_key,
+    shown_path,
+    shown_value,
+    without,
+)
 
 MAX_BYTES = 1_048_576
 """Largest file that is read."""
@@ -45,10 +55,27 @@ class SourceText:
 
     name: str
     lines: tuple[str, ...] = ()
+    secrets: set[str] = field(default_factory=set, compare=False, repr=False)
+    """Values that were found behind keys of secrets; no message may repeat them."""
+    _hidden: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
+    """By line: the column from which it must not be shown."""
 
     def line(self, number: int) -> str:
         """One line, counted from 0; empty if there is none."""
         return self.lines[number] if number < len(self.lines) else ""
+
+    def hide(self, line: int, column: int, last_line: int) -> None:
+        """Show nothing from a place on, up to the end of another line."""
+        self._hidden[line] = min(column, self._hidden.get(line, column))
+        self._hidden.update(dict.fromkeys(range(line + 1, last_line + 1), 0))
+
+    def shown(self, number: int, column: int) -> str:
+        """One line up to its first secret; empty if that comes before the column that is to be pointed at."""
+        line = self.line(number)
+        cuts = [cut for cut in (self._hidden.get(number), first_secret(line)) if cut is not None]
+        if not cuts:
+            return line
+        return line[: min(cuts)] + HIDDEN if column < min(cuts) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +99,10 @@ class Place:
             file=self.source.name,
             line=self.line + 1,
             column=self.column + 1,
-            path=".".join(map(str, path)),
-            message=message,
-            remedy=remedy,
-            source_line=without_secrets(self.source.line(self.line)),
+            path=without(shown_path(path), self.source.secrets),
+            message=without(message, self.source.secrets),
+            remedy=without(remedy, self.source.secrets),
+            source_line=self.source.shown(self.line, self.column),
             length=self.length,
             severity=severity,
         )
@@ -91,6 +118,8 @@ class Node:
     entries: "dict[str, Entry] | None" = None
     size: int = 1
     """Number of values in it, itself included, with aliases expanded."""
+    last_line: int = 0
+    """Where it ends, counted from 0."""
 
     def plain(self) -> Plain:
         """The value without its places."""
@@ -134,6 +163,37 @@ class Entry:
     key: Place
     node: Node
 
+    def hide(self) -> None:
+        """Never show the value."""
+        key, value = self.key, self.node.place
+        # In a variable of the environment the value alone is the text, and begins where its key is.
+        is_beside = value.line == key.line
+        start = value.column if is_beside else key.column + key.length
+        key.source.hide(key.line, start, max(key.line, self.node.last_line))
+
+
+class _Mistake(NamedTuple):
+    """A finding to be, made once it is known what of the file must not be shown."""
+
+    place: Place
+    path: tuple[str | int, ...]
+    message: str
+    remedy: str
+
+    def finding(self) -> Finding:
+        return self.place.error(self.path, self.message, self.remedy)
+
+
+class _FatalError(Exception):
+    """A mistake that ends the reading.
+
+    :param mistake: what is wrong.
+    """
+
+    def __init__(self, mistake: _Mistake) -> None:
+        super().__init__(mistake.message)
+        self.mistake = mistake
+
 
 def resolve_scalar(text: str) -> Scalar:
     """Read a plain (unquoted) scalar by the YAML 1.2 core rules."""
@@ -146,113 +206,185 @@ def resolve_scalar(text: str) -> Scalar:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def parse(text: str, name: str, errors: list[Finding]) -> Node:
+def parse(
+    text: str,
+    name: str,
+    errors: list[Finding],
+    *,
+    secrets: set[str] | None = None,
+    is_secret: bool = False,
+) -> Node:
     """Read one YAML document.
+
+    What is not YAML cannot be told apart: if there is a secret anywhere in it, no line of it is shown.
 
     :param text: the document.
     :param name: file name for messages.
     :param errors: takes the errors that do not end the reading (keys given twice).
+    :param secrets: takes the values of passwords and tokens, which no message may repeat.
+    :param is_secret: True if all of it is a secret.
     :raises ConfigErrors: if the text is not YAML, has several documents, or is too deep or too large.
     """
-    source = SourceText(name, tuple(text.splitlines()))
+    source = SourceText(name, tuple(text.splitlines()), set() if secrets is None else secrets)
+    composer = _Composer(source, yaml.parse(text, Loader=_LOADER), is_secret)
     try:
-        return _Composer(source, yaml.parse(text, Loader=_LOADER), errors).document()
+        root = composer.document()
+    except _FatalError as fatal:
+        mistake = fatal.mistake
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = Place(source, mark.line, mark.column) if mark is not None else Place(source, 0, 0)
-        problem = ", ".join(part for part in (error.context, error.problem) if part)
-        if source.line(place.line)[place.column : place.column + 1] == "\t":
-            problem, remedy = "a tab, '\\t', where only spaces may stand", "indent with spaces, not with tabs"
-        elif "mapping values are not allowed" in problem:
-            remedy = "put a value with ': ' in it in quotes, or check the indentation"
-        else:
-            remedy = "check indentation, brackets and quotes"
-        raise ConfigErrors([*errors, place.error((), f"not YAML: {problem}", remedy)]) from None
+        mistake = _syntax_mistake(error, source)
     except yaml.reader.ReaderError as error:
-        code = int(str(error.character))
-        at = max(0, text.find(chr(code)))  # the reader's own position counts bytes
-        place = Place(source, text.count("\n", 0, at), at - (text.rfind("\n", 0, at) + 1))
-        problem = f"not YAML: unacceptable character #x{code:04x}"
-        remedy = "delete it, and save the file as plain text"
-        raise ConfigErrors([place.error((), problem, remedy)]) from None
+        mistake = _character_mistake(error, source, text)
     except (yaml.YAMLError, UnicodeError) as error:
-        first = str(error).splitlines()[0]
-        remedy = "save it as plain text in UTF-8"
-        raise ConfigErrors([Place(source, 0, 0).error((), f"not YAML: {first}", remedy)]) from None
+        problem = f"not YAML: {str(error).splitlines()[0]}"
+        mistake = _Mistake(Place(source, 0, 0), (), problem, "save it as plain text in UTF-8")
+    else:
+        errors.extend(each.finding() for each in composer.mistakes)
+        return root
+    if is_secret or composer.has_secret or holds_secret(text):
+        source.hide(0, 0, len(source.lines))
+        mistake = mistake._replace(message=_QUOTED.sub(HIDDEN, mistake.message))
+    raise ConfigErrors([*errors, *(each.finding() for each in (*composer.mistakes, mistake))])
+
+
+_QUOTED = re.compile(r"'[^'<]{4,}'")
+"""What a parser's message quotes of the text, such as a tag."""
+
+
+def _syntax_mistake(error: yaml.MarkedYAMLError, source: SourceText) -> _Mistake:
+    mark = error.problem_mark or error.context_mark
+    place = Place(source, mark.line, mark.column) if mark is not None else Place(source, 0, 0)
+    problem = ", ".join(part for part in (error.context, error.problem) if part)
+    if source.line(place.line)[place.column : place.column + 1] == "\t":
+        problem, remedy = "a tab, '\\t', where only spaces may stand", "indent with spaces, not with tabs"
+    elif "mapping values are not allowed" in problem:
+        remedy = "put a value with ': ' in it in quotes, or check the indentation"
+    else:
+        remedy = "check indentation, brackets and quotes"
+    return _Mistake(place, (), f"not YAML: {problem}", remedy)
+
+
+def _character_mistake(error: yaml.reader.ReaderError, source: SourceText, text: str) -> _Mistake:
+    code = int(str(error.character))
+    at = max(0, text.find(chr(code)))  # the reader's own position counts bytes
+    place = Place(source, text.count("\n", 0, at), at - (text.rfind("\n", 0, at) + 1))
+    problem = f"not YAML: unacceptable character #x{code:04x}"
+    return _Mistake(place, (), problem, "delete it, and save the file as plain text")
 
 
 @dataclass(slots=True)
 class _Composer:
     source: SourceText
     events: Iterator[yaml.Event]
-    errors: list[Finding]
+    is_secret: bool
+    """True if all of the text is a secret."""
+    mistakes: list[_Mistake] = field(default_factory=list)
+    has_secret: bool = False
     anchors: dict[str, Node] = field(default_factory=dict)
     nodes: int = 0
+    last_line: int = 0
+    """Where the last value ended."""
 
     def document(self) -> Node:
         next(self.events)  # the stream's start
         event = next(self.events)
         if isinstance(event, yaml.StreamEndEvent):
-            raise ConfigErrors([Place(self.source, 0, 0).error((), "the file is empty", "name a broker")])
-        root = self.node(next(self.events), (), 0)
+            place = Place(self.source, 0, 0)
+            raise _FatalError(_Mistake(place, (), "the file is empty", "name a broker"))
+        root = self.node(next(self.events), (), 0, self.is_secret)
         next(self.events)  # the document's end
         event = next(self.events)
         if not isinstance(event, yaml.StreamEndEvent):
             raise self.fatal(event, (), "a second document begins here", "keep one document in the file")
         return root
 
-    def node(self, event: Any, path: tuple[str | int, ...], depth: int) -> Node:
+    def node(self, event: Any, path: tuple[str | int, ...], depth: int, is_secret: bool) -> Node:
         if depth > MAX_DEPTH:
             raise self.fatal(event, path, f"nested more than {MAX_DEPTH} deep", "check the brackets")
         if isinstance(event, yaml.AliasEvent):
-            node = self.anchors.get(event.anchor or "")
-            if node is None:
-                message = f"alias {event.anchor!r} has no anchor before it"
-                raise self.fatal(event, path, message, "put a text that begins with '*' in quotes")
-            self.count(event, path, node.size)
-            return node
+            return self.alias(event, path, is_secret)
         self.count(event, path, 1)
         if event.tag is not None:
-            raise self.fatal(event, path, f"tag {event.tag!r} is not supported", "write plain values")
+            raise self.tag(event, path, is_secret)
         node = Node(self.place(event))
         if isinstance(event, yaml.MappingStartEvent):
-            self.mapping(node, path, depth)
+            self.mapping(node, path, depth, is_secret)
         elif isinstance(event, yaml.SequenceStartEvent):
-            self.sequence(node, path, depth)
+            self.sequence(node, path, depth, is_secret)
         else:
             node.scalar = resolve_scalar(event.value) if event.implicit[0] else event.value
+            self.last_line = event.end_mark.line
+        node.last_line = self.last_line
+        if is_secret:
+            self.keep_secret(node)
         if event.anchor is not None:
             self.anchors[event.anchor] = node
         return node
 
-    def mapping(self, node: Node, path: tuple[str | int, ...], depth: int) -> None:
+    def alias(self, event: Any, path: tuple[str | int, ...], is_secret: bool) -> Node:
+        node = self.anchors.get(event.anchor or "")
+        if node is None:
+            name = HIDDEN if is_secret else shown_value(event.anchor)
+            message = f"alias {name} has no anchor before it"
+            raise self.fatal(event, path, message, "put a text that begins with '*' in quotes")
+        self.count(event, path, node.size)
+        self.last_line = event.end_mark.line
+        if is_secret:
+            self.keep_secret(node)
+        return node
+
+    def tag(self, event: Any, path: tuple[str | int, ...], is_secret: bool) -> _FatalError:
+        name = HIDDEN if is_secret else shown_value(event.tag)
+        return self.fatal(event, path, f"tag {name} is not supported", "write plain values")
+
+    def keep_secret(self, node: Node) -> None:
+        """See to it that a value is never shown, wherever it stands."""
+        self.has_secret = True
+        self.source.hide(node.place.line, node.place.column, node.last_line)
+        entries = node.entries or {}
+        self.source.secrets.update(entries)
+        for each in node.items or [entry.node for entry in entries.values()]:
+            self.keep_secret(each)
+        if node.scalar is not None:
+            self.source.secrets.add(str(node.scalar))
+
+    def mapping(self, node: Node, path: tuple[str | int, ...], depth: int, is_secret: bool) -> None:
         node.entries = {}
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
                 raise self.fatal(
                     event, path, "a key must be plain text", "write the key as a word, or in quotes"
                 )
+            if event.tag is not None:
+                raise self.tag(event, path, is_secret)
             key, place = event.value, self.place(event)
-            child = self.node(next(self.events), (*path, key), depth + 1)
+            hides = is_secret or resembles_secret(key)
+            self.has_secret = self.has_secret or hides
+            entry = Entry(place, self.node(next(self.events), (*path, key), depth + 1, hides))
+            if hides:
+                entry.hide()
             first = node.entries.get(key)
             if first is not None:
-                self.errors.append(
-                    place.error(
-                        (*path, key),
-                        f"key {key!r} is given twice",
-                        f"first given in line {first.key.line + 1}: keep one of them",
-                    )
-                )
+                message = f"key {HIDDEN if is_secret else repr(shown_key(key))} is given twice"
+                remedy = f"first given in line {first.key.line + 1}: keep one of them"
+                self.mistakes.append(_Mistake(place, (*path, key), message, remedy))
+                entry.hide()  # the key may be a secret's in words that nobody thought of
                 continue
-            node.entries[key] = Entry(place, child)
-            node.size += child.size
+            node.entries[key] = entry
+            node.size += entry.node.size
+        self.ended(event)
 
-    def sequence(self, node: Node, path: tuple[str | int, ...], depth: int) -> None:
+    def sequence(self, node: Node, path: tuple[str | int, ...], depth: int, is_secret: bool) -> None:
         node.items = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
-            child = self.node(event, (*path, len(node.items)), depth + 1)
+            child = self.node(event, (*path, len(node.items)), depth + 1, is_secret)
             node.items.append(child)
             node.size += child.size
+        self.ended(event)
+
+    def ended(self, event: Any) -> None:
+        """Note where a collection ends; in block style its end is the beginning of what follows."""
+        self.last_line = max(self.last_line, event.start_mark.line - 1)
 
     def count(self, event: yaml.Event, path: tuple[str | int, ...], size: int) -> None:
         self.nodes += size
@@ -264,7 +396,5 @@ class _Composer:
         length = end.column - start.column if end.line == start.line else 1
         return Place(self.source, start.line, start.column, max(1, length))
 
-    def fatal(
-        self, event: yaml.Event, path: tuple[str | int, ...], message: str, remedy: str
-    ) -> ConfigErrors:
-        return ConfigErrors([*self.errors, self.place(event).error(path, message, remedy)])
+    def fatal(self, event: yaml.Event, path: tuple[str | int, ...], message: str, remedy: str) -> _FatalError:
+        return _FatalError(_Mistake(self.place(event), path, message, remedy))

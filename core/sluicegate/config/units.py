@@ -15,6 +15,8 @@ from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from sluicegate.config.secrets import shown_value
+
 U32_MAX = 2**32 - 1
 """Largest count, rate or size: what every broker's own policies can hold."""
 
@@ -81,7 +83,9 @@ class Unit:
         suffix = found["suffix"]
         if suffix and suffix not in self.suffixes:
             sibling = "bytes" if self is MESSAGE_RATE and _is_unit(suffix, BYTE_RATE) else ""
-            raise refuse(f"unknown unit {suffix!r} in {text!r}", self._suffix_remedy(suffix), sibling)
+            raise refuse(
+                f"unknown unit {suffix!r} in {shown_value(text)}", self._suffix_remedy(suffix), sibling
+            )
         amount = Decimal(found["sign"] + found["number"].replace("_", "")) * self.suffixes.get(suffix, 1)
         if amount != amount.to_integral_value():
             raise self._not_one(text)
@@ -89,7 +93,7 @@ class Unit:
 
     def _not_one(self, value: object) -> PydanticCustomError:
         wanted = f"a whole number of {self.noun}" if self.noun else "a whole number"
-        return refuse(f"{value!r} is not {wanted}", f"write {self.example}")
+        return refuse(f"{shown_value(value)} is not {wanted}", f"write {self.example}")
 
     def _suffix_remedy(self, suffix: str) -> str:
         if not self.suffixes:
@@ -224,7 +228,9 @@ def parse_address(value: object) -> Address:
         return value
     found = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
     if found is None or not 1 <= int(found["port"]) <= 65535:
-        raise refuse(f"{value!r} is not an address", "write 'host:port' or '[ipv6]:port', port 1 to 65535")
+        raise refuse(
+            f"{shown_value(value)} is not an address", "write 'host:port' or '[ipv6]:port', port 1 to 65535"
+        )
     return Address(found["v6"] or found["host"], int(found["port"]))
 
 

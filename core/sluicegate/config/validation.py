@@ -3,15 +3,15 @@
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from sluicegate.config.errors import SECRETS, Finding
+from sluicegate.config.errors import Finding
 from sluicegate.config.fields import models_in
 from sluicegate.config.models import PolicyModel
+from sluicegate.config.secrets import hides, resembles_secret, shown_key, shown_text, shown_value
 from sluicegate.config.tree import Node, Place
 
 Path = tuple[str | int, ...]
@@ -44,6 +44,8 @@ def translate(error: ValidationError, root: Node, model: type[BaseModel]) -> lis
     :return: one error for each mistake.
     """
     details = error.errors(include_url=False)
+    for detail in details:
+        _hide_unknown(detail, root, model)
     paths = [tuple(detail["loc"]) for detail in details]
     found = []
     for detail, loc in zip(details, paths, strict=True):
@@ -52,6 +54,18 @@ def translate(error: ValidationError, root: Node, model: type[BaseModel]) -> lis
         if not implied:
             found.append(_translate(detail, root, model))
     return found
+
+
+def _hide_unknown(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> None:
+    """Never show what stands under an unknown key, unless it is a known one misspelled that is no secret."""
+    if detail["type"] != "extra_forbidden":
+        return
+    parent, _, path = locate(root, detail["loc"][:-1], model)
+    name = str(detail["loc"][-1])
+    entry = (parent.entries or {}).get(name)
+    close = difflib.get_close_matches(name[:100], keys_at(model, path, root), n=1)
+    if entry is not None and (not close or resembles_secret(close[0])):
+        entry.hide()
 
 
 def _translate(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> Finding:
@@ -63,13 +77,13 @@ def _translate(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> Find
     if kind == "extra_forbidden":
         name = str(path[-1])
         known = keys_at(model, path[:-1], root)
-        return (key or node.place).error(path, f"unknown key {name!r}", suggest(name, known))
+        return (key or node.place).error(path, f"unknown key {shown_key(name)!r}", suggest(name, known))
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _unknown_system(detail, node, key, path)
+    if hides(path):
+        name = next(step for step in path if isinstance(step, str) and resembles_secret(step))
+        return node.place.error(path, f"{shown_key(name)!r} is not what is expected", "write text in quotes")
     message, remedy = _word(detail, path, keys_at(model, path[:-1], root))
-    if path and path[-1] in SECRETS:
-        error = node.place.error(path, f"{path[-1]!r} is not what is expected", "write text in quotes")
-        return replace(error, source_line="")
     # A section has no text of its own to underline: its key stands for it.
     inside = node.place if key is None or (node.entries is None and node.items is None) else key
     if node.scalar is None and key is not None:
@@ -102,7 +116,11 @@ def _sibling(detail: ErrorDetails, path: Path, known: Sequence[str]) -> str:
     ending = (detail.get("ctx") or {}).get("sibling")
     name = str(path[-1]) if path else ""
     fits = [key for key in known if ending and key in (ending, f"{name.removesuffix('_msg')}_{ending}")]
-    return f"{name!r} counts messages; for {ending} write '{fits[0]}: {detail['input']}'" if fits else ""
+    return (
+        f"{name!r} counts messages; for {ending} write '{fits[0]}: {shown_text(str(detail['input']))}'"
+        if fits
+        else ""
+    )
 
 
 def _remedy_of_kind(detail: ErrorDetails, path: Path, model: type[BaseModel], root: Node) -> str:
@@ -111,9 +129,11 @@ def _remedy_of_kind(detail: ErrorDetails, path: Path, model: type[BaseModel], ro
     if kind in ("tuple_type", "list_type"):
         if isinstance(value, Mapping):
             is_named = "name" in keys_at(model, (*path, 0), root)
-            entry = f"name: {next(iter(value), 'NAME')}" if is_named else "…"
+            entry = f"name: {shown_key(str(next(iter(value), 'NAME')))}" if is_named else "…"
             return f"write a list: each entry begins with '- {entry}'"
-        return f'write a list: {key}: ["{value}"]' if isinstance(value, str | int | float) else "write a list"
+        if not isinstance(value, str | int | float):
+            return "write a list"
+        return f'write a list: {key}: ["{shown_text(str(value))}"]'
     if kind in ("model_type", "dict_type"):
         known = keys_at(model, path, root)
         return f"write its keys below it: {', '.join(known[:_MANY])}" if known else "write 'key: value' below"
@@ -240,4 +260,4 @@ def _show(value: Any) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
-    return "nothing" if value is None else repr(value)
+    return "nothing" if value is None else shown_value(value)

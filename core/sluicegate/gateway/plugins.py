@@ -14,6 +14,7 @@ from sluicegate import __version__, hooks
 from sluicegate.broker import BrokerDriver, Extra
 from sluicegate.builtin import builtin_plugins
 from sluicegate.config.models import BrokerConfig, PolicyModel
+from sluicegate.config.secrets import shown_value
 from sluicegate.gateway.left_out import LeftOut
 from sluicegate.pressure import plugin as pressure_plugin
 from sluicegate.store import PolicyStore
@@ -169,7 +170,7 @@ class Plugins:
             store: PolicyStore | None = ask(url=url)
             if store is not None:
                 return store
-        raise PluginError(f"no plugin opens the store {url!r}, expected sqlite:///PATH or memory:")
+        raise PluginError(f"no plugin opens the store {shown_value(url)}, expected sqlite:///PATH or memory:")
 
     def overview(self) -> list[PluginInfo]:
         """All plugins, for people."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from os.path import basename
 
 from sluicegate.config.errors import Finding
+from sluicegate.config.secrets import resembles_secret, shown_text
 from sluicegate.storage_quota.properties import Property
 
 CALLBACK = "client.quota.callback.class"
@@ -42,10 +43,10 @@ class PolicyText:
     def leave_out(self, one: Property, why: str, *, is_secret: bool = False) -> None:
         """Say at the end why a property is not taken over.
 
-        :param is_secret: True to keep its value out of the file.
+        :param is_secret: True to keep its value out of the file, as is done for keys that resemble secrets.
         """
         self.omitted += 1
-        told = f"{one.key} (line {one.line})" if is_secret else _told(one)
+        told = f"{one.key} (line {one.line})" if is_secret or resembles_secret(one.key) else _told(one)
         self._omissions += [f"#   {told}:", f"#     {why}"]
 
     @property
@@ -121,5 +122,5 @@ def _told(one: Property) -> str:
 
 def _shown(value: str) -> str:
     """A value in a comment: one line, nothing that a terminal would take for a command."""
-    text = "".join(char if char.isprintable() else " " for char in value)
+    text = "".join(char if char.isprintable() else " " for char in shown_text(value))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluicegate.config.errors import Finding
+from sluicegate.config.secrets import first_secret
 
 _SPACE = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -25,9 +26,8 @@ class Property:
     def error(self, file: str, message: str, remedy: str) -> Finding:
         """An error that points at it."""
         column = len(self.source) - len(self.source.lstrip(_SPACE)) + 1
-        return Finding(
-            file, self.line, column, self.key, message, remedy, self.source, len(self.source.strip())
-        )
+        source = self.source if first_secret(self.source) is None else ""
+        return Finding(file, self.line, column, self.key, message, remedy, source, len(self.source.strip()))
 
 
 def parse_properties(text: str, file: str, errors: list[Finding]) -> list[Property]:

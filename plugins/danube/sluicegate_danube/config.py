@@ -49,6 +49,7 @@ class Admin(Strict):
     token: str | None = Field(
         default=None,
         min_length=1,
+        repr=False,
         description="Token for the gate's own questions; clients never use it. "
         "Better set by environment than in the file.",
     )
@@ -58,7 +59,9 @@ class RequestMetadata(Strict):
     """Metadata that the gate adds to every call, or takes from it, before the broker sees it."""
 
     put: Mapping[str, str] = Field(
-        default={}, description="Values by key; they take the place of what the client says under these keys."
+        default={},
+        repr=False,
+        description="Values by key; they take the place of what the client says under these keys.",
     )
     take: tuple[str, ...] = Field(default=(), description="Keys that the broker does not get.")
 

@@ -28,7 +28,10 @@ class Identity(Strict):
         default=None, min_length=1, description="User name; without it the gate logs in by certificate alone."
     )
     password: str | None = Field(
-        default=None, min_length=1, description="Password; better set by environment than in the file."
+        default=None,
+        min_length=1,
+        repr=False,
+        description="Password; better set by environment than in the file.",
     )
     bootstrap: tuple[HostPort, ...] = Field(
         default=(),

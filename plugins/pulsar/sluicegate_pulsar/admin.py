@@ -13,7 +13,7 @@ from urllib.parse import quote, urljoin
 
 import orjson
 
-from sluicegate.http_get import exchange
+from sluicegate.http_get import exchange, shown_url
 from sluicegate_pulsar.brokers import address_of
 from sluicegate_pulsar.config import Admin
 
@@ -129,12 +129,13 @@ class AdminApi:
                         break
                     url = urljoin(url, response.headers.get("location", ""))
             if response.status != HTTPStatus.OK:
-                raise AdminApiError(f"{url} answers {response.status} {response.reason}", response.status)
+                answer = f"answers {response.status} {response.reason}"
+                raise AdminApiError(f"{shown_url(url)} {answer}", response.status)
             return orjson.loads(content)
         except TimeoutError:
-            raise AdminApiError(f"{url} does not answer within {_TIMEOUT_S:g} s") from None
+            raise AdminApiError(f"{shown_url(url)} does not answer within {_TIMEOUT_S:g} s") from None
         except (OSError, HTTPException, ValueError) as error:
-            raise AdminApiError(f"{url}: {error}") from error
+            raise AdminApiError(f"{shown_url(url)}: {error}") from error
 
 
 def _parts(topic: str) -> tuple[str, ...]:

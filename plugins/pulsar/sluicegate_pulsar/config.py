@@ -23,6 +23,7 @@ class Admin(Strict):
     token: str | None = Field(
         default=None,
         min_length=1,
+        repr=False,
         description="Token for the gate's own questions (subscriptions, brokers); clients never use it. "
         "Better set by environment than in the file.",
     )
