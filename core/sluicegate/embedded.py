@@ -20,6 +20,7 @@ from sluicegate.broker import BrokerFront
 from sluicegate.config.load import load, plugin_modules
 from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
 from sluicegate.config.units import HostPort
+from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
@@ -181,6 +182,7 @@ class PolicyEngine:
             sink,
             self.faults,
             self.config.policy_defaults,
+            slow_ms=config.log.slow_plugin_call,
         )
         self.gates: GateCache = self._compiler.gates
         """Compiled gates by topic."""
@@ -356,11 +358,11 @@ class PolicyEngine:
             own = logging.getLogger(f"sluicegate.plugin.{ask.plugin}")
             try:
                 ask(log=own.info)
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
-                self.faults.add(Fault(ask.plugin, "", "", f"{type(error).__name__}: {error}", opened=False))
+            except CAUGHT as error:
+                self.faults.add(Fault(ask.plugin, "", "", error_text(error), opened=False))
 
     def _report(self, fault: Fault) -> None:
-        if self._throttle.passes((fault.plugin, fault.error), monotonic_ns()) is not None:
+        if self._throttle.passes(fault.kind, monotonic_ns()) is not None:
             log.error("plugin %s raised %s", fault.plugin, fault.error, extra={"topic": fault.topic})
 
 

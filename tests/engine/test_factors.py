@@ -1,8 +1,10 @@
 """Switches turn without compiling, factors hold what they are told, throttled limits keep their bound."""
 
 import gc
+import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -318,3 +320,25 @@ def test_whatever_the_factor_does_each_window_has_its_integral_and_a_burst(
             least = min((value for _, value in inside if value), default=0.0)
             debt = max(0.0, max(sizes) - rate * least * burst)
             assert total <= bound + rate * most * burst + debt + 1e-6
+
+
+@pytest.mark.parametrize("value", ["0.5", None, math.nan, math.inf, -0.1, 1.1, 10**400, object()])
+def test_what_is_no_share_leaves_a_factor_as_it_was(value: Any) -> None:
+    factor = Factor("tank", "Wait.")
+    factor.set(0.5, "half full")
+    with pytest.raises((ValueError, OverflowError)):
+        factor.set(value, "broken")
+    assert (factor.value, factor.why) == (0.5, "half full")
+
+
+def test_a_reason_that_is_no_text_leaves_a_factor_as_it_was() -> None:
+    factor = Factor("tank", "Wait.")
+    why: Any = object()
+    with pytest.raises(ValueError, match="expected text"):
+        factor.set(0.5, why)
+    assert (factor.value, factor.why) == (1.0, "")
+
+
+def test_an_advice_that_is_no_text_is_told_in_words() -> None:
+    give: Any = lambda: 5  # noqa: E731 - it has no name to tell
+    assert Factor("tank", give).text == "What to do cannot be told (5)."

@@ -164,7 +164,7 @@ def test_what_is_no_factor_is_a_fault_of_its_plugin() -> None:
     with engine_of(Wrong(), Twice()) as engine:
         texts = {plugin: fault.error for plugin, fault in engine.faults.last.items()}
         assert len(engine.context.factors) == 1
-    assert [text.split(":")[0] for text in texts.values()] == ["TypeError", "ValueError"]
+    assert [text.split(":")[0] for text in texts.values()] == ["InvalidAnswerError", "ValueError"]
 
 
 @pytest.mark.seed("S4-001", "S4-007")

@@ -1,17 +1,30 @@
 """The kit for authors of plugins."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pluggy
 import pytest
 
 from sluicegate import hookimpl
+from sluicegate.engine.answers import InvalidAnswerError
 from sluicegate.engine.check import Check
+from sluicegate.engine.factors import Factor
 from sluicegate.engine.gate import GateFaults
+from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason, TopicName
-from sluicegate.testing import ManualClock, RecordingSink, build_gate, load_plugin, plugin_manager
+from sluicegate.testing import (
+    ManualClock,
+    ManualContext,
+    PluginFaultError,
+    RecordingSink,
+    build_gate,
+    load_plugin,
+    plugin_manager,
+)
 from sluicegate.testing.fixtures import MakeGate, make_gate, manual_clock, recording_sink
 
 __all__ = ["make_gate", "manual_clock", "recording_sink"]
@@ -103,6 +116,55 @@ def test_a_check_that_raises_is_counted_in_the_faults_given(make_gate: MakeGate)
 
     assert gate.publish(publish(nbytes=-1), 0) is None
     assert sum(faults.counts.values()) == 1
+
+
+class Giving:
+    """A plugin whose hooks give what they are told to."""
+
+    def __init__(self, checks: object = (), rule: object = None) -> None:
+        self.checks, self.rule = checks, rule
+
+    @hookimpl
+    def sluicegate_policy_checks(self) -> object:
+        return self.checks
+
+    @hookimpl
+    def sluicegate_delay_rule(self) -> object:
+        return self.rule
+
+
+def test_what_a_gateway_counts_as_a_fault_fails_a_test(make_gate: MakeGate) -> None:
+    raising = make_gate({}, [NoOddSizes()])
+    with pytest.raises(
+        PluginFaultError, match=r"NoOddSizes.*, policy odd, topic orders.eu: ValueError: negative"
+    ):
+        raising.publish(publish(nbytes=-1), 0)
+
+    truthy: Any = lambda op, now_ns: True  # noqa: E731 - it has no name to tell
+    for kind in (OperationKind.PUBLISH, OperationKind.DISPATCH, OperationKind.CONNECT):
+        gate = make_gate({}, [Giving([Check("mine", (kind,), truthy)])])
+        with pytest.raises(
+            PluginFaultError, match=r"policy mine.* a check gave True, expected None or a Decision"
+        ):
+            gate.decide(Operation(kind, "orders.eu"), 0)
+    with pytest.raises(PluginFaultError, match="Giving: sluicegate_policy_checks gave True, expected a list"):
+        make_gate({}, [Giving(True)])
+    with pytest.raises(PluginFaultError, match="Giving: check 'mine' has stage 2, expected a Stage"):
+        make_gate({}, [Giving([Check("mine", (kind,), truthy, 2)])])  # type: ignore[arg-type]
+    with pytest.raises(
+        PluginFaultError, match="Giving: sluicegate_delay_rule gave 30000, expected None or a"
+    ):
+        make_gate({}, [Giving(rule=30_000)])
+
+
+def test_what_a_gateway_would_not_take_is_not_taken_by_its_stand_in() -> None:
+    context = ManualContext(quotas={"User:a": Quota(math.nan)})
+    with pytest.raises(InvalidAnswerError, match="a Quota has rate nan"):
+        context.quota("User:a")
+    with pytest.raises(InvalidAnswerError, match=r"gave 0\.5 in its list, expected Factor objects"):
+        context.add([0.5])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="a factor has name ''"):
+        context.add([Factor("", "Wait.")])
 
 
 def test_the_delay_rule_and_broker_wide_fields_are_taken(make_gate: MakeGate) -> None:

@@ -338,6 +338,10 @@ class Log(Strict):
     sustained_after: Duration = Field(
         default=10_000, description="Rate limiting that lasts this long is a warning."
     )
+    slow_plugin_call: Duration = Field(
+        default=5,
+        description="A call of a plugin that holds all clients up this long is a warning; 0 for never.",
+    )
 
 
 class GatewayConfig(Strict):

@@ -6,8 +6,10 @@ a bucket of its own for each quota, so that releasing one never releases another
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from math import isfinite
+from numbers import Real
+from typing import Any
 
+from sluicegate.engine.answers import is_name, shown
 from sluicegate.engine.switch import Switch
 from sluicegate.model import EffectivePolicies
 
@@ -47,9 +49,10 @@ class Factor:
         if isinstance(self._text, str):
             return self._text
         try:
-            return self._text()
+            found = self._text()
         except Exception as error:  # noqa: BLE001 - a check that raised would let pass what is to be held
             return f"What to do cannot be told ({type(error).__name__})."
+        return found if isinstance(found, str) else f"What to do cannot be told ({shown(found)})."
 
     def set(self, value: float, why: str, *, known: bool = True) -> None:
         """Change it; no gate is compiled anew for that.
@@ -57,16 +60,20 @@ class Factor:
         :param value: 0.0 to 1.0.
         :param why: see the attribute.
         :param known: False if data is missing and this is what holds meanwhile.
-        :raises ValueError: if the value is no number from 0 to 1; the old one stays.
+        :raises ValueError: if the value is no number from 0 to 1, or the reason is no text; nothing changes.
         """
-        if not (isfinite(value) and 0 <= value <= 1):
-            raise ValueError(f"factor {self.name} cannot be {value!r}, expected 0.0 to 1.0")
+        given: Any = value
+        if not (isinstance(given, Real) and 0 <= float(given) <= 1):
+            raise ValueError(f"factor {self.name} cannot be {shown(given)}, expected 0.0 to 1.0")
+        given = why
+        if not isinstance(given, str):
+            raise ValueError(f"factor {self.name} has reason {shown(given)}, expected text")
         if value != self.value:
             self.value = float(value)
             self.changes += 1
             self._recent.append(self.value)
         self.why = why
-        self.known = known
+        self.known = bool(known)
         self.switch.turn(self.value < 1)
 
     def lowest_since(self, changes: int) -> float:
@@ -95,8 +102,10 @@ class Factors:
     def add(self, factor: Factor) -> None:
         """Take one more.
 
-        :raises ValueError: if there is one of its name.
+        :raises ValueError: if there is one of its name, or if it has none.
         """
+        if not is_name(factor.name):
+            raise ValueError(f"a factor has name {shown(factor.name)}, expected text such as 'my_factor'")
         if factor.name in self._by_name:
             raise ValueError(f"there is a factor {factor.name!r} already, expected another name")
         self._by_name[factor.name] = factor

@@ -1,11 +1,14 @@
 """Checks that raise: counted under their plugin's name, skipped when they keep raising."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.engine.check import Check
 
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+_KIND_LENGTH = 100
 FAULTS_TO_OPEN = 5
 """Consecutive faults after which a check is skipped."""
 OPEN_NS = 30 * SECOND_NS
@@ -23,6 +26,11 @@ class Fault:
     """The exception, as `TypeName: message`."""
     opened: bool
     """True if the check is skipped from now on for a while."""
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What is equal for faults that are thinned out together, whatever numbers their texts have."""
+        return self.plugin, self.policy, _NUMBER.sub("0", self.error[:_KIND_LENGTH])
 
 
 class GateFaults:

@@ -7,6 +7,7 @@ from functools import partial
 from time import perf_counter_ns
 
 from sluicegate.engine import texts
+from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.delay import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults, GuardedCheck, plugin_of
@@ -119,7 +120,7 @@ class Gate:
                     if decision is None and (call := self._third) is not None:
                         place += 1
                         decision = call(op, now_ns)
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+        except CAUGHT as error:  # whatever a plugin raises must not stop traffic
             return self._faulted(op, error, place, now_ns)
         if decision is not None:
             return self._settle(op, decision, place, now_ns)
@@ -155,7 +156,7 @@ class Gate:
                 decision = call(op, now_ns)
                 if decision is not None:
                     break
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+        except CAUGHT as error:  # whatever a plugin raises must not stop traffic
             return self._faulted(op, error, place, now_ns)
         if decision is not None:
             return self._settle(op, decision, place, now_ns)
@@ -240,7 +241,7 @@ class Gate:
             return self.judge(op, now_ns, place + 1, decision)
         return self._refuse(op, decision, now_ns)
 
-    def _faulted(self, op: Operation, error: Exception, place: int, now_ns: int) -> Decision | None:
+    def _faulted(self, op: Operation, error: BaseException, place: int, now_ns: int) -> Decision | None:
         """Follow up an exception that a hot way met, in the check at `place`."""
         decision = self._fault(self._checks[op.kind][place], error, now_ns)
         self.line_up()
@@ -294,16 +295,16 @@ class Gate:
             return None if entry.check.fail_open else self._closed(entry.check)
         try:
             decision = entry.call(op, now_ns)
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+        except CAUGHT as error:  # whatever a plugin raises must not stop traffic
             return self._fault(entry, error, now_ns)
         entry.faults = 0
         return decision
 
-    def _fault(self, entry: GuardedCheck, error: Exception, now_ns: int) -> Decision | None:
+    def _fault(self, entry: GuardedCheck, error: BaseException, now_ns: int) -> Decision | None:
         check = entry.check
         opened = entry.failed(now_ns)
-        text = f"{type(error).__name__}: {error}"
-        self._faults.add(Fault(plugin_of(check), check.policy, self.topic.full, text, opened))
+        plugin = plugin_of(check)
+        self._faults.add(Fault(plugin, check.policy, self.topic.full, error_text(error), opened))
         return None if check.fail_open else self._closed(check)
 
     def _closed(self, check: Check) -> Decision:

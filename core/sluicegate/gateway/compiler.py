@@ -4,8 +4,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TypeVar
 
 from sluicegate.config.fields import PolicyFields
+from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, error_text, usable_checks, usable_rule
 from sluicegate.engine.check import Check
 from sluicegate.engine.delay import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults
@@ -14,7 +16,8 @@ from sluicegate.engine.gates import GateCache
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState
-from sluicegate.gateway.plugins import Plugins
+from sluicegate.gateway.plugins import Implementation, Plugins
+from sluicegate.gateway.slow_calls import SLOW_MS, SlowCalls
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, TopicName
 
@@ -22,6 +25,10 @@ log = logging.getLogger(__name__)
 
 _LAST_GOOD = "sluicegate: last good checks"
 """Key in a topic's plugin data."""
+_LAST_RULES = "sluicegate: last good delay rules"
+"""Key in a topic's plugin data."""
+
+Kept = TypeVar("Kept")
 
 
 class GateCompiler:
@@ -33,6 +40,7 @@ class GateCompiler:
     :param sink: takes every decision.
     :param faults: counts what plugins raise.
     :param defaults: what holds on this kind of broker where nothing is set.
+    :param slow_ms: calls of plugins that take so many milliseconds are told of; 0 for never.
     """
 
     def __init__(
@@ -43,6 +51,8 @@ class GateCompiler:
         sink: DecisionSink,
         faults: GateFaults,
         defaults: Mapping[str, PolicyValue] = MappingProxyType({}),
+        *,
+        slow_ms: int = SLOW_MS,
     ) -> None:
         self._defaults = PolicyFields.of(plugins.policy_models).defaults_with(defaults)
         self._name_of = name_of
@@ -56,6 +66,7 @@ class GateCompiler:
         self.gates = GateCache(self._compile)
         self.context: BrokerContext | None = None
         """What the states of topics are given, so that checks reach factors and quotas."""
+        self.slow = SlowCalls(slow_ms, lambda: self.context.metrics if self.context is not None else None)
 
     @property
     def broker_policies(self) -> EffectivePolicies:
@@ -78,7 +89,7 @@ class GateCompiler:
         state = self.gates.state(name, now_ns)
         state.context = self.context
         checks = [check for checks in self._checks(name, policies, state) for check in checks]
-        delay = self._delay(name, policies)
+        delay = self._delay(name, policies, state)
         return compile_gate(
             name,
             policies,
@@ -94,46 +105,69 @@ class GateCompiler:
     def _checks(
         self, topic: TopicName, policies: EffectivePolicies, state: TopicState
     ) -> list[Sequence[Check]]:
-        """What all plugins check; of one that raises, what it checked before."""
+        """What all plugins check; of one that raises or gives something else, what it checked before."""
         found: list[Sequence[Check]] = []
         for ask in self._ask_checks:
             try:
-                checks = tuple(
-                    check if check.plugin else replace(check, plugin=ask.plugin)
-                    for check in ask(topic=topic, policies=policies, context=state) or ()
-                )
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+                checks = self._checks_of(ask, topic, policies, state)
+            except CAUGHT as error:
                 self._fault(ask.plugin, topic, error)
-                found.append(self._last_good(state).get(ask.plugin, ()))
-                continue
-            if ask.plugin not in self._own and (checks or ask.plugin in self._last_good(state)):
-                self._keep_good(state, ask.plugin, checks)
+                usable = error.usable if isinstance(error, InvalidAnswerError) else ()
+                checks = _last(state, _LAST_GOOD, ask.plugin, usable)
+            else:
+                self._keep(state, _LAST_GOOD, ask.plugin, checks)
             found.append(checks)
         return found
 
-    def _delay(self, topic: TopicName, policies: EffectivePolicies) -> DelayRule | None:
-        for ask in self._ask_delay:
+    def _checks_of(
+        self, ask: Implementation, topic: TopicName, policies: EffectivePolicies, state: TopicState
+    ) -> Sequence[Check]:
+        if ask.plugin in self._own:
+            checks = ask(topic=topic, policies=policies, context=state) or ()
+            return [replace(check, plugin=ask.plugin) for check in checks]
+        with self.slow.watching(ask.plugin, "sluicegate_policy_checks", topic.full):
+            answer = ask(topic=topic, policies=policies, context=state)
             try:
-                rule: DelayRule | None = ask(topic=topic, policies=policies)
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+                return self._prepared(usable_checks(answer), ask.plugin, topic)
+            except InvalidAnswerError as error:
+                usable = self._prepared(error.usable, ask.plugin, topic)
+                raise InvalidAnswerError(str(error), usable) from None
+
+    def _prepared(self, checks: Sequence[Check], plugin: str, topic: TopicName) -> Sequence[Check]:
+        """Checks of a plugin that is not built in, under its name, and timed."""
+        named = (check if check.plugin else replace(check, plugin=plugin) for check in checks)
+        return [self.slow.timed(check, topic.full) for check in named]
+
+    def _delay(self, topic: TopicName, policies: EffectivePolicies, state: TopicState) -> DelayRule | None:
+        """The first rule that a plugin gives; of one that raises or gives something else, its last one."""
+        for ask in self._ask_delay:
+            rule: DelayRule | None
+            try:
+                with self.slow.watching(ask.plugin, "sluicegate_delay_rule", topic.full):
+                    rule = usable_rule(ask(topic=topic, policies=policies))
+            except CAUGHT as error:
                 self._fault(ask.plugin, topic, error)
-                continue
+                rule = _last(state, _LAST_RULES, ask.plugin, None)
+            else:
+                self._keep(state, _LAST_RULES, ask.plugin, rule)
             if rule is not None:
                 return rule
         return None
 
-    def _fault(self, plugin: str, topic: TopicName, error: Exception) -> None:
-        text = f"{type(error).__name__}: {error}"
-        self._faults.add(Fault(plugin, "", topic.full, text, opened=False))
-        log.debug("plugin %s raised while a gate was compiled", plugin, exc_info=error)
-
-    @staticmethod
-    def _last_good(state: TopicState) -> dict[str, Sequence[Check]]:
-        kept = state.plugin_data.get(_LAST_GOOD)
-        return kept if isinstance(kept, dict) else {}
-
-    @staticmethod
-    def _keep_good(state: TopicState, plugin: str, checks: Sequence[Check]) -> None:
-        kept = state.plugin_data.setdefault(_LAST_GOOD, {})
+    def _keep(self, state: TopicState, key: str, plugin: str, given: object) -> None:
+        """Keep what a plugin gave, but nothing for topics that it has nothing to say about."""
+        if plugin in self._own or not (given or _last(state, key, plugin, None)):
+            return
+        kept = state.plugin_data.setdefault(key, {})
         if isinstance(kept, dict):
-            kept[plugin] = checks
+            kept[plugin] = given
+
+    def _fault(self, plugin: str, topic: TopicName, error: BaseException) -> None:
+        self._faults.add(Fault(plugin, "", topic.full, error_text(error), opened=False))
+        log.debug("plugin %s failed while a gate was compiled", plugin, exc_info=error)
+
+
+def _last(state: TopicState, key: str, plugin: str, default: Kept) -> Kept:
+    """What a plugin gave for a topic when last it gave something usable."""
+    kept = state.plugin_data.get(key)
+    return kept.get(plugin, default) if isinstance(kept, dict) else default

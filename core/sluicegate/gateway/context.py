@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from sluicegate.config.models import BrokerConfig
+from sluicegate.engine.answers import CAUGHT, error_text, usable_quota
 from sluicegate.engine.factors import Factors
 from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.pressure import PressureSource
@@ -103,8 +104,9 @@ class GatewayContext:
         """What the plugins say that a principal may publish."""
         for ask in self._ask_quota:
             try:
-                found: Quota | None = ask(principal=principal, context=self.view(ask.plugin))
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+                with self._compiler.slow.watching(ask.plugin, "sluicegate_quota"):
+                    found = usable_quota(ask(principal=principal, context=self.view(ask.plugin)))
+            except CAUGHT as error:
                 self.fault(ask.plugin, error)
                 continue
             if found is not None:
@@ -117,15 +119,16 @@ class GatewayContext:
 
         def guarded() -> None:
             try:
-                call()
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+                with self._compiler.slow.watching(plugin, "what was applied"):
+                    call()
+            except CAUGHT as error:
                 self.fault(plugin, error)
 
         self._apply(guarded)
 
-    def fault(self, plugin: str, error: Exception | str) -> None:
+    def fault(self, plugin: str, error: BaseException | str) -> None:
         """Count what a plugin raised; for the thread that owns the gates."""
-        text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        text = error if isinstance(error, str) else error_text(error)
         self._faults.add(Fault(plugin, "", "", text, opened=False))
 
     def now_ns(self) -> int:

@@ -1,9 +1,10 @@
 """What follows the state of a broker: factors, pressure sources and tasks of all plugins."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
+from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, several
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.task import Task
@@ -127,10 +128,12 @@ class Dynamics:
     def _ask(self, hook: str, kind: type[Found], take: Callable[[str, Found], None]) -> None:
         for ask in self._plugins.implementations(hook):
             try:
-                found: Iterable[Found] = ask(context=self.context.view(ask.plugin)) or ()
-                for each in found:
-                    if not isinstance(each, kind):
-                        raise TypeError(f"{hook} gave {each!r}, expected {kind.__name__} objects")
-                    take(ask.plugin, each)
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+                found = several(ask(context=self.context.view(ask.plugin)), hook, kind)
+            except CAUGHT as error:
                 self.context.fault(ask.plugin, error)
+                found = list(error.usable) if isinstance(error, InvalidAnswerError) else []
+            for each in found:
+                try:
+                    take(ask.plugin, each)
+                except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
+                    self.context.fault(ask.plugin, error)

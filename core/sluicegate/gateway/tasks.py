@@ -3,9 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from math import isfinite
 from threading import Event, Thread
 from time import monotonic_ns
 
+from sluicegate.engine.answers import InvalidAnswerError, shown
 from sluicegate.engine.task import Task
 from sluicegate.gateway.logs import Throttle
 from sluicegate.hooks import Metrics
@@ -149,7 +151,10 @@ class TaskThread:
 
     def _interval_s(self, supervised: _Supervised) -> float:
         try:
-            return max(_LEAST_INTERVAL_S, supervised.task.interval_ms() / 1000)
+            interval_ms = supervised.task.interval_ms()
+            if not (isinstance(interval_ms, int | float) and isfinite(interval_ms)):
+                raise InvalidAnswerError(f"it is {shown(interval_ms)}, expected milliseconds")
+            return max(_LEAST_INTERVAL_S, interval_ms / 1000)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises
             self._fail(supervised, f"interval: {type(error).__name__}: {error}", error)
             return _FALLBACK_INTERVAL_S

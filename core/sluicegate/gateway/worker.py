@@ -10,6 +10,7 @@ from typing import Any
 
 from sluicegate.broker import Listener
 from sluicegate.config.models import BrokerConfig
+from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.gates import GateCache
@@ -27,6 +28,7 @@ from sluicegate.gateway.overload import Overload
 from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.reachability import Reachability
 from sluicegate.gateway.samples import TopicSamples
+from sluicegate.gateway.slow_calls import SLOW_MS
 from sluicegate.gateway.tls import TlsContexts, tls_contexts
 from sluicegate.gateway.wall_clock import WallClock
 from sluicegate.gateway.watchdog import Watchdog
@@ -52,6 +54,7 @@ class Worker:
     :param keep_fact: keeps a key and its value over restarts.
     :param on_tick: called once a second, after everything else.
     :param log_stats: gives the counters of the decision log.
+    :param slow_ms: calls of plugins that take so long are told of; 0 for never.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Worker:
         keep_fact: Callable[[str, str], None] = lambda key, value: None,
         on_tick: Callable[[], None] = lambda: None,
         log_stats: Callable[[], Mapping[str, int]] = dict,
+        slow_ms: int = SLOW_MS,
     ) -> None:
         self.config = config
         self.faults = GateFaults(self._report)
@@ -78,6 +82,7 @@ class Worker:
             sink,
             self.faults,
             config.policy_defaults,
+            slow_ms=slow_ms,
         )
         self._context = GatewayContext(
             config,
@@ -340,11 +345,11 @@ class Worker:
             own = logging.getLogger(f"sluicegate.plugin.{ask.plugin}")
             try:
                 ask(log=own.info)
-            except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop traffic
-                self.faults.add(Fault(ask.plugin, "", "", f"{type(error).__name__}: {error}", opened=False))
+            except CAUGHT as error:
+                self.faults.add(Fault(ask.plugin, "", "", error_text(error), opened=False))
 
     def _report(self, fault: Fault) -> None:
-        left_out = self._throttle.passes((fault.plugin, fault.error), monotonic_ns())
+        left_out = self._throttle.passes(fault.kind, monotonic_ns())
         if left_out is not None:
             log.error(
                 "plugin %s raised %s%s",

@@ -61,6 +61,7 @@ class WorkerMain:
             keep_fact=lambda key, value: messages.send(writer, "fact", key=key, value=value),
             on_tick=self._report,
             log_stats=self._log_sink.stats,
+            slow_ms=config.log.slow_plugin_call,
         )
 
     async def run(self, reader: asyncio.StreamReader) -> None:

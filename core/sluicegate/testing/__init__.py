@@ -5,12 +5,14 @@ The pytest fixtures are in `sluicegate.testing.fixtures`; name it in `pytest_plu
 
 from sluicegate.testing.clock import ManualClock
 from sluicegate.testing.context import ManualContext
+from sluicegate.testing.faults import PluginFaultError
 from sluicegate.testing.gates import build_gate, load_plugin, plugin_manager
 from sluicegate.testing.sink import Recorded, RecordingSink
 
 __all__ = [
     "ManualClock",
     "ManualContext",
+    "PluginFaultError",
     "RecordingSink",
     "Recorded",
     "build_gate",

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from sluicegate.builtin.quotas import quota_of_each
+from sluicegate.engine.answers import several, usable_quota
 from sluicegate.engine.factors import Factor, Factors
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.quota import Quota
@@ -85,12 +86,19 @@ class ManualContext:
         return bool(self.quotas)
 
     def quota(self, principal: str) -> Quota | None:
-        """What plugins say that a principal may publish, else the policies."""
-        return self.quotas.get(principal) or quota_of_each(principal, self.policies)
+        """What plugins say that a principal may publish, else the policies.
+
+        :raises InvalidAnswerError: if it is no quota that a gateway could use.
+        """
+        return usable_quota(self.quotas.get(principal)) or quota_of_each(principal, self.policies)
 
     def add(self, factors: Iterable[Factor]) -> None:
-        """Take over what a plugin's `sluicegate_quota_factors` gave."""
-        for factor in factors:
+        """Take over what a plugin's `sluicegate_quota_factors` gave.
+
+        :raises InvalidAnswerError: if it is no list of factors.
+        :raises ValueError: if two have one name, or one has none.
+        """
+        for factor in several(factors, "sluicegate_quota_factors", Factor):
             self.factors.add(factor)
 
     def apply(self, call: Callable[[], None]) -> None:

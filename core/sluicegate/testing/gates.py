@@ -1,9 +1,12 @@
 """Gates out of a few policies and plugins, compiled as the gateway compiles them."""
 
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pluggy
 
@@ -11,12 +14,16 @@ from sluicegate import hooks
 from sluicegate.builtin import builtin_plugins
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import PolicyModel
+from sluicegate.engine.answers import InvalidAnswerError, usable_checks, usable_rule
+from sluicegate.engine.check import Check
+from sluicegate.engine.delay import DelayRule
 from sluicegate.engine.gate import Gate, GateFaults, compile_gate
 from sluicegate.engine.hierarchy import resolve
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source, TopicName
+from sluicegate.testing.faults import PluginFaultError, failing_faults
 from sluicegate.testing.sink import RecordingSink
 
 TOPIC = TopicName("orders.eu", "orders")
@@ -76,13 +83,14 @@ def build_gate(
     :param topic: its name and namespace.
     :param sink: where decisions go; a RecordingSink if it is left out.
     :param state: the topic's state, to build a second gate over the same counts.
-    :param faults: where checks that raise are counted.
+    :param faults: where faults of checks are counted; without it, the first one fails the test.
     :param exempt: True for the gate of exempt principals.
     :param observe_only: True to observe everything and apply nothing.
     :param builtin: False to leave the product's own policies out.
     :param context: the gateway that checks see, such as a ManualContext with factors.
     :raises KeyError: if no plugin has a policy of that name.
     :raises pydantic.ValidationError: if a value does not fit.
+    :raises PluginFaultError: if a plugin gives what a gateway could not use.
     """
     manager = plugin_manager(plugins, builtin=builtin)
     fields = PolicyFields.of(_models(manager))
@@ -93,17 +101,54 @@ def build_gate(
     else:
         state.now_ns = now_ns
     state.context = context or state.context
-    found = manager.hook.sluicegate_policy_checks(topic=topic, policies=effective, context=state)
     return compile_gate(
         topic,
         effective,
         state,
-        [check for checks in reversed(found) for check in checks],  # the last registered is asked first
-        manager.hook.sluicegate_delay_rule(topic=topic, policies=effective),
+        _checks(manager, topic=topic, policies=effective, context=state),
+        _delay_rule(manager, topic=topic, policies=effective),
         sink if sink is not None else RecordingSink(),
-        faults if faults is not None else GateFaults(),
+        faults if faults is not None else failing_faults(),
         exempt,
     )
+
+
+def _checks(manager: pluggy.PluginManager, **arguments: object) -> list[Check]:
+    """What all plugins check; a check whose answer a gateway could not use raises."""
+    found: list[Check] = []
+    for asked in manager.hook.sluicegate_policy_checks.get_hookimpls():
+        with _named(asked):
+            checks = usable_checks(_ask(asked, arguments))
+            found += [replace(check, plugin=check.plugin or _name(asked)) for check in checks]
+    return found
+
+
+def _delay_rule(manager: pluggy.PluginManager, **arguments: object) -> DelayRule | None:
+    for asked in reversed(manager.hook.sluicegate_delay_rule.get_hookimpls()):
+        with _named(asked):
+            rule = usable_rule(_ask(asked, arguments))
+            if rule is not None:
+                return rule
+    return None
+
+
+def _ask(asked: pluggy.HookImpl, arguments: Mapping[str, object]) -> Any:
+    return asked.function(*(arguments[name] for name in asked.argnames))
+
+
+def _name(asked: pluggy.HookImpl) -> str:
+    """A plugin as the gateway names those of a program: a module by its name, an object by its class."""
+    plugin = asked.plugin
+    return getattr(plugin, "__name__", "") or f"{type(plugin).__module__}.{type(plugin).__qualname__}"
+
+
+@contextmanager
+def _named(asked: pluggy.HookImpl) -> Iterator[None]:
+    """Say whose answer it is that cannot be used."""
+    try:
+        yield
+    except InvalidAnswerError as error:
+        raise PluginFaultError(f"plugin {_name(asked)}: {error}") from error
 
 
 def _models(manager: pluggy.PluginManager) -> Iterable[type[PolicyModel]]:

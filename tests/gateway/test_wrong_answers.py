@@ -1,0 +1,363 @@
+"""Whatever plugins give, clients are served: it is named, counted, and fails open or closed as it says."""
+
+import math
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.gateway.test_dynamics import engine_of
+
+from sluicegate import hookimpl
+from sluicegate.engine.check import Check, Stage
+from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.faults import FAULTS_TO_OPEN, GateFaults
+from sluicegate.engine.gate import Gate
+from sluicegate.engine.quota import Quota
+from sluicegate.engine.sink import NullSink
+from sluicegate.gateway.compiler import GateCompiler
+from sluicegate.gateway.plugin_metrics import PluginMetrics
+from sluicegate.gateway.plugins import CHOICE, load_plugins
+from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, PolicySet, Reason, TopicName
+
+NOW = 1_000_000_000
+NAME = f"{__name__}.Plugin"
+KINDS = (OperationKind.PUBLISH, OperationKind.DISPATCH, OperationKind.ATTACH_PRODUCER)
+REASON = Reason("mine", Outcome.INVALID, "no")
+
+
+@pytest.fixture(autouse=True)
+def no_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHOICE, "")
+
+
+class Plugin:
+    """Gives what it is told to, as checks, delay rule and quota."""
+
+    def __init__(self, checks: Any = None, rule: Any = None, quota: Any = None) -> None:
+        self.checks, self.rule, self.quota = checks, rule, quota
+
+    @hookimpl
+    def sluicegate_policy_checks(self) -> Any:
+        return self.checks() if callable(self.checks) else self.checks
+
+    @hookimpl
+    def sluicegate_delay_rule(self) -> Any:
+        return self.rule() if callable(self.rule) else self.rule
+
+    @hookimpl
+    def sluicegate_quota(self) -> Any:
+        return self.quota() if callable(self.quota) else self.quota
+
+
+class Lab:
+    """A compiler with one plugin."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self.faults = GateFaults()
+        self.version = 1
+        self.compiler = GateCompiler(
+            load_plugins((), [plugin]),
+            lambda topic: TopicName(topic, "ns"),
+            self.policies(),
+            NullSink(),
+            self.faults,
+        )
+
+    def policies(self) -> PolicySet:
+        return PolicySet(self.version)
+
+    def gate(self) -> Gate:
+        return self.compiler.gates.get("t", False, NOW)
+
+    def again(self) -> Gate:
+        """The gate after a change of policies."""
+        self.version += 1
+        self.compiler.replace(self.policies())
+        return self.gate()
+
+
+def operation(kind: OperationKind = OperationKind.PUBLISH) -> Operation:
+    return Operation(kind, "t", producer="p", client="c", messages=1, bytes=1, largest=1)
+
+
+def check(call: Callable[..., Any], /, **fields: Any) -> Check:
+    values: dict[str, Any] = {"policy": "mine", "kinds": KINDS, "call": call, **fields}
+    return Check(**values)
+
+
+async def coroutine(*arguments: object) -> None:
+    """What an author gives who thinks that checks may wait."""
+
+
+class Hostile:
+    """Cannot even be printed."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def unset_decision() -> Decision:
+    return object.__new__(Decision)
+
+
+WRONG_ANSWERS: list[Any] = [
+    True, False, 0, 1.5, "reject", (), {}, object(), Hostile(), Decision, Action.REJECT, unset_decision(),
+    Decision("reject", (REASON,)),  # type: ignore[arg-type]
+    Decision(Action.REJECT, ()),
+    Decision(Action.REJECT, REASON),  # type: ignore[arg-type]
+    Decision(Action.REJECT, ("no",)),  # type: ignore[arg-type]
+    Decision(Action.DELAY, (REASON,)),
+    Decision(Action.DELAY, (REASON,), delay_ns=-1),
+    Decision(Action.DELAY, (REASON,), delay_ns=math.nan),  # type: ignore[arg-type]
+    Decision(Action.DELAY, (REASON,), delay_ns=0.5),  # type: ignore[arg-type]
+    Decision(Action.DELAY, (REASON,), delay_ns=True),
+    Decision(Action.DELAY, (REASON,), delay_ns=1 << 80),
+    Decision(Action.DROP, (REASON,)),
+    Decision(Action.REJECT, (REASON,), factor=math.nan),
+    Decision(Action.REJECT, (REASON,), observed=True),
+    Decision(Action.REJECT, (Reason("", Outcome.INVALID, "no"),)),
+    Decision(Action.REJECT, (Reason("mine", "invalid", "no"),)),  # type: ignore[arg-type]
+    Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, b"no"),)),  # type: ignore[arg-type]
+    Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, "\ud800"),)),
+    Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, "x" * 5_000),)),
+    Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, "no", math.nan),)),
+    Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, "no", 0, 10**400),)),
+    Decision(Action.REJECT, (Reason("mine", Outcome.INVALID, "no", 0, Decimal(1)),)),  # type: ignore[arg-type]
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("fail_open", [True, False])
+@pytest.mark.parametrize("answer", WRONG_ANSWERS, ids=range(len(WRONG_ANSWERS)))
+def test_an_answer_that_is_no_decision_is_a_fault(answer: Any, fail_open: bool, kind: OperationKind) -> None:
+    calls = []
+
+    def call(op: Operation, now_ns: int) -> Any:
+        calls.append(now_ns)
+        return answer
+
+    lab = Lab(Plugin([check(call, fail_open=fail_open)]))
+    gate = lab.gate()
+    for number in range(FAULTS_TO_OPEN + 3):
+        decision = gate.decide(operation(kind), NOW + number)
+        if fail_open:
+            assert decision is None
+        else:
+            assert decision is not None
+            assert decision.action is Action.REJECT
+            assert decision.text.startswith("Policy mine could not be checked for topic t.")
+    assert len(calls) == FAULTS_TO_OPEN, "it is skipped from then on"
+    assert lab.faults.counts == {NAME: FAULTS_TO_OPEN}
+    fault = lab.faults.last[NAME]
+    assert fault.error.startswith("InvalidAnswerError: ")
+    assert (fault.policy, fault.topic, fault.opened) == ("mine", "t", True)
+
+
+@pytest.mark.parametrize("call", [lambda op, now_ns: coroutine(), coroutine], ids=["given", "async"])
+@pytest.mark.parametrize("fail_open", [True, False])
+def test_a_check_must_not_be_async(call: Callable[..., Any], fail_open: bool) -> None:
+    lab = Lab(Plugin([check(call, fail_open=fail_open)]))
+    decision = lab.gate().decide(operation(), NOW)
+    assert (decision is None) == fail_open
+    assert "async" in lab.faults.last[NAME].error
+
+
+def test_a_check_that_ends_the_program_ends_nothing() -> None:
+    def call(op: Operation, now_ns: int) -> None:
+        raise SystemExit(1)
+
+    lab = Lab(Plugin([check(call)]))
+    assert lab.gate().decide(operation(), NOW) is None
+    assert lab.faults.last[NAME].error == "SystemExit: 1"
+
+
+def test_an_exception_that_cannot_be_printed_is_a_fault_like_others() -> None:
+    class Mute(Exception):  # noqa: N818 - its name is what is told
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+    def call(op: Operation, now_ns: int) -> None:
+        raise Mute
+
+    lab = Lab(Plugin([check(call)]))
+    assert lab.gate().decide(operation(), NOW) is None
+    assert lab.faults.last[NAME].error.startswith("Mute: ")
+
+
+GARBAGE = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.lists(st.integers()),
+    st.sampled_from([*Action, *Outcome, REASON, math.nan, 1 << 70, object(), Hostile()]),
+)  # fmt: skip
+
+
+@given(
+    st.builds(
+        Decision,
+        st.one_of(st.sampled_from(Action), GARBAGE),
+        st.one_of(
+            st.tuples(st.builds(Reason, GARBAGE, GARBAGE, GARBAGE, GARBAGE, GARBAGE, GARBAGE)),
+            st.just((REASON,)),
+            GARBAGE,
+        ),
+        GARBAGE,
+        GARBAGE,
+        st.booleans(),
+    ),
+    st.sampled_from(KINDS),
+)
+def test_no_decision_gets_past_that_cannot_be_carried_out(decision: Decision, kind: OperationKind) -> None:
+    lab = Lab(Plugin([check(lambda op, now_ns: decision)]))
+    found = lab.gate().decide(operation(kind), NOW)
+    if lab.faults.counts:
+        assert found is None
+    elif found is not None:
+        found.text.encode()
+        assert isinstance(found.action, Action)
+        assert found.action is not Action.DELAY or found.delay_ns > 0
+        assert all(isinstance(reason.outcome, Outcome) for reason in found.reasons)
+
+
+WRONG_CHECKS: list[Any] = [
+    {"policy": ""}, {"policy": 5}, {"policy": "\ud800"}, {"call": None}, {"call": "mine"}, {"kinds": None},
+    {"kinds": OperationKind.PUBLISH}, {"kinds": ("publish",)}, {"kinds": (4,)}, {"stage": None}, {"stage": 2},
+    {"largest": "10MiB"}, {"largest": math.nan}, {"largest": True}, {"switch": True}, {"takes": 1},
+    {"plugin": None},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fields", WRONG_CHECKS, ids=str)
+@pytest.mark.parametrize("fail_open", [True, False])
+def test_a_check_that_cannot_be_compiled_is_left_out_or_refuses(
+    fields: dict[str, Any], fail_open: bool
+) -> None:
+    asked = []
+    good = check(lambda op, now_ns: asked.append(now_ns), policy="good")
+    wrong = check(lambda op, now_ns: None, **{"fail_open": fail_open, **fields})
+    lab = Lab(Plugin([wrong, good]))
+    decision = lab.gate().decide(operation(), NOW)
+    assert (decision is None) == fail_open
+    assert bool(asked) == fail_open, "the sound check goes on"
+    assert lab.faults.last[NAME].error.startswith("InvalidAnswerError: ")
+
+
+@pytest.mark.parametrize(
+    "checks",
+    [True, 5, "checks", check(lambda op, now_ns: None), [None], [True], [Stage.RATE], coroutine],
+    ids=str,
+)
+def test_what_is_no_list_of_checks_is_a_fault_and_the_last_good_ones_go_on(checks: Any) -> None:
+    refusal = Decision(Action.REJECT, (REASON,))
+    plugin = Plugin([check(lambda op, now_ns: refusal)])
+    lab = Lab(plugin)
+    assert lab.gate().decide(operation(), NOW) is not None
+    plugin.checks = checks
+    assert lab.again().decide(operation(), NOW) is not None
+    assert "sluicegate_policy_checks gave" in lab.faults.last[NAME].error
+    plugin.checks = None
+    assert lab.again().decide(operation(), NOW) is None, "None is no fault: nothing is checked any more"
+
+
+RULES: list[Any] = [
+    5, 30_000.0, True, "30s", coroutine, DelayRule(-1), DelayRule(1.5), DelayRule(math.nan),  # type: ignore[arg-type]
+    DelayRule(True), DelayRule("30s"), DelayRule(1, None), DelayRule(1, 1, "now"), DelayRule(1 << 62),  # type: ignore[arg-type]
+    DelayRule(0, max_ms=-5), DelayRule(5, max_behind_ms=-1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_what_is_no_delay_rule_is_a_fault_and_the_last_good_one_holds(rule: Any) -> None:
+    plugin = Plugin(rule=rule)
+    lab = Lab(plugin)
+    assert lab.gate().delay is None
+    assert lab.faults.counts == {NAME: 1}
+    assert lab.faults.last[NAME].error.startswith("InvalidAnswerError: ")
+    plugin.rule = good = DelayRule(60_000)
+    assert lab.again().delay is good
+    plugin.rule = rule
+    assert lab.again().delay is good, "no message is delivered early because a plugin broke"
+    plugin.rule = None
+    assert lab.again().delay is None
+
+
+QUOTAS: list[Any] = [
+    5, True, "10/s", coroutine, Quota(-1), Quota(math.nan), Quota(math.inf), Quota("5"), Quota(True),  # type: ignore[arg-type]
+    Quota(0, 10**400), Quota(1, 1, None),  # type: ignore[arg-type]
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("quota", QUOTAS, ids=range(len(QUOTAS)))
+def test_what_is_no_quota_is_a_fault_and_the_policies_hold(quota: Any) -> None:
+    with engine_of(Plugin(quota=quota), principal_publish_quota=1) as engine:
+        found = engine.context.quota("User:a")
+        assert found is not None
+        assert found.messages_per_s == 1
+        assert engine.faults.last[NAME].error.startswith("InvalidAnswerError: ")
+
+
+def quiet(lines: Iterable[str]) -> list[str]:
+    return [line for line in lines if "took" in line]
+
+
+def test_each_slow_call_is_counted_and_named_with_its_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = iter([0, 4_999_999, 10, 5_000_010, 20, 60_000_020])
+    lab = Lab(Plugin([check(lambda op, now_ns: None)]))
+    gate = lab.gate()
+    monkeypatch.setattr("sluicegate.gateway.slow_calls.perf_counter_ns", lambda: next(clock))
+    metrics = PluginMetrics()
+    lab.compiler.context = SimpleNamespace(metrics=metrics)
+    for number in range(3):
+        assert gate.decide(operation(), NOW + number) is None
+    assert quiet(record.getMessage() for record in caplog.records) == [
+        f"a check of plugin {NAME} took 5.0 ms, and all clients of the broker waited"
+    ], "the second one within a second is counted only"
+    values = {each["name"]: each["values"] for each in metrics.snapshot()}
+    assert values["sluicegate_plugin_slow_calls"] == [[[NAME, "mine"], 2]]
+    assert values["sluicegate_plugin_slowest_call_seconds"] == [[[NAME, "mine"], 0.06]]
+
+
+def test_a_slow_call_that_raises_is_named_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def call(op: Operation, now_ns: int) -> None:
+        raise LookupError
+
+    lab = Lab(Plugin([check(call)]))
+    gate = lab.gate()
+    clock = iter([0, 7_000_000])
+    monkeypatch.setattr("sluicegate.gateway.slow_calls.perf_counter_ns", lambda: next(clock))
+    assert gate.decide(operation(), NOW) is None
+    assert len(quiet(record.getMessage() for record in caplog.records)) == 1
+
+
+@pytest.mark.parametrize("hook", ["checks", "rule"])
+def test_a_slow_hook_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, hook: str
+) -> None:
+    now = [0]
+
+    def slow() -> None:
+        now[0] += 8_000_000
+
+    monkeypatch.setattr("sluicegate.gateway.slow_calls.perf_counter_ns", lambda: now[0])
+    lab = Lab(Plugin(**{hook: slow}))
+    lab.gate()
+    [line] = quiet(record.getMessage() for record in caplog.records)
+    assert f"of plugin {NAME} took 8.0 ms" in line
+    assert "sluicegate_" in line
+
+
+def test_built_in_checks_are_called_as_they_are() -> None:
+    lab = Lab(Plugin())
+    gate = lab.gate()
+    found = [entry.check for entries in gate._entries for entry in entries]
+    assert found
+    assert {each.call.__module__.partition(".")[0:1] for each in found} == {("sluicegate",)}
+    assert not any(
+        "slow_calls" in each.call.__module__ or "answers" in each.call.__module__ for each in found
+    )
