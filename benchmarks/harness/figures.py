@@ -288,6 +288,9 @@ FIGURES = (
     Figure(
         "engine: 500 topics x 2,000 producers, of one topic", "engine", "many_of_one", 1.15, "x", arm=ENGINE
     ),
+    Figure(
+        "a plugin's check: looking at it adds", "plugin-checks", "looked_at_adds_ns", 500, "ns", arm=ENGINE
+    ),
     Figure("engine: memory of an idle topic", "engine", "idle_topic_kib", 4.0, "KiB", arm=ENGINE),
     *(
         Figure(f"adaptive cycle over 1,000 topics, {when}", "adaptive-cycle", value, 20, "ms", arm=ENGINE)
