@@ -119,7 +119,7 @@ class GatewayContext:
 
         def guarded() -> None:
             try:
-                with self._compiler.slow.watching(plugin, "what was applied"):
+                with self._compiler.slow.watching(plugin, "an apply() call"):
                     call()
             except CAUGHT as error:
                 self.fault(plugin, error)
