@@ -43,7 +43,18 @@ from benchmarks.scenarios import (
 _KAFKA = (throughput, latency, rate, storage_quota, idle, bounded_memory)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate, pulsar_beside)
 _GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_interceptor)
-_MODULES = (engine, plugin_checks, bounded_work, adaptive, decision_log, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
+_MODULES = (
+    engine,
+    plugin_checks,
+    bounded_work,
+    adaptive,
+    decision_log,
+    *_KAFKA,
+    *_PULSAR,
+    *_GRPC,
+    reports,
+    replay,
+)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}
 RESULTS = jars.ROOT / "benchmarks/results"
 
