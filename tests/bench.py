@@ -9,6 +9,7 @@ import pluggy
 from sluicegate import hooks
 from sluicegate.broker import Listener
 from sluicegate.builtin import DEFAULTS, builtin_plugins
+from sluicegate.config.tls import context_for_broker
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import Gate, GateFaults, compile_gate
 from sluicegate.engine.gates import GateCache
@@ -34,6 +35,7 @@ class Bench:
         self.sink = NullSink()
         self._spawned: list[asyncio.Task[None]] = []
         self.broker_tls = None
+        self.tls_for = context_for_broker
         self.wall_clock = WallClock()
         self.budget = Budget(64 * 1024 * 1024)
         self.gates = GateCache(self._compile)

@@ -213,7 +213,18 @@ class Services(Protocol):
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
-        """What a front's own connections to the broker speak; None is plain text."""
+        """What a front's own connections to the broker speak; None is plain text.
+
+        It can be kept: new connections use what the files hold then.
+        """
+
+    def tls_for(self, section: Any) -> ssl.SSLContext:
+        """What a section of the entry says, such as that of a front's own login; it can be kept, too.
+
+        :param section: a `BrokerTls` of those that the entry's `tls_sections` gives. Its connections ask for
+            its `server_name`, if it has one, whatever host they connect to.
+        :raises OSError: if a file cannot be used, and none could be before.
+        """
 
     def wall_ms(self, now_ns: int) -> int:
         """Wall-clock milliseconds since 1970 at a monotonic time; never ahead of the machine's clock."""

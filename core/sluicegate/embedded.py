@@ -8,6 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, RLock, Thread
 from time import monotonic_ns
@@ -31,7 +32,7 @@ from sluicegate.gateway.dynamics import Dynamics
 from sluicegate.gateway.log_sink import LogSink
 from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins, load_plugins
-from sluicegate.gateway.tls import tls_contexts
+from sluicegate.gateway.tls import TlsFiles
 from sluicegate.gateway.wall_clock import WallClock
 from sluicegate.gateway.watching import PolicyWatch
 from sluicegate.hooks import hookimpl
@@ -188,13 +189,14 @@ class PolicyEngine:
         """Compiled gates by topic."""
         self._unkept: dict[str, str] = {}
         self._facts = {} if watch is None else watch.facts(self.config.name)
+        self._tls = TlsFiles.of_entry(self.config)
         self.context = GatewayContext(
             self.config,
             plugins,
             self._compiler,
             self.faults,
             apply=self._apply,
-            broker_tls=lambda: tls_contexts(self.config.tls, self.config.alpn).broker,
+            tls=self._tls,
             remember=self._remember,
             recall=self._recall,
         )
@@ -321,6 +323,8 @@ class PolicyEngine:
     def _look(self, looks: int) -> None:
         changed = self._watch is not None and self._watch.check()  # may be slow: not under the lock
         self._keep_facts()
+        if looks % _LOOKS_A_SECOND == 0:
+            self._tls.look(datetime.now(UTC))
         with self.lock:
             if changed:
                 self._compiler.replace(self._policies())

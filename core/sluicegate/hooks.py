@@ -116,7 +116,18 @@ class BrokerContext(Protocol):
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
-        """What to speak with the broker where it speaks TLS; None if the file does not say."""
+        """What to speak with the broker where it speaks TLS; None if the file does not say.
+
+        It can be kept: new connections use what the files hold then. For any thread.
+        """
+
+    def tls_for(self, section: Any) -> ssl.SSLContext:
+        """What a section of the entry that names TLS files says; it can be kept, too. For any thread.
+
+        :param section: a `sluicegate.config.BrokerTls` of those that the entry's `tls_sections` gives. Its
+            connections ask for its `server_name`, if it has one, whatever host they connect to.
+        :raises OSError: if a file cannot be used, and none could be before.
+        """
 
     @property
     def policies(self) -> EffectivePolicies:

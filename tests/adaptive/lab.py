@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -77,6 +78,9 @@ class FakeContext:
         self.metrics = FakeMetrics()
         self.facts: dict[str, str] = {}
         self.applied = 0
+
+    def tls_for(self, section: Any) -> ssl.SSLContext:
+        raise NotImplementedError
 
     @property
     def policies(self) -> EffectivePolicies:

@@ -197,6 +197,19 @@ TLS = [
     Wrong("the login's own certificate",
           BROKER + "    identity:\n      tls:\n        cert: $TLS/good.pem\n        key: $TLS/other.key\n", 9,
           "other.key", "made for"),
+    of_tls("a further certificate without its file", "good.pem",
+           "good.key\n        certificates:\n          - names: [a.b]\n            cert: $TLS/none.pem\n"
+           "            key: $TLS/good.key", 12, "none.pem", "looked for at"),
+    of_tls("a server name that is an address", "good.pem",
+           "good.key\n        certificates: [{names: [10.0.0.7], cert: $TLS/good.pem, key: $TLS/good.key}]",
+           10, "'10.0.0.7'", "*.example"),
+    Wrong("an unknown cipher suite",
+          BROKER + "    tls:\n      broker:\n        ciphers:\n          - ECDHE-RSA-AES128-GCM-SHA265\n", 9,
+          "'ECDHE-RSA-AES128-GCM-SHA265'", "'ECDHE-RSA-AES128-GCM-SHA256'"),
+    Wrong("an unknown version of TLS", BROKER + "    tls: {broker: {min_version: TLSv1.4}}\n", 6, "'TLSv1.4'",
+          "TLSv1.3"),
+    Wrong("a version of TLS as a number", BROKER + "    tls: {broker: {min_version: 1.2}}\n", 6, "1.2",
+          "TLSv1.2"),
 ]  # fmt: skip
 PLACES = [
     Wrong("a state directory that is a file", BROKER + "state_dir: gateway.yaml\n", 6, "'gateway.yaml'",

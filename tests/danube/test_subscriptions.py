@@ -1,11 +1,18 @@
 """The gate's own questions to the admin API."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import grpc.aio
 import pytest
+from tests.danube.proxy.test_tls import credentials
+from tests.gateway.certificates import Authority
 
+from sluicegate.config.models import BrokerTls
+from sluicegate.config.renewal import Renewal
 from sluicegate_danube.admin.client import METHOD, SERVICE
 from sluicegate_danube.admin.topics_pb2 import SubscriptionListResponse, TopicRequest
 from sluicegate_danube.config import DanubeConfig
@@ -17,9 +24,9 @@ def lists(**entry: Any) -> SubscriptionLists:
     return SubscriptionLists(DanubeConfig.model_validate({**base, **entry}))
 
 
-@pytest.fixture
-async def admin() -> AsyncIterator[str]:
-    """An admin API that lets in whoever has the token, and tells it."""
+@asynccontextmanager
+async def admin_api(tls: grpc.ServerCredentials | None = None) -> AsyncIterator[str]:
+    """An admin API that lets in whoever has the token, and tells it; its URL."""
 
     async def listing(request: TopicRequest, context: Any) -> SubscriptionListResponse:
         metadata = dict(context.invocation_metadata())
@@ -34,10 +41,17 @@ async def admin() -> AsyncIterator[str]:
     )
     server = grpc.aio.server()
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
-    port = server.add_insecure_port("127.0.0.1:0")
+    here = "127.0.0.1:0"
+    port = server.add_insecure_port(here) if tls is None else server.add_secure_port(here, tls)
     await server.start()
-    yield f"http://127.0.0.1:{port}"
+    yield f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
     await server.stop(None)
+
+
+@pytest.fixture
+async def admin() -> AsyncIterator[str]:
+    async with admin_api() as url:
+        yield url
 
 
 async def test_the_gate_asks_under_its_own_name(admin: str) -> None:
@@ -58,3 +72,22 @@ async def test_a_refusal_is_an_error_and_no_empty_list(admin: str) -> None:
         await asking.of("/default/orders")
     assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
     await asking.close()
+
+
+async def test_a_renewed_authority_is_trusted_from_the_next_question_on(tmp_path: Path) -> None:
+    """gRPC's client reads files only once, when a channel is made."""
+    right, wrong = Authority(tmp_path / "right", "right"), Authority(tmp_path / "wrong", "wrong")
+    trusted = tmp_path / "trusted.pem"
+    copyfile(wrong.ca, trusted)
+    renewal = Renewal(BrokerTls(ca=str(trusted)))
+    async with admin_api(credentials(*right.issue("admin", "127.0.0.1"))) as url:
+        token = {"url": url, "token": "the-gate's-own"}
+        asking = lists(admin=token, tls={"broker": {"ca": str(trusted)}})
+        asking.tls = renewal.context
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await asking.of("/default/orders")
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        copyfile(right.ca, trusted)
+        renewal.look()
+        assert await asking.of("/default/orders") == ["/default/orders", "another"]
+        await asking.close()

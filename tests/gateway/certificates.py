@@ -16,12 +16,14 @@ class Authority:
     """Signs certificates into a directory.
 
     :param directory: where `NAME.pem` and `NAME.key` go; the authority's own are `ca.pem` and `ca.key`.
+    :param name: its own; two in one file of trusted authorities need different ones.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, name: str = "test authority") -> None:
+        directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self.ca = self._write("ca", self._key, self._sign("ca", self._key, is_ca=True))
 
     def issue(

@@ -9,7 +9,7 @@ from tests.gateway.certificates import Authority
 from tests.gateway.lab import Lab, closed_port, lab, on_uvloop
 
 from sluicegate.config.models import ClientTls, Tls
-from sluicegate.gateway.tls import TlsContexts, tls_contexts
+from sluicegate.gateway.tls import TlsContexts, TlsFiles
 
 _PATIENCE_S = 60
 _SENT = 100_000
@@ -53,7 +53,7 @@ def test_a_plain_client_is_not_reset() -> None:
 def test_a_client_with_tls_gets_the_end_of_tls_and_is_not_reset(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     cert, key = authority.issue("gate", "127.0.0.1")
-    tls = tls_contexts(Tls(client=ClientTls(cert=cert, key=key)))
+    tls = TlsFiles(Tls(client=ClientTls(cert=cert, key=key))).open()
     closes_in_order(tls, ssl.create_default_context(cafile=authority.ca))
 
 

@@ -8,7 +8,7 @@ from tests.gateway.certificates import Authority
 from tests.gateway.lab import Lab, lab, on_uvloop, upstream
 
 from sluicegate.config.models import BrokerTls, ClientTls, Tls
-from sluicegate.gateway.tls import tls_contexts
+from sluicegate.gateway.tls import TlsFiles
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +35,12 @@ async def answer(it: Lab, context: ssl.SSLContext | None = None) -> bytes:
 @on_uvloop
 async def tls_both_ways(authority: Authority) -> None:
     cert, key = authority.issue("gate", "127.0.0.1")
-    tls = tls_contexts(
+    tls = TlsFiles(
         Tls(
             client=ClientTls(cert=cert, key=key),
             broker=BrokerTls(ca=authority.ca, server_name="kafka.internal"),
         )
-    )
+    ).open()
     behind = server_side(authority, "kafka.internal")
     trusting = ssl.create_default_context(cafile=authority.ca)
     payload = os.urandom(1 << 20) * 4
@@ -72,7 +72,7 @@ async def named_protocol(authority: Authority) -> None:
     sides = Tls(client=ClientTls(cert=cert, key=key), broker=BrokerTls(ca=authority.ca))
     speaking = ssl.create_default_context(cafile=authority.ca)
     speaking.set_alpn_protocols(["http/1.1", "h2"])
-    async with server, lab(server.sockets[0].getsockname()[1], tls=tls_contexts(sides, ("h2",))) as it:
+    async with server, lab(server.sockets[0].getsockname()[1], tls=TlsFiles(sides, ("h2",)).open()) as it:
         reader, writer = await it.connect(ssl=speaking)
         assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == "h2"
         writer.write(b"hello\n")
@@ -87,7 +87,7 @@ def test_protocols_are_agreed_on_by_name_where_the_broker_kind_names_them(author
 @on_uvloop
 async def client_certificates(authority: Authority) -> None:
     cert, key = authority.issue("gate", "127.0.0.1")
-    tls = tls_contexts(Tls(client=ClientTls(cert=cert, key=key, client_ca=authority.ca)))
+    tls = TlsFiles(Tls(client=ClientTls(cert=cert, key=key, client_ca=authority.ca))).open()
     async with upstream() as port, lab(port, tls=tls) as it:
         nameless = ssl.create_default_context(cafile=authority.ca)
         assert await answer(it, nameless) == b""
@@ -107,7 +107,7 @@ async def broker_wants_certificate(authority: Authority) -> None:
     behind = server_side(authority, "127.0.0.1")
     behind.verify_mode = ssl.CERT_REQUIRED
     behind.load_verify_locations(authority.ca)
-    tls = tls_contexts(Tls(broker=BrokerTls(ca=authority.ca, cert=cert, key=key)))
+    tls = TlsFiles(Tls(broker=BrokerTls(ca=authority.ca, cert=cert, key=key))).open()
     async with upstream(ssl=behind) as port, lab(port, tls=tls) as it:
         reader, writer = await it.connect()
         writer.write(b"hello\n")
@@ -121,7 +121,7 @@ def test_certificate_is_shown_to_the_broker(authority: Authority) -> None:
 @on_uvloop
 async def untrusted_broker(authority: Authority, elsewhere: Authority) -> None:
     behind = server_side(elsewhere, "127.0.0.1")
-    tls = tls_contexts(Tls(broker=BrokerTls(ca=authority.ca)))
+    tls = TlsFiles(Tls(broker=BrokerTls(ca=authority.ca))).open()
     async with upstream(ssl=behind) as port, lab(port, tls=tls) as it:
         reader, writer = await it.connect()
         writer.write(b"hello\n")
@@ -135,9 +135,8 @@ def test_broker_that_is_not_trusted_is_not_talked_to(authority: Authority, tmp_p
 
 @on_uvloop
 async def plain_client_on_tls_port(authority: Authority) -> None:
-    tls = tls_contexts(
-        Tls(client=ClientTls(**dict(zip(("cert", "key"), authority.issue("g", "g"), strict=True))))
-    )
+    cert, key = authority.issue("g", "g")
+    tls = TlsFiles(Tls(client=ClientTls(cert=cert, key=key))).open()
     async with upstream() as port, lab(port, tls=tls, handshake_s=0.5) as it:
         assert b"hello" not in await answer(it)
         await it.until(lambda: it.counts["client_handshakes_failed"] == 1)
@@ -152,4 +151,4 @@ def test_plain_and_silent_clients_on_a_tls_port_are_closed(authority: Authority)
 
 def test_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        tls_contexts(Tls(client=ClientTls(cert=str(tmp_path / "no.pem"), key="no.key")))
+        TlsFiles(Tls(client=ClientTls(cert=str(tmp_path / "no.pem"), key="no.key"))).open()

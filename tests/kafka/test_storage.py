@@ -42,7 +42,7 @@ async def test_a_node_that_hangs_does_not_hide_the_others(
 
     monkeypatch.setattr(sluicegate_kafka.admin, "admin_client", admin_client)
     log = logging.getLogger("sluicegate.plugin.kafka")
-    context = SimpleNamespace(wall_ms=lambda: 7, broker_tls=None, log=log)
+    context = SimpleNamespace(wall_ms=lambda: 7, tls_for=None, log=log)
     cluster = ClusterVolumes(KafkaConfig.model_validate(ENTRY), cast("BrokerContext", context))
     found = await cluster.read()
     assert list(found) == ["1"]

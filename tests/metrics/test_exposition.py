@@ -27,6 +27,7 @@ def snapshot(*states: TopicState, **parts: Any) -> dict[str, Any]:
         "decision_log": {},
         "topics": samples.latest,
         "plugin_metrics": [],
+        "tls": [],
         **parts,
     }
 

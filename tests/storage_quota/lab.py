@@ -7,6 +7,7 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 from sluicegate.config.storage import StorageConfig
+from sluicegate.config.tls import context_for_broker
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import EffectivePolicies
 from sluicegate.storage_quota import BrokerUsage, Limit, Limits, LimitType, Volume
@@ -46,6 +47,7 @@ class Context:
         self.now = WALL_MS
         self.values: defaultdict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
         self.metrics = SimpleNamespace(gauge=self._metric, counter=self._metric)
+        self.tls_for = context_for_broker
         self.log = logging.getLogger("sluicegate.plugin.storage")
         self.set(**policies)
 

@@ -48,7 +48,8 @@ def tls_findings(
 
 
 def _finding(root: Node, path: Path, error: TlsFileError, severity: Severity) -> Finding:
-    full = (*path, error.key)
+    keys = (int(key) if key.isdigit() else key for key in error.key.split("."))
+    full = (*path, *keys)
     return root.nearest(full).error(full, error.problem, error.remedy, severity)
 
 

@@ -10,6 +10,9 @@ from sluicegate.config.overload import OverloadConfig
 from sluicegate.config.pressure import PressureConfig
 from sluicegate.config.storage import StorageConfig
 from sluicegate.config.strict import Strict as Strict
+from sluicegate.config.tls_models import BrokerTls as BrokerTls
+from sluicegate.config.tls_models import ClientTls as ClientTls
+from sluicegate.config.tls_models import Tls as Tls
 from sluicegate.config.units import (
     ByteRate,
     Count,
@@ -89,43 +92,6 @@ class Listen(Strict):
 
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on; 0.0.0.0 for all.")
     port: ListenPort = Field(description="Port that clients know; 0 takes a free one.")
-
-
-class ClientTls(Strict):
-    """TLS towards clients."""
-
-    cert: str = Field(min_length=1, description="PEM file with the gateway's certificate chain.")
-    key: str = Field(min_length=1, description="PEM file with its private key.")
-    client_ca: str | None = Field(
-        default=None, description="PEM file; when set, clients must show a certificate that it signed."
-    )
-
-
-class BrokerTls(Strict):
-    """TLS towards the broker."""
-
-    ca: str | None = Field(
-        default=None, description="PEM file that signs the broker; the system's store if unset."
-    )
-    cert: str | None = Field(default=None, description="PEM file with the certificate to show to the broker.")
-    key: str | None = Field(default=None, description="PEM file with its private key.")
-    server_name: str | None = Field(
-        default=None, description="Name to verify instead of the host connected to."
-    )
-
-    @model_validator(mode="after")
-    def _pair(self) -> "BrokerTls":
-        if (self.cert is None) != (self.key is None):
-            given, missing = ("cert", "key") if self.key is None else ("key", "cert")
-            raise refuse(f"{given!r} is given without {missing!r}", "give both, or neither")
-        return self
-
-
-class Tls(Strict):
-    """TLS on either side; a side that is left out is plain text."""
-
-    client: ClientTls | None = Field(default=None, description="TLS between clients and the gateway.")
-    broker: BrokerTls | None = Field(default=None, description="TLS between the gateway and the broker.")
 
 
 class Exempt(Strict):

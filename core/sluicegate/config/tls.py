@@ -6,25 +6,27 @@ key is refused: OpenSSL would ask the terminal for its passphrase, and nobody si
 
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from sluicegate.config.certificates import Validity, validities
-from sluicegate.config.models import BrokerTls, ClientTls
+from sluicegate.config.sni import choosing_by_name
+from sluicegate.config.tls_models import BrokerTls, ClientTls
 
 TlsSection: TypeAlias = ClientTls | BrokerTls
 
 _CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 _PRIVATE_KEY = "PRIVATE KEY-----"
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
 class TlsFileError(OSError):
     """A file of a `tls:` section cannot be used.
 
-    :param key: the key of the section that names the file: cert, key, ca or client_ca.
+    :param key: the key of the section that names the file: cert, key, ca, client_ca, certificates.0.cert.
     :param problem: what is wrong, with the file's path.
     :param remedy: what to do.
     """
@@ -40,17 +42,28 @@ class _EncryptedError(Exception):
     """OpenSSL asked for a passphrase."""
 
 
+class Expiry(NamedTuple):
+    """When what one file holds ends to be valid."""
+
+    key: str
+    """Key of the section that names the file."""
+    path: str
+    ends: datetime
+
+
 def context_for_clients(tls: ClientTls) -> ssl.SSLContext:
-    """What to speak with clients.
+    """What to speak with clients; those that ask for a name of another certificate get that one.
 
     :raises TlsFileError: if a file cannot be used.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _load_chain(context, tls.cert, tls.key)
-    if tls.client_ca is not None:
-        _load_authorities(context, "client_ca", tls.client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
+    first, *others = (_context_that_shows(tls, keys, cert, key) for keys, cert, key in tls.pairs())
+    if others:
+        first.sni_callback = choosing_by_name(
+            (name, context)
+            for certificate, context in zip(tls.certificates, others, strict=True)
+            for name in certificate.names
+        )
+    return first
 
 
 def context_for_broker(tls: BrokerTls) -> ssl.SSLContext:
@@ -61,16 +74,28 @@ def context_for_broker(tls: BrokerTls) -> ssl.SSLContext:
     if tls.ca is not None:
         _load_authorities(_scratch(), "ca", tls.ca)
     context = ssl.create_default_context(cafile=tls.ca)
-    if tls.cert is not None and tls.key is not None:
-        _load_chain(context, tls.cert, tls.key)
+    _restrict(context, tls)
+    for _, cert, key in tls.pairs():
+        _load_chain(context, "", cert, key)
     return context
+
+
+def files(tls: TlsSection) -> Iterator[str]:
+    """Paths of all files that a context of this section is made from."""
+    for _, cert, key in tls.pairs():
+        yield from (cert, key)
+    _, authorities = _authorities(tls)
+    if authorities is not None:
+        yield authorities
+    elif isinstance(tls, BrokerTls) and (system := ssl.get_default_verify_paths().cafile):
+        yield system
 
 
 def problems(tls: TlsSection) -> list[TlsFileError]:
     """Every file of a section that cannot be used, with the first problem of each."""
     pieces: list[Callable[[], object]] = []
-    if tls.cert is not None and tls.key is not None:
-        pieces += [partial(_load_chain, _scratch(), tls.cert, tls.key), partial(_text, "key", tls.key)]
+    for keys, cert, key in tls.pairs():
+        pieces += [partial(_load_chain, _scratch(), keys, cert, key), partial(_text, f"{keys}key", key)]
     name, authorities = _authorities(tls)
     if authorities is not None:
         pieces.append(partial(_load_authorities, _scratch(), name, authorities))
@@ -83,15 +108,32 @@ def problems(tls: TlsSection) -> list[TlsFileError]:
     return list(found.values())
 
 
+def expiries(tls: TlsSection) -> list[Expiry]:
+    """When the certificates of a section end; of a chain its first one, of authorities the last to end.
+
+    :raises TlsFileError: if a file cannot be read.
+    """
+    found = [
+        Expiry(f"{keys}cert", cert, dates[0].ends)
+        for keys, cert, _ in tls.pairs()
+        if (dates := _dates(f"{keys}cert", cert))
+    ]
+    name, path = _authorities(tls)
+    if path is not None and (dates := _dates(name, path)):
+        found.append(Expiry(name, path, max(date.ends for date in dates)))
+    return found
+
+
 def outdated(tls: TlsSection, now: datetime) -> list[TlsFileError]:
     """Certificates that are not valid now; for a section without problems.
 
     Of a chain the first certificate counts, which is the gateway's own. A file of authorities is reported
     only if none of them is valid, as bundles often keep some that have expired.
     """
-    found = []
-    if tls.cert is not None and (dates := _dates("cert", tls.cert)):
-        found += _outdated("cert", f"certificate {tls.cert!r}", dates[0], now)
+    found: list[TlsFileError] = []
+    for keys, cert, _ in tls.pairs():
+        if dates := _dates(f"{keys}cert", cert):
+            found += _outdated(f"{keys}cert", f"certificate {cert!r}", dates[0], now)
     name, path = _authorities(tls)
     dates = _dates(name, path) if path is not None else []
     if dates and not any(date.begins <= now <= date.ends for date in dates):
@@ -108,26 +150,49 @@ def _scratch() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
 
-def _load_chain(context: ssl.SSLContext, cert: str, key: str) -> None:
-    chain, private = _text("cert", cert), _text("key", key)
+def _context_that_shows(tls: ClientTls, keys: str, cert: str, key: str) -> ssl.SSLContext:
+    """A server's context with one certificate; all of a section verify clients alike."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _restrict(context, tls)
+    _load_chain(context, keys, cert, key)
+    if tls.client_ca is not None:
+        _load_authorities(context, "client_ca", tls.client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _restrict(context: ssl.SSLContext, tls: TlsSection) -> None:
+    context.minimum_version = _VERSIONS[tls.min_version]
+    if tls.ciphers:
+        context.set_ciphers(":".join(tls.ciphers))
+
+
+def _load_chain(context: ssl.SSLContext, keys: str, cert: str, key: str) -> None:
+    """Have a context show a certificate.
+
+    :param keys: what the section's keys of both files begin with: empty, or `certificates.0.`.
+    """
+    chain, private = _text(f"{keys}cert", cert), _text(f"{keys}key", key)
     if _CERTIFICATE not in chain:
         is_swapped = _PRIVATE_KEY in chain and _CERTIFICATE in private
         remedy = "exchange 'cert' and 'key'" if is_swapped else "name a PEM file with the certificate"
-        raise TlsFileError("cert", f"{cert!r} holds {_content(chain)}, expected a certificate", remedy)
+        raise TlsFileError(f"{keys}cert", f"{cert!r} holds {_content(chain)}, expected a certificate", remedy)
     if _PRIVATE_KEY not in private:
         problem = f"{key!r} holds {_content(private)}, expected a private key"
-        raise TlsFileError("key", problem, "name a PEM file with the certificate's private key")
+        raise TlsFileError(f"{keys}key", problem, "name a PEM file with the certificate's private key")
     try:
         context.load_cert_chain(cert, key, _refuse_to_ask)
     except _EncryptedError:
         remedy = "store the key without a passphrase: openssl pkey -in KEY -out NEW, readable by the gateway"
-        raise TlsFileError("key", f"private key {key!r} is encrypted", f"{remedy} only") from None
+        raise TlsFileError(f"{keys}key", f"private key {key!r} is encrypted", f"{remedy} only") from None
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             problem = f"{key!r} is not the key of certificate {cert!r}"
-            raise TlsFileError("key", problem, "name the key that the certificate was made for") from None
+            raise TlsFileError(
+                f"{keys}key", problem, "name the key that the certificate was made for"
+            ) from None
         problem = f"certificate {cert!r} and key {key!r} cannot be used: {error.reason or error}"
-        raise TlsFileError("cert", problem, "make them anew, as PEM files") from None
+        raise TlsFileError(f"{keys}cert", problem, "make them anew, as PEM files") from None
 
 
 def _load_authorities(context: ssl.SSLContext, name: str, path: str) -> None:

@@ -6,7 +6,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from sluicegate.config.models import BrokerConfig
+from sluicegate.config.models import BrokerConfig, BrokerTls
 from sluicegate.engine.answers import CAUGHT, error_text, usable_quota
 from sluicegate.engine.factors import Factors
 from sluicegate.engine.faults import Fault, GateFaults
@@ -16,6 +16,7 @@ from sluicegate.engine.state import TopicState
 from sluicegate.gateway.compiler import GateCompiler
 from sluicegate.gateway.plugin_metrics import PluginMetrics
 from sluicegate.gateway.plugins import Plugins
+from sluicegate.gateway.tls import TlsFiles
 from sluicegate.model import EffectivePolicies
 
 Apply = Callable[[Callable[[], None]], None]
@@ -29,7 +30,7 @@ class GatewayContext:
     :param compiler: has policies and states.
     :param faults: counts what plugins raise.
     :param apply: has something done by the thread that owns the gates.
-    :param broker_tls: gives what to speak with the broker.
+    :param tls: gives what to speak with the broker.
     :param remember: keeps a fact; called by the thread that owns the gates.
     :param recall: gives the facts under a prefix; called by any thread.
     """
@@ -42,7 +43,7 @@ class GatewayContext:
         faults: GateFaults,
         *,
         apply: Apply,
-        broker_tls: Callable[[], ssl.SSLContext | None],
+        tls: TlsFiles,
         remember: Callable[[str, str], None],
         recall: Callable[[str], Mapping[str, str]],
     ) -> None:
@@ -55,7 +56,7 @@ class GatewayContext:
         self._compiler = compiler
         self._faults = faults
         self._apply = apply
-        self._broker_tls = broker_tls
+        self._tls = tls
         self._remember = remember
         self._recall = recall
         self._ask_quota = plugins.implementations("sluicegate_quota")[::-1]
@@ -84,7 +85,11 @@ class GatewayContext:
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
         """What to speak with the broker where it speaks TLS."""
-        return self._broker_tls()
+        return self._tls.broker
+
+    def tls_for(self, section: BrokerTls) -> ssl.SSLContext:
+        """What a section of the entry says, such as that of the gateway's own login."""
+        return self._tls.context_for(section)
 
     @property
     def policies(self) -> EffectivePolicies:

@@ -84,8 +84,12 @@ class Supervisor:
         self._spawn(self._compactor.watch())
 
     def reload(self) -> None:
-        """Read the file again, now."""
+        """Read file, store and TLS files again, now."""
         self._reload.set()
+        for worker in self.workers:
+            worker.tell("renew_tls")
+        for site in self._sites:
+            site.renew_tls()
 
     async def end(self, drain_s: float | None = None) -> None:
         """Drain and end all workers, then let go of file and store; doing it again does nothing.
@@ -169,7 +173,7 @@ class Supervisor:
     async def _open_sites(self) -> None:
         for broker in self._watch.loaded.config.brokers:
             try:
-                site = open_listener(self._watch.plugins, broker, partial(SupervisedServices, self, broker))
+                site = open_listener(self._watch.plugins, broker, partial(SupervisedServices, self))
             except OSError as error:
                 await self.end(0)
                 text = error.strerror or str(error)

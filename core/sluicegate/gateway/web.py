@@ -1,5 +1,6 @@
 """The web sites that broker drivers offer: their listeners, and what they may read and set."""
 
+import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.gateway.http import HttpServer
 from sluicegate.gateway.plugins import Plugins
-from sluicegate.gateway.tls import tls_contexts
+from sluicegate.gateway.tls import TlsFiles
 from sluicegate.model import Level
 
 if TYPE_CHECKING:
@@ -21,13 +22,13 @@ class SupervisedServices:
 
     :param supervisor: has policies and facts.
     :param config: the broker's entry.
-    :raises OSError: if a TLS file cannot be had.
+    :param tls: its TLS files.
     """
 
-    def __init__(self, supervisor: "Supervisor", config: BrokerConfig) -> None:
+    def __init__(self, supervisor: "Supervisor", config: BrokerConfig, tls: TlsFiles) -> None:
         self._supervisor = supervisor
         self._broker = config.name
-        self._tls = tls_contexts(config.tls).broker
+        self._tls = tls
 
     @property
     def resolver(self) -> Resolver:
@@ -37,7 +38,7 @@ class SupervisedServices:
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
         """What to speak with the broker where it speaks TLS."""
-        return self._tls
+        return self._tls.broker
 
     def recall(self, prefix: str) -> Mapping[str, str]:
         """The facts that the broker's front keeps under a prefix."""
@@ -54,16 +55,19 @@ class WebListener:
 
     :param config: the broker's entry.
     :param site: what it serves.
+    :param tls: its TLS files.
     :raises OSError: if its address or a TLS file cannot be had.
     """
 
-    def __init__(self, config: BrokerConfig, site: WebSite) -> None:
+    def __init__(self, config: BrokerConfig, site: WebSite, tls: TlsFiles) -> None:
         self.broker = config.name
         self._site = site
         host, port = site.address
-        tls = tls_contexts(config.tls).client
-        self._server = HttpServer(site, host, port, f"web of broker {config.name!r}", tls)
-        self._secure = tls is not None
+        self._tls = tls
+        shown = tls.open().client
+        self._server = HttpServer(site, host, port, f"web of broker {config.name!r}", shown)
+        self._secure = shown is not None
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
@@ -74,20 +78,31 @@ class WebListener:
     def start(self) -> None:
         """Begin to serve."""
         self._server.start()
+        self._watching = asyncio.get_running_loop().create_task(self._tls.watch())
+
+    def renew_tls(self) -> None:
+        """Read the TLS files now, even if they look unchanged."""
+        self._tls.renew()
 
     async def stop(self) -> None:
         """Stop serving."""
+        if self._watching is not None:
+            self._watching.cancel()
         await self._server.stop()
         await self._site.close()
 
 
 def open_listener(
-    plugins: Plugins, config: BrokerConfig, services: Callable[[], WebServices]
+    plugins: Plugins, config: BrokerConfig, services: Callable[[BrokerConfig, TlsFiles], WebServices]
 ) -> WebListener | None:
     """Open the listener of a broker's web site; None if its driver has none, or its entry asks for none.
 
     :raises OSError: if its address or a TLS file cannot be had.
     """
     web = getattr(plugins.drivers[config.system], "web", None)
-    site: WebSite | None = web(config, services()) if web is not None else None
-    return WebListener(config, site) if site is not None else None
+    if web is None:
+        return None
+    # The expiry of certificates is told by the worker, which has the same.
+    tls = TlsFiles(config.tls, sections=config.tls_sections(), warns=False)
+    site: WebSite | None = web(config, services(config, tls))
+    return WebListener(config, site, tls) if site is not None else None

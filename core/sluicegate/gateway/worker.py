@@ -9,7 +9,7 @@ from time import monotonic_ns
 from typing import Any
 
 from sluicegate.broker import Listener
-from sluicegate.config.models import BrokerConfig
+from sluicegate.config.models import BrokerConfig, BrokerTls
 from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.faults import Fault, GateFaults
@@ -29,7 +29,7 @@ from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.reachability import Reachability
 from sluicegate.gateway.samples import TopicSamples
 from sluicegate.gateway.slow_calls import SLOW_MS
-from sluicegate.gateway.tls import TlsContexts, tls_contexts
+from sluicegate.gateway.tls import TlsFiles
 from sluicegate.gateway.wall_clock import WallClock
 from sluicegate.gateway.watchdog import Watchdog
 from sluicegate.model import PolicySet
@@ -84,13 +84,14 @@ class Worker:
             config.policy_defaults,
             slow_ms=slow_ms,
         )
+        self._tls = TlsFiles.of_entry(config)
         self._context = GatewayContext(
             config,
             plugins,
             self._compiler,
             self.faults,
             apply=self._apply,
-            broker_tls=lambda: self.broker_tls,
+            tls=self._tls,
             remember=self.remember,
             recall=self.recall,
         )
@@ -106,7 +107,6 @@ class Worker:
         self._acceptors: dict[str, Acceptor] = {}
         self._connections: Connections | None = None
         self._is_ending = False
-        self._tls = TlsContexts()
         self._ticking: asyncio.Task[None] | None = None
         self._spawned: set[asyncio.Task[None]] = set()
         self._throttle = Throttle()
@@ -139,6 +139,10 @@ class Worker:
     def broker_tls(self) -> ssl.SSLContext | None:
         """What a front's own connections to the broker speak."""
         return self._tls.broker
+
+    def tls_for(self, section: BrokerTls) -> ssl.SSLContext:
+        """What a section of the entry says, such as that of the gateway's own login."""
+        return self._tls.context_for(section)
 
     def wall_ms(self, now_ns: int) -> int:
         """Wall-clock milliseconds since 1970 at a monotonic time."""
@@ -207,7 +211,7 @@ class Worker:
         :raises OSError: if a listener or a TLS file cannot be had.
         """
         self._loop = loop = asyncio.get_running_loop()
-        self._tls = tls_contexts(self.config.tls, self.config.alpn)
+        contexts = self._tls.open()
         reachability = Reachability(
             self.config.bootstrap,
             monotonic_ns(),
@@ -216,7 +220,8 @@ class Worker:
             wall_ms=self.wall_ms,
         )
         limits = Limits.of(self.config)
-        self._connections = Connections(self._front, limits, self._tls, loop, reachability, self._budget)
+        self._connections = Connections(self._front, limits, contexts, loop, reachability, self._budget)
+        self.spawn(self._tls.watch())
         await self._notify("sluicegate_startup")
         try:
             if (tasks := self._dynamics.start()) is not None:
@@ -237,6 +242,10 @@ class Worker:
         self._compiler.replace(policies)
         self._policy_changes += 1
         log.info("policies changed", extra={"from_version": old, "to_version": policies.version})
+
+    def renew_tls(self) -> None:
+        """Read the TLS files now, even if they look unchanged."""
+        self._tls.renew()
 
     def address(self, listener: str = "bootstrap") -> tuple[str, int]:
         """Host and port that a listener is bound to.
@@ -392,6 +401,7 @@ class Worker:
                 "event_loop_lag_seconds": self._lag_ns / 1e9,
                 "broker_up": int(bool(connections.reachability.is_up)),
             },
+            "tls": self._tls.snapshot(),
             "reachability": connections.reachability.snapshot(),
             "front": front,
             "plugin_faults": dict(self.faults.counts),

@@ -98,6 +98,8 @@ class WorkerMain:
                     # Those of 10,000 topics take 50 ms to read, for which clients need not wait.
                     policies = await asyncio.to_thread(messages.policies_from_json, message["policies"])
                     self._worker.replace(policies)
+                elif message["kind"] == "renew_tls":
+                    self._worker.renew_tls()
                 elif message["kind"] == "drain":
                     self._drain(message["deadline_s"])
         except messages.BrokenMessageError as error:

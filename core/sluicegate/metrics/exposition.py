@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from sluicegate.engine.state import COUNTERS
 from sluicegate.gateway.samples import RATE_TYPES
+from sluicegate.metrics.certificates import certificate_families
 from sluicegate.metrics.plugin_families import plugin_families
 
 Snapshot = Mapping[str, Any]
@@ -96,7 +97,14 @@ class GatewayCollector(Collector):
         """All metrics of all workers."""
         snapshots = self._snapshots()
         supervisor = () if self._status is None else _supervisor(self._status())
-        own = (_policies(snapshots), _topics(snapshots), _named(snapshots), _worker(snapshots), supervisor)
+        own = (
+            _policies(snapshots),
+            _topics(snapshots),
+            _named(snapshots),
+            _worker(snapshots),
+            certificate_families(snapshots),
+            supervisor,
+        )
         taken = set()
         for family in chain.from_iterable(own):
             taken.add(family.name)

@@ -37,7 +37,7 @@ class StorageQuotas:
                     context.broker,
                 )
             return []
-        read = reader(config, context.wall_ms)
+        read = reader(config, context.wall_ms, context.tls_for)
         # What is to be published on a topic as well is read by the broker's own room.
         if read is None or config.publish_snapshots is not None:
             return []

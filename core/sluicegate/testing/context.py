@@ -1,12 +1,14 @@
 """The gateway of a broker as plugins see it, without one."""
 
 import logging
+import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 from sluicegate.builtin.quotas import quota_of_each
+from sluicegate.config.tls import context_for_broker
 from sluicegate.engine.answers import several, usable_quota
 from sluicegate.engine.factors import Factor, Factors
 from sluicegate.engine.pressure import PressureSource
@@ -75,6 +77,10 @@ class ManualContext:
     def policies(self) -> EffectivePolicies:
         """What holds for the whole broker."""
         return self.resolve("")
+
+    def tls_for(self, section: Any) -> ssl.SSLContext:
+        """What a section of the entry says, read anew each time."""
+        return context_for_broker(section)
 
     def resolve(self, topic: str) -> EffectivePolicies:
         """What holds for one topic."""

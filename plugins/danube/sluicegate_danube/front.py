@@ -55,6 +55,7 @@ class DanubeFront:
         """Listen for the brokers that are known."""
         config = self._config
         self._services = services
+        self._lists.tls = services.broker_tls
         self._brokers = brokers = brokers_of(config, services.recall(FACT))
         self._lookup = Lookup(brokers, config.route, config.tls.client is not None, _unknown_broker)
         methods = METHOD_MAP.sized_by(config.size_of)

@@ -1,14 +1,19 @@
 """The gate's own questions to a cluster's admin API: which subscriptions a topic has."""
 
+import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluicegate.broker_ports import shown
+from sluicegate.config.renewal import RenewableContext
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 
 if TYPE_CHECKING:
     import grpc.aio
+
+_GRACE_S = 5.0
+"""For questions under way on a channel that is let go."""
 
 
 class SubscriptionLists:
@@ -21,7 +26,11 @@ class SubscriptionLists:
 
     def __init__(self, config: DanubeConfig) -> None:
         self._config = config
+        self.tls: ssl.SSLContext | None = None
+        """What the gate speaks with the brokers; set before the first question. It tells of renewed files."""
         self._channel: grpc.aio.Channel | None = None
+        self._renewals = 0
+        """What the channel's certificates were made from, of `tls`."""
 
     async def of(self, topic: str) -> list[str]:
         """Names of a topic's subscriptions; none if the topic does not exist yet.
@@ -35,9 +44,23 @@ class SubscriptionLists:
             raise LookupError("no `admin` is configured")
         from sluicegate_danube.admin.client import list_subscriptions
 
+        outdated = self._outdated_channel()
         if self._channel is None:
             self._channel = self._connect(admin.url)
-        return await list_subscriptions(self._channel, topic, token=admin.token)
+        try:
+            return await list_subscriptions(self._channel, topic, token=admin.token)
+        finally:
+            if outdated is not None:
+                await outdated.close(grace=_GRACE_S)
+
+    def _outdated_channel(self) -> "grpc.aio.Channel | None":
+        """Give up the channel if its files have been renewed since, as gRPC reads them only once."""
+        renewals = self.tls.renewals if isinstance(self.tls, RenewableContext) else 0
+        if renewals == self._renewals:
+            return None
+        self._renewals = renewals
+        outdated, self._channel = self._channel, None
+        return outdated
 
     def _connect(self, url: str) -> "grpc.aio.Channel":
         import grpc

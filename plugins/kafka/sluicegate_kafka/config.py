@@ -50,10 +50,6 @@ class Identity(Strict):
             raise refuse("a user name needs its password", "give both 'username' and 'password', or neither")
         if self.username is None and self.tls is None and not self.bootstrap:
             raise refuse("an identity that says nothing", "give 'username' and 'password', or 'tls'")
-        if self.tls is not None and self.tls.server_name is not None:
-            raise refuse(
-                "'server_name' cannot be used for the gate's own login", "use a name that the certificate has"
-            )
         return self
 
 

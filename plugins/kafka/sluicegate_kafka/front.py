@@ -44,7 +44,7 @@ class KafkaFront:
     async def start(self, services: Services) -> None:
         """Listen for the bootstrap address and for the nodes known from before."""
         self._services = services
-        self._upstream.tls = services.broker_tls
+        self._upstream.tls_for = services.tls_for
         self._shared = Shared(self._config, services, self._nodes)
         self._nodes.on_change = self._open
         await services.listen(self._bootstrap())

@@ -1,27 +1,27 @@
 """How the gate logs in at the brokers for its own questions, which never pass through the gate itself."""
 
 import ssl
+from collections.abc import Callable
 from typing import Any
 
-from sluicegate.config.tls import context_for_broker
+from sluicegate.config.models import BrokerTls
 from sluicegate_kafka.config import KafkaConfig
 
 _TIMEOUT_MS = 5_000
 
 
-def login_options(config: KafkaConfig, tls: ssl.SSLContext | None) -> dict[str, Any]:
+def login_options(config: KafkaConfig, tls_for: Callable[[BrokerTls], ssl.SSLContext]) -> dict[str, Any]:
     """What aiokafka's clients are made with.
 
     :param config: the cluster; its `identity`, if there is one, says who the gate is and where it connects.
-    :param tls: what the entry's `tls.broker` says; None is plain text.
-    :raises TlsFileError: if a file of the identity's own certificate cannot be used.
+    :param tls_for: gives what a TLS section of the entry says.
+    :raises TlsFileError: if a file of that section cannot be used, and none could be before.
     """
     identity = config.identity
-    bootstrap = config.bootstrap
+    bootstrap, section = config.bootstrap, config.tls.broker
     if identity is not None:
-        bootstrap = identity.bootstrap or bootstrap
-        if identity.tls is not None:
-            tls = context_for_broker(identity.tls)
+        bootstrap, section = identity.bootstrap or bootstrap, identity.tls or section
+    tls = tls_for(section) if section is not None else None
     by_password = identity is not None and identity.username is not None
     options: dict[str, Any] = {
         "bootstrap_servers": [f"{host}:{port}" for host, port in bootstrap],

@@ -98,7 +98,7 @@ class KafkaBacklogs:
         known = [name for name, _ in tuple(self._context.states.items())][:MOST_TOPICS]
         if not known:
             return {}
-        options = login_options(self._config, self._context.broker_tls)
+        options = login_options(self._config, self._context.tls_for)
         async with admin_client(options) as admin:
             if not await admin.may_see_all_groups():
                 raise PermissionError("the gate's own login needs Describe on the cluster, groups and topics")

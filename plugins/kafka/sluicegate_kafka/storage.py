@@ -77,7 +77,7 @@ class ClusterVolumes:
 
     def options(self) -> dict[str, Any]:
         """How to log in."""
-        return login_options(self._config, self._context.broker_tls)
+        return login_options(self._config, self._context.tls_for)
 
     def _tell(self, node: int, error: BaseException) -> None:
         text = f"{type(error).__name__}: {error}"
@@ -100,7 +100,7 @@ def factors(context: BrokerContext) -> Sequence[Factor]:
     config: StorageConfig | None = entry.storage
     if not isinstance(entry, KafkaConfig) or config is None:
         return []
-    by_itself = reader(config, context.wall_ms)
+    by_itself = reader(config, context.wall_ms, context.tls_for)
     if by_itself is not None and config.publish_snapshots is None:
         return []
     _quotas[context] = quota = _make(entry, config, context, by_itself)

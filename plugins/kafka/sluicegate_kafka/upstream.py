@@ -2,9 +2,11 @@
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from sluicegate.config.models import BrokerTls
+from sluicegate.config.tls import context_for_broker
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.login import login_options
 
@@ -16,8 +18,8 @@ class Upstream:
 
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
-        self.tls: ssl.SSLContext | None = None
-        """What to speak with the broker; set before the first question."""
+        self.tls_for: Callable[[BrokerTls], ssl.SSLContext] = context_for_broker
+        """Gives what a TLS section of the entry says; set before the first question."""
         self._admin: Any | None = None
         self._lock = asyncio.Lock()
 
@@ -57,7 +59,7 @@ class Upstream:
         if self._admin is None:
             from sluicegate_kafka.admin import Admin
 
-            admin = Admin(**login_options(self._config, self.tls))
+            admin = Admin(**login_options(self._config, self.tls_for))
             try:
                 await admin.start()
             except BaseException:

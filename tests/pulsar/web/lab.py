@@ -102,7 +102,14 @@ class Lab:
 @asynccontextmanager
 async def serving(app: Any, tls: ClientTls | None = None) -> AsyncIterator[str]:
     """Serve an application on a port of its own; gives its URL."""
-    server = HttpServer(app, "127.0.0.1", 0, "test", context_for_clients(tls) if tls is not None else None)
+    async with serving_over(app, context_for_clients(tls) if tls is not None else None) as url:
+        yield url
+
+
+@asynccontextmanager
+async def serving_over(app: Any, tls: ssl.SSLContext | None) -> AsyncIterator[str]:
+    """The same with a context that a test has made."""
+    server = HttpServer(app, "127.0.0.1", 0, "test", tls)
     server.start()
     try:
         host, port = server.address

@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
+from sluicegate.config.models import BrokerTls
 from sluicegate.config.storage import StorageConfig
+from sluicegate.config.tls import context_for_broker
 from sluicegate.http_get import HttpError, http_get, shown_url
 from sluicegate.storage_quota.quota import StorageReadError
 from sluicegate.storage_quota.snapshot import BrokerUsage
 from sluicegate.storage_quota.volumes import Volume
 
 MAX_VOLUMES = 10_000
+TlsFor = Callable[[BrokerTls], ssl.SSLContext]
 _Key = tuple[str, str]
 """Node id and name of the volume."""
 
@@ -25,12 +28,15 @@ class PrometheusSource:
 
     :param config: address, queries and labels.
     :param wall_ms: the wall clock.
+    :param tls_for: gives what to speak with a server that certain authorities vouch for.
     """
 
-    def __init__(self, config: StorageConfig, wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, config: StorageConfig, wall_ms: Callable[[], int], tls_for: TlsFor = context_for_broker
+    ) -> None:
         self._config = config
         self._wall_ms = wall_ms
-        self._tls: ssl.SSLContext | None = None
+        self._tls_for = tls_for
 
     async def read(self) -> Mapping[str, BrokerUsage]:
         """Ask both queries.
@@ -58,10 +64,9 @@ class PrometheusSource:
     async def _query(self, query: str) -> dict[_Key, int]:
         config = self._config
         url = f"{(config.url or '').rstrip('/')}/api/v1/query?query={quote(query, safe='')}"
-        if config.ca is not None and self._tls is None:
-            self._tls = _trusting(config.ca)
+        tls = self._trusting(config.ca) if config.ca is not None else None
         try:
-            answer = await http_get(url, timeout_s=config.timeout / 1000, token=config.token, tls=self._tls)
+            answer = await http_get(url, timeout_s=config.timeout / 1000, token=config.token, tls=tls)
             return self._values(json.loads(answer))
         except HttpError as error:
             raise StorageReadError(str(error)) from None
@@ -101,9 +106,8 @@ class PrometheusSource:
                 )
         return labels[config.broker_label], labels[config.volume_label]
 
-
-def _trusting(ca: str) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca)
-    except OSError as error:  # ssl.SSLError is one
-        raise StorageReadError(f"{ca}: {error.strerror or error}") from None
+    def _trusting(self, ca: str) -> ssl.SSLContext:
+        try:
+            return self._tls_for(BrokerTls(ca=ca))
+        except OSError as error:  # ssl.SSLError is one
+            raise StorageReadError(str(error)) from None

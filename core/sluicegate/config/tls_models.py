@@ -1,0 +1,130 @@
+"""What `tls:` sections may hold."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from sluicegate.config.ciphers import check_cipher
+from sluicegate.config.strict import Strict
+from sluicegate.config.units import Duration, refuse
+
+_DAY_MS = 24 * 3600 * 1000
+_SERVER_NAME = re.compile(
+    r"(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z]([a-z0-9_-]{0,61}[a-z0-9_])?"
+)
+
+
+def _check_server_name(name: str) -> str:
+    lowered = name.lower()
+    if len(lowered) > 253 or not _SERVER_NAME.fullmatch(lowered):
+        raise refuse(
+            f"{name!r} is no name that clients can ask for",
+            "write a host name such as 'kafka.example', or '*.example' for all names one label below it",
+        )
+    return lowered
+
+
+ServerName: TypeAlias = Annotated[str, AfterValidator(_check_server_name)]
+"""A name of the TLS extension server_name (RFC 6066), which holds no addresses; or a wildcard for some."""
+Cipher: TypeAlias = Annotated[str, AfterValidator(check_cipher)]
+
+
+class _Handshake(Strict):
+    """What both sides settle in a handshake."""
+
+    min_version: Literal["TLSv1.2", "TLSv1.3"] = Field(
+        default="TLSv1.2", description="Lowest version of TLS that is spoken."
+    )
+    ciphers: tuple[Cipher, ...] = Field(
+        default=(),
+        description="Cipher suites of TLS 1.2 that may be used, best first, as OpenSSL names them; "
+        "Python's own choice if empty. Those of TLS 1.3 are always on.",
+    )
+
+    @model_validator(mode="after")
+    def _ciphers_are_used(self) -> "_Handshake":
+        if self.ciphers and self.min_version == "TLSv1.3":
+            raise refuse(
+                "'ciphers' are of TLS 1.2, which 'min_version' rules out", "take one of the two away"
+            )
+        return self
+
+
+class NamedCertificate(Strict):
+    """A certificate for clients that ask for one of its names (SNI)."""
+
+    names: tuple[ServerName, ...] = Field(
+        min_length=1, description="Server names; `*.example` stands for all names one label below it."
+    )
+    cert: str = Field(min_length=1, description="PEM file with the certificate chain.")
+    key: str = Field(min_length=1, description="PEM file with its private key.")
+
+
+class ClientTls(_Handshake):
+    """TLS towards clients."""
+
+    cert: str = Field(min_length=1, description="PEM file with the gateway's certificate chain.")
+    key: str = Field(min_length=1, description="PEM file with its private key.")
+    client_ca: str | None = Field(
+        default=None, description="PEM file; when set, clients must show a certificate that it signed."
+    )
+    certificates: tuple[NamedCertificate, ...] = Field(
+        default=(),
+        description="Further certificates, for clients that ask for other server names (SNI); "
+        "'cert' is for all others.",
+    )
+
+    @field_validator("certificates")
+    @classmethod
+    def _names_once(cls, certificates: tuple[NamedCertificate, ...]) -> tuple[NamedCertificate, ...]:
+        names = [name for certificate in certificates for name in certificate.names]
+        for name in names:
+            if names.count(name) > 1:
+                raise refuse(f"server name {name!r} has two certificates", "keep one of them")
+        return certificates
+
+    def pairs(self) -> Iterator[tuple[str, str, str]]:
+        """All certificates: the section's keys that lead to it, with a dot at the end, and both files."""
+        yield "", self.cert, self.key
+        for index, certificate in enumerate(self.certificates):
+            yield f"certificates.{index}.", certificate.cert, certificate.key
+
+
+class BrokerTls(_Handshake):
+    """TLS towards the broker."""
+
+    ca: str | None = Field(
+        default=None, description="PEM file that signs the broker; the system's store if unset."
+    )
+    cert: str | None = Field(default=None, description="PEM file with the certificate to show to the broker.")
+    key: str | None = Field(default=None, description="PEM file with its private key.")
+    server_name: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Name to ask for (SNI) and to verify instead of the host connected to.",
+    )
+
+    @model_validator(mode="after")
+    def _pair(self) -> "BrokerTls":
+        if (self.cert is None) != (self.key is None):
+            given, missing = ("cert", "key") if self.key is None else ("key", "cert")
+            raise refuse(f"{given!r} is given without {missing!r}", "give both, or neither")
+        return self
+
+    def pairs(self) -> Iterator[tuple[str, str, str]]:
+        """The certificate to show, if there is one; as `ClientTls.pairs` gives it."""
+        if self.cert is not None and self.key is not None:
+            yield "", self.cert, self.key
+
+
+class Tls(Strict):
+    """TLS on either side; a side that is left out is plain text."""
+
+    client: ClientTls | None = Field(default=None, description="TLS between clients and the gateway.")
+    broker: BrokerTls | None = Field(default=None, description="TLS between the gateway and the broker.")
+    warn_before: tuple[Duration, ...] = Field(
+        default=(30 * _DAY_MS, 7 * _DAY_MS),
+        description="How long before a certificate expires the log warns of it; none for no warnings.",
+    )

@@ -1,0 +1,205 @@
+"""TLS files that change while clients are connected, and what log and snapshot tell of them."""
+
+import asyncio
+import logging
+import os
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.gateway.certificates import Authority
+from tests.gateway.handshakes import serial
+from tests.gateway.lab import lab, on_uvloop, upstream
+from tests.gateway.shown import greet, served_to
+from tests.waiting import until_so
+
+from sluicegate.config.models import BrokerTls, ClientTls, Tls
+from sluicegate.gateway.expiry import ExpiryWarnings
+from sluicegate.gateway.tls import TlsFiles
+
+NOW = datetime.now(UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@on_uvloop
+async def both_sides(authority: Authority) -> None:
+    cert, key = authority.issue("gate", "127.0.0.1")
+    own_cert, own_key = authority.issue("to-broker", "gate")
+    behind = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    behind.load_cert_chain(*authority.issue("broker", "127.0.0.1"))
+    behind.verify_mode = ssl.CERT_REQUIRED
+    behind.load_verify_locations(authority.ca)
+    shown_to_broker: list[str] = []
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        shown_to_broker.append(writer.get_extra_info("peercert")["serialNumber"])
+        while data := await reader.read(65_536):
+            writer.write(data)
+
+    files = TlsFiles(
+        Tls(
+            client=ClientTls(cert=cert, key=key),
+            broker=BrokerTls(ca=authority.ca, cert=own_cert, key=own_key),
+        ),
+    )
+    trusted = ssl.create_default_context(cafile=authority.ca)
+    async with upstream(echo, ssl=behind) as port, lab(port, tls=files.open()) as it:
+        before = await it.connect(ssl=trusted)
+        assert await greet(before) == b"hello\n"
+        first, own_first = serial(cert), serial(own_cert)
+        authority.issue("gate", "127.0.0.1")
+        authority.issue("to-broker", "gate")
+        await asyncio.to_thread(files.look, NOW)
+        after = await it.connect(ssl=trusted)
+        assert await greet(after) == await greet(before) == b"hello\n"
+        assert (served_to(before), served_to(after)) == (first, serial(cert))
+        assert [int(number, 16) for number in shown_to_broker] == [own_first, serial(own_cert)]
+        assert it.counts["connections_closed"] == 0
+
+
+def test_connections_that_are_open_stay_and_new_ones_get_the_new_files(authority: Authority) -> None:
+    both_sides(authority)
+
+
+@on_uvloop
+async def watched(authority: Authority) -> None:
+    cert, key = authority.issue("gate", "127.0.0.1")
+    section = ClientTls(cert=cert, key=key)
+    files = TlsFiles(Tls(client=section), sections=[(("tls", "client"), section)])
+    files.open()
+    watching = asyncio.ensure_future(files.watch())
+    authority.issue("gate", "127.0.0.1")
+    await until_so(lambda: files.snapshot()[0]["renewals"] == 1)
+    files.renew()  # as SIGHUP does
+    await until_so(lambda: files.snapshot()[0]["renewals"] == 2)
+    watching.cancel()
+
+
+def test_files_are_watched_and_read_again_when_told_to(authority: Authority) -> None:
+    watched(authority)
+
+
+async def test_nothing_is_watched_where_no_file_is_named() -> None:
+    await TlsFiles(Tls()).watch()
+
+
+def test_log_and_snapshot_tell_of_a_pair_that_does_not_fit(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    cert, key = authority.issue("gate", "gate.example")
+    section = ClientTls(cert=cert, key=key, client_ca=authority.ca)
+    files = TlsFiles(Tls(client=section, warn_before=()), sections=[(("tls", "client"), section)])
+    files.open()
+    [before] = files.snapshot()
+    assert [role[:2] for role in before["not_after"]] == [("cert", cert), ("client_ca", authority.ca)]
+    os.replace(authority.issue("other", "gate.example")[1], key)
+    for _ in range(3):
+        files.look(NOW)
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line == (
+        f"tls.client.key: {key!r} is not the key of certificate {cert!r}; name the key that the certificate "
+        "was made for. The last good files stay in use, and these are tried again when they change"
+    )
+    [broken] = files.snapshot()
+    assert (broken["successful"], broken["not_after"]) == (False, before["not_after"])
+    authority.issue("gate", "gate.example")
+    files.look(NOW)
+    assert caplog.records[-1].getMessage() == "TLS files read again"
+    [renewed] = files.snapshot()
+    assert (renewed["section"], renewed["successful"], renewed["renewals"]) == ("tls.client", True, 1)
+
+
+def test_other_sections_of_an_entry_are_renewed_too(authority: Authority) -> None:
+    """Such as that of the gateway's own login."""
+    cert, key = authority.issue("login", "gate")
+    section = BrokerTls(ca=authority.ca, cert=cert, key=key, server_name="kafka.internal")
+    files = TlsFiles(Tls(), sections=[(("identity", "tls"), section)])
+    assert files.snapshot() == []
+    assert files.context_for(section) is not files.broker
+    authority.issue("login", "gate")
+    files.look(NOW)
+    [told] = files.snapshot()
+    assert (told["section"], told["renewals"]) == ("identity.tls", 1)
+
+
+def warned(
+    authority: Authority, caplog: pytest.LogCaptureFixture, *looks: timedelta, before: tuple[timedelta, ...]
+) -> list[str]:
+    """Warnings of one certificate, looked at so long before its end."""
+    cert, key = authority.issue("gate", "gate.example")
+    section = ClientTls(cert=cert, key=key)
+    milliseconds = tuple(int(each / timedelta(milliseconds=1)) for each in before)
+    files = TlsFiles(Tls(client=section, warn_before=milliseconds), sections=[(("tls", "client"), section)])
+    files.open()
+    [[_, _, ends]] = files.snapshot()[0]["not_after"]
+    for left in looks:
+        files.look(datetime.fromtimestamp(ends, UTC) - left)
+    return [
+        f"{record.levelname}: {record.getMessage().partition('.pem')[2][2:]}" for record in caplog.records
+    ]
+
+
+def test_the_end_of_a_certificate_is_told_ahead_and_not_too_often(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    looks = (
+        40 * DAY,
+        30 * DAY,
+        29 * DAY,
+        8 * DAY,
+        7 * DAY,
+        6.5 * DAY,
+        6 * DAY,
+        HOUR,
+        -HOUR,
+        -2 * HOUR,
+        -2 * DAY,
+    )
+    told = warned(authority, caplog, *looks, before=(30 * DAY, 7 * DAY))
+    said = "; renew the file: it is read again without a restart"
+    assert told == [
+        f"WARNING: expires in 30 days{said}",
+        f"WARNING: expires in 7 days{said}",
+        f"WARNING: expires in 6 days{said}",
+        f"WARNING: expires in 1 h{said}",
+        f"ERROR: has expired{said}",
+        f"ERROR: has expired{said}",
+    ]
+
+
+def test_no_warnings_where_none_are_wanted(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    assert warned(authority, caplog, 3 * DAY, HOUR, -HOUR, before=()) == []
+
+
+def test_a_renewed_certificate_is_warned_of_anew(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    cert, key = authority.issue("gate", "gate.example")
+    section = ClientTls(cert=cert, key=key)
+    files = TlsFiles(Tls(client=section), sections=[(("tls", "client"), section)])
+    files.open()
+    for _ in range(2):
+        files.look(NOW)
+    assert len(caplog.records) == 1
+    authority.issue("gate", "gate.example", shifted_by=HOUR)
+    files.look(NOW)
+    files.look(NOW)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+
+
+def test_files_of_two_roles_are_told_apart(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    warnings = ExpiryWarnings([DAY])
+    cert, key = authority.issue("gate", "gate.example")
+    section = ClientTls(cert=cert, key=key, client_ca=authority.ca)
+    files = TlsFiles(Tls(client=section, warn_before=()))
+    files.open()
+    for _ in range(2):
+        warnings.look("tls.client", next(iter(files._renewals.values())).expiries, NOW)
+    assert [vars(record)["key"] for record in caplog.records] == ["tls.client.cert", "tls.client.client_ca"]
