@@ -6,17 +6,23 @@ import os
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tests.gateway.certificates import Authority
 from tests.gateway.handshakes import serial
 from tests.gateway.lab import lab, on_uvloop, upstream
-from tests.gateway.shown import greet, served_to
-from tests.waiting import until_so
+from tests.gateway.shown import greet, served_to, shown_at
+from tests.gateway.web_plugin import SiteConfig, SiteDriver
+from tests.waiting import LONG_S, until_so
 
+from sluicegate.broker import WebServices
 from sluicegate.config.models import BrokerTls, ClientTls, Tls
 from sluicegate.gateway.expiry import ExpiryWarnings
+from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.tls import TlsFiles
+from sluicegate.gateway.web import open_listener
 
 NOW = datetime.now(UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -83,6 +89,33 @@ async def watched(authority: Authority) -> None:
 
 def test_files_are_watched_and_read_again_when_told_to(authority: Authority) -> None:
     watched(authority)
+
+
+async def test_the_web_listener_watches_the_same_files(authority: Authority) -> None:
+    cert, key = authority.issue("gate", "127.0.0.1")
+    entry = {
+        "name": "b1",
+        "system": "site",
+        "bootstrap": ["127.0.0.1:1"],
+        "listen": {"port": 0},
+        "web_port": 0,
+    }
+    config = SiteConfig.model_validate({**entry, "tls": {"client": {"cert": cert, "key": key}}})
+    plugins = cast("Plugins", SimpleNamespace(drivers={"site": SiteDriver()}))
+    listener = open_listener(plugins, config, lambda config, tls: cast("WebServices", None))
+    assert listener is not None
+    listener.start()
+    scheme, _, address = listener.url.partition("://")
+    host, _, port = address.rpartition(":")
+    trusted = ssl.create_default_context(cafile=authority.ca)
+    assert scheme == "https"
+    assert await shown_at((host, int(port)), trusted) == serial(cert)
+    authority.issue("gate", "127.0.0.1")
+    listener.renew_tls()
+    async with asyncio.timeout(LONG_S):
+        while await shown_at((host, int(port)), trusted) != serial(cert):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await listener.stop()
 
 
 async def test_nothing_is_watched_where_no_file_is_named() -> None:

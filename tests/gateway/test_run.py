@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import urllib.error
@@ -247,8 +248,11 @@ def test_address_in_use_ends_the_command_with_its_reason(upstream: int, tmp_path
         gateway.stop()
 
 
-def test_an_expired_certificate_is_warned_of_and_clients_are_accepted(upstream: int, tmp_path: Path) -> None:
-    cert, key = Authority(tmp_path).issue("old", "localhost", shifted_by=-timedelta(days=9))
+def test_an_expired_certificate_is_warned_of_and_read_again_when_it_is_renewed(
+    upstream: int, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.issue("old", "127.0.0.1", shifted_by=-timedelta(days=9))
     gateway = Gateway(tmp_path, upstream, closed_port())
     tls = f"    max_hold: 5s\n    tls: {{client: {{cert: {cert}, key: {key}}}}}\n"
     gateway.path.write_text(gateway.path.read_text().replace("    max_hold: 5s\n", tls))
@@ -260,5 +264,13 @@ def test_an_expired_certificate_is_warned_of_and_clients_are_accepted(upstream: 
         assert f"{gateway.path}:7:" in warning
         assert cert in warning
         assert "(brokers.0.tls.client.cert)" in warning
+        authority.issue("old", "127.0.0.1")
+        reloads = 'sluicegate_certificate_reloads_total{broker="b1",section="tls.client"}'
+        until(lambda: f"{reloads} 1.0" in gateway.get("/metrics")[1])
+        trusted = ssl.create_default_context(cafile=authority.ca)
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=LONG_S) as client:
+            trusted.wrap_socket(client, server_hostname="127.0.0.1").close()
+        gateway.process.send_signal(signal.SIGHUP)
+        until(lambda: f"{reloads} 2.0" in gateway.get("/metrics")[1])
     finally:
         gateway.stop()
