@@ -296,6 +296,16 @@ FIGURES = (
         Figure(f"adaptive cycle over 1,000 topics, {when}", "adaptive-cycle", value, 20, "ms", arm=ENGINE)
         for when, value in (("at rest", "at_rest_ms"), ("all throttled", "under_pressure_ms"))
     ),
+    *(
+        Figure(
+            f"1,000 certificates, 200 broken: {what}", "certificate-renewals", value, bound, unit, arm=ENGINE
+        )
+        for what, value, bound, unit in (
+            ("dropped connections", "dropped", 0, ""),
+            ("new clients with another", "wrong_certificates", 0, ""),
+            ("growth after the first 200", "grown_mib", 5, "MiB"),
+        )
+    ),
     Figure(
         "replay: decisions of 8 topics",
         "replay",
