@@ -124,8 +124,8 @@ class BrokerContext(Protocol):
     def tls_for(self, section: Any) -> ssl.SSLContext:
         """What a section of the entry that names TLS files says; it can be kept, too. For any thread.
 
-        :param section: a `sluicegate.config.BrokerTls` of those that the entry's `tls_sections` gives. Its
-            connections ask for its `server_name`, if it has one, whatever host they connect to.
+        :param section: a `sluicegate.config.models.BrokerTls` of those that the entry's `tls_sections` gives.
+            Its connections ask for its `server_name`, if it has one, whatever host they connect to.
         :raises OSError: if a file cannot be used, and none could be before.
         """
 

@@ -97,6 +97,18 @@ def test_clients_are_verified_alike_whatever_name_they_ask_for(
             handshake(server, unknown, name)
 
 
+def test_protocols_are_agreed_on_alike_whatever_name_clients_ask_for(
+    authority: Authority, gate: dict[str, str]
+) -> None:
+    """Without h2 a gRPC client gives up."""
+    server = context_for_clients(client_tls(gate, certificates=[named(authority, "kafka.example")]), ["h2"])
+    client = client_of(authority)
+    client.set_alpn_protocols(["h2"])
+    assert [handshake(server, client, name).protocol for name in ("gate.example", "kafka.example")] == [
+        "h2"
+    ] * 2
+
+
 def test_further_certificates_are_looked_at_like_the_first(
     authority: Authority, gate: dict[str, str]
 ) -> None:

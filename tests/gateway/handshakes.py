@@ -1,6 +1,7 @@
 """TLS handshakes in memory: what each side saw of the other."""
 
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ class Seen(NamedTuple):
     """That of the client's; None if it showed none."""
     version: str | None
     cipher: str
+    protocol: str | None
+    """Agreed on by name (ALPN)."""
     is_resumed: bool
     session: ssl.SSLSession | None
     """To resume it with."""
@@ -59,9 +62,19 @@ def handshake(
         _serial(shown),
         asked.version(),
         cipher[0] if cipher else "",
+        asking.selected_alpn_protocol(),
         bool(asking.session_reused),
         asking.session,
     )
+
+
+def hello_with(client: ssl.SSLContext, name: str, other: bytes) -> bytes:
+    """A client's first bytes with another server name in them, of the same length."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client.wrap_bio(to_client, to_server, server_hostname=name)
+    with suppress(ssl.SSLWantReadError):
+        asking.do_handshake()
+    return to_server.read().replace(name.encode(), other)
 
 
 def _serial(der: bytes | None) -> int | None:

@@ -71,6 +71,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None) -> int:
     from sluicegate.gateway.child import WorkerFailedError
     from sluicegate.gateway.plugins import PluginError
     from sluicegate.gateway.supervisor import Supervisor
+    from sluicegate.gateway.unraisable import tell_in_the_log
     from sluicegate.gateway.watching import PolicyWatch
     from sluicegate.metrics.http import AdminServer
     from sluicegate.store import StoreError
@@ -82,6 +83,7 @@ async def _serve(file: str, opened: Opened, drain_s: float | None) -> int:
     except (StoreError, PluginError, OSError) as error:
         return _refused(error)
     admin.start()
+    tell_in_the_log()
     stopping = _obey_signals(supervisor)
     starting = asyncio.ensure_future(supervisor.start())
     waiting = asyncio.ensure_future(stopping.wait())

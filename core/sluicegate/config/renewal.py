@@ -79,13 +79,13 @@ class RenewableContext(_Delegating):
     Who keeps it needs to ask for no other. Connections that are open stay as they began.
 
     :param make: reads the files.
-    :param alpn: protocols to agree on by name (RFC 7301).
     :raises OSError: if they cannot be used.
     """
 
-    def __init__(self, make: Callable[[], ssl.SSLContext], alpn: Iterable[str] = ()) -> None:
+    def __init__(self, make: Callable[[], ssl.SSLContext]) -> None:
         self._make = make
-        self._alpn = list(alpn)
+        self._alpn: list[str] = []
+        """What a client library has asked for."""
         self._current = self._made()
         self.renewals = 0
         """How often the files were read again with success."""
@@ -158,14 +158,14 @@ class Renewal:
         self._marks = self._marks_now()
         self._is_told = False
 
-        def make() -> ssl.SSLContext:
-            return (
-                context_for_clients(section)
-                if isinstance(section, ClientTls)
-                else context_for_broker(section)
-            )
+        protocols = tuple(alpn)
 
-        self.context = RenewableContext(make, alpn)
+        def make() -> ssl.SSLContext:
+            if isinstance(section, ClientTls):
+                return context_for_clients(section, protocols)
+            return context_for_broker(section, protocols)
+
+        self.context = RenewableContext(make)
         self._read_dates()
 
     def look(self, force: bool = False) -> Look:

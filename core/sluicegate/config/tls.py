@@ -6,7 +6,7 @@ key is refused: OpenSSL would ask the terminal for its passphrase, and nobody si
 
 import os
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -51,12 +51,13 @@ class Expiry(NamedTuple):
     ends: datetime
 
 
-def context_for_clients(tls: ClientTls) -> ssl.SSLContext:
+def context_for_clients(tls: ClientTls, alpn: Iterable[str] = ()) -> ssl.SSLContext:
     """What to speak with clients; those that ask for a name of another certificate get that one.
 
+    :param alpn: protocols to agree on by name (RFC 7301).
     :raises TlsFileError: if a file cannot be used.
     """
-    first, *others = (_context_that_shows(tls, keys, cert, key) for keys, cert, key in tls.pairs())
+    first, *others = (_context_that_shows(tls, alpn, keys, cert, key) for keys, cert, key in tls.pairs())
     if others:
         first.sni_callback = choosing_by_name(
             (name, context)
@@ -66,15 +67,16 @@ def context_for_clients(tls: ClientTls) -> ssl.SSLContext:
     return first
 
 
-def context_for_broker(tls: BrokerTls) -> ssl.SSLContext:
+def context_for_broker(tls: BrokerTls, alpn: Iterable[str] = ()) -> ssl.SSLContext:
     """What to speak with the broker; the system's authorities verify it if no `ca` is given.
 
+    :param alpn: protocols to agree on by name (RFC 7301).
     :raises TlsFileError: if a file cannot be used.
     """
     if tls.ca is not None:
         _load_authorities(_scratch(), "ca", tls.ca)
     context = ssl.create_default_context(cafile=tls.ca)
-    _restrict(context, tls)
+    _restrict(context, tls, alpn)
     for _, cert, key in tls.pairs():
         _load_chain(context, "", cert, key)
     return context
@@ -150,10 +152,12 @@ def _scratch() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
 
-def _context_that_shows(tls: ClientTls, keys: str, cert: str, key: str) -> ssl.SSLContext:
-    """A server's context with one certificate; all of a section verify clients alike."""
+def _context_that_shows(
+    tls: ClientTls, alpn: Iterable[str], keys: str, cert: str, key: str
+) -> ssl.SSLContext:
+    """A server's context with one certificate; in all else those of a section are alike."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _restrict(context, tls)
+    _restrict(context, tls, alpn)
     _load_chain(context, keys, cert, key)
     if tls.client_ca is not None:
         _load_authorities(context, "client_ca", tls.client_ca)
@@ -161,10 +165,12 @@ def _context_that_shows(tls: ClientTls, keys: str, cert: str, key: str) -> ssl.S
     return context
 
 
-def _restrict(context: ssl.SSLContext, tls: TlsSection) -> None:
+def _restrict(context: ssl.SSLContext, tls: TlsSection, alpn: Iterable[str]) -> None:
     context.minimum_version = _VERSIONS[tls.min_version]
     if tls.ciphers:
         context.set_ciphers(":".join(tls.ciphers))
+    if protocols := list(alpn):
+        context.set_alpn_protocols(protocols)
 
 
 def _load_chain(context: ssl.SSLContext, keys: str, cert: str, key: str) -> None:

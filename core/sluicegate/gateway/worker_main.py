@@ -19,6 +19,7 @@ from sluicegate.gateway import logs, messages
 from sluicegate.gateway.limits import raise_descriptor_limit
 from sluicegate.gateway.log_sink import LogSink
 from sluicegate.gateway.plugins import PluginError, load_plugins
+from sluicegate.gateway.unraisable import tell_in_the_log
 from sluicegate.gateway.worker import Worker
 
 log = logging.getLogger("sluicegate.gateway.worker_main")  # as a program its own name is __main__
@@ -145,4 +146,5 @@ async def main(descriptor: int) -> int:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the supervisor tells when to drain
     raise_descriptor_limit()
+    tell_in_the_log()
     sys.exit(uvloop.run(main(int(sys.argv[1]))))
