@@ -32,14 +32,14 @@ _Name: TypeAlias = str | bytes | None
 class _Delegating(ssl.SSLContext):
     """A context that has another one make its connections.
 
-    Of itself it trusts nobody and shows nothing: what does not come by the methods here, fails.
+    By itself it trusts nobody and shows no certificate: a connection made in any other way fails.
     """
 
     def __new__(cls, *_: Any) -> Self:
         """Make it; what else it takes is for its initializer."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
-    def _maker(self) -> ssl.SSLContext:
+    def _target(self) -> ssl.SSLContext:
         raise NotImplementedError
 
     def _name(self, asked: _Name) -> _Name:
@@ -55,7 +55,7 @@ class _Delegating(ssl.SSLContext):
     ) -> ssl.SSLObject:
         """Begin a connection, as asyncio, uvloop and anyio do it."""
         name = self._name(server_hostname)
-        return self._maker().wrap_bio(incoming, outgoing, server_side, name, session)
+        return self._target().wrap_bio(incoming, outgoing, server_side, name, session)
 
     def wrap_socket(
         self,
@@ -68,15 +68,15 @@ class _Delegating(ssl.SSLContext):
     ) -> ssl.SSLSocket:
         """Begin a connection over a blocking socket."""
         name = self._name(server_hostname)
-        return self._maker().wrap_socket(
+        return self._target().wrap_socket(
             sock, server_side, do_handshake_on_connect, suppress_ragged_eofs, name, session
         )
 
 
 class RenewableContext(_Delegating):
-    """A context whose new connections use what its files held when they were last read.
+    """A context whose new connections use its files as they were last read.
 
-    Who keeps it needs to ask for no other. Connections that are open stay as they began.
+    It can be kept for good. Connections that are open stay as they began.
 
     :param make: reads the files.
     :raises OSError: if they cannot be used.
@@ -110,7 +110,7 @@ class RenewableContext(_Delegating):
         """
         return self if server_name is None else _Named(self, server_name)
 
-    def _maker(self) -> ssl.SSLContext:
+    def _target(self) -> ssl.SSLContext:
         return self._current
 
     def _made(self) -> ssl.SSLContext:
@@ -121,11 +121,13 @@ class RenewableContext(_Delegating):
 
 
 class _Named(_Delegating):
+    """A context that asks for one server name, whatever host it connects to."""
+
     def __init__(self, context: ssl.SSLContext, server_name: str) -> None:
         self._context = context
         self._server_name = server_name
 
-    def _maker(self) -> ssl.SSLContext:
+    def _target(self) -> ssl.SSLContext:
         return self._context
 
     def _name(self, asked: _Name) -> _Name:
