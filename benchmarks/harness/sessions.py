@@ -6,6 +6,7 @@ from typing import Any
 
 from benchmarks.harness.gates import gate_cache
 from sluicegate.broker import Ask, Command, Dial, Listener, NextTurn, Session, WakeAt
+from sluicegate.config.tls import context_for_broker
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.sink import NullSink
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source
@@ -23,6 +24,7 @@ class Services:
         self.gates = gate_cache(policies, NullSink())
         self.budget = Budget(2**31)
         self.broker_tls = None
+        self.tls_for = context_for_broker
 
     def wall_ms(self, now_ns: int) -> int:
         """A clock that stands still."""
