@@ -3,7 +3,6 @@ import io
 import json
 import logging
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -20,14 +19,7 @@ ROOMS = ("core", "interceptors", "plugins", "reports")
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    root, own = logging.getLogger(), logging.getLogger("sluicegate")
-    handlers, levels = list(root.handlers), (root.level, own.level)
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(levels[0])
-    own.setLevel(levels[1])
+pytestmark = pytest.mark.usefixtures("restored_logging")
 
 
 @pytest.mark.seed("S1-116")
@@ -141,30 +133,6 @@ def test_text_of_clients_cannot_break_lines() -> None:
     logs.set_up("info", "text", stream)
     logging.getLogger("sluicegate").warning("cannot list %s", "orders\n2026-01-01 INFO all is well")
     assert len(stream.getvalue().splitlines()) == 1
-
-
-def test_a_library_says_the_same_once_a_minute_and_without_its_traceback() -> None:
-    now_ns = 0
-    stream = io.StringIO()
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(logs.TextLines({}))
-    handler.addFilter(logs.LibraryLines(lambda: now_ns))
-    library = logging.Logger("some.library")
-    library.addHandler(handler)
-    for _ in range(120):
-        try:
-            raise ConnectionRefusedError(111, "refused")
-        except OSError:
-            library.exception("cannot connect\nfuture: %r", object())
-        library.warning("metadata of %s is old", "t")
-        now_ns += 1_000_000_000
-    lines = stream.getvalue().splitlines()
-    assert len(lines) == 4
-    assert "cannot connect" in lines[0]
-    assert lines[0].endswith("ConnectionRefusedError: [Errno 111] refused")
-    assert lines[1].endswith("metadata of t is old")
-    assert lines[2].endswith("left_out=59")
-    assert lines[3].endswith("left_out=59")
 
 
 @pytest.mark.parametrize(("level", "shown"), [("info", 0), ("debug", 1)])

@@ -48,7 +48,12 @@ def run(file: str, drain_timeout: float | None) -> None:
     from sluicegate.gateway import logs
 
     settings = opened.loaded.config.log
-    logs.set_up(settings.level, settings.format)
+    logs.set_up(
+        settings.level,
+        settings.format,
+        repeats=settings.repeats,
+        repeat_window_ms=settings.repeat_window,
+    )
     for warning in warnings:
         log.warning("%s", warning.in_a_line())
     sys.exit(uvloop.run(_serve(file, opened, drain_timeout)))

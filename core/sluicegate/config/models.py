@@ -308,6 +308,13 @@ class Log(Strict):
         default=5,
         description="A call of a plugin that holds all clients up this long is a warning; 0 for never.",
     )
+    repeats: Count = Field(
+        default=10,
+        description="Lines of the same text in one repeat_window; further ones are counted. 0 writes all.",
+    )
+    repeat_window: Duration = Field(
+        default=60_000, gt=0, description="After this time lines that were left out are told with their count."
+    )
 
 
 class GatewayConfig(Strict):

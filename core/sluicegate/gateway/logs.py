@@ -3,18 +3,22 @@
 import logging
 import sys
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import nullcontext
+from copy import copy
 from datetime import UTC, datetime
 from time import monotonic_ns
 from typing import IO, Literal
 
 import orjson
 
+from sluicegate.gateway.repeated_lines import RepeatedLines
+
 _PLAIN = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message", "asctime", "taskName"}
 JSON_KEYS = frozenset({"time", "level", "logger", "message", "traceback"})
 """Keys that mean the same in every JSON line; no field may take their place."""
 _SECOND_NS = 1_000_000_000
+_MS = 1_000_000
 _KEYS_LIMIT = 10_000
-_LIBRARY_NS = 60 * _SECOND_NS
 _OWN = "sluicegate"
 _NEVER = logging.CRITICAL + 1
 
@@ -24,6 +28,8 @@ def set_up(
     style: Literal["text", "json"],
     stream: IO[str] | None = None,
     *,
+    repeats: int = 10,
+    repeat_window_ms: int = 60_000,
     told_anew: Iterable[str] = (),
     **always: object,
 ) -> None:
@@ -32,14 +38,16 @@ def set_up(
     :param level: least severe level of the gateway's own lines, such as `info`.
     :param style: `json` for one object a line.
     :param stream: standard error if not given.
+    :param repeats: lines of the same text within a window; further ones are counted; 0 writes all.
+    :param repeat_window_ms: how long a window lasts.
     :param told_anew: loggers of libraries whose failures the gateway tells in words of its own; theirs are
         left out, unless `level` is `debug`.
     :param always: fields that every line carries, such as the broker's name.
     """
-    handler = logging.StreamHandler(stream or sys.stderr)
+    lines = RepeatedLines(repeats, repeat_window_ms * _MS, _OWN)
+    handler = LimitedHandler(stream or sys.stderr, lines)
     handler.setFormatter(JsonLines(always) if style == "json" else TextLines(always))
     root = logging.getLogger()
-    handler.addFilter(LibraryLines(monotonic_ns))
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger(_OWN).setLevel(level.upper())
@@ -132,30 +140,92 @@ class Throttle:
         return left_out
 
 
-class LibraryLines(logging.Filter):
-    """Lets a line of another logger than the gateway's own through once a minute, without its traceback.
+class LimitedHandler(logging.StreamHandler[IO[str]]):
+    """Writes the lines of all loggers of a process, but what repeats itself.
 
+    Lines of libraries have no traceback: it becomes the words of its exception. A stream that takes nothing,
+    as of a file on a full disk, is told of by the first line that it takes again.
+
+    :param stream: where lines go.
+    :param lines: which ones.
     :param now_ns: gives the monotonic time.
     """
 
-    def __init__(self, now_ns: Callable[[], int]) -> None:
-        super().__init__()
+    def __init__(
+        self, stream: IO[str], lines: RepeatedLines, now_ns: Callable[[], int] = monotonic_ns
+    ) -> None:
+        super().__init__(stream)
+        self._lines = lines
         self._now_ns = now_ns
-        self._throttle = Throttle(_LIBRARY_NS)
+        self._unwritten = 0
+        self._problem: OSError | None = None
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a line is written; its traceback becomes the words of its exception."""
-        if record.name.partition(".")[0] == _OWN:
-            return True
-        # asyncio puts the object at fault on a second line, by which no two lines would be the same.
-        text = str(record.msg).partition("\n")[0]
-        left_out = self._throttle.passes((record.name, text), self._now_ns())
-        if left_out is None:
-            return False
-        if left_out:
-            record.left_out = left_out
-        if record.exc_info and record.exc_info[1] is not None:
-            error = record.exc_info[1]
-            record.msg, record.args = f"{record.getMessage()}: {type(error).__name__}: {error}", None
-            record.exc_info = record.exc_text = None
-        return True
+    @property
+    def left_out(self) -> int:
+        """Lines left out so far because they repeated others."""
+        return self._lines.left_out
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, unless there were too many like it; before it, what was left out until now."""
+        now_ns = self._now_ns()
+        for summary in self._lines.ended(now_ns):
+            self._write(summary)
+        if self._lines.passes(record, now_ns):
+            self._write(record if record.name.partition(".")[0] == _OWN else _without_traceback(record))
+
+    def tell_left_out(self, *, all_of_it: bool = False) -> None:
+        """Tell what was left out in windows that have ended, even if no further line comes.
+
+        :param all_of_it: in those that have not ended, too.
+        """
+        with self.lock or nullcontext():
+            for summary in self._lines.ended(self._now_ns(), all_of_them=all_of_it):
+                self._write(summary)
+
+    def close(self) -> None:
+        """Tell what was left out, and take no more."""
+        self.tell_left_out(all_of_it=True)
+        super().close()
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - a name of the logging package
+        """Count a line that the stream did not take; the package's own way is a traceback on that stream."""
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError):
+            self._unwritten += 1
+            self._problem = error
+        else:
+            super().handleError(record)
+
+    def _write(self, record: logging.LogRecord) -> None:
+        before = self._unwritten
+        super().emit(record)
+        if before and self._unwritten == before:
+            self._unwritten = 0
+            text = f"{before} lines of this log may be missing: {self._problem}"
+            super().emit(logging.LogRecord(__name__, logging.ERROR, "", 0, text, None, None))
+
+
+def _without_traceback(record: logging.LogRecord) -> logging.LogRecord:
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        return record
+    short = copy(record)
+    short.msg, short.args = f"{record.getMessage()}: {type(error).__name__}: {error}", None
+    short.exc_info = short.exc_text = None
+    return short
+
+
+def limited_handlers() -> list[LimitedHandler]:
+    """What `set_up` installed, if this process has called it."""
+    return [handler for handler in logging.getLogger().handlers if isinstance(handler, LimitedHandler)]
+
+
+def tell_left_out() -> int:
+    """Tell what the log of this process left out in windows that have ended; to be called once a second.
+
+    :return: how many lines were left out so far.
+    """
+    handlers = limited_handlers()
+    for handler in handlers:
+        handler.tell_left_out()
+    return sum(handler.left_out for handler in handlers)

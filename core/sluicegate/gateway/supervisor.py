@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.gateway import messages
+from sluicegate.gateway import logs, messages
 from sluicegate.gateway.child import WorkerFailedError, WorkerProcess
 from sluicegate.gateway.compacting import Compactor
 from sluicegate.gateway.watching import PolicyWatch
@@ -211,6 +211,7 @@ class Supervisor:
                     await self._reload.wait()
             except TimeoutError:
                 pass
+            logs.tell_left_out()
             force = self._reload.is_set()
             self._reload.clear()
             if force:

@@ -51,7 +51,14 @@ class WorkerMain:
         rest = {name: value for name, value in start["config"].items() if name != "brokers"}
         config = GatewayConfig(brokers=tuple(brokers.values()), **rest)
         told_anew = getattr(plugins.drivers[broker.system], "client_loggers", ())
-        logs.set_up(config.log.level, config.log.format, told_anew=told_anew, broker=broker.name)
+        logs.set_up(
+            config.log.level,
+            config.log.format,
+            repeats=config.log.repeats,
+            repeat_window_ms=config.log.repeat_window,
+            told_anew=told_anew,
+            broker=broker.name,
+        )
         self._log_sink = LogSink(config, broker, plugins, compacting=False)
         self._worker = Worker(
             broker,
@@ -88,9 +95,11 @@ class WorkerMain:
             await self._log_sink.close()
 
     def _report(self) -> None:
+        left_out = logs.tell_left_out()
         if self._writer.transport.get_write_buffer_size() > _UNREAD_LIMIT:
             return  # the supervisor hangs; the next report has all that this one would have had
-        messages.send(self._writer, "snapshot", snapshot=self._worker.snapshot())
+        snapshot = {**self._worker.snapshot(), "log_lines_left_out": left_out}
+        messages.send(self._writer, "snapshot", snapshot=snapshot)
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:
