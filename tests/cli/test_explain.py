@@ -42,7 +42,7 @@ def write_refusal(state_dir: Path) -> None:
     journal = RefusalJournal(state_dir, "kafka", "main")
     gate = build_gate({}, now_ns=0)
     client = "app@10.0.0.7:51234"
-    journal.record([(10**18, gate, OperationKind.PUBLISH, "User:a", client, "", 1, 100, decision)], 0)
+    journal.record([(10**18, gate, OperationKind.PUBLISH, "User:a", client, "", 1, 100, decision)], 0, 0)
     journal.close()
 
 

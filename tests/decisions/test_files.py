@@ -1,6 +1,7 @@
 """Files: full disks, kills, rotation, compaction, retention."""
 
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -330,6 +331,81 @@ def test_when_no_byte_more_can_be_written_dropped_rows_are_counted_exactly(tmp_p
     assert int(dropped) > 0
     assert int(emitted) > 0
     assert second == emitted
+
+
+_ROOM_AGAIN = """
+import json, logging, resource, sys
+from sluicegate.decisions import DecisionLog, RefusalJournal, read_decisions
+from sluicegate.decisions.journal import find
+from tests.decisions.conftest import FakeGate, publish, rejection
+from tests.waiting import until
+lines = []
+handler = logging.Handler()
+handler.emit = lambda record: lines.append(record.getMessage())
+logging.getLogger("sluicegate").addHandler(handler)
+clock = [0]
+state = sys.argv[1]
+journal = RefusalJournal(state, "kafka", "main")
+log = DecisionLog(
+    state + "/decisions", "kafka", "main", period_s=0.002, journal=journal, monotonic=lambda: clock[0]
+)
+def refuse(count):
+    before = log.stats()
+    ids = [log.decided(FakeGate(), publish(), rejection(), clock[0]).id for _ in range(count)]
+    until(lambda: log.stats().queued == 0)
+    now = log.stats()
+    assert now.decided == now.emitted + now.dropped, now
+    return ids, now.emitted - before.emitted, now.dropped - before.dropped
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+kept, written, lost = refuse(10)
+assert (written, lost) == (10, 0)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # no file can grow any more
+dropped = 0
+full = []
+for step in range(200):
+    ids, written, lost = refuse(15)
+    full += ids
+    dropped += lost
+    clock[0] += 1_000_000_000
+assert dropped == 3_000, dropped
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+clock[0] += 40_000_000_000  # the longest wait, and a little
+after, written, lost = refuse(10)
+until(lambda: journal.waiting == 0)
+assert log.close()
+stats = log.stats()
+print(json.dumps({
+    "dropped": stats.dropped, "emitted": stats.emitted, "decided": stats.decided,
+    "read": read_decisions(state + "/decisions").num_rows,
+    "lost": stats.journal_lost, "skipped": stats.journal_skipped,
+    "missing": sum(find(state, id) is None for id in [*kept, *full, *after]),
+    "kept": [find(state, id) is not None for id in (kept[0], full[-1], after[-1])],
+    "files": stats.file_errors, "lines": lines,
+}))
+"""
+
+
+def test_log_and_journal_come_back_when_there_is_room_and_have_counted_exactly(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", _ROOM_AGAIN, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=LONG_S,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["decided"] == 3_020
+    assert (found["emitted"], found["dropped"]) == (20, 3_000)
+    assert found["read"] == 20
+    assert (found["lost"], found["skipped"]) == (found["missing"], 0)
+    assert 1_990 <= found["lost"] <= 2_010  # the last 1,000 waited for it
+    assert found["kept"] == [True, True, True]
+    assert found["files"] <= 20  # of 200 rounds in 200 s: it was tried less and less often
+    assert len(found["lines"]) == 4, found["lines"]
+    assert any("3000 decisions were lost" in line for line in found["lines"])
+    assert spools(tmp_path / "decisions") == []
 
 
 def test_a_file_of_another_kind_or_a_later_version_is_refused_by_name(tmp_path: Path) -> None:

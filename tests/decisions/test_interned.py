@@ -263,7 +263,7 @@ def test_files_begin_with_empty_tables(tmp_path: Path, open_log: OpenLog) -> Non
     assert isinstance(files, LogFiles)
     for client in ("a", "b"):
         tables = files.interned
-        assert files.write(encode(batch_of(1, tables, client)), 0)
+        assert files.write(encode(batch_of(1, tables, client)), 1, 0)
         files._end_spool()
         assert files.interned is not tables
         assert len(files.interned) == 0

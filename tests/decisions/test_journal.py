@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.decisions.conftest import FakeGate, publish, rejection
+from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.waiting import LONG_S, until
 
 from sluicegate.decisions import (
@@ -61,7 +61,7 @@ def test_numbers_are_told_to_the_last_digit(
 ) -> None:
     reason = replace(rejection().reasons[0], current=value, limit=value)
     decision = Decision(Action.REJECT, (reason,), id="abcd-1", policy_version=7)
-    journal.record([(0, FakeGate(), OperationKind.PUBLISH, "", "app@h:1", "", 0, 0, decision)], 0)
+    journal.record([(0, FakeGate(), OperationKind.PUBLISH, "", "app@h:1", "", 0, 0, decision)], 0, 0)
 
     assert f"          current {shown}, limit {shown}\n" in explain_refusal(tmp_path, "abcd-1")
 
@@ -70,7 +70,7 @@ def test_numbers_are_told_to_the_last_digit(
 def test_the_explanation_says_what_who_where_which_limit_and_what_to_do(
     tmp_path: Path, journal: RefusalJournal
 ) -> None:
-    journal.record([row("abcd-1")], 1_700_000_000_123_000_000)
+    journal.record([row("abcd-1")], 1_700_000_000_123_000_000, 0)
 
     assert explain_refusal(tmp_path, "error 44: full [sluicegate abcd-1]") == (
         "decision abcd-1: attach producer refused\n"
@@ -88,7 +88,7 @@ def test_the_last_refusal_of_a_client_is_found_with_or_without_its_address(
     tmp_path: Path, journal: RefusalJournal
 ) -> None:
     journal.record(
-        [row("abcd-1"), row("abcd-2", client="app@h:2"), row("abcd-3", client="application@h:3")], 0
+        [row("abcd-1"), row("abcd-2", client="app@h:2"), row("abcd-3", client="application@h:3")], 0, 0
     )
 
     found = [last(tmp_path, client) for client in ("app", "app@h:1", "application")]
@@ -109,6 +109,7 @@ def test_only_what_was_really_refused_or_held_is_kept(tmp_path: Path, journal: R
             row("abcd-4", observed=True),
         ],
         0,
+        0,
     )
 
     kept = {n for n in range(1, 5) if find(tmp_path, f"abcd-{n}") is not None}
@@ -123,8 +124,8 @@ def test_the_journal_is_bounded_and_holds_do_not_push_refusals_out(
     monkeypatch.setattr(journal_module, "MAX_HOLDS", 10)
     journal = RefusalJournal(tmp_path, "kafka", "main", max_refusals=50)
     for start in range(0, 300, 30):
-        journal.record([row(f"held-{n}", Action.DELAY) for n in range(start, start + 30)], 0)
-        journal.record([row(f"full-{n}") for n in range(start, start + 30)], 0)
+        journal.record([row(f"held-{n}", Action.DELAY) for n in range(start, start + 30)], 0, 0)
+        journal.record([row(f"full-{n}") for n in range(start, start + 30)], 0, 0)
 
     database = sqlite3.connect(tmp_path / FILE_NAME)
     counts = dict(database.execute("SELECT held, count(*) FROM refusals GROUP BY held"))
@@ -136,7 +137,7 @@ def test_the_journal_is_bounded_and_holds_do_not_push_refusals_out(
 
 
 def test_a_flood_is_cut_and_the_rest_counted(tmp_path: Path, journal: RefusalJournal) -> None:
-    journal.record([row(f"abcd-{n}") for n in range(1_500)], 0)
+    journal.record([row(f"abcd-{n}") for n in range(1_500)], 0, 0)
 
     assert journal.skipped == 500
     assert find(tmp_path, "abcd-1499") is not None
@@ -145,9 +146,9 @@ def test_a_flood_is_cut_and_the_rest_counted(tmp_path: Path, journal: RefusalJou
 
 def test_two_workers_share_the_journal(tmp_path: Path, journal: RefusalJournal) -> None:
     other = RefusalJournal(tmp_path, "kafka", "second")
-    journal.record([row("abcd-1")], 0)
-    other.record([row("efgh-1")], 0)
-    journal.record([row("abcd-2")], 0)
+    journal.record([row("abcd-1")], 0, 0)
+    other.record([row("efgh-1")], 0, 0)
+    journal.record([row("abcd-2")], 0, 0)
 
     found = [find(tmp_path, key) for key in ("abcd-1", "efgh-1", "abcd-2")]
     assert [refusal and refusal.gateway for refusal in found] == ["main", "second", "main"]
@@ -162,8 +163,8 @@ def test_a_damaged_journal_is_set_aside_and_begun_anew(
     with pytest.raises(JournalError, match=r"cannot read refusal journal.*remove it"):
         find(tmp_path, "abcd-1")
 
-    journal.record([row("abcd-1")], 0)
-    journal.record([row("abcd-2")], 0)
+    journal.record([row("abcd-1")], 0, 0)
+    journal.record([row("abcd-2")], 0, 0)
 
     assert journal.errors == 1
     assert "is damaged" in caplog.text
@@ -198,7 +199,7 @@ def test_workers_that_make_the_journal_at_once_lose_nothing(
     done = threading.Timer(0.05, maker.execute, ["COMMIT"])
     done.start()
 
-    journal.record([row("abcd-1")], 0)
+    journal.record([row("abcd-1")], 0, 0)
 
     done.join()
     maker.close()
@@ -215,21 +216,84 @@ def test_a_journal_that_cannot_be_written_is_counted_and_the_log_goes_on(
     log.close()
 
     stats = log.stats()
-    assert (stats.emitted, stats.dropped, stats.journal_errors) == (1, 0, 1)
-    assert "`sluicegate explain` will not know 1 refusals" in caplog.text
+    assert (stats.emitted, stats.dropped) == (1, 0)
+    assert stats.journal_errors > 0
+    assert stats.journal_lost == 1
+    assert "cannot be written" in caplog.text
 
 
-def test_a_locked_journal_does_not_hold_the_log_up_for_long(tmp_path: Path, journal: RefusalJournal) -> None:
-    journal.record([row("abcd-1")], 0)
+def test_a_locked_journal_does_not_hold_the_log_up_and_loses_nothing_for_a_while(
+    tmp_path: Path, journal: RefusalJournal, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal.record([row("abcd-1")], 0, 0)
     blocker = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
-    journal.record([row("abcd-2")], 0)
+    for number in range(2, 50):
+        journal.record([row(f"abcd-{number}")], 0, number)
 
-    assert journal.errors == 1
+    assert journal.errors == 1  # it was not asked again at once
+    assert journal.waiting == 48
     blocker.execute("ROLLBACK")
     blocker.close()
-    journal.record([row("abcd-3")], 0)
-    assert find(tmp_path, "abcd-3") is not None
+    journal.record([], 0, SECOND_NS)
+
+    assert [find(tmp_path, f"abcd-{number}") is not None for number in (1, 2, 49)] == [True] * 3
+    assert (journal.waiting, journal.lost, journal.skipped) == (0, 0, 0)
+    assert len([line for line in caplog.messages if "cannot be written" in line]) == 1
+    assert "is written again; 0 refusals are missing" in caplog.text
+
+
+def test_what_waits_for_a_journal_is_bounded_and_the_rest_is_counted_exactly(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = tmp_path / "state"
+    state.write_text("a file is in the way")
+    journal = RefusalJournal(state, "kafka", "main")
+    for start in range(0, 2_500, 100):
+        journal.record([row(f"abcd-{n}") for n in range(start, start + 100)], 0, start)
+    assert (journal.waiting, journal.lost) == (1_000, 1_500)
+
+    state.unlink()
+    journal.record([row("abcd-2500")], 0, SECOND_NS)
+
+    assert (journal.waiting, journal.lost) == (0, 1_501)
+    assert "is written again; 1501 refusals are missing" in caplog.text
+    assert [find(state, f"abcd-{number}") is not None for number in (1_500, 1_501, 2_500)] == [
+        False,
+        True,
+        True,
+    ]
+    journal.close()
+
+
+def test_a_journal_that_was_removed_to_make_room_is_begun_anew(
+    tmp_path: Path, journal: RefusalJournal
+) -> None:
+    journal.record([row("abcd-1")], 0, 0)
+    for file in tmp_path.glob(f"{FILE_NAME}*"):
+        file.unlink()
+    journal.record([row("abcd-2")], 0, 0)
+    assert find(tmp_path, "abcd-1") is None
+    assert find(tmp_path, "abcd-2") is not None
+
+
+def test_a_damaged_journal_that_cannot_be_moved_is_told_without_a_traceback(
+    tmp_path: Path, journal: RefusalJournal, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"this is no database" * 100)
+
+    def read_only(self: Path, target: Path) -> Path:
+        raise OSError(30, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", read_only)
+        journal.record([row("abcd-1")], 0, 0)
+    assert journal.waiting == 1
+    assert "Read-only file system" in caplog.text
+    assert not any(record.exc_info for record in caplog.records)
+
+    journal.record([], 0, 2 * SECOND_NS)
+    assert find(tmp_path, "abcd-1") is not None
 
 
 def test_without_a_journal_or_an_entry_the_error_says_what_to_do(
@@ -238,6 +302,6 @@ def test_without_a_journal_or_an_entry_the_error_says_what_to_do(
     with pytest.raises(JournalError, match="nothing was refused yet, or state_dir is another one"):
         explain_refusal(tmp_path, "abcd-1")
 
-    journal.record([row("abcd-1")], 0)
+    journal.record([row("abcd-1")], 0, 0)
     with pytest.raises(JournalError, match=r"no refusal 'abcd-9'.*older ones are in the decision log"):
         explain_refusal(tmp_path, "abcd-9")

@@ -193,10 +193,10 @@ def test_a_stuck_writer_never_blocks_and_every_dropped_row_is_counted(
     released, stuck = threading.Event(), threading.Event()
     write = LogFiles.write
 
-    def hang(self: LogFiles, batch: Any, now_ns: int) -> bool:
+    def hang(self: LogFiles, batch: Any, decisions: int, now_ns: int) -> bool:
         stuck.set()
         assert released.wait(LONG_S)
-        return write(self, batch, now_ns)
+        return write(self, batch, decisions, now_ns)
 
     monkeypatch.setattr(LogFiles, "write", hang)
     log = open_log(tmp_path, max_rows_queued=100)
@@ -224,14 +224,27 @@ def test_a_stuck_writer_never_blocks_and_every_dropped_row_is_counted(
     assert read_decisions(tmp_path).num_rows == 101
 
 
+def test_a_writer_that_fails_in_an_unforeseen_way_counts_each_decision_once(
+    tmp_path: Path, gate: FakeGate, open_log: OpenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(LogFiles, "write", lambda *arguments: 1 // 0)
+        log = open_log(tmp_path)
+        log.decided(gate, publish(), rejection(), 0)
+        until(lambda: log.stats().dropped == 1)
+    log.decided(gate, publish(), rejection(), 0)
+    log.close()
+    assert (log.stats().decided, log.stats().emitted, log.stats().queued) == (2, 1, 0)
+
+
 def test_a_slow_disk_drops_rows_but_not_the_count(
     tmp_path: Path, gate: FakeGate, open_log: OpenLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = LogFiles.write
 
-    def slowly(self: LogFiles, batch: Any, now_ns: int) -> bool:
+    def slowly(self: LogFiles, batch: Any, decisions: int, now_ns: int) -> bool:
         until(lambda: log.stats().dropped)
-        return write(self, batch, now_ns)
+        return write(self, batch, decisions, now_ns)
 
     monkeypatch.setattr(LogFiles, "write", slowly)
     log = open_log(tmp_path, detail="full", max_rows_queued=500)
@@ -252,7 +265,9 @@ def test_closing_gives_up_on_a_disk_that_never_answers(
     tmp_path: Path, gate: FakeGate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     released = threading.Event()
-    monkeypatch.setattr(LogFiles, "write", lambda self, batch, now_ns: released.wait(LONG_S) and False)
+    monkeypatch.setattr(
+        LogFiles, "write", lambda self, batch, decisions, now_ns: released.wait(LONG_S) and False
+    )
     log = DecisionLog(tmp_path, "kafka", "main", period_s=0.01)
     log.decided(gate, publish(), rejection(), 0)
 

@@ -124,7 +124,7 @@ def test_hook_sluicegate_commands(tmp_path: Path) -> None:
     reason = Reason("max_message_size", Outcome.INVALID, "Message size 9 exceeds maximum allowed 8", 9, 8)
     decision = Decision(Action.REJECT, (reason,), id="abcd-1")
     gate = build_gate({}, now_ns=0)
-    journal.record([(0, gate, OperationKind.PUBLISH, "User:anna", "app@h:1", "", 1, 9, decision)], 0)
+    journal.record([(0, gate, OperationKind.PUBLISH, "User:anna", "app@h:1", "", 1, 9, decision)], 0, 0)
     journal.close()
 
     result = CliRunner().invoke(command, [str(tmp_path), "app"])

@@ -154,7 +154,7 @@ class World:
         told = Decision(Action.REJECT, (_REFUSAL,), policy_version=7, id="k3x9qa-1f")
         client = "orders@10.0.0.7:51234"
         journal.record(
-            [(0, gate, OperationKind.ATTACH_PRODUCER, "User:anna", client, "", 0, 0, told)], 10**18
+            [(0, gate, OperationKind.ATTACH_PRODUCER, "User:anna", client, "", 0, 0, told)], 10**18, 0
         )
         journal.close()
 

@@ -7,13 +7,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluicegate.backoff import Backoff
 from sluicegate.decisions.interned import Interned
 from sluicegate.decisions.spool import Spool, partition
 
 _log = logging.getLogger(__name__)
 _SECOND_NS = 1_000_000_000
 _FIRST_RETRY_NS = _SECOND_NS
-_LAST_RETRY_NS = 30 * _SECOND_NS
+_LONGEST_RETRY_NS = 30 * _SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class LogFiles:
     """Where the batches of one log go; used by the log's writer thread only.
 
     A write that fails loses that batch and no other: the spool is closed, what it holds stays readable, and
-    a new one is tried after a second, then less and less often, up to every 30 seconds.
+    a new one is tried after a second, then less and less often, up to every 30 seconds. Until one can be
+    written, all batches are lost and counted; how many decisions they held is told when writing goes on.
 
     :param directory: the log's directory, which several processes may share.
     :param constants: the columns that are the same for all rows; `run` and `system` are partitions too.
@@ -58,20 +60,23 @@ class LogFiles:
         self._keeping = keeping
         self._spool: Spool | None = None
         self._opened_ns = 0
-        self._retry_at_ns = 0
-        self._retry_ns = _FIRST_RETRY_NS
+        self._backoff = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
+        self._lost = 0
+        """Decisions lost since writing began to fail."""
         self._compactor = ThreadPoolExecutor(1, "sluicegate-compaction") if compacting else None
         self._tidying: Future[None] | None = None
 
-    def write(self, line: bytes, now_ns: int) -> bool:
+    def write(self, line: bytes, decisions: int, now_ns: int) -> bool:
         """Append a batch.
 
         :param line: the batch as `spool.encode` writes it, with ids of `interned`.
+        :param decisions: how many decisions it stands for.
         :param now_ns: monotonic time.
         :return: False if it is lost.
         """
-        if now_ns < self._retry_at_ns:
+        if self._backoff.wait_ns(now_ns):
             self.interned = Interned()
+            self._lost += decisions
             return False
         try:
             if self._spool is None:
@@ -80,11 +85,15 @@ class LogFiles:
             self._spool.write(line)
         except OSError as error:
             self._failed(error, now_ns)
+            self._lost += decisions
             return False
         self.interned.written()
-        if self._retry_at_ns:
-            _log.info("decision log is written again to %s", self._spool.path)
-            self._retry_at_ns, self._retry_ns = 0, _FIRST_RETRY_NS
+        if self._backoff.failures:
+            self._backoff.reset()
+            _log.warning(
+                "decision log is written again to %s; %d decisions were lost", self._spool.path, self._lost
+            )
+            self._lost = 0
         return True
 
     def rotate(self, now_ns: int, wall_s: float) -> None:
@@ -121,7 +130,7 @@ class LogFiles:
 
     def _failed(self, error: Exception, now_ns: int) -> None:
         self.errors += 1
-        if not self._retry_at_ns:
+        if not self._backoff.failures:
             _log.warning(
                 "decision log cannot be written under %s: %s; rows are dropped and counted until it can, "
                 "traffic goes on",
@@ -129,8 +138,7 @@ class LogFiles:
                 error,
             )
         self._end_spool()
-        self._retry_at_ns = now_ns + self._retry_ns
-        self._retry_ns = min(2 * self._retry_ns, _LAST_RETRY_NS)
+        self._backoff.failed(now_ns)
 
     def _end_spool(self) -> None:
         spool, self._spool = self._spool, None

@@ -6,14 +6,18 @@ second and answers for one id at once, where the log is written for reading in b
 
 import json
 import logging
+import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeAlias
 
+from sluicegate.backoff import Backoff
 from sluicegate.decisions.columns import OPERATION_NAMES
 from sluicegate.decisions.ids import id_in
 from sluicegate.decisions.rows import Row, action_of
@@ -29,6 +33,8 @@ MAX_HOLDS = 2_000
 _MAX_AT_ONCE = 1_000
 _BUSY_S = 0.2
 """Several workers may write; waiting longer would hold up the decision log."""
+_FIRST_RETRY_NS = 500_000_000
+_LONGEST_RETRY_NS = 30_000_000_000
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS refusals (
@@ -74,8 +80,15 @@ class Refusal:
     reasons: tuple[Reason, ...]
 
 
+_Entry: TypeAlias = tuple[str, int, bool, str, str]
+
+
 class RefusalJournal:
     """Writes refusals; used by one thread only, the decision log's.
+
+    While the database cannot be written, the last refusals wait for it; writing is tried again after half a
+    second, then less and less often, up to every 30 seconds. At every instant
+    refused = written + skipped + lost + waiting.
 
     :param state_dir: directory of everything kept; made if it does not exist.
     :param system: kind of broker.
@@ -88,45 +101,87 @@ class RefusalJournal:
     ) -> None:
         self.path = Path(state_dir) / FILE_NAME
         self.errors = 0
-        """Times that writing failed; the refusals of that moment are not in the journal."""
+        """Times that writing failed."""
         self.skipped = 0
         """Refusals that were left out because too many came at once."""
+        self.lost = 0
+        """Refusals that will never be in the journal because it could not be written for too long."""
         self._system = system
         self._gateway = gateway
         self._max_refusals = max_refusals
         self._database: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._waiting: deque[_Entry] = deque()
+        self._backoff = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
+        self._lost_before = 0
 
-    def record(self, rows: Sequence[Row], wall_offset_ns: int) -> None:
-        """Write what was refused, dropped or held among these rows; a failure is counted and logged.
+    @property
+    def waiting(self) -> int:
+        """Refusals that wait for the journal to be written again."""
+        return len(self._waiting)
 
-        :param rows: rows of the decision log.
+    def record(self, rows: Sequence[Row], wall_offset_ns: int, now_ns: int) -> None:
+        """Write what was refused, dropped or held among these rows, and what waited; failures are told.
+
+        :param rows: rows of the decision log; may be none.
         :param wall_offset_ns: what to add to a monotonic time to get ns since 1970.
+        :param now_ns: monotonic time.
         """
         entries = [self._entry(row, wall_offset_ns) for row in rows if _belongs(row)]
-        if not entries:
-            return
         self.skipped += max(0, len(entries) - _MAX_AT_ONCE)
-        try:
-            self._write(entries[-_MAX_AT_ONCE:])
-        except (sqlite3.Error, OSError) as error:
-            self.errors += 1
-            _log.warning(
-                "refusal journal %s cannot be written (%s); `sluicegate explain` will not know %d refusals",
-                self.path,
-                error,
-                len(entries),
-            )
-            self.close()
-            if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-                self._set_aside()
+        self._waiting.extend(entries[-_MAX_AT_ONCE:])
+        while len(self._waiting) > _MAX_AT_ONCE:
+            self._waiting.popleft()
+            self.lost += 1
+        if self._waiting and not self._backoff.wait_ns(now_ns):
+            self._flush(now_ns)
 
     def close(self) -> None:
-        """Close the database; recording again opens it again."""
+        """Write what waits, if that is possible now, and close the database; recording opens it again."""
+        if self._waiting:
+            self._flush(0)
+            self.lost += len(self._waiting)
+            self._waiting.clear()
+        self._disconnect()
+
+    def _flush(self, now_ns: int) -> None:
+        try:
+            try:
+                self._write(self._waiting)
+            except sqlite3.DatabaseError as error:
+                if type(error) is not sqlite3.DatabaseError:
+                    raise  # locked, full, read-only: nothing is wrong with what is there
+                self._set_aside(error)
+                self._write(self._waiting)
+        except (sqlite3.Error, OSError) as error:
+            self._failed(error, now_ns)
+            return
+        self._waiting.clear()
+        if self._backoff.failures:
+            self._backoff.reset()
+            missing = self.lost - self._lost_before
+            _log.warning("refusal journal %s is written again; %d refusals are missing", self.path, missing)
+
+    def _failed(self, error: Exception, now_ns: int) -> None:
+        self.errors += 1
+        if not self._backoff.failures:
+            self._lost_before = self.lost
+            _log.warning(
+                "refusal journal %s cannot be written (%s); it is tried again and again, and of the refusals "
+                "until then `sluicegate explain` will know the last %d",
+                self.path,
+                error,
+                _MAX_AT_ONCE,
+            )
+        self._backoff.failed(now_ns)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._database is not None:
             self._database.close()
             self._database = None
 
-    def _entry(self, row: Row, wall_offset_ns: int) -> tuple[str, int, bool, str, str]:
+    def _entry(self, row: Row, wall_offset_ns: int) -> _Entry:
         now_ns, gate, kind, principal, client, subscription, _, _, decision = row
         assert decision is not None  # noqa: S101 - `_belongs` let only decisions through
         details = {
@@ -143,7 +198,9 @@ class RefusalJournal:
         held = decision.action is Action.DELAY
         return decision.id, now_ns + wall_offset_ns, held, client, json.dumps(details)
 
-    def _write(self, entries: Sequence[tuple[str, int, bool, str, str]]) -> None:
+    def _write(self, entries: Iterable[_Entry]) -> None:
+        if self._database is not None and self._file != self._identity():
+            self._disconnect()  # removed, perhaps to make room: what is written there nobody can read
         database = self._database or self._open()
         with database:
             database.executemany(_INSERT, entries)
@@ -164,12 +221,27 @@ class RefusalJournal:
             database.close()
             raise
         self._database = database
+        self._file = self._identity()
         return database
 
-    def _set_aside(self) -> None:
-        """Put a damaged journal out of the way: it holds nothing that is worth stopping for."""
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _set_aside(self, error: Exception) -> None:
+        """Put a damaged journal out of the way: it holds nothing that is worth stopping for.
+
+        :raises OSError: if it cannot be moved.
+        """
+        self.errors += 1
+        self._disconnect()
         damaged = self.path.with_name(f"{FILE_NAME}.damaged")
-        _log.warning("refusal journal %s is damaged: moved to %s, a new one is begun", self.path, damaged)
+        _log.warning(
+            "refusal journal %s is damaged (%s): moved to %s, a new one is begun", self.path, error, damaged
+        )
         for suffix in ("-wal", "-shm"):
             self.path.with_name(FILE_NAME + suffix).unlink(missing_ok=True)
         if self.path.exists():

@@ -49,8 +49,11 @@ class LogStats:
     file_errors: int
     journal_errors: int
     journal_skipped: int
+    """Refusals left out of the journal because too many came at once."""
     hook_errors: int
     """Batches that a plugin's `sluicegate_decisions` raised on."""
+    journal_lost: int = 0
+    """Refusals that are not in the journal because it could not be written for too long."""
 
 
 class _Counts:
@@ -148,6 +151,7 @@ class DecisionLog:
         self._stopping = threading.Event()
         self._finished = False
         self._hook_failing = False
+        self._told_overflow = 0
         self.allowed = self._windows.allowed if detail == "summary" else self._queue.allowed
         self._thread = threading.Thread(target=self._run, name=f"sluicegate-decisions-{gateway}", daemon=True)
         self._thread.start()
@@ -189,6 +193,7 @@ class DecisionLog:
             file_errors=self._files.errors if self._files else 0,
             journal_errors=counts.journal_errors + (journal.errors if journal else 0),
             journal_skipped=journal.skipped if journal else 0,
+            journal_lost=journal.lost if journal else 0,
             hook_errors=counts.hook_errors,
         )
 
@@ -232,23 +237,34 @@ class DecisionLog:
                 rows, costs = self._queue.take()
                 allowed, decided = _apart(rows, costs)
                 if decided[0]:
-                    self._record(decided[0], offset_ns)
+                    self._record(decided[0], offset_ns, now_ns)
                 for part, costs_of_part in (allowed, decided):
                     if part:
                         self._write_rows(part, offset_ns, costs_of_part)
             windows = self._windows.collect_all() if last else self._windows.collect(now_ns)
             for start in range(0, len(windows), MAX_BATCH_ROWS):
                 self._write_windows(windows[start : start + MAX_BATCH_ROWS], offset_ns)
+            self._record((), offset_ns, now_ns)  # what waited for the journal to be written again
             if self._files is not None:
                 self._files.rotate(now_ns, wall_ns / 1e9)
+            self._tell_overflow()
         except Exception:  # noqa: BLE001 - logged; the thread must outlive whatever happens in one round
             _log.exception("decision log: a round of the writer failed, it goes on with the next")
 
-    def _record(self, rows: Sequence[Row], offset_ns: int) -> None:
+    def _tell_overflow(self) -> None:
+        overflowed = self._queue.overflowed
+        if overflowed > self._told_overflow:
+            _log.warning(
+                "decision log does not keep up: %d decisions were dropped, as max_rows_queued were waiting",
+                overflowed - self._told_overflow,
+            )
+            self._told_overflow = overflowed
+
+    def _record(self, rows: Sequence[Row], offset_ns: int, now_ns: int) -> None:
         if self._journal is None:
             return
         try:
-            self._journal.record(rows, offset_ns)
+            self._journal.record(rows, offset_ns, now_ns)
         except Exception:  # noqa: BLE001 - logged and counted; the log itself goes on
             self._counts.journal_errors += 1
             _log.exception("refusal journal: a decision cannot be recorded")
@@ -290,10 +306,14 @@ class DecisionLog:
         return interned
 
     def _store(self, line: bytes, decisions: int) -> None:
-        if self._files is None or self._files.write(line, self._monotonic()):
-            self._counts.emitted += decisions
-        else:
-            self._counts.lost += decisions
+        written = False
+        try:
+            written = self._files is None or self._files.write(line, decisions, self._monotonic())
+        finally:  # whatever happens, each decision is counted once
+            if written:
+                self._counts.emitted += decisions
+            else:
+                self._counts.lost += decisions
 
     def _show(self, rows: Sequence[Row], offset_ns: int) -> None:
         if self._on_batch is None:

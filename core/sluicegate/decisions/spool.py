@@ -81,6 +81,8 @@ class Spool:
         try:
             self.write(encode({"version": VERSION, "form": FORM, **constants}))
         except BaseException:
+            # Without its first line it can never be read, and a full disk would collect one at each attempt.
+            self.path.unlink(missing_ok=True)
             self.close()
             raise
 
