@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from time import monotonic_ns
 
+from sluicegate.backoff import Backoff
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.files import tls_findings, tls_sections
 from sluicegate.config.load import Loaded, load
@@ -22,6 +23,10 @@ log = logging.getLogger(__name__)
 _LIVE = frozenset({"observe_only", "exempt"})
 """Keys of a broker's entry that come into force without a restart."""
 _FileMark = tuple[int, int, int]
+_FIRST_RETRY_NS = 250_000_000
+_LONGEST_RETRY_NS = 5_000_000_000
+_FACTS_LIMIT = 10_000
+"""Facts that may wait for a store that cannot be written."""
 
 
 class PolicyWatch:
@@ -56,6 +61,11 @@ class PolicyWatch:
         self._mark = self._file_mark()
         self._file_broken = False
         self._store_broken = False
+        self._unkept: dict[str, str] = {}
+        """Facts that the store did not take yet, by key."""
+        self._writing = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
+        self.facts_lost = 0
+        """Facts that were given up because too many waited."""
         self._throttle = Throttle()
 
     def policies(self, broker: str) -> PolicySet:
@@ -70,6 +80,7 @@ class PolicyWatch:
         """
         changed = self._check_file(force)
         changed = self._check_store(force) or changed
+        self._write_facts()
         self.successful = not (self._file_broken or self._store_broken)
         if changed:
             self.version += 1
@@ -85,12 +96,37 @@ class PolicyWatch:
             return {}
         return {key.removeprefix(prefix): value for key, value in found.items()}
 
+    @property
+    def facts_waiting(self) -> int:
+        """Facts that the store has not taken yet."""
+        return len(self._unkept)
+
     def keep_fact(self, broker: str, key: str, value: str) -> None:
-        """Remember something for a broker; while the store is broken it is lost."""
+        """Remember something for a broker; what a broken store does not take is offered to it again."""
+        self._unkept[f"{broker}/{key}"] = value
+        if len(self._unkept) > _FACTS_LIMIT:
+            del self._unkept[next(iter(self._unkept))]
+            self.facts_lost += 1
+        self._write_facts()
+
+    def _write_facts(self) -> None:
+        now_ns = monotonic_ns()
+        if not self._unkept or self._writing.wait_ns(now_ns):
+            return
+        kept = 0
         try:
-            self._store.put_fact(f"{broker}/{key}", value)
+            for key, value in tuple(self._unkept.items()):
+                self._store.put_fact(key, value)
+                del self._unkept[key]
+                kept += 1
         except StoreError as error:
-            self._broken("facts", f"fact {key!r} cannot be kept: {error}")
+            if not self._writing.failures:
+                log.error("store cannot be written, node addresses wait in memory until it can: %s", error)
+            self._writing.failed(now_ns)
+            return
+        if self._writing.failures:
+            self._writing.reset()
+            log.warning("store is written again: %d facts kept, %d lost", kept, self.facts_lost)
 
     def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
         """Set policies in the store; `check` then finds them.
@@ -108,7 +144,9 @@ class PolicyWatch:
         return self._plugins
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store, once it was offered what waits for it."""
+        self._writing.reset()
+        self._write_facts()
         self._store.close()
 
     def _file_mark(self) -> _FileMark | None:
