@@ -10,7 +10,8 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import for_code
+from aiokafka.conn import create_conn
+from aiokafka.errors import KafkaConnectionError, for_code
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.types import Array, Boolean, Int32, Schema, String
@@ -22,6 +23,8 @@ _METADATA = 3
 _DESCRIBE = 1 << 8
 """Kafka's AclOperation DESCRIBE in a bit field of operations."""
 _RETENTION_BYTES = "retention.bytes"
+_OF_CLUSTER = frozenset({"bootstrap_servers", "retry_backoff_ms"})
+"""Options that a single connection does not have."""
 _REPLICAS = 3
 """Of a topic that the gate makes, where there are as many brokers."""
 
@@ -64,7 +67,29 @@ class _AskRights(Request[_RightsRequest]):  # type: ignore[misc]
 
 
 class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
-    """An `AIOKafkaAdminClient` with the questions that the gate has besides."""
+    """An `AIOKafkaAdminClient` with the questions that the gate has besides.
+
+    :param options: as `login_options` makes them.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._options = options
+
+    async def start(self) -> None:
+        """Connect and log in.
+
+        :raises aiokafka.errors.KafkaError: if no broker can be reached or lets the gate in, and why.
+        """
+        try:
+            await super().start()
+        except KafkaConnectionError:
+            # aiokafka tells the reason to its log only: the first address is asked for it once more.
+            host, port, _ = self._client.hosts[0]
+            known = {name: value for name, value in self._options.items() if name not in _OF_CLUSTER}
+            probe = await create_conn(host, port, **known)
+            probe.close()
+            raise
 
     async def may_see_all_groups(self) -> bool:
         """Whether a list of groups is complete, or only of what this client may see."""

@@ -14,7 +14,7 @@ from sluicegate_kafka.listing import ListGroups
 from sluicegate_kafka.nodes import Nodes
 from sluicegate_kafka.session import KafkaSession
 from sluicegate_kafka.shared import Shared
-from sluicegate_kafka.upstream import Upstream
+from sluicegate_kafka.upstream import BackingOffError, Upstream
 
 log = logging.getLogger("sluicegate.kafka")
 """Under the gateway's own logger, which alone has a handler."""
@@ -54,6 +54,7 @@ class KafkaFront:
 
     def reached(self) -> None:
         """Ask which nodes there are, now that there is a broker to ask."""
+        self._upstream.hope()
         if self._services is not None:
             self._services.spawn(self._ask_for_nodes())
 
@@ -105,6 +106,8 @@ class KafkaFront:
         asked_ns = time.monotonic_ns()
         try:
             groups = await self._upstream.groups_by_topic()
+        except BackingOffError:  # what failed was told; the broker is not asked as often as clients join
+            self._started.count("group_listing_put_off")
         except Exception as error:  # noqa: BLE001 - unknown is a state that policies handle
             log.warning("cannot list consumer groups: %s; limits on subscriptions act by on_unknown", error)
             self._started.count("group_listing_failed")

@@ -8,6 +8,8 @@ from sluicegate.config.models import BrokerTls
 from sluicegate_kafka.config import KafkaConfig
 
 _TIMEOUT_MS = 5_000
+_RETRY_MS = 1_000
+"""The library's own attempts within one question; by default it logs in ten times a second."""
 
 
 def login_options(config: KafkaConfig, tls_for: Callable[[BrokerTls], ssl.SSLContext]) -> dict[str, Any]:
@@ -27,6 +29,7 @@ def login_options(config: KafkaConfig, tls_for: Callable[[BrokerTls], ssl.SSLCon
         "bootstrap_servers": [f"{host}:{port}" for host, port in bootstrap],
         "client_id": "sluicegate",
         "request_timeout_ms": _TIMEOUT_MS,
+        "retry_backoff_ms": _RETRY_MS,
         "ssl_context": tls,
         "security_protocol": ("SASL_" if by_password else "") + ("SSL" if tls else "PLAINTEXT"),
     }
