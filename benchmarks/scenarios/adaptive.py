@@ -58,7 +58,7 @@ class _Broker:
         """Let each topic have a natural rate."""
         await self.cycle()
         for state in self.context.states.values():
-            state.allowed_messages += _MESSAGES
+            state.batched_messages += _MESSAGES
             state.allowed_bytes += _BYTES
         await self.cycle()
 

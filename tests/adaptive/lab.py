@@ -209,6 +209,6 @@ class Lab:
         """Let all topics have a natural rate: exactly so many messages of this size a second."""
         self.cycle()
         for state in self.context.states.values():
-            state.allowed_messages += per_s
+            state.batched_messages += per_s
             state.allowed_bytes += per_s * nbytes
         self.cycle()

@@ -111,12 +111,15 @@ def test_counters_tell_what_passed(make_gate: MakeGate, state: TopicState) -> No
     gate = make_gate([])
 
     for size in (0, 1, 1023, 1024):
-        assert gate.publish(operation(messages=2, bytes=size, largest=size), 0) is None
+        assert gate.publish(operation(messages=1, bytes=size + 70, largest=size), 0) is None
+    assert gate.publish(operation(messages=4, bytes=4_096, largest=1_024), 0) is None
     assert gate.dispatch(operation(Kind.DISPATCH, messages=3, bytes=30), 0) is None
 
-    assert (state.allowed_ops, state.allowed_messages, state.allowed_bytes) == (5, 8, 2048)
+    assert (state.allowed_ops, state.allowed_messages, state.allowed_bytes) == (6, 8, 2_048 + 4 * 70 + 4_096)
     assert (state.dispatched_messages, state.dispatched_bytes) == (3, 30)
     assert [(slot, n) for slot, n in enumerate(state.size_counts) if n] == [(0, 1), (1, 1), (10, 1), (11, 1)]
+    assert [(slot, n) for slot, n in enumerate(state.batch_counts) if n] == [(13, 1)]
+    assert (state.alone_bytes, state.batched_messages) == (2_048, 4)
 
 
 def test_careful_and_compiled_ways_count_alike(make_gate: MakeGate, state: TopicState) -> None:
@@ -189,9 +192,14 @@ def test_a_limit_that_is_lifted_releases_who_waits_for_it(make_gate: MakeGate, s
     line = state.limiter("rate", 10, 0, 1.0, 0)
     line.bucket.charge(10, 0, 0)
     op = operation()
-    line.admit(op, 0)
+    limited = make_gate(
+        [check(lambda op, now_ns: decision(Action.DELAY) if line.admit(op, now_ns) else None)]
+    )
+    assert limited.publish(op, 0) is not None
+    assert line.waiting == 1
 
     assert make_gate([]).publish(op, 1) is None
+    assert line.waiting == 0
     assert op.ticket is None
     assert line.waiting == 0
 

@@ -1,15 +1,31 @@
 import asyncio
+import platform
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from sluicegate import __version__
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.state import TopicState
 from sluicegate.gateway.samples import TopicSamples
 from sluicegate.metrics.exposition import GatewayCollector
-from sluicegate.model import TopicName
+from sluicegate.model import Operation, OperationKind, TopicName
+from sluicegate.testing import build_gate
+
+STATUS: dict[str, Any] = {
+    "workers": {"b1": {"up": True, "restarts": 2, "pid": None, "log_lines_left_out": 6}},
+    "reload_successful": False,
+    "reloads_failed": 4,
+    "version": 9,
+    "log_lines_left_out": 5,
+    "facts_waiting": 7,
+    "facts_lost": 8,
+}
 
 
 def snapshot(*states: TopicState, **parts: Any) -> dict[str, Any]:
@@ -102,9 +118,9 @@ def test_producers_and_consumers(state: TopicState) -> None:
 
 @pytest.mark.seed("S1-114")
 def test_message_sizes(state: TopicState) -> None:
+    gate = build_gate({"max_message_size": 0}, now_ns=0, state=state)
     for size in (100, 255, 256, 70_000_000):
-        state.size_counts[size.bit_length()] += 1
-        state.allowed_bytes += size
+        gate.publish(Operation(OperationKind.PUBLISH, "orders", messages=1, bytes=size + 73, largest=size), 0)
     found = exposed(snapshot(state))
     assert found["message_size_bytes_bucket{le=63.0,topic_name=orders}"] == 0
     assert found["message_size_bytes_bucket{le=255.0,topic_name=orders}"] == 2
@@ -113,6 +129,37 @@ def test_message_sizes(state: TopicState) -> None:
     assert found["message_size_bytes_bucket{le=+Inf,topic_name=orders}"] == 4
     assert found["message_size_bytes_count{topic_name=orders}"] == 4
     assert found["message_size_bytes_sum{topic_name=orders}"] == 70_000_611
+    assert found["sluicegate_batch_size_bytes_count{topic_name=orders}"] == 0
+
+
+def test_messages_in_batches_are_counted_apart_as_their_sizes_are_not_known(state: TopicState) -> None:
+    gate = build_gate({"max_message_size": 0}, now_ns=0, state=state)
+    for messages, nbytes in ((1, 90), (10, 1_000), (500, 20_000)):
+        op = Operation(OperationKind.PUBLISH, "orders", messages=messages, bytes=nbytes, largest=nbytes)
+        gate.publish(op, 0)
+    found = exposed(snapshot(state))
+    assert found["message_size_bytes_count{topic_name=orders}"] == 1
+    assert found["sluicegate_batch_size_bytes_count{topic_name=orders}"] == 2
+    assert found["sluicegate_batch_size_bytes_sum{topic_name=orders}"] == 21_000
+    assert found["sluicegate_batch_size_bytes_bucket{le=1023.0,topic_name=orders}"] == 1
+    assert found["sluicegate_batched_messages_total{topic_name=orders}"] == 510
+    assert found["sluicegate_messages_total{direction=publish,topic_name=orders}"] == 511
+
+
+def test_hold_times_by_topic_and_operation(state: TopicState) -> None:
+    for held_ms in (1, 3, 700, 60_000):
+        state.hold_ended(OperationKind.PUBLISH, held_ms * 1_000_000)
+    state.hold_ended(OperationKind.DISPATCH, 2_000_000_000)
+    found = exposed(snapshot(state))
+    name = "sluicegate_hold_duration_seconds_%soperation=publish,topic_name=orders}"
+    assert found[name % "bucket{le=0.001,"] == 1
+    assert found[name % "bucket{le=0.005,"] == 2
+    assert found[name % "bucket{le=1.0,"] == 3
+    assert found[name % "bucket{le=30.0,"] == 3
+    assert found[name % "count{"] == 4
+    assert found[name % "sum{"] == pytest.approx(60.704)
+    assert found["sluicegate_hold_duration_seconds_count{operation=dispatch,topic_name=orders}"] == 1
+    assert not any("attach" in key for key in found if "hold_duration" in key)
 
 
 @pytest.mark.seed("S1-115")
@@ -141,18 +188,44 @@ def test_counters_of_worker_front_plugins_and_log() -> None:
 
 
 def test_state_of_the_supervisor() -> None:
-    status = {
-        "workers": {"b1": {"up": True, "restarts": 2}},
-        "reload_successful": False,
-        "reloads_failed": 4,
-        "version": 9,
-    }
-    found = exposed(status=status)
+    found = exposed(status=STATUS)
     assert found["sluicegate_worker_up{}"] == 1
     assert found["sluicegate_worker_restarts_total{}"] == 2
     assert found["sluicegate_config_last_reload_successful{}"] == 0
     assert found["sluicegate_config_reloads_failed_total{}"] == 4
     assert found["sluicegate_config_version{}"] == 9
+    assert found["sluicegate_log_lines_left_out_total{process=supervisor}"] == 5
+    assert found["sluicegate_log_lines_left_out_total{process=worker}"] == 6
+    assert (found["sluicegate_store_facts_waiting{}"], found["sluicegate_store_facts_lost_total{}"]) == (7, 8)
+
+
+def test_the_build_is_told() -> None:
+    [name] = [name for name in exposed() if name.startswith("sluicegate_build_info")]
+    assert f"version={__version__}" in name
+    assert f"python_version={platform.python_version()}" in name
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_each_process_tells_of_its_cpu_memory_descriptors_and_start() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        worker = {**STATUS["workers"]["b1"], "pid": child.pid}
+        found = exposed(status={**STATUS, "workers": {"b1": worker}})
+        child.communicate(b"\n")
+    for process in ("supervisor", "worker"):
+        assert found[f"process_resident_memory_bytes{{process={process}}}"] > 1_000_000
+        assert found[f"process_virtual_memory_bytes{{process={process}}}"] > 1_000_000
+        assert found[f"process_cpu_seconds_total{{process={process}}}"] >= 0
+        assert found[f"process_open_fds{{process={process}}}"] > 0
+        assert found[f"process_max_fds{{process={process}}}"] > 0
+        assert found[f"process_start_time_seconds{{process={process}}}"] > 1_000_000_000
+
+
+def test_a_process_that_has_gone_leaves_its_metrics_out() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        pass
+    worker = {**STATUS["workers"]["b1"], "pid": child.pid}
+    found = exposed(status={**STATUS, "workers": {"b1": worker}})
+    assert not any("process=worker" in name for name in found if name.startswith("process_"))
 
 
 def plugin_metric(name: str, values: dict[tuple[str, ...], float], kind: str = "gauge") -> dict[str, Any]:

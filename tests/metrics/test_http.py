@@ -15,7 +15,15 @@ class Observed:
         return []
 
     def status(self) -> dict[str, Any]:
-        return {"workers": {}, "reload_successful": True, "reloads_failed": 0, "version": 1}
+        return {
+            "workers": {},
+            "reload_successful": True,
+            "reloads_failed": 0,
+            "version": 1,
+            "log_lines_left_out": 0,
+            "facts_waiting": 0,
+            "facts_lost": 0,
+        }
 
     def not_ready(self) -> Sequence[str]:
         return self.reasons

@@ -130,7 +130,7 @@ async def test_only_topics_that_are_published_to_or_have_a_backlog_are_asked_abo
         for _ in range(3):
             await source.read()
         assert [path.count("parts") for path in api.asked].count(1) == 1
-        context.states[PART].allowed_messages += 1
+        context.states[PART].batched_messages += 1
         found = await source.read()
         assert [path.count("parts") for path in api.asked].count(1) == 2
         assert found.keys() == {ORDERS, PART}

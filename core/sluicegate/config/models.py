@@ -313,7 +313,9 @@ class Log(Strict):
         description="Lines of the same text in one repeat_window; further ones are counted. 0 writes all.",
     )
     repeat_window: Duration = Field(
-        default=60_000, gt=0, description="After this time lines that were left out are told with their count."
+        default=60_000,
+        gt=0,
+        description="After this time lines that were left out are told with their count.",
     )
 
 

@@ -13,7 +13,7 @@ from sluicegate.engine.delay import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults, GuardedCheck, plugin_of
 from sluicegate.engine.line import Ticket
 from sluicegate.engine.sink import DecisionSink
-from sluicegate.engine.state import TopicState
+from sluicegate.engine.state import LAST_SIZE_SLOT, TopicState
 from sluicegate.model import (
     Action,
     Decision,
@@ -126,12 +126,19 @@ class Gate:
             return self._settle(op, decision, place, now_ns)
         if self._has_more:
             return self.judge(op, now_ns, self._start + 3)
-        if op.ticket is not None:
+        if op.held_ns:  # only an operation that was held has a ticket here
             self.abandon(op, now_ns)
         state = self.state
-        state.allowed_messages += op.messages
-        state.allowed_bytes += op.bytes
-        state.size_counts[op.largest.bit_length()] += 1
+        nbytes = op.bytes
+        state.allowed_bytes += nbytes
+        if op.messages == 1:
+            size = op.largest
+            state.size_counts[size.bit_length()] += 1
+            state.alone_bytes += size
+        else:
+            state.batch_counts[min(nbytes.bit_length(), LAST_SIZE_SLOT)] += 1
+            state.batched_messages += op.messages
+            state.batched_bytes += nbytes
         self._sink.allowed(self, op, now_ns)
         return None
 
@@ -160,7 +167,7 @@ class Gate:
             return self._faulted(op, error, place, now_ns)
         if decision is not None:
             return self._settle(op, decision, place, now_ns)
-        if op.ticket is not None:
+        if op.held_ns:
             self.abandon(op, now_ns)
         state = self.state
         state.other_ops += 1
@@ -198,11 +205,14 @@ class Gate:
             self.state.release(op)
 
     def abandon(self, op: Operation, now_ns: int) -> None:
-        """Give up a held operation, whose client is gone or was answered otherwise; nothing is charged."""
+        """End an operation's hold: it goes on, or its client is gone or was answered; nothing is charged."""
         ticket = op.ticket
         if isinstance(ticket, Ticket):
             ticket.leave()
         op.ticket = None
+        if op.held_ns:
+            self.state.hold_ended(op.kind, now_ns - op.held_ns)
+            op.held_ns = 0
 
     def judge(
         self, op: Operation, now_ns: int, start: int = 0, rewrite: Decision | None = None
@@ -224,7 +234,7 @@ class Gate:
                 rewrite = rewrite or decision
             else:
                 return self._refuse(op, decision, now_ns)
-        self._count(op)
+        self._count(op, now_ns)
         if rewrite is not None:
             return self._record(op, rewrite, now_ns)
         self._sink.allowed(self, op, now_ns)
@@ -267,6 +277,7 @@ class Gate:
         if first is not None:
             return replace(decision, id=first.id, policy_version=self.version)
         state.delayed += 1
+        op.held_ns = op.held_ns or now_ns or 1  # 0 means that it is not held
         ticket.decision = self._record(op, decision, now_ns)
         return ticket.decision
 
@@ -326,19 +337,24 @@ class Gate:
             violations[key] = violations.get(key, 0) + 1
         return self._sink.decided(self, op, decision, now_ns)
 
-    def _count(self, op: Operation) -> None:
+    def _count(self, op: Operation, now_ns: int) -> None:
         state = self.state
         if op.kind is OperationKind.PUBLISH:
-            state.size_counts[op.largest.bit_length()] += 1
-            state.allowed_messages += op.messages
             state.allowed_bytes += op.bytes
+            if op.messages == 1:
+                state.size_counts[op.largest.bit_length()] += 1
+                state.alone_bytes += op.largest
+            else:
+                state.batch_counts[min(op.bytes.bit_length(), LAST_SIZE_SLOT)] += 1
+                state.batched_messages += op.messages
+                state.batched_bytes += op.bytes
         else:
             state.other_ops += 1
         if op.kind is OperationKind.DISPATCH:
             state.dispatched_messages += op.messages
             state.dispatched_bytes += op.bytes
-        if op.ticket is not None:
-            self.abandon(op, 0)
+        if op.ticket is not None or op.held_ns:
+            self.abandon(op, now_ns)
 
 
 class _TimedGate(Gate):

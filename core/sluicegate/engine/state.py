@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.engine.attachments import Attachments
 from sluicegate.engine.bucket import DualBucket
+from sluicegate.engine.holds import HoldTimes
 from sluicegate.engine.line import Line
 from sluicegate.model import Operation, OperationKind, TopicName
 
@@ -23,10 +24,14 @@ COUNTERS = (
     "delayed",
     "dropped",
     "observed",
+    "alone_bytes",
+    "batched_messages",
+    "batched_bytes",
 )
 """What a topic's state counts, by attribute; sums of them never fall."""
 SIZE_SLOTS = 34
 """One for each bit length of a message's size; no protocol here carries 8 GiB in one message."""
+LAST_SIZE_SLOT = SIZE_SLOTS - 1
 
 
 class _Limiters:
@@ -86,10 +91,14 @@ class TopicState(_Limiters):
     """
 
     __slots__ = (
+        "_holds",
         "_named_counts",
         "_plugin_data",
         "allowed_bytes",
-        "allowed_messages",
+        "alone_bytes",
+        "batch_counts",
+        "batched_bytes",
+        "batched_messages",
         "context",
         "delayed",
         "dispatched_bytes",
@@ -123,12 +132,17 @@ class TopicState(_Limiters):
         """True once the subscriptions that exist were learned from the broker."""
         self._plugin_data: dict[str, object] | None = None
         self._named_counts: dict[str, int] | None = None
+        self._holds: dict[OperationKind, HoldTimes] | None = None
         self.other_ops = 0
         """Operations allowed other than publishes, which are counted by size."""
-        self.allowed_messages = 0
-        """Messages published."""
         self.allowed_bytes = 0
         """Bytes published."""
+        self.alone_bytes = 0
+        """Bytes of the messages that were published alone."""
+        self.batched_messages = 0
+        """Messages that were not published alone: how large each one is stays unknown."""
+        self.batched_bytes = 0
+        """Bytes of the publishes that carried them."""
         self.dispatched_messages = 0
         self.dispatched_bytes = 0
         self.rejected = 0
@@ -137,7 +151,9 @@ class TopicState(_Limiters):
         self.observed = 0
         """Decisions that were only observed, whatever they would have done."""
         self.size_counts = [0] * SIZE_SLOTS
-        """Publishes by bit length of the largest message: slot n counts sizes of 2**(n-1) to 2**n - 1."""
+        """Messages published alone, by bit length of their sizes: slot n counts 2**(n-1) to 2**n - 1."""
+        self.batch_counts = [0] * SIZE_SLOTS
+        """Publishes of any other number of messages than one, by bit length of their bytes."""
         self.violations: dict[tuple[str, str, str], int] = {}
         """Decisions other than allow, by policy, action (`would_reject` if observed) and outcome."""
 
@@ -159,10 +175,29 @@ class TopicState(_Limiters):
         """What the broker room counted, by metric."""
         return self._named_counts or {}
 
+    def hold_ended(self, kind: OperationKind, held_ns: int) -> None:
+        """Count a hold that has ended, however it did."""
+        if self._holds is None:
+            self._holds = {}
+        times = self._holds.get(kind)
+        if times is None:
+            times = self._holds[kind] = HoldTimes()
+        times.add(max(0, held_ns))
+
+    @property
+    def holds(self) -> Mapping[OperationKind, HoldTimes]:
+        """How long operations were held, by kind; kinds of which none was held are left out."""
+        return self._holds or {}
+
+    @property
+    def allowed_messages(self) -> int:
+        """Messages published."""
+        return sum(self.size_counts) + self.batched_messages
+
     @property
     def allowed_ops(self) -> int:
         """Operations of any kind that were allowed."""
-        return sum(self.size_counts) + self.other_ops
+        return sum(self.size_counts) + sum(self.batch_counts) + self.other_ops
 
     @property
     def consumer_count(self) -> int:

@@ -220,12 +220,16 @@ def limited_handlers() -> list[LimitedHandler]:
     return [handler for handler in logging.getLogger().handlers if isinstance(handler, LimitedHandler)]
 
 
+def left_out() -> int:
+    """Lines that the log of this process left out so far."""
+    return sum(handler.left_out for handler in limited_handlers())
+
+
 def tell_left_out() -> int:
     """Tell what the log of this process left out in windows that have ended; to be called once a second.
 
     :return: how many lines were left out so far.
     """
-    handlers = limited_handlers()
-    for handler in handlers:
+    for handler in limited_handlers():
         handler.tell_left_out()
-    return sum(handler.left_out for handler in handlers)
+    return left_out()

@@ -6,12 +6,13 @@ as `other` only ever grows, whichever topics change places.
 
 import asyncio
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from operator import add, sub
 from typing import Any
 
 from sluicegate.engine.gates import GateCache
+from sluicegate.engine.holds import HOLD_SLOTS
 from sluicegate.engine.state import COUNTERS, SIZE_SLOTS, TopicState
 
 OTHER = "other"
@@ -29,6 +30,8 @@ RATE_TYPES = {
     "max_subscription_dispatch_rate": "subscription",
 }
 """The label `rate_type` by name of the limiter."""
+_HOLD_SUM = HOLD_SLOTS
+"""Place of the ns held in all behind the slots of a hold histogram."""
 
 
 @dataclass(slots=True)
@@ -39,9 +42,17 @@ class _Seen:
     recent: int = 0
     """Operations since the last review."""
     numbers: tuple[int, ...] = ()
-    """Counters and sizes; only kept for topics without a name of their own."""
+    """Counters, sizes of messages and of batches; only kept for topics without a name of their own."""
     violations: dict[tuple[str, str, str], int] = field(default_factory=dict)
     named: dict[str, int] = field(default_factory=dict)
+    holds: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def keep(self, state: TopicState) -> None:
+        """Keep what was told of a topic until now."""
+        self.numbers = _numbers(state)
+        self.violations = dict(state.violations)
+        self.named = dict(state.named_counts)
+        self.holds = _holds(state)
 
 
 class TopicSamples:
@@ -56,9 +67,10 @@ class TopicSamples:
         self._limit = topics
         self._named: set[str] = set()
         self._seen: dict[str, _Seen] = {}
-        self._other_numbers: tuple[int, ...] = (0,) * (len(COUNTERS) + SIZE_SLOTS)
+        self._other_numbers: tuple[int, ...] = (0,) * (len(COUNTERS) + 2 * SIZE_SLOTS)
         self._other_violations: Counter[tuple[str, str, str]] = Counter()
         self._other_named: Counter[str] = Counter()
+        self._other_holds: Counter[tuple[str, int]] = Counter()
         self._samples = 0
 
     async def refresh(self, gates: GateCache, now_ns: int) -> None:
@@ -114,11 +126,17 @@ class TopicSamples:
             for name, count in state.named_counts.items():
                 self._other_named[name] += count - seen.named.get(name, 0)
             seen.named = dict(state.named_counts)
+        if state.holds and (holds := _holds(state)) != seen.holds:
+            for slot, count in holds.items():
+                self._other_holds[slot] += count - seen.holds.get(slot, 0)
+            seen.holds = holds
 
     def _other(self, producers: int, consumers: int) -> dict[str, Any]:
         return {
             "counters": self._other_numbers[: len(COUNTERS)],
-            "sizes": self._other_numbers[len(COUNTERS) :],
+            "sizes": self._other_numbers[len(COUNTERS) : -SIZE_SLOTS],
+            "batches": self._other_numbers[-SIZE_SLOTS:],
+            "holds": _by_kind(self._other_holds),
             "violations": [[*key, count] for key, count in self._other_violations.items()],
             "producers": producers,
             "consumers": {OTHER: consumers},
@@ -143,21 +161,37 @@ class TopicSamples:
             self._named.add(winner)
             # From here on what it does is added to `other`; what it did was told under its own name.
             if (state := states.get(loser)) is not None:
-                self._seen[loser].numbers = _numbers(state)
-                self._seen[loser].violations = dict(state.violations)
-                self._seen[loser].named = dict(state.named_counts)
+                self._seen[loser].keep(state)
         for seen in self._seen.values():
             seen.recent = 0
 
 
 def _numbers(state: TopicState) -> tuple[int, ...]:
-    return (*(getattr(state, counter) for counter in COUNTERS), *state.size_counts)
+    return (*(getattr(state, counter) for counter in COUNTERS), *state.size_counts, *state.batch_counts)
+
+
+def _holds(state: TopicState) -> dict[tuple[str, int], int]:
+    """Hold times by name of the operation and slot; the last slot is the sum in ns."""
+    return {
+        (kind.name.lower(), slot): number
+        for kind, times in tuple(state.holds.items())
+        for slot, number in enumerate((*times.counts, times.total_ns))
+    }
+
+
+def _by_kind(holds: Mapping[tuple[str, int], int]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for (kind, slot), number in holds.items():
+        found.setdefault(kind, [0] * (_HOLD_SUM + 1))[slot] = number
+    return found
 
 
 def _sample(state: TopicState, now_ns: int) -> dict[str, Any]:
     return {
         "counters": [getattr(state, counter) for counter in COUNTERS],
         "sizes": list(state.size_counts),
+        "batches": list(state.batch_counts),
+        "holds": _by_kind(_holds(state)),
         "violations": [[*key, count] for key, count in state.violations.items()],
         "producers": len(state.producers),
         "consumers": _consumers(state),

@@ -132,9 +132,17 @@ class Supervisor:
         """The supervisor's own state, as JSON."""
         return {
             "workers": {
-                worker.broker: {"up": worker.ready, "restarts": worker.restarts, "pid": worker.pid}
+                worker.broker: {
+                    "up": worker.ready,
+                    "restarts": worker.restarts,
+                    "pid": worker.pid,
+                    "log_lines_left_out": (worker.snapshot or {}).get("log_lines_left_out", 0),
+                }
                 for worker in self.workers
             },
+            "log_lines_left_out": logs.left_out(),
+            "facts_waiting": self._watch.facts_waiting,
+            "facts_lost": self._watch.facts_lost,
             "reload_successful": self._watch.successful,
             "reloads_failed": self._watch.failures,
             "version": self._watch.version,

@@ -4,26 +4,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from sluicegate.engine.state import COUNTERS
 from sluicegate.gateway.samples import RATE_TYPES
 from sluicegate.metrics.certificates import certificate_families
+from sluicegate.metrics.histograms import hold_histogram, size_histograms
 from sluicegate.metrics.plugin_families import plugin_families
+from sluicegate.metrics.processes import build_info, process_metrics
 
 Snapshot = Mapping[str, Any]
 """Of a worker, as `Worker.snapshot` makes it."""
 Status = Mapping[str, Any]
 """Of the supervisor, as `Supervisor.status` makes it."""
 _APPLIED = frozenset({"reject", "drop"})
-_SIZE_BITS = (6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26)
-"""Histogram bounds: 63 bytes, 255, 1023, ... 64 MiB - 1; sizes are counted by bit length."""
 
 EVENTS = {
     "connections_accepted": "Client connections accepted.",
@@ -72,6 +67,7 @@ LOG = {
     "file_errors": "Failed writes of decision files.",
     "journal_errors": "Failed writes of the refusal journal.",
     "journal_skipped": "Refusals left out of the journal because too many came at once.",
+    "journal_lost": "Refusals missing in the journal because it could not be written for too long.",
     "hook_errors": "Batches that a plugin raised on.",
 }
 
@@ -99,10 +95,13 @@ class GatewayCollector(Collector):
         supervisor = () if self._status is None else _supervisor(self._status())
         own = (
             _policies(snapshots),
+            size_histograms(snapshots),
+            (hold_histogram(snapshots),),
             _topics(snapshots),
             _named(snapshots),
             _worker(snapshots),
             certificate_families(snapshots),
+            (build_info(),),
             supervisor,
         )
         taken = set()
@@ -128,11 +127,6 @@ def _policies(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
     consumers = GaugeMetricFamily(
         "consumer_count", "Consumers attached.", labels=["topic_name", "subscription_name", "broker"]
     )
-    sizes = HistogramMetricFamily(
-        "message_size_bytes",
-        "Bytes of the largest message of each publish; the sum is of all messages.",
-        labels=["topic_name", "broker"],
-    )
     used = GaugeMetricFamily(
         "rate_limiter_utilization",
         "Percent of a rate limit in use; of a topic's subscriptions, the one that uses most.",
@@ -153,9 +147,7 @@ def _policies(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
                 consumers.add_metric([topic, subscription, broker], count)
             for rate_type, percent in sample["utilization"].items():
                 used.add_metric([rate_type, topic, broker], percent)
-            published_bytes = sample["counters"][COUNTERS.index("allowed_bytes")]
-            sizes.add_metric([topic, broker], _buckets(sample["sizes"]), published_bytes)
-    return (violations, throttles, producers, consumers, sizes, used)
+    return (violations, throttles, producers, consumers, used)
 
 
 def _violations(found: Iterable[Sequence[Any]]) -> Iterable[tuple[str, str, int, str | None]]:
@@ -168,11 +160,6 @@ def _violations(found: Iterable[Sequence[Any]]) -> Iterable[tuple[str, str, int,
         totals[key] = totals.get(key, 0) + count
     for (policy, reason), count in totals.items():
         yield policy, reason, count, RATE_TYPES.get(policy.removesuffix("_bytes"))
-
-
-def _buckets(sizes: Sequence[int]) -> list[tuple[str, float]]:
-    buckets = [(f"{2**bits - 1}.0", float(sum(sizes[: bits + 1]))) for bits in _SIZE_BITS]
-    return [*buckets, ("+Inf", float(sum(sizes)))]
 
 
 def _topics(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
@@ -233,6 +220,12 @@ def _worker(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
         for snapshot in snapshots:
             counter.add_metric([snapshot["broker"]], snapshot["decision_log"].get(name, 0))
         yield counter
+    queued = GaugeMetricFamily(
+        "sluicegate_decision_log_queued", "Decisions that are not written yet.", labels=["broker"]
+    )
+    for snapshot in snapshots:
+        queued.add_metric([snapshot["broker"]], snapshot["decision_log"].get("queued", 0))
+    yield queued
     yield from _by_name(snapshots)
 
 
@@ -283,10 +276,28 @@ def _supervisor(status: Status) -> Iterable[Metric]:
     restarts = CounterMetricFamily(
         "sluicegate_worker_restarts", "Times that a worker ended and was started again.", labels=["broker"]
     )
+    left_out = CounterMetricFamily(
+        "sluicegate_log_lines_left_out",
+        "Lines left out of the log because they repeated others.",
+        labels=["process", "broker"],
+    )
+    left_out.add_metric(["supervisor", ""], status["log_lines_left_out"])
     for broker, worker in status["workers"].items():
+        left_out.add_metric(["worker", broker], worker["log_lines_left_out"])
         up.add_metric([broker], worker["up"])
         restarts.add_metric([broker], worker["restarts"])
-    yield from (up, restarts)
+    yield from (up, restarts, left_out)
+    yield from process_metrics(status["workers"])
+    yield GaugeMetricFamily(
+        "sluicegate_store_facts_waiting",
+        "Node addresses that the store did not take yet, as it cannot be written.",
+        value=status["facts_waiting"],
+    )
+    yield CounterMetricFamily(
+        "sluicegate_store_facts_lost",
+        "Node addresses given up because too many waited for the store.",
+        value=status["facts_lost"],
+    )
     yield GaugeMetricFamily(
         "sluicegate_config_last_reload_successful",
         "1 if file and store could be read when they last changed; at 0 the last good policies are in force.",

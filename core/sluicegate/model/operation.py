@@ -58,5 +58,7 @@ class Operation:
     """Why compressed messages could not be inspected; only told where a policy asks for that."""
     ticket: object | None = None
     """Place in a limiter's line while the operation is held; set and cleared by the engine."""
+    held_ns: int = 0
+    """When the operation was first held, monotonic; 0 if it is not held; set and cleared by the engine."""
     also: tuple[str, ...] = ()
     """Further subscriptions that a delivery may be for: it is limited by, and charged to, all of them."""
