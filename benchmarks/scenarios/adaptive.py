@@ -59,7 +59,7 @@ class _Broker:
         await self.cycle()
         for state in self.context.states.values():
             state.batched_messages += _MESSAGES
-            state.allowed_bytes += _BYTES
+            state.batched_bytes += _BYTES
         await self.cycle()
 
     async def cycle(self) -> float:

@@ -210,5 +210,5 @@ class Lab:
         self.cycle()
         for state in self.context.states.values():
             state.batched_messages += per_s
-            state.allowed_bytes += per_s * nbytes
+            state.batched_bytes += per_s * nbytes
         self.cycle()

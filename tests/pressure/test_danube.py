@@ -31,7 +31,7 @@ def context(**backlog: Any) -> FakeContext:
     found.config = DanubeConfig.model_validate({**entry, "pressure": {"backlog": backlog}})
     found.system = "danube"
     state = found.states[TOPIC] = TopicState(TopicName(TOPIC, "default"), 1)
-    state.batched_messages, state.allowed_bytes = 100, 20_000
+    state.batched_messages, state.batched_bytes = 100, 20_000
     return found
 
 

@@ -13,7 +13,7 @@ from sluicegate.engine.delay import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults, GuardedCheck, plugin_of
 from sluicegate.engine.line import Ticket
 from sluicegate.engine.sink import DecisionSink
-from sluicegate.engine.state import LAST_SIZE_SLOT, TopicState
+from sluicegate.engine.state import TopicState
 from sluicegate.model import (
     Action,
     Decision,
@@ -129,14 +129,14 @@ class Gate:
         if op.held_ns:  # only an operation that was held has a ticket here
             self.abandon(op, now_ns)
         state = self.state
-        nbytes = op.bytes
-        state.allowed_bytes += nbytes
         if op.messages == 1:
             size = op.largest
             state.size_counts[size.bit_length()] += 1
             state.alone_bytes += size
+            state.alone_wire_bytes += op.bytes
         else:
-            state.batch_counts[min(nbytes.bit_length(), LAST_SIZE_SLOT)] += 1
+            nbytes = op.bytes
+            state.batch_counts[nbytes.bit_length()] += 1
             state.batched_messages += op.messages
             state.batched_bytes += nbytes
         self._sink.allowed(self, op, now_ns)
@@ -340,12 +340,12 @@ class Gate:
     def _count(self, op: Operation, now_ns: int) -> None:
         state = self.state
         if op.kind is OperationKind.PUBLISH:
-            state.allowed_bytes += op.bytes
             if op.messages == 1:
                 state.size_counts[op.largest.bit_length()] += 1
                 state.alone_bytes += op.largest
+                state.alone_wire_bytes += op.bytes
             else:
-                state.batch_counts[min(op.bytes.bit_length(), LAST_SIZE_SLOT)] += 1
+                state.batch_counts[op.bytes.bit_length()] += 1
                 state.batched_messages += op.messages
                 state.batched_bytes += op.bytes
         else:

@@ -30,8 +30,7 @@ COUNTERS = (
 )
 """What a topic's state counts, by attribute; sums of them never fall."""
 SIZE_SLOTS = 34
-"""One for each bit length of a message's size; no protocol here carries 8 GiB in one message."""
-LAST_SIZE_SLOT = SIZE_SLOTS - 1
+"""One for each bit length of a message's or batch's size; no protocol here carries 8 GiB in one frame."""
 
 
 class _Limiters:
@@ -94,8 +93,8 @@ class TopicState(_Limiters):
         "_holds",
         "_named_counts",
         "_plugin_data",
-        "allowed_bytes",
         "alone_bytes",
+        "alone_wire_bytes",
         "batch_counts",
         "batched_bytes",
         "batched_messages",
@@ -135,14 +134,14 @@ class TopicState(_Limiters):
         self._holds: dict[OperationKind, HoldTimes] | None = None
         self.other_ops = 0
         """Operations allowed other than publishes, which are counted by size."""
-        self.allowed_bytes = 0
-        """Bytes published."""
         self.alone_bytes = 0
         """Bytes of the messages that were published alone."""
+        self.alone_wire_bytes = 0
+        """Bytes of the publishes that carried them."""
         self.batched_messages = 0
         """Messages that were not published alone: how large each one is stays unknown."""
         self.batched_bytes = 0
-        """Bytes of the publishes that carried them."""
+        """Bytes of the publishes that carried these."""
         self.dispatched_messages = 0
         self.dispatched_bytes = 0
         self.rejected = 0
@@ -193,6 +192,11 @@ class TopicState(_Limiters):
     def allowed_messages(self) -> int:
         """Messages published."""
         return sum(self.size_counts) + self.batched_messages
+
+    @property
+    def allowed_bytes(self) -> int:
+        """Bytes published."""
+        return self.alone_wire_bytes + self.batched_bytes
 
     @property
     def allowed_ops(self) -> int:

@@ -1,0 +1,167 @@
+"""A gate whose state directory is on a volume that fills up: what it logs, what it counts, what comes back."""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from urllib.request import urlopen
+
+from confluent_kafka import KafkaError, Message, Producer
+from prometheus_client.parser import text_string_to_metric_families
+
+from benchmarks.harness.arms import Bench
+from benchmarks.harness.names import SLUICEGATE
+from benchmarks.harness.proxies import start_gate
+from benchmarks.harness.scenario import Scenario
+from benchmarks.harness.volumes import MIB, Filler, mount_volume
+from sluicegate.decisions import parquet_files, read_decisions
+from sluicegate.decisions.spool import spools
+
+_VOLUME = 16 * MIB
+_FULL_S, _BACK_S = 25, 40
+"""How long the volume is full, and how long the gate may take to write again: its longest wait is 30 s."""
+_PAUSE_S = 0.005
+_LIMIT = 8_192
+_LOG = "sluicegate_decision_log_"
+_rounds = count()
+
+
+def _full_disk(bench: Bench, _name: str, quick: bool) -> dict[str, float]:
+    directory = bench.directory / f"full-disk-{next(_rounds)}"
+    with ExitStack() as stack:
+        return asyncio.run(_measure(stack, directory, 5 if quick else _FULL_S))
+
+
+async def _measure(stack: ExitStack, directory: Path, full_s: float) -> dict[str, float]:
+    from sluicegate_kafka.demo.embedded import mock_cluster
+
+    state = mount_volume(stack, directory / "state", _VOLUME)
+    async with mock_cluster() as nodes:
+        port = _free_ports()
+        entry = {
+            "name": "main",
+            "system": "kafka",
+            "bootstrap": list(nodes),
+            "listen": {"port": port},
+            "node_port_base": port + 1,
+        }
+        gate = await asyncio.to_thread(
+            start_gate, stack, directory, entry, {"broker": {"max_message_size": _LIMIT}}
+        )
+        with ThreadPoolExecutor(1) as thread:
+            load = _Load(f"127.0.0.1:{port}")
+            sending = asyncio.get_running_loop().run_in_executor(thread, load.run)
+            try:
+                await asyncio.sleep(3)
+                filler, log = Filler(state), directory / "gate.log"
+                lines = _lines(log)
+                await asyncio.to_thread(filler.keep, 0, time.monotonic() + full_s)
+                while_full = _lines(log) - lines
+                filler.leave(_VOLUME)
+                back_s = await _back(log, time.monotonic())
+                await asyncio.sleep(2)
+            finally:
+                load.is_over = True
+                await sending
+        found = await asyncio.to_thread(_settled, directory)
+        await asyncio.to_thread(gate.stop)
+    rows = sum(row["operations"] for row in read_decisions(state / "decisions").to_pylist())
+    if rows != found["emitted"]:
+        raise RuntimeError(f"{found['emitted']:.0f} decisions are said to be written, {rows} can be read")
+    if load.failed:
+        raise RuntimeError(f"{load.failed} messages of legal size failed")
+    return {
+        "lines_while_full": float(while_full),
+        "back_s": back_s,
+        "decided": found["decided"],
+        "dropped": found["dropped"],
+        "uncounted": found["decided"] - found["emitted"] - found["dropped"],
+        "refused": float(load.refused),
+        "journal_lost": found["journal_lost"],
+        "files_left": float(len(parquet_files(state / "decisions")) + len(spools(state / "decisions"))),
+    }
+
+
+def _free_ports() -> int:
+    from benchmarks.harness.processes import free_ports
+
+    return free_ports(4)
+
+
+class _Load:
+    """A producer half of whose messages are too large, one in each request."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.is_over = False
+        self.refused = self.failed = 0
+        settings = {"bootstrap.servers": bootstrap, "batch.num.messages": 1, "linger.ms": 0, "log_level": 3}
+        self._producer = Producer(settings)
+
+    def run(self) -> None:
+        """Send until it is over, and wait for all answers."""
+        rng = random.Random(0)
+        while not self.is_over:
+            size = rng.choice((100, 2 * _LIMIT))
+            self._producer.produce("orders", bytes(size), on_delivery=self._told)
+            self._producer.poll(_PAUSE_S)
+        self._producer.flush(60)
+
+    def _told(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self.refused += 1
+            self.failed += error.code() not in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.POLICY_VIOLATION)
+
+
+def _lines(log: Path) -> int:
+    return len(log.read_text().splitlines())
+
+
+async def _back(log: Path, since: float) -> float:
+    """Seconds until log and journal are written again.
+
+    :raises RuntimeError: if they are not in time.
+    """
+    while time.monotonic() - since < _BACK_S:
+        text = log.read_text()
+        if "decision log is written again" in text and "is written again; " in text.replace("decision log is", ""):
+            return time.monotonic() - since
+        await asyncio.sleep(0.1)
+    raise RuntimeError(f"log and journal were not written again within {_BACK_S} s")
+
+
+def _settled(directory: Path) -> dict[str, float]:
+    """Counters of the decision log once nothing is queued."""
+    port = json.loads((directory / "gateway.yaml").read_text())["admin"]["port"]
+    found: dict[str, float] = {"queued": 1.0}
+    deadline = time.monotonic() + 30
+    before: dict[str, float] = {}
+    while (found["queued"] or found != before) and time.monotonic() < deadline:
+        time.sleep(2)  # longer than between two reports of the worker
+        before, found = found, dict(_counters(port))
+    return found
+
+
+def _counters(port: int) -> Iterator[tuple[str, float]]:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:  # noqa: S310 - loopback
+        text = response.read().decode()
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name.startswith(_LOG):
+                yield sample.name.removeprefix(_LOG).removesuffix("_total"), sample.value
+
+
+SCENARIOS = (
+    Scenario(
+        "full-disk",
+        "lines, lost rows and the way back of a gate whose volume is full for 25 s",
+        (SLUICEGATE,),
+        _full_disk,
+        rounds=1,
+        cold_round=False,
+    ),
+)
