@@ -1,4 +1,4 @@
-"""A gate whose state directory is on a volume that fills up: what it logs, what it counts, what comes back."""
+"""A gate whose state directory is on a volume that fills up: what it logs, counts, and takes up again."""
 
 import asyncio
 import json
@@ -16,11 +16,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.names import SLUICEGATE
+from benchmarks.harness.processes import free_ports
 from benchmarks.harness.proxies import start_gate
 from benchmarks.harness.scenario import Scenario
 from benchmarks.harness.volumes import MIB, Filler, mount_volume
-from sluicegate.decisions import parquet_files, read_decisions
-from sluicegate.decisions.spool import spools
+from sluicegate.decisions import read_decisions
+from sluicegate.decisions.spool import parquet_files, spools
 
 _VOLUME = 16 * MIB
 _FULL_S, _BACK_S = 25, 40
@@ -42,7 +43,7 @@ async def _measure(stack: ExitStack, directory: Path, full_s: float) -> dict[str
 
     state = mount_volume(stack, directory / "state", _VOLUME)
     async with mock_cluster() as nodes:
-        port = _free_ports()
+        port = free_ports(4)
         entry = {
             "name": "main",
             "system": "kafka",
@@ -63,14 +64,14 @@ async def _measure(stack: ExitStack, directory: Path, full_s: float) -> dict[str
                 await asyncio.to_thread(filler.keep, 0, time.monotonic() + full_s)
                 while_full = _lines(log) - lines
                 filler.leave(_VOLUME)
-                back_s = await _back(log, time.monotonic())
+                back_s = await asyncio.to_thread(_back, log)
                 await asyncio.sleep(2)
             finally:
                 load.is_over = True
                 await sending
         found = await asyncio.to_thread(_settled, directory)
         await asyncio.to_thread(gate.stop)
-    rows = sum(row["operations"] for row in read_decisions(state / "decisions").to_pylist())
+    rows = sum(row["decisions"] for row in read_decisions(state / "decisions").to_pylist())
     if rows != found["emitted"]:
         raise RuntimeError(f"{found['emitted']:.0f} decisions are said to be written, {rows} can be read")
     if load.failed:
@@ -85,12 +86,6 @@ async def _measure(stack: ExitStack, directory: Path, full_s: float) -> dict[str
         "journal_lost": found["journal_lost"],
         "files_left": float(len(parquet_files(state / "decisions")) + len(spools(state / "decisions"))),
     }
-
-
-def _free_ports() -> int:
-    from benchmarks.harness.processes import free_ports
-
-    return free_ports(4)
 
 
 class _Load:
@@ -121,16 +116,17 @@ def _lines(log: Path) -> int:
     return len(log.read_text().splitlines())
 
 
-async def _back(log: Path, since: float) -> float:
-    """Seconds until log and journal are written again.
+def _back(log: Path) -> float:
+    """Seconds until decision log and journal are written again.
 
     :raises RuntimeError: if they are not in time.
     """
+    since = time.monotonic()
     while time.monotonic() - since < _BACK_S:
         text = log.read_text()
-        if "decision log is written again" in text and "is written again; " in text.replace("decision log is", ""):
+        if "decision log is written again" in text and "refusals.db is written again" in text:
             return time.monotonic() - since
-        await asyncio.sleep(0.1)
+        time.sleep(0.1)
     raise RuntimeError(f"log and journal were not written again within {_BACK_S} s")
 
 
@@ -147,7 +143,7 @@ def _settled(directory: Path) -> dict[str, float]:
 
 
 def _counters(port: int) -> Iterator[tuple[str, float]]:
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:  # noqa: S310 - loopback
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
         text = response.read().decode()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

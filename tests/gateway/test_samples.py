@@ -3,7 +3,7 @@ import asyncio
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.state import TopicState
 from sluicegate.gateway.samples import OTHER, TopicSamples
-from sluicegate.model import TopicName
+from sluicegate.model import OperationKind, TopicName
 
 
 class Topics:
@@ -71,6 +71,26 @@ def test_topic_that_was_let_go_frees_its_name_and_stays_in_other() -> None:
     topics.refresh(2)
     assert set(topics.samples.latest) == {"t1", "t9", OTHER}
     assert topics.allowed(OTHER) == 10
+
+
+def test_batches_and_hold_times_are_added_up_in_other_and_never_fall() -> None:
+    topics = Topics()
+    for number in range(4):
+        state = topics.publish(f"t{number}", 1)
+        state.batch_counts[9] += 2
+        state.hold_ended(OperationKind.PUBLISH, 3_000_000)
+    topics.refresh(3)
+    named, other = topics.samples.latest["t0"], topics.samples.latest[OTHER]
+    assert (named["batches"][9], other["batches"][9], other["sizes"][4]) == (2, 4, 2)
+    assert (sum(named["holds"]["publish"][:-1]), named["holds"]["publish"][-1]) == (1, 3_000_000)
+    assert (sum(other["holds"]["publish"][:-1]), other["holds"]["publish"][-1]) == (2, 6_000_000)
+
+    state.hold_ended(OperationKind.DISPATCH, 1)
+    topics.publish("t3", 1_000)
+    topics.refresh(60)
+    assert "t3" in topics.samples.latest
+    assert topics.samples.latest[OTHER]["holds"]["dispatch"][-1] == 1
+    assert sum(topics.samples.latest[OTHER]["holds"]["publish"][:-1]) == 2
 
 
 def test_subscriptions_and_limiters_are_told() -> None:

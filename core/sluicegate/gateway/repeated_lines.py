@@ -21,7 +21,7 @@ _WIDER = 10
 _WINDOWS_LIMIT = 4_096
 _KEY_CHARS = 200
 _TOLD_CHARS = 500
-_SUBJECTS = ("topic", "policy", "broker")
+_SUBJECTS = ("topic", "policy", "broker", "listener")
 """Fields that tell lines of the same text apart."""
 
 _Key: TypeAlias = tuple[object, ...]

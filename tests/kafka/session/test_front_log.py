@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 import pytest
+from aiokafka.errors import SaslAuthenticationFailed
 from tests.kafka.session.wire import Bench
 
 from sluicegate_kafka.config import KafkaConfig
@@ -34,3 +35,25 @@ async def test_a_listing_that_fails_is_told_under_the_logger_of_the_gateway(
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
     assert {record.name.split(".")[0] for record in caplog.records} == {"sluicegate"}
     assert "cannot list consumer groups: nobody there" in caplog.text
+
+
+async def test_clients_that_ask_while_the_broker_refuses_the_gate_bring_neither_lines_nor_logins(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
+    front = KafkaFront(KafkaConfig.model_validate(entry))
+    logins = 0
+
+    async def refused() -> None:
+        nonlocal logins
+        logins += 1
+        raise SaslAuthenticationFailed("invalid credentials")
+
+    monkeypatch.setattr(front._upstream, "_connected", refused)
+    await front.start(Bench())
+    for _ in range(100):
+        await front.answer(ListGroups())
+    await front.stop()
+    assert logins < 10  # a slow machine sees the first waits end
+    assert len([line for line in caplog.messages if "invalid credentials" in line]) == logins
+    assert front.counters()["group_listing_put_off"] == 100 - logins
