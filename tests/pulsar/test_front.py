@@ -4,8 +4,10 @@ import pytest
 from tests.pulsar.session.wire import Bench
 
 from sluicegate.broker import Listener
+from sluicegate_pulsar.admin import AdminApiError
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.front import PulsarFront
+from sluicegate_pulsar.subscriptions import ListSubscriptions
 
 
 @pytest.mark.parametrize(("strict", "added_ms"), [("auto", 700), ("no", 700), ("yes", 0)])
@@ -19,6 +21,32 @@ async def test_delays_are_long_enough_for_any_broker_until_it_is_known_how_they_
     session = front.session(_listener(), "10.0.0.1:5000", 1)
     assert session._shared.added_delay_ms == added_ms
     await front.stop()
+
+
+async def test_an_admin_api_that_is_away_is_not_asked_for_each_topic(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = {"name": "p", "system": "pulsar", "bootstrap": ["b:6650"], "listen": {"port": 19_000}}
+    front = PulsarFront(PulsarConfig.model_validate({**entry, "admin": {"url": "http://127.0.0.1:1"}}))
+    await front.start(Bench())
+    asked: list[str] = []
+    answers: list[AdminApiError | None] = [AdminApiError("there is no such topic", 412), None]
+
+    async def away(topic: str) -> set[str]:
+        asked.append(topic)
+        if answers and (error := answers.pop(0)) is not None:
+            raise error
+        raise AdminApiError("connection refused")
+
+    assert front._admin is not None
+    monkeypatch.setattr(front._admin, "subscriptions", away)
+    for number in range(100):
+        await front.answer(ListSubscriptions(f"persistent://a/b/t{number}"))
+    await front.stop()
+
+    assert 2 <= len(asked) < 10  # an answer about one topic keeps no other from being asked about
+    assert len([line for line in caplog.messages if "cannot list subscriptions" in line]) == len(asked)
+    assert front.counters()["subscription_listing_put_off"] == 100 - len(asked)
 
 
 def _listener() -> Listener:

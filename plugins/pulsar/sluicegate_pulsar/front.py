@@ -5,10 +5,11 @@ import logging
 import time
 from collections.abc import Mapping
 
+from sluicegate.backoff import Backoff
 from sluicegate.broker import Listener, Services
 from sluicegate.broker_ports import FACT
 from sluicegate_pulsar import held_by
-from sluicegate_pulsar.admin import AdminApi
+from sluicegate_pulsar.admin import AdminApi, AdminApiError
 from sluicegate_pulsar.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import command_frame
@@ -24,6 +25,8 @@ log = logging.getLogger("sluicegate.pulsar")
 _BROKERS_TICKS = 30
 """Seconds between looks at which brokers there are."""
 _MAIN = "bootstrap"
+_FIRST_WAIT_NS = 1_000_000_000
+_LONGEST_WAIT_NS = 10_000_000_000
 
 
 class PulsarFront:
@@ -38,6 +41,8 @@ class PulsarFront:
         self._services: Services | None = None
         self._shared: Shared | None = None
         self._admin: AdminApi | None = None
+        self._backoff = Backoff(_FIRST_WAIT_NS, _LONGEST_WAIT_NS)
+        """While the admin API gives no answer at all, it is not asked for each topic."""
         self._ticks = 0
         self._is_listed = True
         """False if the admin API did not tell the brokers when it was last asked."""
@@ -62,6 +67,7 @@ class PulsarFront:
 
     def reached(self) -> None:
         """Ask the admin API which brokers there are, and how they delay: they may be others than before."""
+        self._backoff.reset()
         if self._services is not None:
             self._services.spawn(self._ask_for_brokers())
             self._services.spawn(self._ask_for_strictness())
@@ -126,8 +132,18 @@ class PulsarFront:
 
     async def _list_subscriptions(self, topic: str) -> None:
         shared = self._started
-        found: set[str] | None = None
         asked_ns = time.monotonic_ns()
+        if self._backoff.wait_ns(asked_ns):  # that there is no answer was told
+            shared.count("subscription_listing_put_off")
+            found = None
+        else:
+            found = await self._listed(topic)
+        now_ns = time.monotonic_ns()
+        state = shared.gates.state(topic_name(topic), now_ns)
+        shared.subscriptions.learned(state, found, asked_ns, now_ns)
+
+    async def _listed(self, topic: str) -> set[str] | None:
+        """A topic's subscriptions; None if the admin API does not tell."""
         try:
             if self._admin is None:
                 raise LookupError("no `admin` is configured")
@@ -136,10 +152,14 @@ class PulsarFront:
             log.warning(
                 "cannot list subscriptions of %s: %s; limits on subscriptions act by on_unknown", topic, error
             )
-            shared.count("subscription_listing_failed")
-        now_ns = time.monotonic_ns()
-        state = shared.gates.state(topic_name(topic), now_ns)
-        shared.subscriptions.learned(state, found, asked_ns, now_ns)
+            self._started.count("subscription_listing_failed")
+            now_ns = time.monotonic_ns()
+            # Several questions may fail at once, which is one failure.
+            if isinstance(error, AdminApiError) and not error.status and not self._backoff.wait_ns(now_ns):
+                self._backoff.failed(now_ns)
+            return None
+        self._backoff.reset()
+        return found
 
     def tick(self, now_ns: int) -> None:
         """Once a second: now and then look which brokers there are."""
