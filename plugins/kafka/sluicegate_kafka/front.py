@@ -38,6 +38,8 @@ class KafkaFront:
         self._services: Services | None = None
         self._shared: Shared | None = None
         self._ticks = 0
+        self._groups_unknown = False
+        """True once it was told that the broker does not list its groups, until it does."""
         self._inspectors = ThreadPoolExecutor(1, "sluicegate-inspect")
         """Unpacks compressed batches, one request at a time; the thread starts with the first."""
 
@@ -106,12 +108,20 @@ class KafkaFront:
         asked_ns = time.monotonic_ns()
         try:
             groups = await self._upstream.groups_by_topic()
-        except BackingOffError:  # what failed was told; the broker is not asked as often as clients join
+        except BackingOffError as error:  # the broker is not asked as often as clients join
             self._started.count("group_listing_put_off")
+            if not self._groups_unknown:
+                self._tell_unknown(error)
         except Exception as error:  # noqa: BLE001 - unknown is a state that policies handle
-            log.warning("cannot list consumer groups: %s; limits on subscriptions act by on_unknown", error)
             self._started.count("group_listing_failed")
+            self._tell_unknown(error)
+        else:
+            self._groups_unknown = False
         self._started.listing.learned(groups, asked_ns, time.monotonic_ns())
+
+    def _tell_unknown(self, error: Exception) -> None:
+        self._groups_unknown = True
+        log.warning("cannot list consumer groups: %s; limits on subscriptions act by on_unknown", error)
 
     def tick(self, now_ns: int) -> None:
         """Once a second: now and then let go of idle producers and readers."""

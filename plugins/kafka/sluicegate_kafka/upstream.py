@@ -19,7 +19,7 @@ _LONGEST_WAIT_NS = 30_000_000_000
 
 
 class BackingOffError(Exception):
-    """The broker was not asked, as the last question failed a moment ago."""
+    """The broker was not asked, as the last question failed a moment ago; the message says why it did."""
 
 
 class Upstream:
@@ -38,6 +38,8 @@ class Upstream:
         """Gives what a TLS section of the entry says; set before the first question."""
         self._now_ns = now_ns
         self._backoff = Backoff(_FIRST_WAIT_NS, _LONGEST_WAIT_NS)
+        self._failure = ""
+        """Why the last question failed."""
         self._admin: Any | None = None
         self._lock = asyncio.Lock()
 
@@ -82,10 +84,11 @@ class Upstream:
         """The admin client, for one question at a time."""
         async with self._lock:
             if left_ns := self._backoff.wait_ns(self._now_ns()):
-                raise BackingOffError(f"not asked again for {left_ns / 1e9:.1f} s")
+                raise BackingOffError(f"{self._failure}; not asked again for {left_ns / 1e9:.1f} s")
             try:
                 yield await self._connected()
-            except Exception:
+            except Exception as error:
+                self._failure = str(error) or type(error).__name__
                 self._backoff.failed(self._now_ns())
                 await self.close()
                 raise

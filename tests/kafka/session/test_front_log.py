@@ -57,3 +57,24 @@ async def test_clients_that_ask_while_the_broker_refuses_the_gate_bring_neither_
     assert logins < 10  # a slow machine sees the first waits end
     assert len([line for line in caplog.messages if "invalid credentials" in line]) == logins
     assert front.counters()["group_listing_put_off"] == 100 - logins
+
+
+async def test_that_groups_are_unknown_is_told_even_if_another_question_failed_before(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
+    front = KafkaFront(KafkaConfig.model_validate(entry))
+
+    async def refused() -> None:
+        raise SaslAuthenticationFailed("invalid credentials")
+
+    monkeypatch.setattr(front._upstream, "_connected", refused)
+    monkeypatch.setattr(front._upstream, "_now_ns", lambda: 1)
+    await front.start(Bench())
+    with pytest.raises(SaslAuthenticationFailed):
+        await front._upstream.nodes()
+    for _ in range(10):
+        await front.answer(ListGroups())
+    await front.stop()
+    [line] = [line for line in caplog.messages if "cannot list consumer groups" in line]
+    assert "invalid credentials" in line
