@@ -54,9 +54,9 @@ fi; \
 cd $(1) && $(GO) build -buildvcs=false -trimpath -o target/ $(2)
 endef
 
-# The load client and its peer.
+# The load client and its peer, and the tests of conformance with HTTP/2.
 ghz:
-	$(call go_build,deploy/grpc,github.com/bojand/ghz/cmd/ghz ./peer,a grpc-go client)
+	$(call go_build,deploy/grpc,github.com/bojand/ghz/cmd/ghz github.com/summerwind/h2spec/cmd/h2spec ./peer,a grpc-go client)
 
 # A program with Pulsar's Go client; without cgo, as it needs no C library and builds faster.
 pulsar-go: export CGO_ENABLED = 0

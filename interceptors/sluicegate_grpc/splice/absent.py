@@ -24,7 +24,8 @@ from sluicegate_grpc.splice.frames import (
     read_head,
     rst_stream,
 )
-from sluicegate_grpc.splice.opening import OWN_SETTINGS
+from sluicegate_grpc.splice.settings import greeting
+from sluicegate_grpc.splice.shared import Limits
 
 _UNAVAILABLE = 14
 _PATIENCE_NS = 5_000_000_000
@@ -35,15 +36,15 @@ class Absent:
     """Answers one client in place of a broker.
 
     :param text: what its requests are told.
-    :param frame_bytes: largest payload of a frame.
+    :param limits: what its clients may do.
     :param is_greeted: True if the client has had SETTINGS already.
     """
 
-    __slots__ = ("_data", "_frame_bytes", "_is_greeted", "_last", "_out", "_text", "_until_ns")
+    __slots__ = ("_data", "_is_greeted", "_last", "_limits", "_out", "_text", "_until_ns")
 
-    def __init__(self, text: str, frame_bytes: int, *, is_greeted: bool) -> None:
+    def __init__(self, text: str, limits: Limits, *, is_greeted: bool) -> None:
         self._text = text
-        self._frame_bytes = frame_bytes
+        self._limits = limits
         self._is_greeted = is_greeted
         self._data = b""
         self._last = 0
@@ -61,7 +62,7 @@ class Absent:
         :param data: without the preface.
         """
         if not self._is_greeted:
-            self._out.append(OWN_SETTINGS)
+            self._out.append(greeting(self._limits))
         self._until_ns = now_ns + _PATIENCE_NS
         return [WakeAt(self._until_ns), *self.receive(data)]
 
@@ -72,7 +73,7 @@ class Absent:
             while len(data) - at >= HEAD:
                 high, low, kind, flags, stream = read_head(data, at)
                 stop = at + HEAD + (high << 8 | low)
-                if stop - at - HEAD > self._frame_bytes:
+                if stop - at - HEAD > self._limits.frame_bytes:
                     raise WireError(
                         ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "a frame that is too large"
                     )

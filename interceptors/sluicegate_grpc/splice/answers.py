@@ -127,6 +127,11 @@ class Answers:
         self.ready: set[Delivering] = set()
         """Deliveries that may go on, as something was acknowledged."""
 
+    @property
+    def deliveries(self) -> int:
+        """Streams by which messages are delivered."""
+        return sum(isinstance(watcher, Delivering) for watcher in self.watchers.values())
+
     def _watch(self, stream: int, watcher: Watcher) -> None:
         self.watchers[stream] = watcher
         self._down.watched.add(stream)

@@ -16,6 +16,8 @@ from sluicegate_grpc.splice.frames import ErrorCode, WireError
 
 NO_TABLE = b"\x20"
 """Says that there is no table (RFC 7541 section 6.3): who asked for a smaller one waits for such a word."""
+_MAX_UPDATES = 2
+_LONG_UPDATE = 0x3F
 _LAST_STATIC_INDEX = 61
 _LAST_STATIC = 0x80 + _LAST_STATIC_INDEX
 _MAX_NAMES = 256
@@ -54,6 +56,28 @@ class RequestBlocks:
         except (HPACKError, ValueError, IndexError) as error:
             raise WireError(ErrorCode.COMPRESSION_ERROR, "header_block_malformed", str(error)) from None
         return headers, plain and not table.dynamic_entries and table.maxsize == size
+
+
+def check_updates(block: bytes, *, may_have_table: bool) -> None:
+    """Look at the sizes of the table that a block begins with (RFC 7541 sections 4.2 and 6.3).
+
+    A client that goes on with the table that it had is let be, as that is small.
+
+    :param may_have_table: False once the block's sender has acknowledged that there is no table.
+    :raises WireError: if a size is more than was announced, or if there are more than two.
+    """
+    at = 0
+    for _ in range(_MAX_UPDATES + 1):
+        if at >= len(block) or block[at] & 0xE0 != 0x20:
+            return
+        if not may_have_table and block[at] != NO_TABLE[0]:
+            break
+        if block[at] == _LONG_UPDATE:
+            at += 1
+            while at < len(block) and block[at] & 0x80:
+                at += 1
+        at += 1
+    raise WireError(ErrorCode.COMPRESSION_ERROR, "header_block_malformed", "a table that was not announced")
 
 
 class Volatile:

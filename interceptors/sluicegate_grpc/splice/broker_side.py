@@ -20,6 +20,7 @@ from sluicegate_grpc.splice.frames import (
     header_frames,
 )
 from sluicegate_grpc.splice.refusals import Refusals
+from sluicegate_grpc.splice.settings import for_clients
 from sluicegate_grpc.splice.sides import Block, Side
 
 
@@ -35,12 +36,12 @@ class BrokerSide(Side):
     def __init__(
         self, connection: Connection, calling: Calling, answers: Answers, refusals: Refusals
     ) -> None:
-        super().__init__(connection, connection.down)
+        super().__init__(connection, connection.down, for_clients(connection.shared.limits))
         self._calling = calling
         self._calls = calling.holding.calls
         self._answers = answers
         self._watchers = answers.watchers
-        self._open = connection.open_calls
+        self._streams = connection.streams
         self._refusals = refusals
         self.client: Side
         """The other side."""
@@ -73,7 +74,7 @@ class BrokerSide(Side):
         """Response headers or trailers: of most nobody waits for."""
         # <hot> Runs twice for every answer.
         if flags & END_STREAM:
-            self._open.discard(stream)
+            self._streams.ended(stream)
         looked_at = stream in self._lane.watched or stream in self._calls or self._owes_update
         if looked_at or not flags & END_HEADERS:
             super().headers(data, at, stop, flags, stream, now_ns)

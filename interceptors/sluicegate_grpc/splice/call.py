@@ -53,6 +53,7 @@ class Call:
         "outlet",
         "place",
         "producer",
+        "received",
         "request",
         "size",
         "step",
@@ -84,6 +85,8 @@ class Call:
         """What is not decided."""
         self.size = 0
         """Bytes of it."""
+        self.received = 0
+        """Bytes that have come, since the call is looked at."""
         self.left = 0
         """Bytes still to come of a message that was let go."""
         self.tail: Tail | None = None
@@ -99,6 +102,14 @@ class Call:
         self.decision: Decision | None = None
         self.deadline_ns = 0
         self.timer: Timer | None = None
+
+    @property
+    def breaks_length(self) -> bool:
+        """Whether it is not as long as its headers say (RFC 9113 section 8.1.1)."""
+        length = self.request.length
+        if length is None or self.is_up:
+            return False
+        return self.received > length or (self.has_ended and self.received < length)
 
     def passed(self, size: int) -> None:
         """So many bytes of it went on."""

@@ -18,6 +18,7 @@ from sluicegate_grpc.splice.frames import (
     PADDED,
     ErrorCode,
     frame,
+    idle,
     rst_stream,
     unpadded,
 )
@@ -121,6 +122,8 @@ class Calling:
             self._empty.count(now_ns)
         holding = self.holding
         if stream not in holding.marks and stream not in holding.calls:
+            if stream > holding.last:
+                raise idle(stream)
             if stream > holding.highest or stream in self._refusals.dead:
                 self._refusals.swallow(at, stop, flags, stream)
             elif stop - at > HEAD or stream in self._up.watched:
@@ -163,6 +166,11 @@ class Calling:
             self._up.grant(0, stop - at - HEAD)
             return None
         call.has_ended = bool(flags & END_STREAM)
+        call.received += end - begin
+        if call.breaks_length:
+            self._up.grant(0, stop - at - HEAD)
+            self.holding.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
+            return None
         ahead = self._most if call.step is Step.READING and not call.has_ended else 0
         chunk = self._flow.keep(call.outlet, data[begin:end], padding, ahead)
         if end > begin:
@@ -170,10 +178,13 @@ class Calling:
             call.size += end - begin
         return call
 
-    def trailers(self, data: bytes, frames: bytes, stream: int, now_ns: int) -> bool:
+    def trailers(self, data: bytes, frames: bytes, stream: int, now_ns: int, *, are_wellformed: bool) -> bool:
         """A header block by which a client ends a call; True if it goes on at once."""
         call = self.holding.call(stream, data, now_ns)
         if call is None:
+            return False
+        if not are_wellformed:
+            self.holding.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
             return False
         if call.is_up and not call.chunks and not call.outlet.items:
             self.holding.forget(call, now_ns)
@@ -187,7 +198,7 @@ class Calling:
 
         :param reset: False if it has only ended its own side, so that it waits for the client's end.
         """
-        self._connection.open_calls.discard(stream)
+        self._connection.streams.ended(stream)
         call = self.holding.calls.get(stream)
         if call is None:
             if reset:
@@ -201,7 +212,7 @@ class Calling:
 
     def reset(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> None:
         """The client has given up a stream; the broker hears of it if it has heard of the stream."""
-        self._connection.open_calls.discard(stream)
+        self._connection.streams.ended(stream)
         holding = self.holding
         call = holding.call(stream, data, now_ns)
         if call is not None:

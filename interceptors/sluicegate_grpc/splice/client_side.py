@@ -4,12 +4,13 @@ from sluicegate_grpc.splice.answers import Answers
 from sluicegate_grpc.splice.blocks import NO_TABLE
 from sluicegate_grpc.splice.calling import Calling
 from sluicegate_grpc.splice.connection import Connection
-from sluicegate_grpc.splice.floods import Flood
+from sluicegate_grpc.splice.floods import Allowance, Flood
 from sluicegate_grpc.splice.frames import (
     ACK,
     CONTINUATION,
     DATA,
     END_STREAM,
+    HEAD,
     HEADERS,
     PING,
     PUSH_PROMISE,
@@ -20,15 +21,19 @@ from sluicegate_grpc.splice.frames import (
     WireError,
     goaway,
     header_frames,
+    idle,
 )
 from sluicegate_grpc.splice.refusals import Refusals
 from sluicegate_grpc.splice.requests import Request, RequestReader
+from sluicegate_grpc.splice.settings import for_brokers
 from sluicegate_grpc.splice.shared import Address
 from sluicegate_grpc.splice.sides import Block, Side
 from sluicegate_grpc.status import Refusal
 
 _PERMISSION_DENIED = 7
 _MISROUTED = "forbidden_broker_refused"
+_WINDOWS_EACH = 64
+"""WINDOW_UPDATE frames by which a client may answer what came from the broker in one read."""
 
 
 class ClientSide(Side):
@@ -44,15 +49,16 @@ class ClientSide(Side):
     def __init__(
         self, connection: Connection, calling: Calling, answers: Answers, refusals: Refusals, empty: Flood
     ) -> None:
-        super().__init__(connection, connection.up)
+        super().__init__(connection, connection.up, for_brokers(connection.shared.limits))
         self._calling = calling
         self._holding = calling.holding
         self._refusals = refusals
+        self._streams = connection.streams
         self._reader = RequestReader(connection.shared)
         limits = connection.shared.limits
-        self._resets = Flood("resets", limits.resets)
         self._pings = Flood("pings", limits.pings)
         self._pongs = Flood("pings", limits.pings)
+        self._windows = Allowance("window_updates", limits.windows)
         self._empty = empty
         self.broker: Side
         """The other side."""
@@ -90,10 +96,19 @@ class ClientSide(Side):
             if request.block or told:
                 frames = self._anew(request, block, flags, stream)
             self._headers(request, frames, flags, stream, now_ns)
-        elif stream & 1:
+        elif not stream & 1:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
+        elif self._has_room():
             holding.opened(stream, request, at, stop, flags)
         else:
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
+            self._lane.cut(at, stop)
+            self._one_too_many(flags, stream, now_ns)
+
+    def _has_room(self) -> bool:
+        """Whether one more stream may be open."""
+        # <hot> Runs for every request.
+        streams = self._streams
+        return len(streams.ids) < streams.room or streams.grow()
 
     def apart(self, block: Block, stream: int, now_ns: int) -> None:
         """A request's headers in several frames."""
@@ -111,12 +126,15 @@ class ClientSide(Side):
     def _headers(self, request: Request, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
         """Headers that were taken out of the bytes read."""
         if stream <= self._holding.last:
-            self._trailers(frames, flags, stream, now_ns)
+            self._trailers(request, frames, flags, stream, now_ns)
             return
         if not stream & 1:
             raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
         if self._goes_away or self._leads_elsewhere(request.broker):
             self._send_elsewhere(flags, stream)
+            return
+        if not self._has_room():
+            self._one_too_many(flags, stream, now_ns)
             return
         refusal = request.refusal or (self._misrouted(request.broker) if request.broker else None)
         if refusal is None and not request.is_malformed:
@@ -124,6 +142,7 @@ class ClientSide(Side):
             return
         self._holding.last = stream
         if request.is_malformed or refusal is None:  # RFC 9113 section 8.1.1
+            self._refusals.resets.count(now_ns)
             self._connection.shared.count("malformed_headers")
             self._refusals.reset(stream, ErrorCode.PROTOCOL_ERROR)
         else:
@@ -132,6 +151,16 @@ class ClientSide(Side):
             self._refusals.answer(stream, told, alone=True)
             if not flags & END_STREAM:
                 self._refusals.reset(stream, ErrorCode.NO_ERROR)
+        if flags & END_STREAM:
+            self._refusals.unbury(stream)
+
+    def _one_too_many(self, flags: int, stream: int, now_ns: int) -> None:
+        """Refuse a request that its client may make again (RFC 9113 section 8.7)."""
+        if self._streams.is_full:  # against what it was told, so it may as well stop at nothing
+            self._refusals.resets.count(now_ns)
+        self._holding.last = stream
+        self._connection.shared.count("stream_refused")
+        self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
         if flags & END_STREAM:
             self._refusals.unbury(stream)
 
@@ -163,24 +192,32 @@ class ClientSide(Side):
         if not flags & END_STREAM:
             self._refusals.bury(stream)
 
-    def _trailers(self, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
+    def _trailers(self, request: Request, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
         """More headers on a stream: the request's end."""
         holding = self._holding
         if stream in holding.marks or stream in holding.calls:
-            if self._calling.trailers(self._lane.data, frames, stream, now_ns):
+            # RFC 9113 section 8.1: they end the request, and have no pseudo-headers.
+            are_wellformed = bool(flags & END_STREAM) and request.are_trailers
+            if self._calling.trailers(self._lane.data, frames, stream, now_ns, are_wellformed=are_wellformed):
                 self._lane.insert(frames)
-        elif stream > holding.highest or stream in self._refusals.dead:
+        elif stream in self._refusals.dead:
             if flags & END_STREAM:
                 self._refusals.unbury(stream)
+        elif stream > holding.highest:
+            text = f"headers on stream {stream}, which is closed"
+            raise WireError(ErrorCode.STREAM_CLOSED, "frame_malformed", text)
         elif not self._lane.is_behind(frames, stream, end=bool(flags & END_STREAM)):
             self._lane.insert(frames)
 
     # -- other frames ---------------------------------------------------------------------------------
 
     def settings(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """A SETTINGS frame, or the acknowledgement of one."""
-        if flags & ACK and self.swallows_ack:
+        """A SETTINGS frame, or the acknowledgement of one: all that it can be for say that there is no table."""
+        if flags & ACK:
+            self._reader.has_no_table = True
+        if flags & ACK and self.swallows_ack and stop - at == HEAD:
             self.swallows_ack = False
+            self._settings_flood.count(now_ns)
             self._lane.cut(at, stop)
         else:
             super().settings(data, at, stop, flags, stream, now_ns)
@@ -191,14 +228,25 @@ class ClientSide(Side):
         flood.count(now_ns, self._lane.back.reads)
 
     def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        self._resets.count(now_ns)
+        self._refusals.resets.count(now_ns)
+        if stop - at != HEAD + 4:
+            raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "RST_STREAM of another size")
+        if stream > self._holding.last:
+            raise idle(stream)
         self._calling.reset(data, at, stop, stream, now_ns)
 
     def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        # <hot> Runs once or twice for every call.
+        windows = self._windows
+        windows.left -= 1
+        if windows.left < 0:
+            windows.renew(now_ns, self._lane.back.reads * _WINDOWS_EACH)
         holding = self._holding
-        if stream and (stream > holding.last or stream in self._refusals.dead):
+        if stream > holding.last:
+            raise idle(stream)
+        if stream and stream in self._refusals.dead:
             self._lane.cut(at, stop)
-        elif not (stream and holding.belongs(data, at, stop, stream)):
+        elif not (stream and holding.belongs(data, at, stop, stream, now_ns)):
             self.window(data, at, stop, stream)
 
     def _push(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:

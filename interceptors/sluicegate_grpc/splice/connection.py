@@ -8,6 +8,7 @@ from sluicegate_grpc.calls import Caller
 from sluicegate_grpc.splice.lane import Lane
 from sluicegate_grpc.splice.requests import Request
 from sluicegate_grpc.splice.shared import Shared
+from sluicegate_grpc.splice.streams import Streams
 
 _MAX_CALLERS = 1_000
 
@@ -26,10 +27,10 @@ class Connection:
         "down",
         "has_news",
         "new_questions",
-        "open_calls",
         "peer",
         "policies",
         "shared",
+        "streams",
         "up",
     )
 
@@ -42,8 +43,8 @@ class Connection:
         self.down = Lane(budget)
         """From the broker to the client."""
         self.up.back, self.down.back = self.down, self.up
-        self.open_calls: set[int] = set()
-        """Streams of requests that the broker has yet to answer, but those by which it delivers."""
+        self.streams = Streams(budget, shared.limits.streams)
+        """Those of requests that the broker has yet to answer to the end."""
         self.has_news = False
         """True if there is something new to wait for."""
         self.new_questions: list[object] = []
@@ -118,5 +119,6 @@ class Connection:
         self._callers.clear()
         self._timers.clear()
         self._questions.clear()
+        self.streams.closed()
         self.up.drop()
         self.down.drop()

@@ -109,7 +109,7 @@ class Flow:
         self.outlets: dict[int, Outlet] = {}
         """Streams whose windows are followed."""
         self.blocked: dict[int, Outlet] = {}
-        """Those of them that find no room."""
+        """Those of them that wait for the connection's window alone."""
         self.held_bytes = 0
         self.uncredited = 0
         """Bytes kept for which the sender has no leave again."""
@@ -130,11 +130,11 @@ class Flow:
             outlet.window += amount
             swallowed = min(amount, outlet.debt)
             outlet.debt -= swallowed
+            self._drain(outlet)
         else:
             self.opened(amount)
             swallowed = min(amount, self.debt)
             self.debt -= swallowed
-        if self.blocked:
             self.drain()
         return amount - swallowed
 
@@ -146,10 +146,12 @@ class Flow:
 
     def initial_changed(self, initial: int) -> None:
         """SETTINGS_INITIAL_WINDOW_SIZE: holds for streams that are open already, too."""
-        for outlet in self.outlets.values():
+        outlets = tuple(self.outlets.values())
+        for outlet in outlets:
             outlet.window += initial - self.initial
         self.initial = initial
-        self.drain()
+        for outlet in outlets:
+            self._drain(outlet)
 
     # -- what is kept ---------------------------------------------------------------------------------
 
@@ -261,9 +263,10 @@ class Flow:
         self._drain(outlet)
 
     def drain(self) -> None:
-        """Send what has found room."""
-        for outlet in tuple(self.blocked.values()):
-            self._drain(outlet)
+        """Send what has found room on the connection."""
+        # Each turn uses the window up or takes one stream out: what a WINDOW_UPDATE costs is bounded by that.
+        while self.blocked and self.window > 0:
+            self._drain(next(iter(self.blocked.values())))
 
     def _drain(self, outlet: Outlet) -> None:
         items = outlet.items
@@ -272,7 +275,10 @@ class Flow:
             if isinstance(item, bytes):
                 self._emit(item)
             elif not self._send_chunk(outlet, item):
-                self.blocked[outlet.stream] = outlet
+                if outlet.window > 0:
+                    self.blocked[outlet.stream] = outlet
+                else:
+                    self.blocked.pop(outlet.stream, None)
                 return
             items.popleft()
         self.blocked.pop(outlet.stream, None)

@@ -56,6 +56,11 @@ class WireError(Exception):
         self.counter = counter
 
 
+def idle(stream: int) -> WireError:
+    """A frame has come that only an open stream may have (RFC 9113 section 5.1)."""
+    return WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"stream {stream} was never opened")
+
+
 def frame(kind: int, flags: int, stream: int, payload: Buffer = b"") -> bytes:
     """One frame."""
     size = len(payload)

@@ -11,6 +11,7 @@ from sluicegate_grpc.splice.answers import Answers
 from sluicegate_grpc.splice.call import Call
 from sluicegate_grpc.splice.connection import Connection
 from sluicegate_grpc.splice.deciding import Deciding
+from sluicegate_grpc.splice.flow import NoRoomError
 from sluicegate_grpc.splice.frames import END_STREAM, MAX_WINDOW, ErrorCode, window_amount, window_update
 from sluicegate_grpc.splice.refusals import Refusals
 from sluicegate_grpc.splice.requests import Request
@@ -53,13 +54,13 @@ class Holding:
         self._refusals = refusals
         self._deciding = deciding
         self._up = connection.up
-        self._open = connection.open_calls
+        self._open = connection.streams.ids
         self.calls: dict[int, Call] = {}
         """Requests that are looked at, by stream."""
         self.marks: dict[int, Mark] = {}
         """Where in the bytes read now the headers stand of requests whose first message is yet to come."""
-        self._extras: list[tuple[int, int, int]] = []
-        """Stream and place of frames behind those headers that belong to them."""
+        self._extras: dict[int, list[tuple[int, int]]] = {}
+        """By stream: places of frames behind those headers that belong to them."""
         self._held: list[int] = []
         """Streams whose headers wait, in their order."""
         self._fresh: list[Call] = []
@@ -73,8 +74,7 @@ class Holding:
         """A request has come whose headers are a frame of the bytes read now."""
         # <hot> Runs for every request.
         self.last = stream
-        if not request.is_delivery:
-            self._open.add(stream)
+        self._open.add(stream)
         if request.method is None or flags & END_STREAM:
             self._passes(stream, request)
         else:
@@ -84,8 +84,7 @@ class Holding:
     def opened_apart(self, stream: int, request: Request, frames: bytes, flags: int, now_ns: int) -> None:
         """A request has come whose headers do not stand in the bytes read now as they are to go on."""
         self.last = stream
-        if not request.is_delivery:
-            self._open.add(stream)
+        self._open.add(stream)
         if request.method is None or flags & END_STREAM:
             self.flush(stream)  # here, for its place is the one at which these headers stand
             self._passes(stream, request)
@@ -114,14 +113,14 @@ class Holding:
         return call
 
     def _hold(self, call: Call, frames: bytes, now_ns: int) -> None:
-        no_room = len(self.calls) > self._shared.limits.streams
-        if no_room or not self._shared.services.budget.take(len(frames)):
+        try:
+            self._up.hold(len(frames))
+        except NoRoomError:
             self._shared.count("stream_refused")
             self.forget(call, now_ns)
             self._refusals.reset(call.stream, ErrorCode.REFUSED_STREAM)
             return
         call.frames = frames
-        self._up.held_frames += len(frames)
 
     def call(self, stream: int, data: bytes, now_ns: int) -> Call | None:
         """The call of a stream; one whose headers are in the bytes read now is taken out of them.
@@ -134,31 +133,35 @@ class Holding:
         at, stop, request = mark
         frames = data[at:stop]
         self._up.cut(at, stop)
-        mine: list[tuple[int, int, int]] = []
-        if self._extras:
-            mine = [extra for extra in self._extras if extra[0] == stream]
-            self._extras = [extra for extra in self._extras if extra[0] != stream]
         call = self._new(stream, request, at)
-        for _, begin, end in mine:
-            self._opens(call, data, begin, end)
-        self._hold(call, frames, now_ns)
+        for begin, end in self._extras.pop(stream, ()):
+            self._opens(call, data, begin, end, now_ns)
+        if self.calls.get(stream) is call:
+            self._hold(call, frames, now_ns)
         return self.calls.get(stream)
 
-    def belongs(self, data: bytes, at: int, stop: int, stream: int) -> bool:
+    def belongs(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> bool:
         """Whether a frame of a stream (about its window) has to stay with headers that are held."""
         if stream in self.marks:
-            self._extras.append((stream, at, stop))
+            self._extras.setdefault(stream, []).append((at, stop))
             return True
         call = self.calls.get(stream)
         if call is None or call.is_up:
             return False
-        self._opens(call, data, at, stop)
+        self._opens(call, data, at, stop, now_ns)
         return True
 
-    def _opens(self, call: Call, data: bytes, at: int, stop: int) -> None:
+    def _opens(self, call: Call, data: bytes, at: int, stop: int, now_ns: int) -> None:
         """A frame opens the window of a call that is held: the broker is told of all of them in one."""
         self._up.cut(at, stop)
-        call.credit = min(MAX_WINDOW, call.credit + window_amount(data, at, stop))
+        amount = window_amount(data, at, stop)
+        call.credit += amount
+        if self.calls.get(call.stream) is not call:
+            return  # an earlier frame has ended it
+        if not amount:
+            self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
+        elif call.credit + self._connection.down.flow.initial > MAX_WINDOW:
+            self.broken(call, ErrorCode.FLOW_CONTROL_ERROR, now_ns)
 
     def settle(self, data: bytes, now_ns: int) -> None:
         """All that was read now was looked at: hold what is undecided, send on what others must not pass.
@@ -194,8 +197,7 @@ class Holding:
         del self._held[:count]
 
     def _drop_frames(self, call: Call) -> None:
-        self._up.held_frames -= len(call.frames)
-        self._shared.services.budget.give(len(call.frames))
+        self._up.let_go(len(call.frames))
         call.frames = b""
 
     def leave(self, call: Call, now_ns: int) -> None:
@@ -218,6 +220,18 @@ class Holding:
         """Look at a call no more, and drop what it could not send on."""
         self.leave(call, now_ns)
         self._up.over(call.stream)
+
+    def broken(self, call: Call, code: ErrorCode, now_ns: int) -> None:
+        """Reset a call whose client breaks the protocol (RFC 9113 section 5.4.2)."""
+        self._refusals.resets.count(now_ns)
+        self._shared.count("malformed_calls")
+        self.forget(call, now_ns)
+        self._answers.cancelled(call.stream, now_ns)
+        self._refusals.reset(call.stream, code)
+        if call.has_ended:
+            self._refusals.unbury(call.stream)
+        if call.is_up:
+            self._refusals.take_back(call.stream)
 
     def closed(self, now_ns: int) -> None:
         """The connection is gone."""

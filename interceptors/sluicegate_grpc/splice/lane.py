@@ -46,6 +46,7 @@ class Lane:
         "_chunks",
         "_edits",
         "_grants",
+        "_held_frames",
         "_need",
         "_rest_bytes",
         "_walked",
@@ -56,7 +57,6 @@ class Lane:
         "default",
         "flow",
         "handlers",
-        "held_frames",
         "max_frame",
         "reads",
         "told",
@@ -93,13 +93,13 @@ class Lane:
         self._chunks: list[bytes] = []
         self._rest_bytes = 0
         self._need = self._began_ns = 0
-        self.held_frames = 0
+        self._held_frames = 0
         """Bytes of header blocks that wait."""
 
     @property
     def held_bytes(self) -> int:
         """Bytes that are kept: of an incomplete frame, and withheld ones."""
-        return self._rest_bytes + self.held_frames + self.flow.held_bytes
+        return self._rest_bytes + self._held_frames + self.flow.held_bytes
 
     @property
     def frame_began_ns(self) -> int:
@@ -189,9 +189,24 @@ class Lane:
         self._chunks.clear()
         self._rest_bytes = 0
 
+    def hold(self, size: int) -> None:
+        """Keep so many bytes of header blocks.
+
+        :raises NoRoomError: if there is no room for them.
+        """
+        if not self._budget.take(size):
+            raise NoRoomError
+        self._held_frames += size
+
+    def let_go(self, size: int) -> None:
+        """Keep so many bytes of header blocks no more."""
+        self._budget.give(size)
+        self._held_frames -= size
+
     def drop(self) -> None:
         """Forget all that is kept."""
         self._forget_rest()
+        self.let_go(self._held_frames)
         for outlet in tuple(self.flow.outlets.values()):
             self.flow.close(outlet)
         self._grants.clear()

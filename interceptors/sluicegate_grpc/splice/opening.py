@@ -1,8 +1,4 @@
-"""The beginning of a connection whose broker the client may choose: what it sends is kept until then.
-
-Clients wait for the server's SETTINGS before they ask for anything, so the gate sends some of its own. The
-broker's follow once it is connected; of the acknowledgements the broker is to see only that of its own.
-"""
+"""The beginning of a connection: what its client sends is kept until the broker is known and connected."""
 
 from sluicegate.engine.budget import Budget
 from sluicegate_grpc.splice.blocks import read_alone
@@ -13,17 +9,13 @@ from sluicegate_grpc.splice.frames import (
     HEAD,
     HEADERS,
     PREFACE,
-    SETTINGS,
     ErrorCode,
     WireError,
-    frame,
     read_head,
     unpadded,
 )
-from sluicegate_grpc.splice.settings import stateless
 from sluicegate_grpc.splice.shared import Limits
 
-OWN_SETTINGS = frame(SETTINGS, 0, 0, stateless(b"", 0, first=True))
 _MOST = 262_144
 """Bytes that a client may send before it asks for anything."""
 

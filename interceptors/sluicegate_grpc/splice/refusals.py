@@ -3,6 +3,7 @@
 from sluicegate_grpc.splice.blocks import trailers
 from sluicegate_grpc.splice.call import Call
 from sluicegate_grpc.splice.connection import Connection
+from sluicegate_grpc.splice.floods import Flood
 from sluicegate_grpc.splice.frames import END_STREAM, HEAD, ErrorCode, header_frames, rst_stream
 from sluicegate_grpc.status import Refusal
 
@@ -12,12 +13,14 @@ _MAX_DEAD = 4_096
 class Refusals:
     """The refused calls of one connection."""
 
-    __slots__ = ("_down", "_open", "_up", "dead", "gone")
+    __slots__ = ("_down", "_streams", "_up", "dead", "gone", "resets")
 
     def __init__(self, connection: Connection) -> None:
         self._up = connection.up
         self._down = connection.down
-        self._open = connection.open_calls
+        self._streams = connection.streams
+        self.resets = Flood("resets", connection.shared.limits.resets)
+        """Streams that the client resets, or makes the gate reset."""
         self.dead: dict[int, bool] = {}
         """Streams of which the client may still send something; True if it was not told to stop."""
         self.gone: dict[int, None] = {}
@@ -35,14 +38,14 @@ class Refusals:
 
     def answer(self, stream: int, refusal: Refusal, *, alone: bool) -> None:
         """Send the trailers of a refused call."""
-        self._open.discard(stream)
+        self._streams.ended(stream)
         block = trailers(refusal.code, refusal.text, refusal.details, alone=alone)
         self._down.over(stream)
         self._down.insert(header_frames(stream, block, end=True))
 
     def reset(self, stream: int, code: ErrorCode) -> None:
         """Tell the client that a stream is over."""
-        self._open.discard(stream)
+        self._streams.ended(stream)
         self._down.insert(rst_stream(stream, code))
         self.bury(stream)
 

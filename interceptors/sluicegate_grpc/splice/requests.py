@@ -1,16 +1,18 @@
 """What a request's headers say, read once for all requests that have the same."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
 from sluicegate.model import ANONYMOUS, Method, Role
 from sluicegate_grpc.fields import Plan
-from sluicegate_grpc.splice.blocks import RequestBlocks, Volatile, encode
+from sluicegate_grpc.splice.blocks import RequestBlocks, Volatile, check_updates, encode
 from sluicegate_grpc.splice.shared import Headers, Plans, Shared
 from sluicegate_grpc.splice.wellformed import is_method, is_wellformed
 from sluicegate_grpc.status import Refusal
 
+_LENGTH = re.compile(r"[0-9]{1,15}")
 _NOTHING = Plans(*(Plan({}),) * 5)
 _VOLATILE = Volatile("grpc-timeout")
 """Clients with deadlines send what is left of them."""
@@ -35,6 +37,8 @@ class Request:
     plans: Plans = _NOTHING
     encoding: str = ""
     """How its compressed messages are."""
+    length: int | None = None
+    """Bytes of all its DATA, if it tells."""
     credentials: bytes = b""
     """A digest of the words by which the broker knows its sender; empty if they name nobody."""
     principal: str = ANONYMOUS
@@ -45,6 +49,8 @@ class Request:
     """Its headers for the broker; empty if they may go as they came."""
     is_malformed: bool = False
     """True if servers may read something else in its headers than the gate."""
+    are_trailers: bool = False
+    """True if they may end a request."""
     refusal: tuple[str, Refusal] | None = None
     """Why it cannot go on, whatever the policies say: what is counted, and what is answered."""
     is_plain: bool = True
@@ -67,12 +73,14 @@ class RequestReader:
     :param shared: the front's state; what is read is remembered there, for all clients.
     """
 
-    __slots__ = ("_blocks", "_known", "_leaves_out", "_shared")
+    __slots__ = ("_blocks", "_known", "_leaves_out", "_shared", "has_no_table")
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._known = shared.known_requests
         self._blocks = RequestBlocks(shared.limits.header_list_bytes)
+        self.has_no_table = False
+        """True once the client knows that there is no table."""
         self._leaves_out = not shared.edits
         """Whether requests are one that differ only in what is volatile; those written anew are not."""
 
@@ -90,6 +98,7 @@ class RequestReader:
             key = _VOLATILE.without(block) if self._leaves_out and len(block) <= _MAX_KNOWN_BYTES else None
             if key is not None and (request := self._known.get(key)) is not None:
                 return request
+        check_updates(block, may_have_table=not self.has_no_table)
         headers, is_alone = self._blocks.read(block)
         request = self._understand(headers)
         if self._shared.edits and not request.is_malformed:  # trailers are, as headers
@@ -106,7 +115,10 @@ class RequestReader:
         shared = self._shared
         found = dict(reversed(headers))
         request = Request(found.get(":path", ""), encoding=found.get("grpc-encoding", ""))
+        length = found.get("content-length", "")
+        request.length = int(length) if _LENGTH.fullmatch(length) else None
         request.is_malformed = not is_wellformed(headers)
+        request.are_trailers = request.is_malformed and not any(name.startswith(":") for name in found)
         request.refusal = self._refusal(request.path, found)
         words = [value for name, value in headers if name == "authorization"]
         if len(words) == 1 and (principal := shared.principal(headers)):

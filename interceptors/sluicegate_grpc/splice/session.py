@@ -16,8 +16,9 @@ from sluicegate_grpc.splice.floods import Flood
 from sluicegate_grpc.splice.flow import NoRoomError
 from sluicegate_grpc.splice.frames import PREFACE, ErrorCode, WireError, goaway
 from sluicegate_grpc.splice.lane import Lane
-from sluicegate_grpc.splice.opening import OWN_SETTINGS, Opening
+from sluicegate_grpc.splice.opening import Opening
 from sluicegate_grpc.splice.refusals import Refusals
+from sluicegate_grpc.splice.settings import greeting
 from sluicegate_grpc.splice.shared import Address, Shared
 
 
@@ -44,6 +45,7 @@ class GrpcSession:
         "_down",
         "_has_dialled",
         "_holding",
+        "_is_greeted",
         "_is_open",
         "_opening",
         "_preface",
@@ -85,6 +87,8 @@ class GrpcSession:
         self._wake_ns = 0
         self._is_open = False
         """True once the client speaks HTTP/2 and its broker is connected."""
+        self._is_greeted = False
+        """True once the client has had SETTINGS."""
         shared.sessions += 1
 
     @property
@@ -92,12 +96,12 @@ class GrpcSession:
         """Bytes kept for this connection."""
         early = self._opening.held_bytes if self._opening is not None else 0
         early += self._absent.held_bytes if self._absent is not None else 0
-        return early + self._up.held_bytes + self._down.held_bytes
+        return early + self._up.held_bytes + self._down.held_bytes + self._connection.streams.held_bytes
 
     @property
     def open_calls(self) -> int:
         """Calls that the broker has yet to answer; streams of messages do not count."""
-        return len(self._connection.open_calls)
+        return len(self._connection.streams.ids) - self._answers.deliveries
 
     @property
     def frame_began_ns(self) -> int:
@@ -168,7 +172,7 @@ class GrpcSession:
         if opening is None:
             return [Close("upstream_unreachable", reason)]
         text = f"{self._shared.broker} cannot be reached: {reason}"
-        self._absent = Absent(text, self._shared.limits.frame_bytes, is_greeted=self._client.swallows_ack)
+        self._absent = Absent(text, self._shared.limits, is_greeted=self._is_greeted)
         return self._absent.begin(opening.take()[len(PREFACE) :], now_ns)
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
@@ -231,9 +235,8 @@ class GrpcSession:
         if self._has_dialled or len(self._preface) < len(PREFACE):
             return
         if self._routes:
-            if not self._client.swallows_ack:
-                self._client.swallows_ack = True
-                self._down.insert(OWN_SETTINGS)
+            if not self._is_greeted:  # clients wait for SETTINGS before they ask for anything
+                self._down.insert(self._greeting())
             headers = opening.first_request()
             if headers is None:
                 return
@@ -302,6 +305,8 @@ class GrpcSession:
         if answers is None:
             passes = True
         elif answers:
+            if not self._is_greeted and (own := self._greeting()):
+                answers.insert(0, own)
             out.extend(map(ToClient, answers))
         connection.has_news = False
         due_ns = connection.due_ns
@@ -315,6 +320,17 @@ class GrpcSession:
             return PASS
         whole: Command = ToUpstream(up) if up is not None else ToClient(down or b"")
         return [whole, *out]
+
+    def _greeting(self) -> bytes:
+        """What goes before the first frame: SETTINGS, if the broker's have not come.
+
+        The broker's follow, and of the acknowledgements the broker is to see only that of its own.
+        """
+        self._is_greeted = True
+        if self._client.broker.had_settings:
+            return b""
+        self._client.swallows_ack = True
+        return greeting(self._shared.limits)
 
     def _rest(self, out: list[Command]) -> None:
         connection = self._connection

@@ -40,10 +40,12 @@ class Limits:
     """A message that has to be there as a whole before it can be decided, and what it may inflate to."""
     stream_bytes: int = 8 * 1024 * 1024
     """What is withheld of one stream, beyond what its receiver's window lets come."""
-    streams: int = 10_000
-    """Requests that wait for a decision at once."""
+    streams: int = 1_000
+    """Requests that are open at once; clients are told so (SETTINGS_MAX_CONCURRENT_STREAMS)."""
     resets: int = 1_000
-    """RST_STREAM frames (rapid reset, CVE-2023-44487)."""
+    """Streams that a client resets, or makes the gate reset (CVE-2023-44487, CVE-2025-8671)."""
+    windows: int = 10_000
+    """WINDOW_UPDATE frames, besides some for each read from the broker."""
     pings: int = 1_000
     settings: int = 100
     empty_frames: int = 10_000

@@ -1,5 +1,6 @@
 """What is common to frames of both sides: header blocks that come in pieces, windows, and settings."""
 
+from collections.abc import Mapping
 from struct import Struct
 
 from sluicegate_grpc.splice.connection import Connection
@@ -12,6 +13,7 @@ from sluicegate_grpc.splice.frames import (
     MAX_WINDOW,
     PADDED,
     SETTINGS,
+    STREAM_MASK,
     ErrorCode,
     WireError,
     frame,
@@ -19,7 +21,7 @@ from sluicegate_grpc.splice.frames import (
     window_update,
 )
 from sluicegate_grpc.splice.lane import Lane
-from sluicegate_grpc.splice.settings import INITIAL_WINDOW, MAX_FRAME, entries, shrinks_table, stateless
+from sluicegate_grpc.splice.settings import INITIAL_WINDOW, MAX_FRAME, bounded, entries, shrinks_table
 
 _MAX_TOLD = 1_000
 
@@ -49,14 +51,17 @@ class Side:
 
     :param connection: what it is a side of.
     :param lane: its frames.
+    :param most: what its SETTINGS may say to the other one.
     """
 
-    def __init__(self, connection: Connection, lane: Lane) -> None:
+    def __init__(self, connection: Connection, lane: Lane, most: Mapping[int, int]) -> None:
         self._connection = connection
         self._lane = lane
+        self._most = most
         self._limits = limits = connection.shared.limits
         self._block: Block | None = None
-        self._had_settings = False
+        self.had_settings = False
+        """True once its SETTINGS have come."""
         self.waits_for_update = False
         """True if its decoder wants to be told that there is no table."""
         self._settings_flood = Flood("settings", limits.settings)
@@ -69,15 +74,18 @@ class Side:
         begin, end = at + HEAD, stop
         if flags & (PADDED | HAS_PRIORITY):
             begin, end = unpadded(data, at, stop, flags)
+        if flags & HAS_PRIORITY and _read_amount(data, begin - 5)[0] & STREAM_MASK == stream:
+            text = f"stream {stream} depends on itself"  # RFC 7540 section 5.3.1; RFC 9113 has no priorities
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", text)
         if not stream:
             raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "HEADERS on no stream")
         if flags & END_HEADERS:
             self.block(data, at, stop, data[begin:end], flags, stream, now_ns)
             return
         self._lane.cut(at, stop)
+        self._lane.hold(stop - at)
         self._block = Block(flags, data[at:stop], data[begin:end])
         self._lane.continued = stream
-        self._lane.held_frames += stop - at
 
     def continuation(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """A CONTINUATION frame: the block is looked at once it is whole, and goes on in one piece."""
@@ -85,10 +93,10 @@ class Side:
         if block is None:
             raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "CONTINUATION of nothing")
         self._lane.cut(at, stop)
+        self._lane.hold(stop - at)
         block.pieces += 1
         block.frames += data[at:stop]
         block.content += data[at + HEAD : stop]
-        self._lane.held_frames += stop - at
         too_many = block.pieces > self._limits.continuations
         if too_many or len(block.content) > self._limits.header_list_bytes:
             text = f"a header block of {len(block.content)} bytes in {block.pieces + 1} frames"
@@ -96,7 +104,7 @@ class Side:
         if flags & END_HEADERS:
             self._block = None
             self._lane.continued = 0
-            self._lane.held_frames -= len(block.frames)
+            self._lane.let_go(len(block.frames))
             self.apart(block, stream, now_ns)
 
     def block(
@@ -114,15 +122,21 @@ class Side:
     def settings(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """A SETTINGS frame: told to the other side with what the gate needs.
 
-        :raises WireError: if there are too many.
+        :raises WireError: if there are too many, or it is malformed (RFC 9113 section 6.5).
         """
         self._settings_flood.count(now_ns)
+        if stream:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"SETTINGS on stream {stream}")
         if flags & ACK:
+            if stop - at > HEAD:
+                raise WireError(
+                    ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "SETTINGS acknowledged with more"
+                )
             self._acknowledged(stop)
             return
         payload = data[at + HEAD : stop]
-        told = stateless(payload, self._limits.frame_bytes, first=not self._had_settings)
-        self._had_settings = True
+        told = bounded(payload, self._most, first=not self.had_settings)
+        self.had_settings = True
         self.waits_for_update = self.waits_for_update or shrinks_table(payload)
         if told != payload:
             self._lane.replace(at, stop, frame(SETTINGS, 0, 0, told))
@@ -137,11 +151,10 @@ class Side:
         """What the other side wants holds from here on, for what is withheld here too (section 6.5.3)."""
         lane = self._lane
         lane.at = stop
-        for name, value in entries(lane.told.popleft() if lane.told else b""):
-            if name == INITIAL_WINDOW:
-                lane.flow.initial_changed(value)
-            elif name == MAX_FRAME and value > lane.max_frame:
-                lane.max_frame = value
+        told = dict(entries(lane.told.popleft() if lane.told else b""))
+        if INITIAL_WINDOW in told:
+            lane.flow.initial_changed(told[INITIAL_WINDOW])
+        lane.max_frame = max(lane.max_frame, told.get(MAX_FRAME, 0))
 
     def window(self, data: bytes, at: int, stop: int, stream: int) -> None:
         """A WINDOW_UPDATE frame: without what the other side was told already.

@@ -10,23 +10,26 @@ from hypothesis import strategies as st
 from sluicegate_grpc.splice.floods import Flood
 from sluicegate_grpc.splice.frames import WireError
 from sluicegate_grpc.splice.messages import UnknownEncodingError, UnreadableError, inflated
-from sluicegate_grpc.splice.settings import entries, shrinks_table, stateless
+from sluicegate_grpc.splice.settings import bounded, entries, shrinks_table
 
 
 def settings(*pairs: tuple[int, int]) -> bytes:
     return b"".join(name.to_bytes(2, "big") + value.to_bytes(4, "big") for name, value in pairs)
 
 
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 2**32 - 1)), max_size=8), st.booleans())
-def test_settings_say_that_there_is_no_table_and_otherwise_the_same(
-    pairs: list[tuple[int, int]], first: bool
-) -> None:
-    told = list(entries(stateless(settings(*pairs), 65_536, first=first)))
-    assert [value for name, value in told if name == 1] == [0] * max(
-        first, sum(name == 1 for name, _ in pairs)
-    )
-    rest = [(name, min(value, 65_536) if name == 5 else value) for name, value in pairs if name != 1]
-    assert [pair for pair in told if pair[0] != 1] == rest
+_NO_FRAME_SIZE = st.integers(0, 20).filter(lambda name: name != 5)
+_PAIRS = st.tuples(_NO_FRAME_SIZE, st.integers(0, 2**32 - 1)) | st.tuples(
+    st.just(5), st.integers(16_384, 2**24 - 1)
+)
+
+
+@given(st.lists(_PAIRS, max_size=8), st.booleans())
+def test_settings_say_what_there_is_and_otherwise_the_same(pairs: list[tuple[int, int]], first: bool) -> None:
+    most = {1: 0, 3: 1_000, 5: 65_536}
+    told = list(entries(bounded(settings(*pairs), most, first=first)))
+    kept = [(name, min(value, most.get(name, value))) for name, value in pairs]
+    added = [(name, most[name]) for name in (1, 3) if first and name not in dict(pairs)]
+    assert told == added + kept
 
 
 def test_who_asks_for_a_smaller_table_is_known() -> None:
@@ -34,6 +37,12 @@ def test_who_asks_for_a_smaller_table_is_known() -> None:
     assert not shrinks_table(settings((1, 4_096), (4, 0)))
     with pytest.raises(WireError):
         list(entries(b"12345"))
+
+
+@pytest.mark.parametrize("size", [0, 16_383, 2**24])
+def test_frames_of_a_size_that_there_is_not_cannot_be_asked_for(size: int) -> None:
+    with pytest.raises(WireError):
+        list(entries(settings((5, size))))
 
 
 @given(st.binary(max_size=2_000))

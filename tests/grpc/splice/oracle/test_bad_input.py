@@ -8,9 +8,11 @@ from tests.bench import START
 from tests.grpc.splice.oracle import gate, service
 from tests.grpc.splice.oracle.raw import HELLO, Raw, assert_serves, block, headers, opened
 from tests.grpc.splice.oracle.reshape import (
+    ACK,
     CONTINUATION,
     DATA,
     END_HEADERS,
+    END_STREAM,
     HEADERS,
     PADDED,
     PING,
@@ -161,6 +163,67 @@ ENDS = {
         FRAME_SIZE_ERROR,
         "frame_malformed",
     ),
+    "many WINDOW_UPDATE frames": (
+        flood(frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1"), 2 * LIMITS.windows),
+        ENHANCE_YOUR_CALM,
+        "window_updates_flood",
+    ),
+    "WINDOW_UPDATE on a stream that was never opened": (
+        HELLO + SMALL_HEADERS + frame(WINDOW_UPDATE, 0, 3, b"\0\0\0\1"),
+        PROTOCOL_ERROR,
+        "frame_malformed",
+    ),
+    "RST_STREAM on a stream that was never opened": (
+        HELLO + SMALL_HEADERS + frame(RST_STREAM, 0, 3, bytes(4)),
+        PROTOCOL_ERROR,
+        "frame_malformed",
+    ),
+    "the end of a stream that was never opened": (
+        HELLO + SMALL_HEADERS + frame(DATA, END_STREAM, 3),
+        PROTOCOL_ERROR,
+        "frame_malformed",
+    ),
+    "RST_STREAM of another size": (
+        HELLO + SMALL_HEADERS + frame(RST_STREAM, 0, 1, bytes(3)),
+        FRAME_SIZE_ERROR,
+        "frame_malformed",
+    ),
+    "SETTINGS on a stream": (HELLO + frame(SETTINGS, 0, 1), PROTOCOL_ERROR, "frame_malformed"),
+    "SETTINGS that are acknowledged with more": (
+        HELLO + frame(SETTINGS, ACK, 0, bytes(6)),
+        FRAME_SIZE_ERROR,
+        "frame_malformed",
+    ),
+    "SETTINGS for frames of a size that there is not": (
+        HELLO + frame(SETTINGS, 0, 0, b"\0\5" + (2**24).to_bytes(4)),
+        PROTOCOL_ERROR,
+        "frame_malformed",
+    ),
+    "SETTINGS with many entries": (
+        HELLO + frame(SETTINGS, 0, 0, b"\0\4\0\0\xff\xff" * 33),
+        ENHANCE_YOUR_CALM,
+        "settings_flood",
+    ),
+    "a table where none was announced": (
+        HELLO + frame(SETTINGS, ACK) + frame(HEADERS, END_HEADERS, 1, b"\x21" + block(service.OTHER)),
+        COMPRESSION_ERROR,
+        "header_block_malformed",
+    ),
+    "a table that is larger than ever": (
+        HELLO + frame(HEADERS, END_HEADERS, 1, b"\x3f\xe2\x1f" + block(service.OTHER)),
+        COMPRESSION_ERROR,
+        "header_block_malformed",
+    ),
+    "a table of many sizes": (
+        HELLO + frame(HEADERS, END_HEADERS, 1, b"\x3f\x81\x1e" * 3 + block(service.OTHER)),
+        COMPRESSION_ERROR,
+        "header_block_malformed",
+    ),
+    "many requests that have to be reset": (
+        HELLO + b"".join(frame(HEADERS, 5, 2 * n + 1, b"\x83") for n in range(LIMITS.resets + 1)),
+        ENHANCE_YOUR_CALM,
+        "resets_flood",
+    ),
     "a push from a client": (
         HELLO + frame(PUSH_PROMISE, END_HEADERS, 1, bytes(4)),
         PROTOCOL_ERROR,
@@ -207,7 +270,6 @@ FOR_THE_SERVER = {
     "DATA on a stream that was never opened": frame(DATA, 0, 9, b"x"),
     "DATA on no stream": frame(DATA, 0, 0, b"x"),
     "RST_STREAM on no stream": frame(RST_STREAM, 0, 0, bytes(4)),
-    "RST_STREAM of another size": frame(RST_STREAM, 0, 1, bytes(3)),
     "PING of another size": frame(PING, 0, 0, bytes(7)),
     "SETTINGS with a value that is none": frame(SETTINGS, 0, 0, b"\0\2\0\0\0\2"),
     "PRIORITY of another size": frame(PRIORITY, 0, 3, bytes(4)),
