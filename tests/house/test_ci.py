@@ -75,7 +75,7 @@ class Machine:
         return [line for line in lines if line.split()[0] in names]
 
 
-_ALL = ("make", "javac", "mvn", "haproxy", "chromium")
+_ALL = ("make", "javac", "mvn", "haproxy", "chromium", "curl", "h2load", "node")
 _BUILDING = ["make jars", "make ghz", "make pulsar-go", "make .venv/bin/tox"]
 _SIDE_BY_SIDE = ["make demo", "make extras", "make test"]
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
@@ -91,7 +91,9 @@ def test_on_a_bare_machine_all_is_installed_before_anything_runs(tmp_path: Path)
     machine.install_by_apt_get(*_ALL)
     done = machine.run()
     assert done.returncode == 0, done.stdout
-    wanted = without_haproxy("make default-jdk-headless maven haproxy chromium python3-venv")
+    wanted = without_haproxy(
+        "make default-jdk-headless maven haproxy chromium curl nghttp2-client nodejs python3-venv"
+    )
     *before, _, _, _ = calls = machine.calls("apt-get", "make")
     assert before == ["apt-get update -qq", f"{_INSTALL} {wanted}", *_BUILDING]
     assert sorted(calls[-3:]) == _SIDE_BY_SIDE
@@ -165,7 +167,7 @@ def test_who_is_not_root_installs_by_sudo_without_a_question(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("failing", ["update", "install"])
 def test_if_it_cannot_be_installed_nothing_runs_and_the_check_fails(tmp_path: Path, failing: str) -> None:
-    machine = Machine(tmp_path, "make", "javac", "haproxy", "chromium")
+    machine = Machine(tmp_path, *(name for name in _ALL if name != "mvn"))
     machine.put("apt-get", f'[ "$1" != {failing} ] || exit 100')
     done = machine.run()
     assert done.returncode == 100

@@ -212,7 +212,7 @@ class ClientSide(Side):
     # -- other frames ---------------------------------------------------------------------------------
 
     def settings(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """A SETTINGS frame, or the acknowledgement of one: all that it can be for say that there is no table."""
+        """A SETTINGS frame; who acknowledges one knows that there is no table."""
         if flags & ACK:
             self._reader.has_no_table = True
         if flags & ACK and self.swallows_ack and stop - at == HEAD:

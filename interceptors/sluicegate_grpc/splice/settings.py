@@ -62,9 +62,8 @@ def bounded(payload: bytes, most: Mapping[int, int], *, first: bool) -> bytes:
     kept = [(name, min(value, most.get(name, value))) for name, value in entries(payload)]
     if first:
         said = {name for name, _ in kept}
-        kept[:0] = [
-            (name, value) for name, value in most.items() if value < _DEFAULTS[name] and name not in said
-        ]
+        less = [(name, value) for name, value in most.items() if value < _DEFAULTS[name]]
+        kept[:0] = [(name, value) for name, value in less if name not in said]
     return b"".join(_ENTRY.pack(name, value) for name, value in kept)
 
 

@@ -121,6 +121,11 @@ class DanubeConfig(BrokerConfig):
         "they are answered UNIMPLEMENTED. pass: they go through unread. Or one of the two for each service, "
         "by its full name; services that are not named are refused then.",
     )
+    max_streams: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
+        default=1_000,
+        description="Calls that may be open at once on one client connection; clients are told so and wait. "
+        "A consumer's stream of messages is one of them.",
+    )
     request_metadata: RequestMetadata = Field(
         default=RequestMetadata(), description="What is changed in the metadata of every call."
     )

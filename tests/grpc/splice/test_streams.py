@@ -86,7 +86,7 @@ def test_clients_are_told_how_many_streams_may_be_open(said: bytes, told: int) -
 
 @pytest.mark.parametrize("path", [service.OTHER, service.PUBLISH])
 def test_streams_that_are_idle_are_bounded_in_number_and_memory(path: str) -> None:
-    """5,000 requests without an end, a thousand in a second; those of PUBLISH are held here, for a message."""
+    """5,000 requests without an end; those of PUBLISH are held by the gate, for their message."""
     client = Client(Limits(streams=LIMIT))
     for number in range(5_000):
         client.send(headers(2 * number + 1, path))
