@@ -65,7 +65,16 @@ async def test_curl_succeeds_every_time(
     curl = installed("curl", "curl")
     asked = [argument for header in HEADERS for argument in ("-H", header)]
     async with through(reference, tmp_path) as to:
-        command = (curl, "-sS", "--http2-prior-knowledge", "-o", "/dev/null", "-D", "-", *asked)
+        command: list[str | Path] = [
+            curl,
+            "-sS",
+            "--http2-prior-knowledge",
+            "-o",
+            "/dev/null",
+            "-D",
+            "-",
+            *asked,
+        ]
         tries = (run(*command, "--data-binary", f"@{file}", f"{to.url}{path}") for _ in range(TRIES))
         told = await asyncio.gather(*tries)
     assert [re.findall(r"^grpc-status: (\d+)", each, re.MULTILINE) for each in told] == [[status]] * TRIES
@@ -89,6 +98,6 @@ async def test_h2load_succeeds_every_time(
     h2load = installed("h2load", "nghttp2-client")
     asked = [argument for header in HEADERS for argument in ("-H", header)]
     async with through(reference, tmp_path) as to:
-        command = (h2load, "-n", str(CALLS), "-c", "100", "-m", "10", "-d", file, *asked)
+        command: list[str | Path] = [h2load, "-n", str(CALLS), "-c", "100", "-m", "10", "-d", file, *asked]
         told = await run(*command, f"{to.url}{path}")
     assert f"{CALLS} succeeded, 0 failed, 0 errored, 0 timeout" in told, told
