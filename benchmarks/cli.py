@@ -24,6 +24,7 @@ from benchmarks.scenarios import (
     full_disk,
     grpc_idle,
     grpc_interceptor,
+    grpc_open,
     grpc_rate,
     grpc_streams,
     grpc_unary,
@@ -64,6 +65,8 @@ _MODULES = (
     reports,
     replay,
 )
+_GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_open, grpc_interceptor)
+_MODULES = (engine, bounded_work, adaptive, decision_log, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}
 RESULTS = jars.ROOT / "benchmarks/results"
 

@@ -200,6 +200,7 @@ _GRPC = (
     ),
     Figure("gRPC, interceptor: its own code", "grpc-interceptor", "alone_us", 10, "us", arm=ENGINE),
     Figure("gRPC, idle connection: memory", "grpc-idle", "kib_per_connection", 20, "KiB"),
+    Figure("gRPC, requests without an end: memory", "grpc-open", "mib_grown", 32, "MiB"),
 )
 
 _STORAGE = (

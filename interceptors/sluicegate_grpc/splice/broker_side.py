@@ -41,7 +41,7 @@ class BrokerSide(Side):
         self._calls = calling.holding.calls
         self._answers = answers
         self._watchers = answers.watchers
-        self._streams = connection.streams
+        self._open = connection.streams.ids
         self._refusals = refusals
         self.client: Side
         """The other side."""
@@ -74,7 +74,7 @@ class BrokerSide(Side):
         """Response headers or trailers: of most nobody waits for."""
         # <hot> Runs twice for every answer.
         if flags & END_STREAM:
-            self._streams.ended(stream)
+            self._open.discard(stream)
         looked_at = stream in self._lane.watched or stream in self._calls or self._owes_update
         if looked_at or not flags & END_HEADERS:
             super().headers(data, at, stop, flags, stream, now_ns)

@@ -54,6 +54,7 @@ class ClientSide(Side):
         self._holding = calling.holding
         self._refusals = refusals
         self._streams = connection.streams
+        self._open = connection.streams.ids
         self._reader = RequestReader(connection.shared)
         limits = connection.shared.limits
         self._pings = Flood("pings", limits.pings)
@@ -98,17 +99,11 @@ class ClientSide(Side):
             self._headers(request, frames, flags, stream, now_ns)
         elif not stream & 1:
             raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
-        elif self._has_room():
+        elif len(self._open) < self._streams.room or self._streams.grow():
             holding.opened(stream, request, at, stop, flags)
         else:
             self._lane.cut(at, stop)
             self._one_too_many(flags, stream, now_ns)
-
-    def _has_room(self) -> bool:
-        """Whether one more stream may be open."""
-        # <hot> Runs for every request.
-        streams = self._streams
-        return len(streams.ids) < streams.room or streams.grow()
 
     def apart(self, block: Block, stream: int, now_ns: int) -> None:
         """A request's headers in several frames."""
@@ -133,7 +128,7 @@ class ClientSide(Side):
         if self._goes_away or self._leads_elsewhere(request.broker):
             self._send_elsewhere(flags, stream)
             return
-        if not self._has_room():
+        if len(self._open) >= self._streams.room and not self._streams.grow():
             self._one_too_many(flags, stream, now_ns)
             return
         refusal = request.refusal or (self._misrouted(request.broker) if request.broker else None)

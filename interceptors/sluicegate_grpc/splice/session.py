@@ -281,6 +281,9 @@ class GrpcSession:
         if connection.policies is not self._services.policies:
             connection.check_policies()
         self._down.walk(data, now_ns)
+        streams = connection.streams
+        if len(streams.ids) < streams.floor:
+            streams.shrink()
 
     def _run_due(self, data: bytes, now_ns: int) -> None:
         self._connection.run_due(now_ns)

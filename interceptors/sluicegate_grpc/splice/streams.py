@@ -18,7 +18,7 @@ class Streams:
     :param limit: how many may be open at once (SETTINGS_MAX_CONCURRENT_STREAMS).
     """
 
-    __slots__ = ("_budget", "_floor", "_limit", "ids", "room")
+    __slots__ = ("_budget", "_limit", "floor", "ids", "room")
 
     def __init__(self, budget: Budget, limit: int) -> None:
         self._budget = budget
@@ -27,7 +27,8 @@ class Streams:
         """Those that the broker has yet to end."""
         self.room = min(_FREE, limit)
         """How many there is memory for."""
-        self._floor = 0
+        self.floor = 0
+        """With fewer open than that, `shrink` gives memory back."""
 
     @property
     def is_full(self) -> bool:
@@ -47,22 +48,23 @@ class Streams:
     def ended(self, stream: int) -> None:
         """A stream is over."""
         self.ids.discard(stream)
-        if len(self.ids) < self._floor:
-            self._shrink(len(self.ids))
+        if len(self.ids) < self.floor:
+            self.shrink()
 
     def closed(self) -> None:
         """The connection is gone."""
         self.ids.clear()
-        self._shrink(0)
+        self.shrink()
 
-    def _shrink(self, count: int) -> None:
+    def shrink(self) -> None:
+        """Give back the memory that is not needed."""
         room = self.room
-        while room > _FREE and count < room // 4:
+        while room > _FREE and len(self.ids) < room // 4:
             room = max(_FREE, room // 2)
         self._budget.give((self.room - room) * STREAM_BYTES)
         self._set(room)
 
     def _set(self, room: int) -> bool:
         self.room = room
-        self._floor = room // 4 if room > _FREE else 0
+        self.floor = room // 4 if room > _FREE else 0
         return True

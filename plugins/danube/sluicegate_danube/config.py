@@ -12,7 +12,9 @@ from sluicegate.config.units import Duration, refuse
 from sluicegate.model import Level, SizeOf, UnknownRule
 from sluicegate_danube.names import could_be_topic
 from sluicegate_grpc.edits import why_not
+from sluicegate_grpc.splice import Limits
 
+_Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 _SERVICE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 """Full name of a gRPC service."""
 
@@ -73,6 +75,43 @@ class RequestMetadata(Strict):
         return self
 
 
+class Http2(Strict):
+    """What one client connection may do; one that does more is closed."""
+
+    max_streams: _Count = Field(
+        default=1_000,
+        description="Calls that may be open at once, a consumer's stream of messages among them. Clients are "
+        "told so, and wait.",
+    )
+    resets: _Count = Field(
+        default=1_000, description="Calls in a second that a client cancels, or makes the gate reset."
+    )
+    window_updates: _Count = Field(
+        default=10_000,
+        description="WINDOW_UPDATE frames in a second, beyond those for what the broker sends.",
+    )
+    pings: _Count = Field(
+        default=1_000, description="PING frames in a second, beyond one for each read from the broker."
+    )
+    settings: _Count = Field(default=100, description="SETTINGS frames in a second.")
+    empty_frames: _Count = Field(
+        default=10_000,
+        description="Frames in a second that say nothing: DATA without data, PRIORITY, unknown types.",
+    )
+
+    @property
+    def limits(self) -> Limits:
+        """The same for a session."""
+        return Limits(
+            streams=self.max_streams,
+            resets=self.resets,
+            windows=self.window_updates,
+            pings=self.pings,
+            settings=self.settings,
+            empty_frames=self.empty_frames,
+        )
+
+
 class DanubeConfig(BrokerConfig):
     """One Danube cluster."""
 
@@ -121,11 +160,7 @@ class DanubeConfig(BrokerConfig):
         "they are answered UNIMPLEMENTED. pass: they go through unread. Or one of the two for each service, "
         "by its full name; services that are not named are refused then.",
     )
-    max_streams: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
-        default=1_000,
-        description="Calls that may be open at once on one client connection; clients are told so and wait. "
-        "A consumer's stream of messages is one of them.",
-    )
+    http2: Http2 = Field(default=Http2(), description="What one client connection may do.")
     request_metadata: RequestMetadata = Field(
         default=RequestMetadata(), description="What is changed in the metadata of every call."
     )

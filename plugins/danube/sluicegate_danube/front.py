@@ -17,7 +17,7 @@ from sluicegate_danube.principals import principal
 from sluicegate_danube.subscriptions import SubscriptionLists
 from sluicegate_grpc.calls import Calls
 from sluicegate_grpc.edits import Edits
-from sluicegate_grpc.splice import GrpcSession, Limits, Shared, held_by
+from sluicegate_grpc.splice import GrpcSession, Shared, held_by
 from sluicegate_grpc.splice.frames import PREFACE, SETTINGS, frame
 from sluicegate_grpc.unknown import UnknownMethods
 
@@ -64,7 +64,7 @@ class DanubeFront:
             Calls(methods, self._gate, config.ghost_release * 1_000_000, list_valid_ns=_LIST_VALID_NS),
             methods,
             config.max_hold * 1_000_000,
-            Limits(streams=config.max_streams),
+            config.http2.limits,
             rewrites={TOPIC_LOOKUP: self._lookup.rewrite},
             route=lambda broker: _alone(brokers.target(broker)),
             question=_ListSubscriptions,
