@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sluicegate_danube.config import DanubeConfig
+from sluicegate_danube.config import DanubeConfig, Http2
+from sluicegate_grpc.splice import Limits
 
 
 def config(**options: Any) -> DanubeConfig:
@@ -43,3 +44,9 @@ def test_sizes_are_those_of_the_payload_unless_the_file_says_otherwise() -> None
 def test_metadata_of_the_protocol_is_not_edited(metadata: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="cannot be edited"):
         config(request_metadata=metadata)
+
+
+def test_limits_of_connections_are_options() -> None:
+    limits = Http2(max_streams=1, resets=2, window_updates=3, pings=4, settings=5, empty_frames=6).limits
+    assert limits == Limits(streams=1, resets=2, windows=3, pings=4, settings=5, empty_frames=6)
+    assert Http2().limits == Limits()

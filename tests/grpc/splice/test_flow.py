@@ -111,3 +111,26 @@ def test_a_receiver_that_changes_its_initial_window_changes_that_of_open_streams
     flow.initial_changed(2)
     assert ends.got == 2
     assert ends.outlet.window == 0
+
+
+def test_an_update_of_the_connection_looks_at_nobody_who_waits_for_a_window_of_its_own() -> None:
+    """Or each of many small updates would look at every stream that waits."""
+    sent: list[bytes] = []
+    flow = Flow(Budget(0), sent.append, lambda stream, amount: None)
+    flow.initial = 0
+    waiting = [flow.open(2 * number + 1) for number in range(1_000)]
+    for outlet in waiting:
+        flow.send(outlet, flow.keep(outlet, b"abc", 0, 0))
+    assert (sent, flow.blocked) == ([], {})
+    flow.updated(0, 10_000)
+    assert sent == []
+    flow.window = 0
+    flow.updated(5, 3)
+    assert list(flow.blocked) == [5]
+    for _ in range(3):
+        flow.updated(0, 1)
+    assert [len(frame) - HEAD for frame in sent] == [1, 1, 1]
+    assert (flow.blocked, flow.held_bytes) == ({}, 999 * 3)
+    flow.initial_changed(2)
+    flow.updated(0, 2_000)
+    assert flow.held_bytes == 999
