@@ -68,7 +68,7 @@ class Client:
 def _open(bench: Bench, name: str, quick: bool) -> dict[str, float]:
     arm = bench.grpc.fresh_arm(name)
     assert arm.proxy is not None
-    client = Client(arm.address, "/danube.HealthCheck/HealthCheck")
+    client = Client(arm.address, "/danube.Discovery/TopicLookup")
     client.open(1)
     time.sleep(_SETTLE_S)
     before = arm.proxy.resident_bytes()
