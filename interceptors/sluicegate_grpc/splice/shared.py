@@ -40,7 +40,7 @@ class Limits:
     """A message that has to be there as a whole before it can be decided, and what it may inflate to."""
     stream_bytes: int = 8 * 1024 * 1024
     """What is withheld of one stream, beyond what its receiver's window lets come."""
-    streams: int = 1_000
+    streams: int = 4_000
     """Requests that are open at once; clients are told so (SETTINGS_MAX_CONCURRENT_STREAMS)."""
     resets: int = 1_000
     """Streams that a client resets, or makes the gate reset (CVE-2023-44487, CVE-2025-8671)."""

@@ -79,7 +79,7 @@ class Http2(Strict):
     """What one client connection may do; one that does more is closed."""
 
     max_streams: _Count = Field(
-        default=1_000,
+        default=4_000,
         description="Calls that may be open at once, a consumer's stream of messages among them. Clients are "
         "told so, and wait.",
     )
