@@ -29,8 +29,8 @@ NOT_HERE = {
     # above that is an error: so says RFC 7541 section 6.3, and so does the case hpack/6.3/1.
     "generic/5/14",
     "generic/5/15",
-    # It opens one stream more than may be open, but upstreams that answer at once end some meanwhile; where none
-    # is announced it does not apply. tests/grpc/splice/test_streams.py shows the same with bytes.
+    # It opens one stream more than may be open, but upstreams that answer at once end some meanwhile.
+    # tests/grpc/splice/test_streams.py shows the same with bytes.
     "http2/5.1.2/1",
 }
 WAITING_S, PATIENT_S = 1, 10
