@@ -45,28 +45,9 @@ from benchmarks.scenarios import (
 
 _KAFKA = (throughput, latency, rate, storage_quota, idle, bounded_memory)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate, pulsar_beside)
-_GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_interceptor)
-_MODULES = (
-    engine,
-    plugin_checks,
-    bounded_work,
-    adaptive,
-    bounded_work,
-    adaptive,
-    certificates,
-    decision_log,
-    bounded_work,
-    adaptive,
-    decision_log,
-    full_disk,
-    *_KAFKA,
-    *_PULSAR,
-    *_GRPC,
-    reports,
-    replay,
-)
 _GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_open, grpc_interceptor)
-_MODULES = (engine, bounded_work, adaptive, decision_log, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
+_GATEWAY = (engine, bounded_work, plugin_checks, adaptive, certificates, decision_log, full_disk)
+_MODULES = (*_GATEWAY, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}
 RESULTS = jars.ROOT / "benchmarks/results"
 
