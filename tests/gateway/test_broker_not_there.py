@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 from tests.gateway.lab import closed_port
-from tests.gateway.test_run import Gateway
+from tests.gateway.running import Gateway
 from tests.waiting import LONG_S, until
 
 

@@ -1,133 +1,30 @@
 """`sluicegate run` as a process: readiness, reload, restart of workers, drain."""
 
-import os
 import re
 import signal
 import socket
 import ssl
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from threading import Thread
 
-import psutil
 import pytest
 from tests.gateway.certificates import Authority
-from tests.gateway.lab import closed_port, module_path
+from tests.gateway.lab import closed_port
+from tests.gateway.running import Gateway, echoing
 from tests.waiting import LONG_S, until
 
 from sluicegate.decisions import read_decisions
 from sluicegate.decisions.spool import parquet_files, spools
-from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Level
 from sluicegate.store import SqliteStore
-
-FILE = """\
-brokers:
-  - name: b1
-    system: echo
-    bootstrap: ["127.0.0.1:{upstream}"]
-    listen: {{port: {port}}}
-    max_hold: 5s
-    greeting: "{greeting}"
-plugins: [tests.gateway.echo_plugin]
-state_dir: {state}
-admin: {{port: 0}}
-policies:
-  broker: {{max_message_size: {size}}}
-"""
-
-
-def _is_worker(process: psutil.Process) -> bool:
-    try:
-        return "sluicegate.gateway.worker_main" in process.cmdline()
-    except psutil.Error:  # it has just ended
-        return False
-
-
-class Gateway:
-    """The command, running in a directory."""
-
-    def __init__(self, directory: Path, upstream: int, port: int) -> None:
-        self.directory = directory
-        self.path = directory / "gateway.yaml"
-        self.upstream, self.port = upstream, port
-        self.errors = directory / "errors.txt"
-        self.write("100")
-
-    def write(self, size: str, greeting: str = "") -> None:
-        text = FILE.format(
-            upstream=self.upstream, port=self.port, state=self.directory, size=size, greeting=greeting
-        )
-        self.path.write_text(text)
-
-    def start(self) -> None:
-        with self.errors.open("w") as errors:
-            self.process = subprocess.Popen(
-                [Path(sys.executable).with_name("sluicegate"), "run", "-c", self.path],
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                env={**os.environ, "PYTHONPATH": module_path(), CHOICE: ""},
-            )
-        assert self.process.stdout is not None
-        self.ready = self.process.stdout.readline()
-        found = re.search(r"http://\S+", self.ready)
-        self.admin = found[0] if found else ""
-
-    def get(self, path: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(self.admin + path, timeout=LONG_S) as response:
-                return response.status, response.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-
-    def worker(self) -> psutil.Process | None:
-        children = psutil.Process(self.process.pid).children()
-        return next((child for child in children if _is_worker(child)), None)
-
-    def refused(self, size: int) -> bool:
-        """Whether a message of this size is refused."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=LONG_S) as client:
-            client.sendall(b"publish t %d\n" % size)
-            return client.recv(200).startswith(b"refused")
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            for child in psutil.Process(self.process.pid).children():
-                child.kill()
-            self.process.kill()
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
 
 
 @pytest.fixture(scope="module")
 def upstream() -> Iterator[int]:
-    """A broker that echoes, in threads."""
-
-    def serve(client: socket.socket) -> None:
-        with client:
-            while data := client.recv(65536):
-                client.sendall(data)
-
-    def accept() -> None:
-        while True:
-            try:
-                client, _ = server.accept()
-            except OSError:
-                return
-            Thread(target=serve, args=(client,), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        Thread(target=accept, daemon=True).start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
+    """The port of a broker that echoes."""
+    with echoing() as port:
+        yield port
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import click
 
 from sluicegate.cli.findings import file_findings, policy_warnings
 from sluicegate.cli.opening import Opened, config_file, open_file, refuse
+from sluicegate.cli.successor import TAKE_OVER, Successor
 from sluicegate.config.errors import Finding, by_place
 from sluicegate.config.load import Reading
 
@@ -20,7 +21,9 @@ log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from sluicegate.gateway.child import WorkerProcess
+    from sluicegate.gateway.handover import Offered
     from sluicegate.gateway.supervisor import Supervisor
+    from sluicegate.metrics.http import AdminServer
 
 
 @click.command()
@@ -32,14 +35,21 @@ if TYPE_CHECKING:
     help="Longest time that held requests may take to finish after SIGTERM; the longest max_hold and 2 s "
     "if not given.",
 )
-def run(file: str, drain_timeout: float | None) -> None:
+@click.option(
+    TAKE_OVER,
+    is_flag=True,
+    help="Take the place of the gateway that runs with the same state_dir: it drains once this one accepts "
+    "clients, none of whom is refused meanwhile. If none runs, start as usual.",
+)
+def run(file: str, drain_timeout: float | None, take_over: bool) -> None:
     """Stand in front of the brokers that the file names, until SIGTERM or Ctrl-C.
 
     One line that begins with `sluicegate ready:` is printed once clients are accepted; it names brokers that
     cannot be reached, for which the gateway goes on looking. Policies are read
     again when the file or the store changes, and on SIGHUP; if they have mistakes, the last good ones stay
     in force. Variables that begin with SLUICEGATE__ override the file. On SIGTERM no more clients are
-    accepted and held requests finish; a second SIGTERM ends at once.
+    accepted and held requests finish; a second SIGTERM ends at once. SIGUSR2 starts the same command line
+    again, with --take-over: what is installed now takes this gateway's place.
     """
     opened = open_file(file, os.environ)
     warnings = _usable(file, opened)
@@ -56,7 +66,7 @@ def run(file: str, drain_timeout: float | None) -> None:
     )
     for warning in warnings:
         log.warning("%s", warning.in_a_line())
-    sys.exit(uvloop.run(_serve(file, opened, drain_timeout)))
+    sys.exit(uvloop.run(_serve(file, opened, drain_timeout, take_over=take_over)))
 
 
 def _usable(file: str, opened: Opened) -> list[Finding]:
@@ -72,9 +82,10 @@ def _usable(file: str, opened: Opened) -> list[Finding]:
     return by_place([*opened.loaded.warnings, *policy_warnings(opened), *found])
 
 
-async def _serve(file: str, opened: Opened, drain_s: float | None) -> int:
+async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over: bool) -> int:
     from sluicegate.gateway.child import WorkerFailedError
     from sluicegate.gateway.plugins import PluginError
+    from sluicegate.gateway.succession import Succession
     from sluicegate.gateway.supervisor import Supervisor
     from sluicegate.gateway.unraisable import tell_in_the_log
     from sluicegate.gateway.watching import PolicyWatch
@@ -82,24 +93,29 @@ async def _serve(file: str, opened: Opened, drain_s: float | None) -> int:
     from sluicegate.store import StoreError
 
     config = opened.loaded.config
+    succession = Succession(config.state_dir, replace=take_over)
     try:
-        supervisor = Supervisor(PolicyWatch(file, opened.loaded, opened.plugins), drain_s)
-        admin = AdminServer(supervisor, config.admin.host, config.admin.port)
+        watch = PolicyWatch(file, opened.loaded, opened.plugins)
+        own = succession.own()
+        taken = succession.workers([broker.name for broker in config.brokers])
+        supervisor = Supervisor(watch, drain_s, taken, own)
+        admin = AdminServer(supervisor, config.admin.host, config.admin.port, own)
     except (StoreError, PluginError, OSError) as error:
+        succession.close()
         return _refused(error)
     admin.start()
     tell_in_the_log()
-    stopping = _obey_signals(supervisor)
+    successor = Successor()
+    stopping = _obey_signals(supervisor, successor)
     starting = asyncio.ensure_future(supervisor.start())
     waiting = asyncio.ensure_future(stopping.wait())
     await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
     try:
         if starting.done():
             await starting
-            host, port = admin.address
-            places = ", ".join(_place(worker, supervisor.brokers()) for worker in supervisor.workers)
-            sites = "".join(f"; web of {site.broker} on {site.url}" for site in supervisor.sites)
-            click.echo(f"sluicegate ready: {places}; admin on http://{host}:{port}{sites}")
+            own.close()
+            succession.begin(lambda: _listening(supervisor, admin), stopping.set)
+            click.echo(_ready(supervisor, admin))
             await waiting
     except WorkerFailedError as error:
         return _refused(error)
@@ -107,13 +123,32 @@ async def _serve(file: str, opened: Opened, drain_s: float | None) -> int:
         starting.cancel()
         with suppress(asyncio.CancelledError, WorkerFailedError):
             await starting
+        if succession.is_replaced:
+            await admin.stop()  # the other one answers
         await supervisor.end()
         await admin.stop()
+        succession.close()
+        successor.close()
     return 0
 
 
-def _obey_signals(supervisor: "Supervisor") -> asyncio.Event:
-    """Have signals reload the file and end the gateway; the second one that ends it kills what still drains.
+def _listening(supervisor: "Supervisor", admin: "AdminServer") -> "Offered | None":
+    """What a successor takes over; None while the gateway ends."""
+    found = supervisor.listening()
+    return found and [("", admin.name, admin.bound), *found]
+
+
+def _ready(supervisor: "Supervisor", admin: "AdminServer") -> str:
+    host, port = admin.address
+    places = ", ".join(_place(worker, supervisor.brokers()) for worker in supervisor.workers)
+    sites = "".join(f"; web of {site.broker} on {site.url}" for site in supervisor.sites)
+    return f"sluicegate ready: {places}; admin on http://{host}:{port}{sites}"
+
+
+def _obey_signals(supervisor: "Supervisor", successor: Successor) -> asyncio.Event:
+    """Have signals reload the file, start the next version and end the gateway.
+
+    The second signal that ends it kills what still drains.
 
     :return: set once the gateway is to end.
     """
@@ -128,6 +163,7 @@ def _obey_signals(supervisor: "Supervisor") -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGHUP, supervisor.reload)
+    loop.add_signal_handler(signal.SIGUSR2, successor.start)
     return stopping
 
 

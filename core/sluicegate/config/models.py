@@ -335,6 +335,11 @@ class GatewayConfig(Strict):
     decisions: Decisions = Field(default=Decisions(), description="The decision log.")
     admin: Admin = Field(default=Admin(), description="The administrative HTTP endpoint.")
     log: Log = Field(default=Log(), description="The gateway's own log.")
+    orphan_timeout: Duration = Field(
+        default=300_000,
+        description="How long a worker whose supervisor was killed serves on while no other takes over from "
+        "it; then it drains and ends. 0 for ever.",
+    )
     decision_id_in_errors: bool = Field(
         default=True,
         strict=True,

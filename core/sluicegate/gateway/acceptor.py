@@ -12,8 +12,8 @@ from contextlib import suppress
 from sluicegate.broker import Listener
 from sluicegate.gateway.connections import Connections
 from sluicegate.gateway.dialling import NO_DESCRIPTORS
+from sluicegate.gateway.listening import Inherited, bind
 
-_BACKLOG = 1024
 _AT_ONCE = 64
 """Clients accepted before others get their turn."""
 _REST_S = 0.1
@@ -42,9 +42,12 @@ class Acceptor:
         self._loop.add_reader(bound, self._ready)
 
     @classmethod
-    async def open(cls, listener: Listener, connections: Connections) -> "Acceptor":
+    async def open(
+        cls, listener: Listener, connections: Connections, inherited: Inherited | None = None
+    ) -> "Acceptor":
         """Listen.
 
+        :param inherited: sockets of a process before; the one with this address is used.
         :raises OSError: if the address cannot be had, with the address in its text.
         """
         place = f"{listener.host}:{listener.port}"
@@ -53,13 +56,18 @@ class Acceptor:
                 listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
             family, _, _, _, address = found[0]
-            bound = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+            bound = bind(listener.name, str(address[0]), int(address[1]), family, inherited)
         except OSError as error:
             raise OSError(
                 error.errno, f"cannot listen on {place} ({listener.name}): {error.strerror}"
             ) from error
         bound.setblocking(False)
         return cls(listener, bound, connections)
+
+    @property
+    def bound(self) -> socket.socket:
+        """What is listened on."""
+        return self._socket
 
     @property
     def address(self) -> tuple[str, int]:

@@ -10,7 +10,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from sluicegate.gateway import messages
+from sluicegate.gateway import descriptors, messages
+from sluicegate.gateway.held_listeners import HeldListeners
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class WorkerProcess:
     :param broker: name of its entry.
     :param start_content: gives what a new process is to be told.
     :param keep_fact: keeps a key and its value for the broker.
+    :param held: keeps what it listens on, so that clients wait while the process is started again.
     """
 
     def __init__(
@@ -39,8 +41,10 @@ class WorkerProcess:
         broker: str,
         start_content: Callable[[], Mapping[str, object]],
         keep_fact: Callable[[str, str], None],
+        held: HeldListeners | None = None,
     ) -> None:
         self.broker = broker
+        self.held = held or HeldListeners()
         self.restarts = 0
         self.snapshot: dict[str, Any] | None = None
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -49,10 +53,16 @@ class WorkerProcess:
         self._start_content = start_content
         self._keep_fact = keep_fact
         self._process: asyncio.subprocess.Process | None = None
+        self._leaving: dict[asyncio.subprocess.Process, asyncio.Task[None]] = {}
+        """Processes that drain while another one serves."""
         self._writer: asyncio.StreamWriter | None = None
         self._serving = False
+        self._has_served = False
+        self._drains = False
         self._reported_at = 0.0
         self._failure = ""
+        self._handed: dict[str, int] = {}
+        """Descriptors that the process was started with, by the name of the listener."""
         self._ending = asyncio.Event()
 
     @property
@@ -82,6 +92,11 @@ class WorkerProcess:
                 self.began.set_exception(WorkerFailedError(self._failure or f"exit code {code}"))
                 return
             self.restarts += 1
+            if code is None:
+                log.warning("worker drains, starting another one", extra={"broker": self.broker})
+                continue
+            if not self._has_served:
+                self.held.let_go()  # nobody serves for a while: better refused than left waiting
             if monotonic() - began_at > _STEADY_S:
                 delay = _FIRST_DELAY_S
             log.error(
@@ -99,61 +114,102 @@ class WorkerProcess:
         :param deadline_s: time for draining, in seconds.
         """
         self._ending.set()
+        self.held.let_go()
         self.tell("drain", deadline_s=deadline_s)
-        process = self._process
-        if process is None or process.returncode is not None:
-            return
+        processes = self._processes
         try:
             async with asyncio.timeout(deadline_s + 5):
-                await process.wait()
+                await asyncio.gather(*(process.wait() for process in processes))
         except TimeoutError:
             log.error("worker did not end in time, killing it", extra={"broker": self.broker})
             self.kill()
-            await process.wait()
+            await asyncio.gather(*(process.wait() for process in processes))
+        await asyncio.gather(*self._leaving.values())
 
     def kill(self) -> None:
         """Kill the process."""
         self._ending.set()
-        if self._process is not None:
+        for process in self._processes:
             with suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGKILL)
+                process.send_signal(signal.SIGKILL)
 
-    async def _run_once(self) -> int:
+    @property
+    def _processes(self) -> list[asyncio.subprocess.Process]:
+        """All that run, with those that drain."""
+        return [
+            process
+            for process in (self._process, *self._leaving)
+            if process is not None and process.returncode is None
+        ]
+
+    async def _run_once(self) -> int | None:
         """Run one process to its end.
 
-        :return: its exit code; negative for a signal.
+        :return: its exit code; negative for a signal; None if it drains though nobody here asked it to.
         """
         self._failure = ""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "sluicegate.gateway.worker_main",
-                str(theirs.fileno()),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-            )
-        reader, self._writer = await asyncio.open_connection(sock=ours)
-        self.tell("start", **self._start_content())
+        self._has_served = self._drains = False
+        process, ours = await self._start()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        self._writer = writer
+        self.tell("start", **self._start_content(), listeners=self._handed)
         try:
-            while (message := await messages.receive(reader)) is not None:
+            while not self._drains and (message := await messages.receive(reader)) is not None:
                 self._take(message)
         except messages.BrokenMessageError as error:
             log.error(
                 "worker sent something that is no message", extra={"broker": self.broker, "error": str(error)}
             )
-            self._process.kill()
+            process.kill()
         self._serving = False
-        self._writer.close()
         self._writer = None
-        return await self._process.wait()
+        if self._drains:
+            self._leaving[process] = asyncio.ensure_future(self._see_off(process, reader, writer))
+            return None
+        writer.close()
+        return await process.wait()
+
+    async def _start(self) -> tuple[asyncio.subprocess.Process, socket.socket]:
+        """Start a process with what it is to listen on; returns it and our end of the line to it."""
+        ours, theirs = socket.socketpair()
+        heard, told = descriptors.pair()
+        heard.setblocking(False)
+        inherited = self.held.sockets
+        self._handed = {name: bound.fileno() for name, bound in inherited.items()}
+        with theirs, told:
+            self._process = process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "sluicegate.gateway.worker_main",
+                str(theirs.fileno()),
+                str(told.fileno()),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), told.fileno(), *self._handed.values()),
+            )
+        self.held.follow(heard)
+        return process, ours
+
+    async def _see_off(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Wait for the end of a process that drains; what it has learned is kept."""
+        with suppress(messages.BrokenMessageError):
+            while (message := await messages.receive(reader)) is not None:
+                if message["kind"] == "fact":
+                    self._keep_fact(message["key"], message["value"])
+        writer.close()
+        await process.wait()
+        del self._leaving[process]
 
     def _take(self, message: Mapping[str, Any]) -> None:
         self._reported_at = monotonic()
         match message["kind"]:
             case "ready":
-                self._serving = True
+                self._serving = self._has_served = True
+                self.held.keep_only(message["addresses"])
                 self.addresses = {name: (host, port) for name, (host, port) in message["addresses"].items()}
                 if not self.began.done():
                     self.began.set_result(None)
@@ -165,3 +221,4 @@ class WorkerProcess:
                 self._failure = message["reason"]
             case "draining":
                 self._serving = False
+                self._drains = not self._ending.is_set()

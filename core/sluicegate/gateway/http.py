@@ -11,6 +11,7 @@ from typing import Any, cast
 import uvicorn
 
 from sluicegate.gateway.http_heads import HEAD_S, Protocol, Waiting
+from sluicegate.gateway.listening import Inherited, bind
 
 _KEEP_ALIVE_S = 30
 _CONNECTIONS = 1_000
@@ -50,6 +51,7 @@ class HttpServer:
     :param connections: at once, and requests; more are answered 503. Half of them may wait for a request:
         beyond that, one that waits is closed for each that comes.
     :param head_s: longest time for the head of a request, seconds.
+    :param inherited: listening sockets of a process before; the one with this address is used.
     :raises OSError: if the address cannot be had.
     """
 
@@ -62,6 +64,7 @@ class HttpServer:
         tls: ssl.SSLContext | None = None,
         connections: int = _CONNECTIONS,
         head_s: float = HEAD_S,
+        inherited: Inherited | None = None,
     ) -> None:
         protocol = partial(Protocol, waiting=Waiting(connections // 2), head_s=head_s)
         config = uvicorn.Config(
@@ -82,12 +85,18 @@ class HttpServer:
         config.ssl = tls  # its own options would read the files in a way of their own
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._socket = socket.create_server((host, port), family=family)
+            self._socket = bind(name, host, port, family, inherited)
         except OSError as error:
             text = f"cannot listen on {host}:{port} ({name}): {error.strerror}"
             raise OSError(error.errno, text) from error
+        self.name = name
         self._server = _Server(config)
         self._serving: asyncio.Task[Any] | None = None
+
+    @property
+    def bound(self) -> socket.socket:
+        """What is listened on."""
+        return self._socket
 
     @property
     def address(self) -> tuple[str, int]:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -11,6 +12,9 @@ from sluicegate.engine.hierarchy import Resolver
 from sluicegate.gateway import logs, messages
 from sluicegate.gateway.child import WorkerFailedError, WorkerProcess
 from sluicegate.gateway.compacting import Compactor
+from sluicegate.gateway.handover import Offered
+from sluicegate.gateway.held_listeners import HeldListeners
+from sluicegate.gateway.listening import Inherited
 from sluicegate.gateway.watching import PolicyWatch
 from sluicegate.gateway.web import SupervisedServices, WebListener, open_listener
 from sluicegate.model import Level
@@ -33,10 +37,20 @@ class Supervisor:
 
     :param watch: file and store; only used by a thread of its own from here on.
     :param drain_s: longest time for draining; the longest `max_hold` and a little more if None.
+    :param taken: listening sockets of the gateway before this one: of its workers, by broker.
+    :param own: its others; web sites take theirs from here.
     """
 
-    def __init__(self, watch: PolicyWatch, drain_s: float | None = None) -> None:
+    def __init__(
+        self,
+        watch: PolicyWatch,
+        drain_s: float | None = None,
+        taken: Mapping[str, Sequence[tuple[str, socket.socket]]] | None = None,
+        own: Inherited | None = None,
+    ) -> None:
         self._watch = watch
+        self._taken = taken or {}
+        self._own = own or Inherited()
         brokers = watch.loaded.config.brokers
         longest_hold_s = max(broker.max_hold for broker in brokers) / 1000
         self._drain_s = longest_hold_s + _MARGIN_S if drain_s is None else drain_s
@@ -71,7 +85,10 @@ class Supervisor:
         await self._read_watch()
         for broker in self._watch.loaded.config.brokers:
             name = broker.name
-            self._workers[name] = worker = WorkerProcess(name, self._content_for(name), self._keeper(name))
+            held = HeldListeners(self._taken.get(name, ()))
+            self._workers[name] = worker = WorkerProcess(
+                name, self._content_for(name), self._keeper(name), held
+            )
             self._spawn(worker.keep_running())
         for worker in self.workers:
             try:
@@ -163,6 +180,19 @@ class Supervisor:
             for worker in self.workers
         }
 
+    # -- what the next gateway takes over --------------------------------------------------------------
+
+    def listening(self) -> Offered | None:
+        """What web sites and workers listen on; None while this gateway begins or ends."""
+        if self._ending or not all(worker.began.done() for worker in self.workers):
+            return None
+        sites = [("", site.server.name, site.server.bound) for site in self._sites]
+        return sites + [
+            (worker.broker, name, bound)
+            for worker in self.workers
+            for name, bound in worker.held.sockets.items()
+        ]
+
     # -- what web sites ask for ------------------------------------------------------------------------
 
     def resolver(self, broker: str) -> Resolver:
@@ -181,7 +211,8 @@ class Supervisor:
     async def _open_sites(self) -> None:
         for broker in self._watch.loaded.config.brokers:
             try:
-                site = open_listener(self._watch.plugins, broker, partial(SupervisedServices, self))
+                services = partial(SupervisedServices, self)
+                site = open_listener(self._watch.plugins, broker, services, self._own)
             except OSError as error:
                 await self.end(0)
                 text = error.strerror or str(error)

@@ -9,6 +9,7 @@ from sluicegate.broker import WebServices, WebSite
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.gateway.http import HttpServer
+from sluicegate.gateway.listening import Inherited
 from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.tls import TlsFiles
 from sluicegate.model import Level
@@ -56,28 +57,32 @@ class WebListener:
     :param config: the broker's entry.
     :param site: what it serves.
     :param tls: its TLS files.
+    :param inherited: listening sockets of a process before.
     :raises OSError: if its address or a TLS file cannot be had.
     """
 
-    def __init__(self, config: BrokerConfig, site: WebSite, tls: TlsFiles) -> None:
+    def __init__(
+        self, config: BrokerConfig, site: WebSite, tls: TlsFiles, inherited: Inherited | None = None
+    ) -> None:
         self.broker = config.name
         self._site = site
         host, port = site.address
         self._tls = tls
         shown = tls.open().client
-        self._server = HttpServer(site, host, port, f"web of broker {config.name!r}", shown)
+        name = f"web of broker {config.name!r}"
+        self.server = HttpServer(site, host, port, name, shown, inherited=inherited)
         self._secure = shown is not None
         self._watching: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
         """Where it is reached."""
-        host, port = self._server.address
+        host, port = self.server.address
         return f"{'https' if self._secure else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
     def start(self) -> None:
         """Begin to serve."""
-        self._server.start()
+        self.server.start()
         self._watching = asyncio.get_running_loop().create_task(self._tls.watch())
 
     def renew_tls(self) -> None:
@@ -88,15 +93,19 @@ class WebListener:
         """Stop serving."""
         if self._watching is not None:
             self._watching.cancel()
-        await self._server.stop()
+        await self.server.stop()
         await self._site.close()
 
 
 def open_listener(
-    plugins: Plugins, config: BrokerConfig, services: Callable[[BrokerConfig, TlsFiles], WebServices]
+    plugins: Plugins,
+    config: BrokerConfig,
+    services: Callable[[BrokerConfig, TlsFiles], WebServices],
+    inherited: Inherited | None = None,
 ) -> WebListener | None:
     """Open the listener of a broker's web site; None if its driver has none, or its entry asks for none.
 
+    :param inherited: listening sockets of a process before.
     :raises OSError: if its address or a TLS file cannot be had.
     """
     web = getattr(plugins.drivers[config.system], "web", None)
@@ -105,4 +114,4 @@ def open_listener(
     # The expiry of certificates is told by the worker, which has the same.
     tls = TlsFiles(config.tls, sections=config.tls_sections(), warns=False)
     site: WebSite | None = web(config, services(config, tls))
-    return WebListener(config, site, tls) if site is not None else None
+    return WebListener(config, site, tls, inherited) if site is not None else None

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -22,7 +23,9 @@ from sluicegate.gateway.compiler import GateCompiler
 from sluicegate.gateway.connections import Connections
 from sluicegate.gateway.context import GatewayContext
 from sluicegate.gateway.dynamics import Dynamics
+from sluicegate.gateway.held_listeners import Announcer
 from sluicegate.gateway.limits import Limits
+from sluicegate.gateway.listening import Inherited
 from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.overload import Overload
 from sluicegate.gateway.plugins import Plugins
@@ -55,6 +58,8 @@ class Worker:
     :param on_tick: called once a second, after everything else.
     :param log_stats: gives the counters of the decision log.
     :param slow_ms: calls of plugins that take so long are told of; 0 for never.
+    :param inherited: listening sockets of the process before this one; those not used are closed.
+    :param announcer: is told which listeners are open.
     """
 
     def __init__(
@@ -69,6 +74,8 @@ class Worker:
         on_tick: Callable[[], None] = lambda: None,
         log_stats: Callable[[], Mapping[str, int]] = dict,
         slow_ms: int = SLOW_MS,
+        inherited: Inherited | None = None,
+        announcer: Announcer | None = None,
     ) -> None:
         self.config = config
         self.faults = GateFaults(self._report)
@@ -104,6 +111,8 @@ class Worker:
         self._keep_fact = keep_fact
         self._on_tick = on_tick
         self._log_stats = log_stats
+        self._inherited = inherited or Inherited()
+        self._announcer = announcer
         self._acceptors: dict[str, Acceptor] = {}
         self._connections: Connections | None = None
         self._is_ending = False
@@ -161,11 +170,15 @@ class Worker:
                 known.listener = listener
                 return
             known.close()
-        acceptor = await Acceptor.open(listener, self._running)
+            if self._announcer is not None:
+                self._announcer.closed(listener.name)
+        acceptor = await Acceptor.open(listener, self._running, self._inherited)
         if self._is_ending:  # the others have been closed meanwhile
             acceptor.close()
             return
         self._acceptors[listener.name] = acceptor
+        if self._announcer is not None:
+            self._announcer.opened(listener.name, acceptor.bound)
         host, port = acceptor.address
         log.info("listening on %s:%d", host, port, extra={"listener": listener.name})
 
@@ -227,6 +240,7 @@ class Worker:
             if (tasks := self._dynamics.start()) is not None:
                 await asyncio.to_thread(tasks.wait_first)
             await self._front.start(self)
+            self._inherited.close()
             await self._connections.prober.first(_FIRST_PROBE_S)
         except BaseException:
             await self.stop()
@@ -258,6 +272,11 @@ class Worker:
     def addresses(self) -> Mapping[str, tuple[str, int]]:
         """Host and port of every listener, by name."""
         return {name: acceptor.address for name, acceptor in self._acceptors.items()}
+
+    @property
+    def sockets(self) -> Mapping[str, socket.socket]:
+        """What each listener listens on, by name."""
+        return {name: acceptor.bound for name, acceptor in self._acceptors.items()}
 
     async def drain(self, deadline_s: float | None = None) -> None:
         """Accept nobody more, let what is held finish, then close all and stop.

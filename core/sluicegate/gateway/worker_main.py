@@ -1,11 +1,15 @@
-"""A worker process: `python -m sluicegate.gateway.worker_main DESCRIPTOR`, started by the supervisor.
+"""A worker process: `python -m sluicegate.gateway.worker_main LINE CHANNEL`, started by the supervisor.
 
-DESCRIPTOR is a socket to the supervisor. Without a supervisor the worker goes on with its last policies.
+Both are descriptors of sockets to the supervisor: for messages, and for the sockets that are listened on.
+Without a supervisor the worker goes on with its last policies until the next one takes over from it, or for
+`orphan_timeout`.
 """
 
 import asyncio
 import gc
 import logging
+import os
+import select
 import signal
 import socket
 import sys
@@ -15,8 +19,10 @@ from typing import Any
 import uvloop
 
 from sluicegate.config.models import BrokerConfig, GatewayConfig
-from sluicegate.gateway import logs, messages
+from sluicegate.gateway import handover, logs, messages
+from sluicegate.gateway.held_listeners import Announcer
 from sluicegate.gateway.limits import raise_descriptor_limit
+from sluicegate.gateway.listening import Inherited
 from sluicegate.gateway.log_sink import LogSink
 from sluicegate.gateway.plugins import PluginError, load_plugins
 from sluicegate.gateway.unraisable import tell_in_the_log
@@ -36,9 +42,10 @@ class WorkerMain:
 
     :param start: the supervisor's first message.
     :param writer: to the supervisor.
+    :param announcer: tells it what is listened on.
     """
 
-    def __init__(self, start: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
+    def __init__(self, start: Mapping[str, Any], writer: asyncio.StreamWriter, announcer: Announcer) -> None:
         self._writer = writer
         self._drained = asyncio.Event()
         self._draining: asyncio.Task[None] | None = None
@@ -59,6 +66,11 @@ class WorkerMain:
             told_anew=told_anew,
             broker=broker.name,
         )
+        self._orphan_s = config.orphan_timeout / 1000
+        self._handovers = handover.directory(config.state_dir)
+        inherited = Inherited(
+            (name, socket.socket(fileno=number)) for name, number in start["listeners"].items()
+        )
         self._log_sink = LogSink(config, broker, plugins, compacting=False)
         self._worker = Worker(
             broker,
@@ -70,6 +82,8 @@ class WorkerMain:
             on_tick=self._report,
             log_stats=self._log_sink.stats,
             slow_ms=config.log.slow_plugin_call,
+            inherited=inherited,
+            announcer=announcer,
         )
 
     async def run(self, reader: asyncio.StreamReader) -> None:
@@ -78,8 +92,10 @@ class WorkerMain:
         :raises OSError: if a listener or a TLS file cannot be had.
         """
         loop = asyncio.get_running_loop()
+        offering: handover.HandoverServer | None = None
         try:
             await self._worker.start()
+            offering = self._offer_if_orphaned()
             self._report()
             messages.send(self._writer, "ready", addresses=dict(self._worker.addresses))
             loop.add_signal_handler(signal.SIGTERM, self._drain)
@@ -91,6 +107,8 @@ class WorkerMain:
             await self._drained.wait()
             listening.cancel()
         finally:
+            if offering is not None:
+                offering.close()
             await self._worker.stop()
             await self._log_sink.close()
 
@@ -114,9 +132,34 @@ class WorkerMain:
                     self._drain(message["deadline_s"])
         except messages.BrokenMessageError as error:
             log.error("supervisor sent something that is no message: %s", error)
+        if self._draining is None:
+            self._go_on_alone()
+
+    def _go_on_alone(self) -> None:
+        bound_s = self._orphan_s
         log.warning(
-            "no supervisor any more; going on with policies of version %d", self._worker.policies.version
+            "no supervisor any more; going on with policies of version %d until the next one takes over%s",
+            self._worker.policies.version,
+            f", at most for {bound_s:g} s" if bound_s else "",
         )
+        if bound_s:
+            asyncio.get_running_loop().call_later(bound_s, self._drain)
+
+    def _offer_if_orphaned(self) -> handover.HandoverServer | None:
+        """Be ready to hand over to the next supervisor, should this worker's be killed."""
+        line = self._writer.get_extra_info("socket").fileno()
+
+        def offer() -> handover.Offered | None:
+            if self._draining is not None or not _is_cut(line):
+                return None
+            return [(self._worker.config.name, name, bound) for name, bound in self._worker.sockets.items()]
+
+        try:
+            name = f"worker-{os.getpid()}"
+            return handover.HandoverServer(self._handovers, name, offer, lambda pid: self._drain())
+        except OSError as error:
+            log.warning("cannot hand over to another supervisor: %s", error)
+            return None
 
     def _drain(self, deadline_s: float | None = None) -> None:
         if self._draining is None:
@@ -130,18 +173,27 @@ class WorkerMain:
             self._drained.set()
 
 
-async def main(descriptor: int) -> int:
+def _is_cut(line: int) -> bool:
+    """Whether the other end of a socket is closed: the kernel knows it before the event loop does."""
+    poller = select.poll()
+    poller.register(line, select.POLLHUP)
+    return bool(poller.poll(0))
+
+
+async def main(descriptor: int, channel: int) -> int:
     """Run a worker.
 
     :param descriptor: of the socket to the supervisor.
+    :param channel: descriptor of the socket that tells it what is listened on.
     :return: exit code.
     """
+    announcer = Announcer(socket.socket(fileno=channel))
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
     try:
         start = await messages.receive(reader)
         if start is None:
             return 1
-        await WorkerMain(start, writer).run(reader)
+        await WorkerMain(start, writer, announcer).run(reader)
     except (OSError, PluginError, messages.BrokenMessageError, ValueError, KeyError) as error:
         text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         log.error("worker cannot serve: %s", text)
@@ -156,4 +208,4 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the supervisor tells when to drain
     raise_descriptor_limit()
     tell_in_the_log()
-    sys.exit(uvloop.run(main(int(sys.argv[1]))))
+    sys.exit(uvloop.run(main(int(sys.argv[1]), int(sys.argv[2]))))

@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from sluicegate.gateway.http import HttpServer
+from sluicegate.gateway.listening import Inherited
 from sluicegate.metrics.exposition import GatewayCollector, Snapshot, Status
 
 
@@ -74,8 +75,9 @@ class AdminServer(HttpServer):
     :param observed: what it tells about.
     :param host: address to listen on.
     :param port: port; 0 takes a free one.
+    :param inherited: listening sockets of a process before; the one with this address is used.
     :raises OSError: if the address cannot be had.
     """
 
-    def __init__(self, observed: Observed, host: str, port: int) -> None:
-        super().__init__(make_app(observed), host, port, "admin")
+    def __init__(self, observed: Observed, host: str, port: int, inherited: Inherited | None = None) -> None:
+        super().__init__(make_app(observed), host, port, "admin", inherited=inherited)

@@ -1,0 +1,96 @@
+"""Duplicates of a worker's listening sockets, so that clients wait, unrefused, while it is started again."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+
+from sluicegate.gateway import descriptors
+
+log = logging.getLogger(__name__)
+
+
+class HeldListeners:
+    """The supervisor's end: what one worker listens on, by the listener's name.
+
+    :param sockets: what the first process is to listen on.
+    """
+
+    def __init__(self, sockets: Iterable[tuple[str, socket.socket]] = ()) -> None:
+        self._sockets = dict(sockets)
+        self._channel: socket.socket | None = None
+
+    @property
+    def sockets(self) -> Mapping[str, socket.socket]:
+        """By name."""
+        return self._sockets
+
+    def follow(self, channel: socket.socket) -> None:
+        """Take over what a new process opens and closes from now on.
+
+        :param channel: to the process, non-blocking; owned from here on.
+        """
+        self.unfollow()
+        self._channel = channel
+        asyncio.get_running_loop().add_reader(channel, self._hear)
+
+    def unfollow(self) -> None:
+        """Listen to the process no more; its sockets stay."""
+        if self._channel is not None:
+            asyncio.get_running_loop().remove_reader(self._channel)
+            self._channel.close()
+            self._channel = None
+
+    def keep_only(self, names: Collection[str]) -> None:
+        """Let go of all others: the process does not listen on them."""
+        for name in [name for name in self._sockets if name not in names]:
+            self._sockets.pop(name).close()
+
+    def let_go(self) -> None:
+        """Let go of all: clients are refused where no process listens any more."""
+        self.unfollow()
+        self.keep_only(())
+
+    def _hear(self) -> None:
+        while self._channel is not None:
+            try:
+                heard = descriptors.receive(self._channel)
+            except BlockingIOError:
+                return
+            except (OSError, ValueError) as error:
+                log.error("cannot follow what a worker listens on: %s", error)
+                heard = None
+            if heard is None:
+                self.unfollow()
+                return
+            message, sockets = heard
+            known = self._sockets.pop(str(message["listener"]), None)
+            if known is not None:
+                known.close()
+            for bound in sockets:
+                self._sockets[message["listener"]] = bound
+
+
+class Announcer:
+    """The worker's end.
+
+    :param channel: to the supervisor.
+    """
+
+    def __init__(self, channel: socket.socket) -> None:
+        channel.setblocking(False)
+        self._channel = channel
+
+    def opened(self, name: str, bound: socket.socket) -> None:
+        """A listener is open."""
+        self._send({"listener": name}, [bound])
+
+    def closed(self, name: str) -> None:
+        """A listener is closed, though the process goes on."""
+        self._send({"listener": name}, [])
+
+    def _send(self, message: Mapping[str, object], sockets: list[socket.socket]) -> None:
+        # There may be no supervisor; what its buffer does not take is bound anew after a crash.
+        with suppress(OSError):
+            descriptors.send(self._channel, message, sockets)

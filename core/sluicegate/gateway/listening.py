@@ -1,0 +1,69 @@
+"""Listening sockets: bound here, or taken over from the process that listened on the address before.
+
+A socket that is handed on keeps its queue of clients, so none of them is refused while processes change.
+"""
+
+import os
+import socket
+from collections.abc import Iterable, Mapping
+
+_BACKLOG = 1024
+_FIRST_PASSED = 3
+"""The first descriptor that systemd passes (sd_listen_fds)."""
+
+
+class Inherited:
+    """Listening sockets of a process before this one, until they are taken.
+
+    :param sockets: each with the listener's name.
+    """
+
+    def __init__(self, sockets: Iterable[tuple[str, socket.socket]] = ()) -> None:
+        self._sockets = list(sockets)
+
+    def __len__(self) -> int:
+        return len(self._sockets)
+
+    def take(self, name: str, host: str, port: int) -> socket.socket | None:
+        """The socket that is bound to an address.
+
+        :param name: of the listener: where any port will do (0), it gets the one that it had.
+        :param host: an address, not a host's name.
+        """
+        for place, (known, bound) in enumerate(self._sockets):
+            its_host, its_port = bound.getsockname()[:2]
+            if its_host == host and (its_port == port if port else known == name):
+                del self._sockets[place]
+                return bound
+        return None
+
+    def close(self) -> None:
+        """Close those that nobody took."""
+        for _, unused in self._sockets:
+            unused.close()
+        self._sockets.clear()
+
+
+def bind(
+    name: str, host: str, port: int, family: socket.AddressFamily, inherited: Inherited | None = None
+) -> socket.socket:
+    """A socket that listens.
+
+    :param name: of the listener.
+    :param host: an address, not a host's name.
+    :param inherited: where to look for it first.
+    :raises OSError: if the address cannot be had.
+    """
+    found = inherited.take(name, host, port) if inherited is not None else None
+    return found or socket.create_server((host, port), family=family, backlog=_BACKLOG)
+
+
+def passed_by_systemd(environ: Mapping[str, str] = os.environ) -> list[socket.socket]:
+    """The sockets of the units that activate this one (sd_listen_fds); their addresses tell them apart."""
+    if environ.get("LISTEN_PID") != str(os.getpid()):
+        return []
+    count = int(environ.get("LISTEN_FDS", "0"))
+    found = [socket.socket(fileno=number) for number in range(_FIRST_PASSED, _FIRST_PASSED + count)]
+    for passed in found:
+        passed.set_inheritable(False)
+    return found

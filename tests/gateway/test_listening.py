@@ -1,0 +1,52 @@
+"""Listening sockets that a process takes over from the one before it."""
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from sluicegate.gateway.listening import Inherited, bind, passed_by_systemd
+
+_HOST = "127.0.0.1"
+
+
+@pytest.fixture
+def bound() -> Iterator[socket.socket]:
+    with socket.create_server((_HOST, 0)) as server:
+        yield server
+
+
+def _port(listening: socket.socket) -> int:
+    port: int = listening.getsockname()[1]
+    return port
+
+
+def test_a_socket_is_known_by_its_address_whatever_its_name(bound: socket.socket) -> None:
+    inherited = Inherited([("other", bound)])
+    assert inherited.take("bootstrap", "0.0.0.0", _port(bound)) is None
+    assert inherited.take("bootstrap", _HOST, _port(bound) + 1) is None
+    assert inherited.take("bootstrap", _HOST, _port(bound)) is bound
+    assert inherited.take("bootstrap", _HOST, _port(bound)) is None
+
+
+def test_where_any_port_will_do_a_listener_keeps_the_one_it_had(bound: socket.socket) -> None:
+    inherited = Inherited([("admin", bound)])
+    assert inherited.take("bootstrap", _HOST, 0) is None
+    assert inherited.take("admin", _HOST, 0) is bound
+
+
+def test_a_listener_without_a_predecessor_is_bound() -> None:
+    with bind("admin", _HOST, 0, socket.AF_INET, Inherited()) as made:
+        assert _port(made)
+
+
+def test_what_nobody_takes_is_closed(bound: socket.socket) -> None:
+    inherited = Inherited([("gone", bound)])
+    inherited.close()
+    assert bound.fileno() == -1
+
+
+def test_sockets_that_systemd_passes_to_another_process_are_left_alone() -> None:
+    assert passed_by_systemd({}) == []
+    assert passed_by_systemd({"LISTEN_PID": str(os.getppid()), "LISTEN_FDS": "2"}) == []
