@@ -196,6 +196,21 @@ class CallingSession(Session, Protocol):
         """How many; a gateway that is ending waits for them."""
 
 
+class EndingSession(Session, Protocol):
+    """A session that knows what is under way, and how its protocol tells a client to go elsewhere."""
+
+    @property
+    def reads_while_ending(self) -> bool:
+        """True if bytes of the client still come, and the session answers nothing new; else none come."""
+
+    def ending(self, now_ns: int) -> Sequence[Command]:
+        """The gateway ends; called some fifty times a second from then on, until the client is closed.
+
+        What has come in part is dropped: its client sends it again elsewhere. The last command is
+        `Close("")` as soon as closing loses nothing and leaves no request in doubt.
+        """
+
+
 class Services(Protocol):
     """What the gateway gives to a broker front."""
 

@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.lab import closed_port, lab, on_uvloop, upstream
 from tests.waiting import LONG_S
 
-from sluicegate.gateway import connections
+from sluicegate.gateway import draining as drains
 
 HOUR_S = 3600
 HOUR_NS = HOUR_S * 1_000_000_000
@@ -481,7 +481,7 @@ async def test_drain_lets_a_held_request_finish_and_takes_nothing_new() -> None:
 
 @on_uvloop
 async def test_drain_waits_for_an_answer_that_the_broker_owes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_ANSWER_NS", HOUR_NS)
+    monkeypatch.setattr(drains, "ANSWER_NS", HOUR_NS)
 
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = await reader.readline()

@@ -12,10 +12,10 @@ from sluicegate.broker import BrokerFront, Listener, NextTurn
 from sluicegate.engine.budget import Budget
 from sluicegate.gateway.admission import Admission
 from sluicegate.gateway.dialling import NO_DESCRIPTORS, Dialler, Prober
+from sluicegate.gateway.draining import drain
 from sluicegate.gateway.limits import Limits
 from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.reachability import NO_ANSWER, Place, Reachability, reason_of
-from sluicegate.gateway.reading import ENDING
 from sluicegate.gateway.relay import ClientSide
 from sluicegate.gateway.relief import largest_first
 from sluicegate.gateway.splicing import Pipes
@@ -26,10 +26,6 @@ from sluicegate.model import ANONYMOUS
 
 log = logging.getLogger(__name__)
 
-_PARTING_NS = 1_000_000_000
-"""While draining: how long a closed connection may take to send what is queued."""
-_ANSWER_NS = 3_000_000_000
-"""While draining: how long a broker may take for an answer; some requests have none."""
 _RELIEF_NS = 100_000_000
 """Shortest time between two looks for the largest users."""
 _SLICE = 256
@@ -345,23 +341,10 @@ class Connections:
         """Take nothing new from clients, let what is held or under way end, then close all.
 
         :param deadline_s: longest time to wait, in seconds.
-        :param quiet_s: a client from whom nothing is held is closed after so long without bytes.
+        :param quiet_s: a client of a session that cannot tell what is owed is closed after so long without
+            bytes.
         """
-        until_ns = monotonic_ns() + int(deadline_s * 1e9)
-        quiet_ns = int(quiet_s * 1e9)
-        for client in tuple(self._live):
-            client.pause(ENDING)
-        while self._live and monotonic_ns() < until_ns:
-            now_ns = monotonic_ns()
-            for client in tuple(self._live):
-                if client.closing_ns:
-                    if now_ns - client.closing_ns > _PARTING_NS:
-                        client.abort()
-                elif client.at_rest and now_ns - client.last_ns > (
-                    _ANSWER_NS if client.unanswered else quiet_ns
-                ):
-                    client.close()
-            await asyncio.sleep(0.02)
+        await drain(self._live, deadline_s, quiet_s)
         await self.abort()
 
     async def abort(self) -> None:

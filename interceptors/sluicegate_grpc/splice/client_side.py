@@ -178,14 +178,22 @@ class ClientSide(Side):
         after it; what else is under way here goes on. A client with one connection for all brokers makes a
         new one at each change.
         """
-        if not self._goes_away:
-            self._goes_away = True
+        if self.goes_away("this connection leads to another broker"):
             self._connection.shared.count("sent_to_another_connection")
-            text = "this connection leads to another broker"
-            self._connection.down.insert(goaway(self._holding.last, ErrorCode.NO_ERROR, text))
         self._holding.last = stream
         if not flags & END_STREAM:
             self._refusals.bury(stream)
+
+    def goes_away(self, why: str) -> bool:
+        """Have new requests made by another connection.
+
+        :return: False if the client was told before.
+        """
+        if self._goes_away:
+            return False
+        self._goes_away = True
+        self._connection.down.insert(goaway(self._holding.last, ErrorCode.NO_ERROR, why))
+        return True
 
     def _trailers(self, request: Request, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
         """More headers on a stream: the request's end."""

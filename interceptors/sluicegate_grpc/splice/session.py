@@ -196,6 +196,24 @@ class GrpcSession:
         self._guarded(answered, b"", now_ns)
         return self._finish(now_ns)
 
+    @property
+    def reads_while_ending(self) -> bool:
+        """Calls that are under way need the client's windows and data; new ones are made elsewhere."""
+        return self._is_open
+
+    def ending(self, now_ns: int) -> Sequence[Command]:
+        """Send GOAWAY, then close once no call is left to answer (`broker.EndingSession`).
+
+        Streams of messages do not count: they have no end of their own.
+        """
+        if self._closing is not None:
+            return ()
+        if not self._is_open:
+            return () if self._has_dialled or self._absent is not None else [Close("")]
+        self._client.goes_away("the gateway ends")
+        out = list(self._finish(now_ns))
+        return out if self.open_calls else [*out, Close("")]
+
     def closed(self, now_ns: int) -> None:
         """The connection is gone: whatever it held or was counted for is released."""
         self._holding.closed(now_ns)

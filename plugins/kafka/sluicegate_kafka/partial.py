@@ -1,10 +1,16 @@
 """A frame that has arrived only in part and is wanted whole."""
 
+from sluicegate.broker import Close
 from sluicegate.engine.budget import Budget
 
 
 class NoRoomError(Exception):
     """The bytes that all clients may hold together are used up."""
+
+
+def no_room() -> Close:
+    """The end of a connection for which there is no room."""
+    return Close("buffer_budget_used_up", "all clients together hold too many bytes")
 
 
 class Partial:

@@ -9,7 +9,7 @@ from struct import Struct
 
 from sluicegate.broker import PASS, Close, Command, ToClient, ToUpstream
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.partial import NoRoomError, Partial
+from sluicegate_kafka.partial import NoRoomError, Partial, no_room
 from sluicegate_kafka.pending import Outstanding, correlation_id_of
 from sluicegate_kafka.shared import Shared
 
@@ -23,11 +23,6 @@ def as_commands(
 ) -> Sequence[Command]:
     """What was said about bytes that are not those which have just come."""
     return (send(data),) if commands is PASS else commands
-
-
-def no_room() -> Close:
-    """The end of a connection for which the budget has no room."""
-    return Close("buffer_budget_used_up", "all clients together hold too many bytes")
 
 
 class ResponseStream:

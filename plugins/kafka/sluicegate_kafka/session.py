@@ -26,11 +26,11 @@ from sluicegate_kafka.fetching import Fetching
 from sluicegate_kafka.grouping import Grouping
 from sluicegate_kafka.handshake import OPENING, Handshake
 from sluicegate_kafka.listing import ListGroups
-from sluicegate_kafka.partial import NoRoomError, Partial
+from sluicegate_kafka.partial import NoRoomError, Partial, no_room
 from sluicegate_kafka.producing import Producing
 from sluicegate_kafka.reading_ahead import ReadAhead
 from sluicegate_kafka.request_sizes import TooLargeError, bad_length
-from sluicegate_kafka.responses import ResponseStream, as_commands, no_room
+from sluicegate_kafka.responses import ResponseStream, as_commands
 from sluicegate_kafka.shared import Shared
 from sluicegate_kafka.supported import HIDDEN, SUPPORTED
 from sluicegate_kafka.suspended import Suspended
@@ -358,6 +358,12 @@ class KafkaSession(ResponseStream):
         return out
 
     # -- the end ----------------------------------------------------------------------------------
+
+    def ending(self, now_ns: int) -> Sequence[Command]:
+        """Close between requests (`broker.EndingSession`): clients look for the broker again by Metadata."""
+        self._partial_request.drop()
+        is_busy = self._suspended or self.outstanding.queue or self._skip_upstream
+        return () if is_busy else [Close("")]
 
     def closed(self, now_ns: int) -> None:
         """The connection is gone: whatever it held or was counted for is released."""

@@ -1,5 +1,7 @@
 """Consuming: the consumers of one connection come and go."""
 
+from collections.abc import Iterator
+
 from sluicegate.engine.gate import Gate
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
@@ -8,7 +10,7 @@ from sluicegate_pulsar.connection import Connection, Handler
 from sluicegate_pulsar.consumer import Consumer
 from sluicegate_pulsar.delivering import Delivering
 from sluicegate_pulsar.lookup import Lookup
-from sluicegate_pulsar.refusals import error
+from sluicegate_pulsar.refusals import NO_REQUEST, error
 from sluicegate_pulsar.shared import Shared
 from sluicegate_pulsar.subscribing import Subscribing
 from sluicegate_pulsar.waiting import Request
@@ -54,6 +56,13 @@ class Consuming:
         :return: True if they have changed, so that messages may have been sent on.
         """
         return self._delivering.check_policies(now_ns)
+
+    def closes(self) -> Iterator[bytes]:
+        """What tells the client to open its consumers anew, elsewhere."""
+        for consumer_id, consumer in self._delivering.consumers.items():
+            if consumer.is_live:
+                close = pb.CloseConsumer(consumer_id=consumer_id, request_id=NO_REQUEST)
+                yield command_frame(pb.BaseCommand(type=_TYPES.CLOSE_CONSUMER, close_consumer=close))
 
     # -- consumers come and go --------------------------------------------------------------------------
 

@@ -4,6 +4,8 @@ What the gate allows goes on as the bytes that came. All else is `publishing`'s;
 `attaching`'s.
 """
 
+from collections.abc import Iterator
+
 from sluicegate_pulsar.attaching import Attaching
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.entries import BATCH_TAG, LONG_TAG, messages_in
@@ -16,7 +18,7 @@ from sluicegate_pulsar.producer import Producer
 from sluicegate_pulsar.producers import Producers
 from sluicegate_pulsar.publish_queues import PublishQueues
 from sluicegate_pulsar.publishing import Publishing
-from sluicegate_pulsar.refusals import success
+from sluicegate_pulsar.refusals import NO_REQUEST, success
 from sluicegate_pulsar.reopening import Reopening
 from sluicegate_pulsar.shared import Shared
 
@@ -223,6 +225,24 @@ class Producing:
         if producer is not None:
             self._publishing.drop(producer, now_ns)
             self._publishing.answered(producer, all_of_it=True)
+
+    def ending(self, now_ns: int) -> bool:
+        """Discard what waits, as clients send it again elsewhere.
+
+        :return: True once all that went on is answered: what is sent again then was never stored.
+        """
+        producers = (*self._live.values(), *self._leaving.values())
+        for producer in producers:
+            if producer.queue or producer.assembly is not None:
+                self._publishing.drop(producer, now_ns)
+        return all(one.answered >= one.sent and not one.refusals for one in producers)
+
+    def closes(self) -> Iterator[bytes]:
+        """What tells the client to open its producers anew, elsewhere."""
+        for producer in self._live.values():
+            if producer.opened:
+                close = pb.CloseProducer(producer_id=producer.id, request_id=NO_REQUEST)
+                yield command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
 
     def closed(self, now_ns: int) -> None:
         """Detach all producers of this connection."""

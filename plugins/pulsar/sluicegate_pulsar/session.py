@@ -185,6 +185,23 @@ class PulsarSession:
             self._no_room()
         return self._finish([], now_ns)
 
+    def ending(self, now_ns: int) -> Sequence[Command]:
+        """Tell the client to open everything anew, elsewhere, then close (`broker.EndingSession`).
+
+        Not before all receipts have gone: a client that was told to open its producer anew sends all again
+        that has none.
+        """
+        connection = self.connection
+        self._from_client.drop()
+        if not connection.is_ready:
+            return [Close("")]
+        settled = self.producing.ending(now_ns) and not connection.awaits_responses
+        out = list(self._finish([], now_ns))
+        if settled and connection.closing is None:
+            out.extend(map(ToClient, (*self.producing.closes(), *self.consuming.closes())))
+            out.append(Close(""))
+        return out
+
     def closed(self, now_ns: int) -> None:
         """The connection is gone: whatever it held or was counted for is released."""
         self.producing.closed(now_ns)

@@ -14,7 +14,7 @@ from tests.danube.support.clients import NOTHING_S
 from tests.danube.support.gates import Gate, channel, gate, on_topic
 from tests.waiting import LONG_S, until_so
 
-from sluicegate.gateway import connections
+from sluicegate.gateway import draining
 from sluicegate_danube.reference import ReferenceBroker
 
 SIZE = 1000
@@ -195,7 +195,7 @@ async def test_a_gate_that_ends_waits_for_the_answer_of_a_call_that_went_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else its client would make the call again, which the broker has taken."""
-    monkeypatch.setattr(connections, "_ANSWER_NS", int(LONG_S * 1e9))
+    monkeypatch.setattr(draining, "ANSWER_NS", int(LONG_S * 1e9))
     arrived, go = asyncio.Event(), asyncio.Event()
 
     async def slow_at_first(request: bytes, context: Any) -> bytes:

@@ -86,7 +86,7 @@ class Wire:
             self.sent_up()
             self.sent_down()
 
-    def _carry_out(self, commands: Sequence[Command]) -> None:
+    def carry_out(self, commands: Sequence[Command]) -> None:
         for command in commands:
             self.commands.append(command)
             if isinstance(command, ToUpstream):
@@ -94,7 +94,7 @@ class Wire:
             elif isinstance(command, ToClient):
                 self.downstream += bytes(command.data)
             elif isinstance(command, Dial):
-                self._carry_out(self.session.dialled(self.now))
+                self.carry_out(self.session.dialled(self.now))
             elif isinstance(command, PauseReading | ResumeReading):
                 self.is_paused = isinstance(command, PauseReading)
 
@@ -102,17 +102,17 @@ class Wire:
         """Bytes from the client, in one piece."""
         data = b"".join(frames)
         commands = self.session.receive_client(data, self.now)
-        self._carry_out([ToUpstream(data)] if commands is PASS else commands)
+        self.carry_out([ToUpstream(data)] if commands is PASS else commands)
 
     def broker_sends(self, *frames: bytes) -> None:
         """Bytes from the broker, in one piece."""
         data = b"".join(frames)
         commands = self.session.receive_upstream(data, self.now)
-        self._carry_out([ToClient(data)] if commands is PASS else commands)
+        self.carry_out([ToClient(data)] if commands is PASS else commands)
 
     def front_answers(self, question: object, answer: object = None) -> None:
         """The front knows what it was asked for."""
-        self._carry_out(self.session.answered(question, answer, self.now))
+        self.carry_out(self.session.answered(question, answer, self.now))
 
     def take_turn(self) -> bool:
         """Give the session the turn that it asked for, as the gateway does; False if it asked for none."""
@@ -137,7 +137,7 @@ class Wire:
             return False
         self.now = max(at, self.now)
         self.commands = [command for command in self.commands if not isinstance(command, WakeAt)]
-        self._carry_out(self.session.wake(self.now, client_gone))
+        self.carry_out(self.session.wake(self.now, client_gone))
         return True
 
     def close(self) -> None:

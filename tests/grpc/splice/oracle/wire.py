@@ -131,6 +131,10 @@ class Wire:
         self.to_gate.take(self.to_gate.size)
         self.from_server.take(self.from_server.size)
 
+    def carry_out(self, commands: Sequence[Command]) -> None:
+        """Do what the session says of itself."""
+        self._obey(commands, b"", self.to_client)
+
     def _obey(self, commands: Sequence[Command], data: bytes, onward: Pipe) -> None:
         for command in commands:
             match command:

@@ -1,0 +1,61 @@
+"""The end of a gateway's connections: what is under way ends first, and clients are told to go elsewhere."""
+
+import asyncio
+from collections.abc import Collection
+from time import monotonic_ns
+
+from sluicegate.broker import Close
+from sluicegate.gateway.reading import ENDING
+from sluicegate.gateway.relay import ClientSide
+
+_PARTING_NS = 1_000_000_000
+"""How long a closed connection may take to send what is queued."""
+ANSWER_NS = 3_000_000_000
+"""How long a broker may take for an answer, where the session does not know what is owed."""
+_POLL_S = 0.02
+_AT_ONCE = 100
+"""Clients that are told to go in one turn: all of them connect anew at once, elsewhere."""
+
+
+async def drain(live: Collection[ClientSide], deadline_s: float, quiet_s: float) -> None:
+    """Take nothing new from clients, and close each as soon as nothing is held or under way for it.
+
+    :param live: the clients; those that are closed leave it.
+    :param deadline_s: longest time for it, in seconds; who is left then is the caller's to close.
+    :param quiet_s: where the session does not know what is owed, a client is closed after so long without
+        bytes.
+    """
+    until_ns = monotonic_ns() + int(deadline_s * 1e9)
+    quiet_ns = int(quiet_s * 1e9)
+    for client in tuple(live):
+        if not getattr(client.session, "reads_while_ending", False):
+            client.pause(ENDING)
+    while live and monotonic_ns() < until_ns:
+        closed = 0
+        for client in tuple(live):
+            now_ns = monotonic_ns()
+            if client.closing_ns:
+                if now_ns - client.closing_ns > _PARTING_NS:
+                    client.abort()
+            elif closed < _AT_ONCE:
+                _see_off(client, now_ns, quiet_ns)
+                closed += bool(client.closing_ns)
+        await asyncio.sleep(_POLL_S)
+
+
+def _see_off(client: ClientSide, now_ns: int, quiet_ns: int) -> None:
+    """Close a client if nothing is left to do for it."""
+    ending = getattr(client.session, "ending", None)
+    if ending is None:
+        owed_ns = ANSWER_NS if client.unanswered else quiet_ns
+        if client.at_rest and now_ns - client.last_ns > owed_ns:
+            client.close()
+        return
+    try:
+        commands = ending(now_ns)
+        if commands and isinstance(commands[-1], Close):
+            client.pause(ENDING)  # what is not read is not to reset the connection
+        if commands:
+            client.carry_out(commands)
+    except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
+        client.failed(error)

@@ -1,0 +1,79 @@
+"""A gateway that ends tells Pulsar clients to open everything anew, once no message of theirs is in doubt."""
+
+import pytest
+from tests.pulsar.session.deliveries import attach
+from tests.pulsar.session.messages import TYPES, connect, producer, receipt, send
+from tests.pulsar.session.test_producing import opened
+from tests.pulsar.session.wire import Bench, Wire
+
+
+def ends(wire: Wire) -> list[int]:
+    """Types of the commands that the client gets now, all of them if it is closed."""
+    wire.carry_out(wire.session.ending(wire.now))
+    return [answer.type for answer in wire.answered()]
+
+
+def test_a_client_is_told_to_open_producers_and_consumers_anew() -> None:
+    wire = opened(Bench(), "a", "b")
+    attach(wire, consumer_id=5)
+    wire.sent_down()
+    told = ends(wire)
+    assert told == [TYPES.CLOSE_PRODUCER, TYPES.CLOSE_PRODUCER, TYPES.CLOSE_CONSUMER]
+    assert wire.closed is not None
+
+
+def test_not_before_it_has_all_receipts() -> None:
+    """A client sends again what has no receipt when it opens its producer anew."""
+    wire = opened(Bench(), "a")
+    wire.client_sends(send(0), send(1))
+    wire.broker_sends(receipt(0))
+    wire.sent_down()
+    assert ends(wire) == []
+    assert wire.closed is None
+    wire.broker_sends(receipt(1))
+    assert ends(wire) == [TYPES.SEND_RECEIPT, TYPES.CLOSE_PRODUCER]
+    assert wire.closed is not None
+
+
+def test_what_waits_for_its_rate_is_discarded_and_sent_again_elsewhere() -> None:
+    wire = opened(Bench(max_publish_rate=1), "a")
+    wire.client_sends(send(0), send(1), send(2))
+    assert len(wire.sent_up()) == 1
+    assert wire.session.held_bytes > 0
+    assert ends(wire) == []
+    wire.broker_sends(receipt(0))
+    assert ends(wire) == [TYPES.SEND_RECEIPT, TYPES.CLOSE_PRODUCER]
+    assert wire.session.held_bytes == 0
+    wire.wait(5)
+    assert wire.sent_up() == []
+
+
+def test_a_refusal_keeps_its_place_behind_receipts() -> None:
+    wire = opened(Bench(max_message_size=10), "a")
+    wire.client_sends(send(0), send(1, b"x" * 11))
+    assert ends(wire) == []
+    wire.broker_sends(receipt(0))
+    assert ends(wire) == [TYPES.SEND_RECEIPT, TYPES.SEND_ERROR, TYPES.CLOSE_PRODUCER]
+
+
+def test_a_message_that_came_in_part_is_dropped() -> None:
+    wire = opened(Bench(), "a")
+    wire.client_sends(send(0)[:-2])
+    assert ends(wire) == [TYPES.CLOSE_PRODUCER]
+    assert wire.session.held_bytes == 0
+    assert wire.sent_up() == []
+
+
+def test_a_producer_that_is_about_to_be_opened_is_answered_first() -> None:
+    wire = Wire(Bench(max_producers_per_topic=1))
+    wire.client_sends(producer())
+    assert ends(wire) == []
+    assert wire.closed is None
+
+
+@pytest.mark.parametrize("said", [b"", connect()])
+def test_a_client_that_is_not_let_in_yet_is_just_closed(said: bytes) -> None:
+    wire = Wire(Bench(), is_open=False)
+    wire.client_sends(said)
+    assert ends(wire) == []
+    assert wire.closed is not None
