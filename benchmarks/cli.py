@@ -29,6 +29,7 @@ from benchmarks.scenarios import (
     grpc_streams,
     grpc_unary,
     idle,
+    kills,
     latency,
     plugin_checks,
     pulsar_beside,
@@ -39,11 +40,13 @@ from benchmarks.scenarios import (
     rate,
     replay,
     reports,
+    restarts,
     storage_quota,
     throughput,
 )
 
 _KAFKA = (throughput, latency, rate, storage_quota, idle, bounded_memory)
+_KAFKA = (throughput, latency, rate, storage_quota, idle, restarts, kills)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate, pulsar_beside)
 _GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_open, grpc_interceptor)
 _GATEWAY = (engine, bounded_work, plugin_checks, adaptive, certificates, decision_log, full_disk)

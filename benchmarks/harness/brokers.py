@@ -11,7 +11,7 @@ from benchmarks.harness.processes import free_port
 from sluicegate_reports.runner.brokers.kafka import START_S, launch_node, node_properties
 from sluicegate_reports.runner.brokers.processes import Child
 
-__all__ = ["RunningBroker", "start_broker", "launch_node", "node_properties"]
+__all__ = ["START_S", "RunningBroker", "start_broker", "launch_node", "node_properties"]
 
 _JVM = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC")
 

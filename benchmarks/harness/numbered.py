@@ -44,7 +44,9 @@ class NumberedProducer:
     sent: int = 0
     _given_up: bool = False
 
-    def run(self, bootstrap: str, topic: str, record_bytes: int, stop: threading.Event) -> None:
+    def run(
+        self, bootstrap: str, topic: str, record_bytes: int, stop: threading.Event, pause_s: float = 0.0
+    ) -> None:
         """Send until told to stop; what is not answered some seconds later is neither acked nor errored."""
         producer = Producer({**_SETTINGS, "bootstrap.servers": bootstrap})
         padding = bytes(record_bytes - _HEAD.size)
@@ -57,6 +59,8 @@ class NumberedProducer:
             else:
                 self.sent += 1
                 producer.poll(0)
+                if pause_s:
+                    stop.wait(pause_s)
         producer.flush(_ANSWERS_S)
         self._given_up = True
         producer.purge(in_queue=True, in_flight=True)
@@ -71,16 +75,18 @@ class NumberedProducer:
 
 @contextmanager
 def sending(
-    bootstrap: str, topic: str, *, producers: int, record_bytes: int
+    bootstrap: str, topic: str, *, producers: int, record_bytes: int, pause_s: float = 0.0
 ) -> Iterator[list[NumberedProducer]]:
     """Several producers that send during the block, and have got their answers after it.
 
+    :param pause_s: between two records; 0 for as fast as they are let.
     :raises RuntimeError: if one of them gets no acknowledgement at all.
     """
     stop = threading.Event()
     all_of_them = [NumberedProducer(number) for number in range(producers)]
     threads = [
-        threading.Thread(target=each.run, args=(bootstrap, topic, record_bytes, stop)) for each in all_of_them
+        threading.Thread(target=each.run, args=(bootstrap, topic, record_bytes, stop, pause_s))
+        for each in all_of_them
     ]
     for thread in threads:
         thread.start()
