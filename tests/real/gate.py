@@ -80,8 +80,27 @@ class GateProcess:
         assert self._child is None, "the gate is running already"
         self.directory.mkdir(parents=True, exist_ok=True)
         self._write()
+        self._launch()
+
+    def take_over(self, *, from_workers: bool = False) -> None:
+        """Start another one that takes over from this one, and return once this one has ended.
+
+        :param from_workers: kill this one's supervisor before, so that it takes over from workers alone.
+        :raises UnavailableError: as `start`.
+        """
+        old, ending = self._child, self.processes()
+        assert old is not None, "the gate is not running"
+        if from_workers:
+            ending[0].kill()
+            self.eventually(lambda: "no supervisor any more" in self.output(), "the worker says so")
+        self._launch(*() if from_workers else ("--take-over",))
+        _, alive = psutil.wait_procs(ending, LONG_S)
+        assert not alive, "the old gate does not end"
+        old.stop()
+
+    def _launch(self, *options: str) -> None:
         self._starts += 1
-        self._child = Child("sluicegate", [*COMMAND, "run", "-c", self.file], self.log)
+        self._child = Child("sluicegate", [*COMMAND, "run", "-c", self.file, *options], self.log)
         try:
             self._child.wait_for(_READY, LONG_S)
         except BaseException:

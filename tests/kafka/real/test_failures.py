@@ -148,12 +148,8 @@ def kill_worker(gate: Gate, producers: Sequence[Steady]) -> None:
 
 
 def kill_supervisor(gate: Gate, producers: Sequence[Steady]) -> None:
-    """End the supervisor alone: the worker goes on until it is replaced."""
-    os.kill(gate.pid, signal.SIGKILL)
-    gate.eventually(lambda: "no supervisor any more" in gate.output(), "the worker says so")
-    for producer in producers:
-        producer.goes_on(100)
-    gate.restart()
+    """End the supervisor alone: the worker goes on until the next one takes over from it."""
+    gate.take_over(from_workers=True)
 
 
 def kill_both(gate: Gate, producers: Sequence[Steady]) -> None:
@@ -168,7 +164,12 @@ def drain(gate: Gate, producers: Sequence[Steady]) -> None:
     gate.restart()
 
 
-@pytest.mark.parametrize("mishap", [kill_worker, kill_supervisor, kill_both, drain])
+def take_over(gate: Gate, producers: Sequence[Steady]) -> None:
+    """Have another gate take over, as an upgrade does."""
+    gate.take_over()
+
+
+@pytest.mark.parametrize("mishap", [kill_worker, kill_supervisor, kill_both, drain, take_over])
 def test_gate_ends_while_clients_produce(
     gate: Gate,
     kafka: KafkaBroker,
