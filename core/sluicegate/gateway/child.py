@@ -209,7 +209,6 @@ class WorkerProcess:
         match message["kind"]:
             case "ready":
                 self._serving = self._has_served = True
-                self.held.keep_only(message["addresses"])
                 self.addresses = {name: (host, port) for name, (host, port) in message["addresses"].items()}
                 if not self.began.done():
                     self.began.set_result(None)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from sluicegate.gateway import descriptors
@@ -42,15 +42,12 @@ class HeldListeners:
             self._channel.close()
             self._channel = None
 
-    def keep_only(self, names: Collection[str]) -> None:
-        """Let go of all others: the process does not listen on them."""
-        for name in [name for name in self._sockets if name not in names]:
-            self._sockets.pop(name).close()
-
     def let_go(self) -> None:
         """Let go of all: clients are refused where no process listens any more."""
         self.unfollow()
-        self.keep_only(())
+        for bound in self._sockets.values():
+            bound.close()
+        self._sockets.clear()
 
     def _hear(self) -> None:
         while self._channel is not None:

@@ -37,11 +37,13 @@ class Inherited:
                 return bound
         return None
 
-    def close(self) -> None:
-        """Close those that nobody took."""
+    def close(self) -> list[str]:
+        """Close those that nobody took; returns their names."""
+        names = [name for name, _ in self._sockets]
         for _, unused in self._sockets:
             unused.close()
         self._sockets.clear()
+        return names
 
 
 def bind(

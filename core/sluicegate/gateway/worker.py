@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 _TICK_S = 1.0
 _FIRST_PROBE_S = 1.0
 """How long clients wait at the start for it to be known whether the broker answers."""
+_TICKS_TO_LISTEN = 30
+"""How long listeners that a front opens late, as it learns of nodes, may take over their sockets."""
 _TICKS_TO_DROP = 60
 """Gates not used between two such looks are dropped: an idle topic keeps only its state."""
 
@@ -182,6 +184,12 @@ class Worker:
         host, port = acceptor.address
         log.info("listening on %s:%d", host, port, extra={"listener": listener.name})
 
+    def _leave_inherited(self) -> None:
+        """Let go of the listening sockets that no listener has taken."""
+        for name in self._inherited.close():
+            if self._announcer is not None:
+                self._announcer.closed(name)
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Have work of the front done in the background."""
         task = asyncio.get_running_loop().create_task(work)
@@ -240,7 +248,6 @@ class Worker:
             if (tasks := self._dynamics.start()) is not None:
                 await asyncio.to_thread(tasks.wait_first)
             await self._front.start(self)
-            self._inherited.close()
             await self._connections.prober.first(_FIRST_PROBE_S)
         except BaseException:
             await self.stop()
@@ -284,6 +291,7 @@ class Worker:
         :param deadline_s: longest time for it; `max_hold` if not given.
         """
         self._is_ending = True
+        self._inherited.close()
         for acceptor in self._acceptors.values():
             acceptor.close()
         seconds = self.config.max_hold / 1000 if deadline_s is None else deadline_s
@@ -304,6 +312,7 @@ class Worker:
         for acceptor in self._acceptors.values():
             acceptor.close()
         self._acceptors.clear()
+        self._inherited.close()
         if self._connections is None:
             return
         await self._connections.abort()
@@ -352,6 +361,8 @@ class Worker:
         is_sweep = self._ticks % _TICKS_TO_DROP == 0
         for _ in self.gates.drop_unused() if is_sweep else self.gates.drop_replaced():
             await asyncio.sleep(0)
+        if self._ticks == _TICKS_TO_LISTEN:
+            self._leave_inherited()
         await self._guarded("sweep", lambda: self._running.sweep(now_ns))
         await self._guarded("overload", lambda: self._overload.look(self._running))
         await self._guarded("samples", lambda: self._samples.refresh(self.gates, now_ns))
