@@ -5,7 +5,7 @@ import re
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
@@ -147,9 +147,15 @@ def test_the_next_gateway_takes_over_from_a_worker_without_supervisor(
 ) -> None:
     orphan = gateway.worker()
     assert orphan is not None
-    with knocking(gateway.port) as knocked:
+    with knocking(gateway.port) as knocked, ExitStack() as stack:
+        lines = len(orphan.net_connections("unix"))
         gateway.process.kill()
         gateway.process.wait()
+        until(lambda: len(orphan.net_connections("unix")) < lines, "it has given up its line")
+        for _ in range(10):  # descriptors that were the supervisor's are clients' now
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port)))
+            client.sendall(b"here\n")
+            assert client.recv(10) == b"here\n"
         successor.start()
         assert successor.ready.startswith("sluicegate ready")
         orphan.wait(LONG_S)

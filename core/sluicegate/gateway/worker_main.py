@@ -49,6 +49,7 @@ class WorkerMain:
         self._writer = writer
         self._drained = asyncio.Event()
         self._draining: asyncio.Task[None] | None = None
+        self._is_alone = False
         plugins = load_plugins(start["config"]["plugins"])
         brokers = {
             data["name"]: plugins.drivers[data["system"]].config_model.model_validate(data)
@@ -136,6 +137,7 @@ class WorkerMain:
             self._go_on_alone()
 
     def _go_on_alone(self) -> None:
+        self._is_alone = True
         bound_s = self._orphan_s
         log.warning(
             "no supervisor any more; going on with policies of version %d until the next one takes over%s",
@@ -150,7 +152,9 @@ class WorkerMain:
         line = self._writer.get_extra_info("socket").fileno()
 
         def offer() -> handover.Offered | None:
-            if self._draining is not None or not _is_cut(line):
+            # Once the line was given up, its number may be that of a client.
+            is_alone = self._is_alone or _is_cut(line)
+            if self._draining is not None or not is_alone:
                 return None
             return [(self._worker.config.name, name, bound) for name, bound in self._worker.sockets.items()]
 
