@@ -187,7 +187,7 @@ class Worker:
     def _leave_inherited(self) -> None:
         """Let go of the listening sockets that no listener has taken."""
         for name in self._inherited.close():
-            if self._announcer is not None:
+            if self._announcer is not None and name not in self._acceptors:  # else it has moved
                 self._announcer.closed(name)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
