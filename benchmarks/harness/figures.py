@@ -80,6 +80,27 @@ class Figure:
 _COMBINE: dict[str, Callable[[float, float], float]] = {"ratio": operator.truediv, "difference": operator.sub}
 
 _CPU, _MEMORY = "cpu_s_per_100k", "rss_mb"
+_RESTARTS = (
+    *(
+        Figure(f"{scenario}: {value.replace('_', ' ')}", scenario, value, 0, "", worst=True)
+        for scenario, values in {
+            "rolling-restarts": (
+                "refused_connections",
+                "errored_records",
+                "lost_records",
+                "duplicated_records",
+            ),
+            "reloads": ("dropped_connections", "errored_records", "lost_records", "duplicated_records"),
+            "kill-broker": ("errored_records", "lost_records", "duplicated_records"),
+            "kill-gateway": ("refused_connections", "errored_records", "lost_records", "duplicated_records"),
+        }.items()
+        for value in values
+    ),
+    Figure("reloads: growth of memory", "reloads", "grown_mib", 20, "MiB"),
+    Figure("kill-gateway: a worker is back", "kill-gateway", "worker_back_median_s", 2, "s"),
+)
+"""Restarts, reloads and kills: no send fails, nothing acknowledged is lost, nothing is stored twice."""
+
 _PULSAR = (
     Figure("Pulsar, 100 B not batched: CPU per 100k", "pulsar-produce-100", _CPU, 0.45, "s"),
     Figure(
@@ -329,6 +350,7 @@ FIGURES = (
         for arm in (LOG_FULL, LOG_REAL)
     ),
     Figure("idle connection: memory", "idle-connections", "kib_per_connection", 10.0, "KiB"),
+    *_RESTARTS,
     *_PULSAR,
     *_GRPC,
     Figure(
