@@ -80,10 +80,12 @@ def _kill_gateway(bench: Bench, name: str, quick: bool) -> dict[str, float]:
     back: list[float] = []
     with ExitStack() as stack:
         gateway = Gateway(stack, bench.directory / topic, source, _POLICIES)
-        knocks = stack.enter_context(knocking(gateway.port))
-        with sending(
-            gateway.bootstrap, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=_PAUSE_S
-        ) as senders:
+        with (
+            knocking(gateway.port) as knocks,
+            sending(
+                gateway.bootstrap, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=_PAUSE_S
+            ) as senders,
+        ):
             for _ in range(count):
                 back.append(gateway.kill_worker())
                 goes_on(senders)

@@ -38,10 +38,12 @@ def _rolling(bench: Bench, name: str, quick: bool) -> dict[str, float]:
     create_topic(source, topic)
     with ExitStack() as stack:
         gateway = Gateway(stack, bench.directory / topic, source, _POLICIES)
-        knocks = stack.enter_context(knocking(gateway.port))
-        with sending(
-            gateway.bootstrap, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=0.001
-        ) as senders:
+        with (
+            knocking(gateway.port) as knocks,
+            sending(
+                gateway.bootstrap, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=0.001
+            ) as senders,
+        ):
             for _ in range(count):
                 gateway.replace()
                 goes_on(senders)
