@@ -45,8 +45,7 @@ from benchmarks.scenarios import (
     throughput,
 )
 
-_KAFKA = (throughput, latency, rate, storage_quota, idle, bounded_memory)
-_KAFKA = (throughput, latency, rate, storage_quota, idle, restarts, kills)
+_KAFKA = (throughput, latency, rate, storage_quota, idle, bounded_memory, restarts, kills)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate, pulsar_beside)
 _GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_open, grpc_interceptor)
 _GATEWAY = (engine, bounded_work, plugin_checks, adaptive, certificates, decision_log, full_disk)
