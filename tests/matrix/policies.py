@@ -25,10 +25,6 @@ _EXCESS = CLIENTS - LIMIT
 _GIVE_UP = ("go", "kafka-python")
 """Libraries that give up a producer of which one message is refused, by brokers as by the gate."""
 
-_NO_GROUPS = ("kafka-python",)
-"""Its consumer may have to join twice at the start, and then at times sends no heartbeat, nor anything else,
-until the broker gives it up (3.0.12; the gate had answered all that it sent). Scenes would wait for that."""
-
 MakeScene = Callable[[str], Scene]
 """Gives the scene for a topic."""
 
@@ -73,13 +69,11 @@ SHOWN: Final[tuple[Shown, ...]] = (
     Shown(
         "max_subscriptions_per_topic",
         partial(attaching.subscriptions, limit=LIMIT, excess=_EXCESS),
-        without=_NO_GROUPS,
         partitions=CLIENTS,
     ),
     Shown(
         "max_consumers_per_topic",
         partial(attaching.consumers_of_topic, limit=LIMIT, excess=_EXCESS, replaced=True),
-        without=_NO_GROUPS,
         partitions=CLIENTS,
     ),
     Shown(
@@ -91,26 +85,23 @@ SHOWN: Final[tuple[Shown, ...]] = (
     Shown(
         "max_consumers_per_subscription",
         partial(attaching.consumers_of_subscription, limit=LIMIT, excess=_EXCESS, replaced=True),
-        without=_NO_GROUPS,
         partitions=CLIENTS,
     ),
     Shown("max_publish_rate", _publishing(_MESSAGES, "max_publish_rate")),
     Shown("max_publish_rate_bytes", _publishing(_BYTES, "max_publish_rate_bytes"), many=False),
-    Shown("max_dispatch_rate", partial(_OF_TOPIC, readers=READERS), without=_NO_GROUPS),
+    Shown("max_dispatch_rate", partial(_OF_TOPIC, readers=READERS)),
     Shown(
         "max_dispatch_rate_bytes",
         partial(_OF_TOPIC, unit="bytes", readers=READERS),
-        without=_NO_GROUPS,
         many=False,
     ),
-    Shown("max_subscription_dispatch_rate", partial(_OF_EACH, readers=READERS), without=_NO_GROUPS),
+    Shown("max_subscription_dispatch_rate", partial(_OF_EACH, readers=READERS)),
     Shown(
         "max_subscription_dispatch_rate", partial(_OF_EACH, readers=READERS, alone=True), "assign", ("kafka",)
     ),
     Shown(
         "max_subscription_dispatch_rate_bytes",
         partial(_OF_EACH, unit="bytes", readers=READERS),
-        without=_NO_GROUPS,
         many=False,
     ),
     Shown("max_message_size", sizes.message_size, many=False, without=_GIVE_UP),
@@ -124,7 +115,6 @@ SHOWN: Final[tuple[Shown, ...]] = (
     Shown(
         "fixed_delivery_delay",
         partial(delays.fixed_delay, alone=False),
-        without=_NO_GROUPS,
         systems=("danube", "kafka"),
         many=False,
     ),

@@ -46,6 +46,10 @@ def _polled(address: str, topic: str, group: str | None) -> Polled:
         consumer.assign([TopicPartition(topic, 0)])
     else:
         consumer.subscribe([topic])
+        # A group's leader that joins before it has the topic's metadata joins again when they come. If a poll
+        # times out in the midst of that, 3.0.12 never ends the second join, with a gate or without
+        # (docs/kafka.md). So have the metadata first.
+        consumer.partitions_for_topic(topic)
 
     def poll() -> Sequence[Message]:
         found = consumer.poll(_POLL_MS)
