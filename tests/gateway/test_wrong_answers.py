@@ -247,7 +247,7 @@ def test_a_check_that_cannot_be_compiled_is_left_out_or_refuses(
 @pytest.mark.parametrize(
     "checks",
     [True, 5, "checks", check(lambda op, now_ns: None), [None], [True], [Stage.RATE], coroutine],
-    ids=str,
+    ids=range(8),
 )
 def test_what_is_no_list_of_checks_is_a_fault_and_the_last_good_ones_go_on(checks: Any) -> None:
     refusal = Decision(Action.REJECT, (REASON,))
@@ -268,7 +268,7 @@ RULES: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("rule", RULES, ids=range(len(RULES)))
 def test_what_is_no_delay_rule_is_a_fault_and_the_last_good_one_holds(rule: Any) -> None:
     plugin = Plugin(rule=rule)
     lab = Lab(plugin)
