@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     if options.list:
         for scenario in SCENARIOS.values():
-            print(f"{scenario.name:20}{scenario.summary} [{', '.join(scenario.arms)}]")
+            print(f"{scenario.name:24}{scenario.summary} [{', '.join(scenario.arms)}]")
         return 0
     if not isolation.isolated():
         for problem in jars.prepare():
