@@ -60,6 +60,19 @@ def test_numbers_do_not_make_lines_different() -> None:
     assert len(bench.written) == 10
 
 
+def test_lines_of_one_text_with_other_details_are_others() -> None:
+    bench = Bench(limit=2)
+    log = bench.logger()
+    for detail in (
+        "malformed frame",
+        "api key 0 version 13 is not offered",
+        "api key 1 version 18 is not offered",
+    ):
+        for _ in range(3):
+            log.warning("closing connection", extra={"detail": detail})
+    assert len(bench.written) == 4
+
+
 def test_what_is_put_into_a_line_makes_it_another_up_to_ten_times_as_many() -> None:
     bench = Bench(limit=2)
     log = bench.logger()

@@ -172,6 +172,7 @@ class GateProcess:
             "policies": _levels(self.policies),
             "state_dir": os.fspath(self.directory / "state"),
             "admin": {"host": "127.0.0.1", "port": self.admin_port},
+            "log": {"repeats": 0},  # tests wait for lines, and count them
             **self.settings,
         }
         draft = self.file.with_suffix(".draft")

@@ -1,7 +1,7 @@
 """Rate limits on log lines that say the same, for all loggers of a process.
 
-Lines are alike at three widths: the same text with all numbers masked, the same message template with
-whatever was put into it, and the same logger. Each width has a window of its own, with room
+Lines are alike at three widths: the same text and `detail` with all numbers masked, the same message
+template with whatever was put into it, and the same logger. Each width has a window of its own, with room
 for ten times as many lines as the one before. A line that finds one of its windows full is left out and
 counted there, once. When the window ends, a summary tells how many were left out. So at every instant
 offered = written + left out that was told + left out that is still to be told.
@@ -99,8 +99,10 @@ class RepeatedLines:
             yield (name, record.levelno, template), 1
             yield (name,), max(self._limit, 1) * _WIDER * _WIDER
         elif self._limit:
-            subjects = (vars(record).get(subject) for subject in _SUBJECTS)
-            yield (name, record.levelno, _masked(record.getMessage()), *subjects), self._limit
+            fields = vars(record)
+            subjects = (fields.get(subject) for subject in _SUBJECTS)
+            said = _masked(record.getMessage()), _masked(str(fields.get("detail", "")))
+            yield (name, record.levelno, *said, *subjects), self._limit
             yield (name, record.levelno, template), self._limit * _WIDER
             yield (name,), self._limit * _WIDER * _WIDER
 

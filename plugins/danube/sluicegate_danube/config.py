@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
@@ -12,7 +12,9 @@ from sluicegate.config.units import Duration, refuse
 from sluicegate.model import Level, SizeOf, UnknownRule
 from sluicegate_danube.names import could_be_topic
 from sluicegate_grpc.edits import why_not
-from sluicegate_grpc.splice import Limits
+
+if TYPE_CHECKING:
+    from sluicegate_grpc.splice import Limits
 
 _Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 _SERVICE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
@@ -100,8 +102,12 @@ class Http2(Strict):
     )
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> "Limits":
         """The same for a session."""
+        from sluicegate_grpc.splice import (
+            Limits,  # needs the extra, without which a file is read all the same
+        )
+
         return Limits(
             streams=self.max_streams,
             resets=self.resets,
