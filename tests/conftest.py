@@ -34,6 +34,18 @@ _SPARK = tuple(
 """Tests below these share one Spark session: it costs more to start than most of them take."""
 
 
+def pytest_configure() -> None:
+    """Give each process ports of its own, which the programs that it starts take over."""
+    worker, count = os.environ.get("PYTEST_XDIST_WORKER"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+    if worker is not None:
+        from sluicegate.demo.ports import RANGE, port_range  # not installed where installing is tested
+
+        first, last = port_range()
+        share = (last - first) // count
+        first += share * int(worker.removeprefix("gw"))
+        os.environ[RANGE] = f"{first}-{first + share}"
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """Tests on brokers mostly wait, so three processes for each core; a slow machine has enough with one."""
     cores = max(2, os.cpu_count() or 2)

@@ -161,6 +161,7 @@ def test_the_metric_has_few_labels() -> None:
         "decision_log": {},
         "plugin_metrics": [],
         "loop_holds": {"policy vip_only": (2, 0.5)},
+        "tls": [],
     }
     registry = CollectorRegistry()
     registry.register(GatewayCollector(lambda: [snapshot]))

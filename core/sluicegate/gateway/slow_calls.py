@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 SLOW_MS = 5
 """How long a call may take before it is told of, unless the file says otherwise."""
+COUNTED, LONGEST = "sluicegate_plugin_slow_calls", "sluicegate_plugin_slowest_call_seconds"
+"""Metrics, which are there once a call was slow."""
 _LABELS = ("plugin", "policy")
 
 
@@ -77,14 +79,11 @@ class SlowCalls:
         seconds = took_ns / 1e9
         metrics = self._metrics()
         if metrics is not None:
-            metrics.counter(
-                "sluicegate_plugin_slow_calls", "Calls of a plugin that held up the event loop.", _LABELS
-            ).inc(1, *key)
+            held = metrics.counter(COUNTED, "Calls of a plugin that held up the event loop.", _LABELS)
+            held.inc(1, *key)
             if seconds > self._longest.get(key, 0.0):
                 self._longest[key] = seconds
-                metrics.gauge(
-                    "sluicegate_plugin_slowest_call_seconds", "The longest of these calls.", _LABELS
-                ).set(seconds, *key)
+                metrics.gauge(LONGEST, "The longest of these calls.", _LABELS).set(seconds, *key)
         left_out = self._throttle.passes(key, monotonic_ns())
         if left_out is not None:
             log.warning(

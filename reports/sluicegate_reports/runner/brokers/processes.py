@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -12,8 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-# Below the range of outgoing connections: one of those could take a port before its server binds it.
-_FIRST_PORT, _LAST_PORT = 12_000, 32_000
+from sluicegate.demo.ports import free_ports
+
+__all__ = ["Child", "UnavailableError", "free_port", "free_ports", "run_tool"]
 
 
 class UnavailableError(Exception):
@@ -123,20 +123,6 @@ def run_tool(argv: Sequence[str | Path], timeout_s: float, env: Mapping[str, str
     if process.returncode != 0:
         raise RuntimeError(f"{command} ended with code {process.returncode}: {output[-2000:]}")
     return output
-
-
-def free_ports(count: int) -> int:
-    """The first of `count` consecutive free ports of 127.0.0.1: proxies want one for each node."""
-    for _ in range(1000):
-        first = _FIRST_PORT + secrets.randbelow(_LAST_PORT - _FIRST_PORT - count)
-        with contextlib.ExitStack() as probes:
-            try:
-                for port in range(first, first + count):
-                    probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
-    raise UnavailableError(f"no {count} consecutive free ports between {_FIRST_PORT} and {_LAST_PORT}")
 
 
 def free_port() -> int:
