@@ -2,7 +2,8 @@
 
 from benchmarks.harness import procfs
 from sluicegate_reports.runner.brokers import processes
-from sluicegate_reports.runner.brokers.processes import UnavailableError, free_port, free_ports, run_tool
+from sluicegate_reports.runner.brokers.ports import free_port, free_ports
+from sluicegate_reports.runner.brokers.processes import UnavailableError, run_tool
 
 __all__ = ["Child", "UnavailableError", "free_port", "free_ports", "run_tool"]
 

@@ -1,6 +1,5 @@
 """Child processes of the benchmarks: measured as a tree, and surely ended."""
 
-import socket
 import sys
 from pathlib import Path
 
@@ -9,8 +8,6 @@ from benchmarks.harness import procfs
 from benchmarks.harness.meter import Meter
 from benchmarks.harness.processes import Child, UnavailableError, run_tool
 from tests.waiting import LONG_S, until
-
-from sluicegate_reports.runner.brokers import processes
 
 _BUSY_CHILD = (
     "import time\nwhile time.process_time() < 0.3: pass\nprint('burnt', flush=True)\ntime.sleep(600)"
@@ -84,12 +81,3 @@ def test_a_proxy_that_has_ended_is_no_result(tmp_path: Path) -> None:
         child.stop()
         with pytest.raises(RuntimeError, match="gate has ended"):
             meter.per_100k(1)
-
-
-def test_no_free_port_is_told_with_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        monkeypatch.setattr(processes, "_FIRST_PORT", port)
-        monkeypatch.setattr(processes, "_LAST_PORT", port + 2)
-        with pytest.raises(UnavailableError, match=f"no 1 consecutive free ports between {port} and"):
-            processes.free_port()

@@ -10,7 +10,8 @@ from pathlib import Path
 from sluicegate_reports.results import REFERENCE_LABEL
 from sluicegate_reports.runner.brokers import jars
 from sluicegate_reports.runner.brokers.kafka import START_S, launch_node, node_properties
-from sluicegate_reports.runner.brokers.processes import UnavailableError, free_port
+from sluicegate_reports.runner.brokers.ports import free_port
+from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.brokers.pulsar import SMALL_JVM, PulsarNode
 from sluicegate_reports.runner.doors.base import Broker
 from sluicegate_reports.runner.doors.gate import hosted

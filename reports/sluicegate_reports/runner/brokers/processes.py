@@ -11,10 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sluicegate.demo.ports import free_ports
-
-__all__ = ["Child", "UnavailableError", "free_port", "free_ports", "run_tool"]
-
 
 class UnavailableError(Exception):
     """Something cannot run here; its text is the reason that is shown."""
@@ -123,11 +119,6 @@ def run_tool(argv: Sequence[str | Path], timeout_s: float, env: Mapping[str, str
     if process.returncode != 0:
         raise RuntimeError(f"{command} ended with code {process.returncode}: {output[-2000:]}")
     return output
-
-
-def free_port() -> int:
-    """One free port."""
-    return free_ports(1)
 
 
 def _accepts(port: int) -> bool:

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Self
 
 from sluicegate_reports.runner.brokers import jars
-from sluicegate_reports.runner.brokers.processes import Child, free_port
+from sluicegate_reports.runner.brokers.ports import free_port
+from sluicegate_reports.runner.brokers.processes import Child
 
 _START_S = 600
 _STOP_S = 30
