@@ -1,6 +1,7 @@
 """Messages between processes of one machine that carry descriptors of sockets (SCM_RIGHTS)."""
 
 import json
+import os
 import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,6 +32,14 @@ def send(
         channel.send(data)
 
 
+def duplicate(bound: socket.socket) -> socket.socket:
+    """Another descriptor of a socket that another process may use, too.
+
+    `socket.dup` makes the socket block, for both of them: the other one's event loop would wait in `accept`.
+    """
+    return socket.socket(fileno=os.dup(bound.fileno()))
+
+
 def receive(channel: socket.socket) -> tuple[Mapping[str, Any], list[socket.socket]] | None:
     """The next message and the sockets that came with it; None when the other end is closed.
 
@@ -38,6 +47,9 @@ def receive(channel: socket.socket) -> tuple[Mapping[str, Any], list[socket.sock
     :raises ValueError: if it is no message; its sockets are closed.
     """
     data, descriptors, _, _ = socket.recv_fds(channel, _LARGEST, MOST)
+    for descriptor in descriptors:
+        # As they come, they would stay open in each worker started from here, and outlive this process.
+        os.set_inheritable(descriptor, False)
     sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
     if not data:
         return None

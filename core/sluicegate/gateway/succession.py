@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from socket import AF_UNIX, SOCK_DGRAM, socket
 
+from sluicegate.gateway.descriptors import duplicate
 from sluicegate.gateway.handover import (
     SUPERVISOR,
     HandoverServer,
@@ -52,14 +53,14 @@ class Succession:
 
     def _for(self, broker: str) -> list[tuple[str, socket]]:
         return [
-            (name, bound.dup())
+            (name, duplicate(bound))
             for one in self._before
             for owner, name, bound in one.sockets
             if owner == broker
         ]
 
     def _dup_activated(self) -> list[tuple[str, socket]]:
-        return [(f"systemd-{place}", bound.dup()) for place, bound in enumerate(self._activated)]
+        return [(f"systemd-{place}", duplicate(bound)) for place, bound in enumerate(self._activated)]
 
     def begin(self, offer: Callable[[], Offered | None], replaced: Callable[[], None]) -> None:
         """Clients are accepted here: those before drain from now on.

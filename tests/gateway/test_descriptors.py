@@ -1,0 +1,30 @@
+"""Sockets that another process has, too: what is done here changes nothing there."""
+
+import os
+import socket
+
+from sluicegate.gateway import descriptors
+
+
+def test_a_socket_that_was_received_does_not_go_on_to_children() -> None:
+    here, there = descriptors.pair()
+    with here, there, socket.create_server(("127.0.0.1", 0)) as bound:
+        descriptors.send(here, {}, [bound])
+        received = descriptors.receive(there)
+        assert received is not None
+        [copy] = received[1]
+        with copy:
+            assert not os.get_inheritable(copy.fileno())
+            assert copy.getsockname() == bound.getsockname()
+
+
+def test_neither_receiving_nor_duplicating_makes_the_owners_socket_block() -> None:
+    here, there = descriptors.pair()
+    with here, there, socket.create_server(("127.0.0.1", 0)) as bound:
+        bound.setblocking(False)
+        descriptors.send(here, {}, [bound])
+        received = descriptors.receive(there)
+        assert received is not None
+        with received[1][0] as copy, descriptors.duplicate(copy) as second:
+            assert not os.get_inheritable(second.fileno())
+            assert not os.get_blocking(bound.fileno())
