@@ -158,12 +158,11 @@ def test_a_signal_ends_all_processes(
 
 
 NO_PORT = """
+import os
 import sys
 
 if {condition}:
-    from sluicegate.demo import ports
-
-    ports._FIRST, ports._LAST = {first}, {last}
+    os.environ["SLUICEGATE_PORTS"] = "{first}-{last}"
 """
 
 
