@@ -1,18 +1,53 @@
 """Clients that begin a request and say no more do not keep a server from others."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
+import pytest
 from starlette.responses import PlainTextResponse
-from tests.waiting import LONG_S
+from tests.waiting import LONG_S, until_so
 
 from sluicegate.gateway.http import HttpServer
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: gate\r\n\r\n"
 HALF = b"GET / HTTP/1.1\r\nHost: ga"
 
+HEAD_S = 12_345.0
+"""A bound that only a test's hand brings about."""
+
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Deadlines:
+    """Those of heads; they pass when a test says so, and not with the time."""
+
+    def __init__(self, call_later: Callable[..., asyncio.TimerHandle]) -> None:
+        self._call_later = call_later
+        self._made: list[tuple[asyncio.TimerHandle, Callable[[], object]]] = []
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *arguments: Any
+    ) -> asyncio.TimerHandle:
+        """As the loop's own."""
+        handle = self._call_later(delay, callback, *arguments)
+        if delay == HEAD_S:
+            self._made.append((handle, callback))
+        return handle
+
+    @property
+    def due(self) -> list[Callable[[], object]]:
+        """What those do that have not been taken back."""
+        return [callback for handle, callback in self._made if not handle.cancelled()]
+
+
+@pytest.fixture
+async def deadlines(monkeypatch: pytest.MonkeyPatch) -> Deadlines:
+    loop = asyncio.get_running_loop()
+    made = Deadlines(loop.call_later)
+    monkeypatch.setattr(loop, "call_later", made.call_later)
+    return made
 
 
 @asynccontextmanager
@@ -60,20 +95,30 @@ async def test_a_connection_that_says_nothing_is_given_up() -> None:
         assert await answer(one) == b""
 
 
-async def test_the_second_head_of_a_connection_is_due_as_well() -> None:
-    async with serving(head_s=0.5) as server, connections(server, 1, WHOLE) as [one]:
+async def test_the_second_head_of_a_connection_is_due_as_well(deadlines: Deadlines) -> None:
+    async with serving(head_s=HEAD_S) as server, connections(server, 1, WHOLE) as [one]:
         assert (await answer(one)).endswith(b"hello")
-        assert await answer(one, HALF) == b""
+        assert deadlines.due == []
+        one[1].write(HALF)
+        await until_so(lambda: deadlines.due)
+        deadlines.due[0]()
+        assert await answer(one) == b""
 
 
-async def test_a_body_may_take_longer_than_a_head() -> None:
+async def test_an_answer_may_take_longer_than_a_head(deadlines: Deadlines) -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+
     async def slow(scope: object, receive: object, send: object) -> None:
-        await asyncio.sleep(0.2)
+        began.set()
+        await go_on.wait()
         await PlainTextResponse("hello")(scope, receive, send)  # type: ignore[arg-type] # as ASGI has them
 
-    server = HttpServer(slow, "127.0.0.1", 0, "test", head_s=0.1)
+    server = HttpServer(slow, "127.0.0.1", 0, "test", head_s=HEAD_S)
     server.start()
     async with connections(server, 1, WHOLE) as [one]:
+        await began.wait()
+        assert deadlines.due == []
+        go_on.set()
         assert (await answer(one)).endswith(b"hello")
     await server.stop()
 
