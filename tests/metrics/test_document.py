@@ -4,20 +4,12 @@ import re
 from pathlib import Path
 
 from prometheus_client.metrics_core import Metric
+from tests.metrics.status import STATUS
 
 from sluicegate.gateway import slow_calls
 from sluicegate.metrics.exposition import GatewayCollector
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()
-STATUS = {
-    "workers": {},
-    "reload_successful": True,
-    "reloads_failed": 0,
-    "version": 1,
-    "log_lines_left_out": 0,
-    "facts_waiting": 0,
-    "facts_lost": 0,
-}
 
 
 def written(metric: Metric) -> str:

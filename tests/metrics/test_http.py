@@ -4,6 +4,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.metrics.status import STATUS
 
 from sluicegate.metrics.http import AdminServer, make_app
 
@@ -15,15 +16,7 @@ class Observed:
         return []
 
     def status(self) -> dict[str, Any]:
-        return {
-            "workers": {},
-            "reload_successful": True,
-            "reloads_failed": 0,
-            "version": 1,
-            "log_lines_left_out": 0,
-            "facts_waiting": 0,
-            "facts_lost": 0,
-        }
+        return STATUS
 
     def not_ready(self) -> Sequence[str]:
         return self.reasons

@@ -20,7 +20,8 @@ from sluicegate_danube.reference import ReferenceBroker
 TRIES = 20
 CALLS = 3_000
 TOPIC = "/default/http2"
-HEADERS = ("content-type: application/grpc", "te: trailers")
+HEADERS = ("-H", "content-type: application/grpc", "-H", "te: trailers")
+"""As curl and h2load take them."""
 CLIENT = Path(__file__).parent.parent / "support" / "http2_client.js"
 
 
@@ -63,7 +64,6 @@ async def test_curl_succeeds_every_time(
 ) -> None:
     path, file, status = call
     curl = installed("curl", "curl")
-    asked = [argument for header in HEADERS for argument in ("-H", header)]
     async with through(reference, tmp_path) as to:
         command: list[str | Path] = [
             curl,
@@ -73,7 +73,7 @@ async def test_curl_succeeds_every_time(
             "/dev/null",
             "-D",
             "-",
-            *asked,
+            *HEADERS,
         ]
         tries = (run(*command, "--data-binary", f"@{file}", f"{to.url}{path}") for _ in range(TRIES))
         told = await asyncio.gather(*tries)
@@ -96,8 +96,7 @@ async def test_h2load_succeeds_every_time(
 ) -> None:
     path, file, _ = call
     h2load = installed("h2load", "nghttp2-client")
-    asked = [argument for header in HEADERS for argument in ("-H", header)]
     async with through(reference, tmp_path) as to:
-        command: list[str | Path] = [h2load, "-n", str(CALLS), "-c", "100", "-m", "10", "-d", file, *asked]
+        command: list[str | Path] = [h2load, "-n", str(CALLS), "-c", "100", "-m", "10", "-d", file, *HEADERS]
         told = await run(*command, f"{to.url}{path}")
     assert f"{CALLS} succeeded, 0 failed, 0 errored, 0 timeout" in told, told
