@@ -1,6 +1,6 @@
 """Files and folders that only their owner can read or write, whatever the umask.
 
-What a gateway keeps tells who publishes what to which topic, so it is nobody else's business.
+What a gateway keeps tells who publishes what to which topic, so only its own user may read it.
 """
 
 import os

@@ -32,7 +32,7 @@ _Name: TypeAlias = str | bytes | None
 class _Delegating(ssl.SSLContext):
     """A context that has another one make its connections.
 
-    By itself it trusts nobody and shows no certificate: a connection made in any other way fails.
+    By itself it trusts no authority and shows no certificate: a connection made in any other way fails.
     """
 
     def __new__(cls, *_: Any) -> Self:

@@ -368,7 +368,7 @@ class _Composer:
                 message = f"key {HIDDEN if is_secret else repr(shown_key(key))} is given twice"
                 remedy = f"first given in line {first.key.line + 1}: keep one of them"
                 self.mistakes.append(_Mistake(place, (*path, key), message, remedy))
-                entry.hide()  # the key may be a secret's in words that nobody thought of
+                entry.hide()  # an unknown key may stand for a secret under any name
                 continue
             node.entries[key] = entry
             node.size += entry.node.size

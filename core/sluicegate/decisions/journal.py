@@ -200,7 +200,7 @@ class RefusalJournal:
 
     def _write(self, entries: Iterable[_Entry]) -> None:
         if self._database is not None and self._file != self._identity():
-            self._disconnect()  # removed, perhaps to make room: what is written there nobody can read
+            self._disconnect()  # removed, perhaps to make room: what is written to it cannot be read
         database = self._database or self._open()
         with database:
             database.executemany(_INSERT, entries)

@@ -1,7 +1,7 @@
 """Free ports on loopback, for servers that only live for a moment.
 
-A port is free until whoever asked for it listens there, and a broker takes seconds for that. So no port is
-given twice in a process, and programs that run side by side are given ranges of their own.
+A port stays free until the program that asked for it listens there, which takes a broker seconds. So no port
+is given twice in a process, and programs that run side by side are given ranges of their own.
 """
 
 import os

@@ -22,7 +22,7 @@ class Budget:
         self.limit = limit
         self.used = 0
         self.others = 0
-        """Bytes that nobody takes, such as output that a client does not read, as last measured."""
+        """Bytes that no session takes, such as output that a client does not read, as last measured."""
         self.on_pressure: Callable[[], None] = _nothing
         """Called for each amount that leaves little; must return at once and close nothing itself."""
 
@@ -65,4 +65,4 @@ class Budget:
 
 
 def _nothing() -> None:
-    """Where nobody relieves the budget, its limit alone holds."""
+    """For a budget without relief: its limit alone holds."""

@@ -35,7 +35,7 @@ class GateCache:
         self.retired = dict.fromkeys(COUNTERS, 0)
         """Sums of the counters of states that were let go, so that totals never fall."""
         self._replaced: list[Gate] = []
-        """Gates of former policies that nobody finds any more; taken apart in slices."""
+        """Gates of former policies that can no longer be looked up; taken apart in slices."""
 
     def get(self, topic: str, exempt: bool, now_ns: int) -> Gate:
         """The gate of a topic, compiled if there is none.
@@ -73,7 +73,7 @@ class GateCache:
         self.exempt.clear()
 
     def drop_unused(self) -> Iterator[None]:
-        """Drop the gates that nobody used since the last sweep, which is to be made now and then (a minute).
+        """Drop the gates not used since the last sweep, which is to be made now and then (a minute).
 
         A topic at rest then costs its state only; its next use compiles a gate in some 50 us. Yields between
         two slices of the sweep.

@@ -23,7 +23,7 @@ class Admission:
         self._of_principal = share_of(limits.max_connections, limits.principal_share)
         self._by_address: Counter[str] = Counter()
         self.is_overloaded = False
-        """True while memory is short: nobody else may connect."""
+        """True while memory is short: no further client may connect."""
 
     def refusal(self, address: str, connected: int) -> str:
         """Why a client may not connect, as a counter's name; empty if it may.
@@ -75,5 +75,5 @@ class Admission:
 
 
 def share_of(count: int, share: float) -> int:
-    """A share of places, at least one; rounded up, so that a share of few places locks nobody out."""
+    """A share of places, at least one; rounded up, so that a share of few places shuts no client out."""
     return max(1, math.ceil(count * share))

@@ -96,7 +96,7 @@ class WorkerProcess:
                 log.warning("worker drains, starting another one", extra={"broker": self.broker})
                 continue
             if not self._has_served:
-                self.held.let_go()  # nobody serves for a while: better refused than left waiting
+                self.held.let_go()  # none serves for a while: clients are better refused than left waiting
             if monotonic() - began_at > _STEADY_S:
                 delay = _FIRST_DELAY_S
             log.error(
@@ -145,7 +145,7 @@ class WorkerProcess:
     async def _run_once(self) -> int | None:
         """Run one process to its end.
 
-        :return: its exit code; negative for a signal; None if it drains though nobody here asked it to.
+        :return: its exit code; negative for a signal; None if it drains without being asked to.
         """
         self._failure = ""
         self._has_served = self._drains = False

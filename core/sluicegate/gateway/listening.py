@@ -38,7 +38,7 @@ class Inherited:
         return None
 
     def close(self) -> list[str]:
-        """Close those that nobody took; returns their names."""
+        """Close those that were not taken; returns their names."""
         names = [name for name, _ in self._sockets]
         for _, unused in self._sockets:
             unused.close()

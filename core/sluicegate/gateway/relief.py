@@ -11,7 +11,7 @@ Client = TypeVar("Client")
 def largest_first(kept: Iterable[tuple[int, Hashable, Client]], excess: int) -> list[tuple[int, Client]]:
     """Choose clients whose end gives back at least so many bytes.
 
-    A user with many connections is judged by all of them together, so that nobody escapes by opening more.
+    A user with many connections is judged by all of them together, so that opening more does not help.
 
     :param kept: for each client its bytes, its user (principal or address) and itself.
     :param excess: bytes that are to be given back.

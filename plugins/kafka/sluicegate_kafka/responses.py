@@ -1,6 +1,6 @@
 """Responses of the broker on one Kafka connection: cut into frames, and put in their places.
 
-Rules of this file: no IO, no clock, no policy; what a response means is told by whoever expects it.
+Rules of this file: no IO, no clock, no policy; the handler that expects a response knows what it means.
 """
 
 from abc import abstractmethod

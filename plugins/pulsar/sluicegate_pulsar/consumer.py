@@ -370,7 +370,7 @@ class Consumer:
             self.pump(now_ns)
 
     def redelivering(self, ids: Sequence[pb.MessageIdData], now_ns: int) -> Iterator[None]:
-        """The client wants single messages again, from whoever gets them then; in slices likewise."""
+        """The client asks for single messages to be delivered again, to any consumer; in slices, too."""
         if not self.counts:
             return
         forget = self._unacked.forget
