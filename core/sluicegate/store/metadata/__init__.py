@@ -1,0 +1,1 @@
+"""Shared metadata in keys: who is alive, who owns what. In memory, in SQLite (one host) or in etcd."""
