@@ -84,7 +84,7 @@ class SteadyProducer(Steady):
         topic: str,
         lane: str,
         *,
-        interval_s: float = 0.002,
+        interval_s: float = 0.005,
         keyed: bool = True,
         **settings: Any,
     ) -> None:
@@ -126,7 +126,9 @@ class SteadyProducer(Steady):
                 number += 1
             except BufferError:
                 self.log.sent.pop()
-            producer.poll(self._interval_s)
+            # `poll` with a time returns at the next confirmation, and so would keep no pause.
+            producer.poll(0)
+            self._ending.wait(self._interval_s)
         producer.flush(LONG_S)
 
     def _note(self, entry: Entry) -> Any:
