@@ -1,7 +1,7 @@
 """Files with mistakes that people make, and what must be said about each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +184,8 @@ TLS = [
           run_starts=True),
     of_tls("a certificate of tomorrow", "early.pem", "early.key", 8, "early.pem", "clock",
           run_starts=True),
+    replace(of_tls("a certificate that expires soon", "good.pem", "good.key", 8, "good.pem", "renew"),
+            severity="warning"),
     of_tls("certificate and key exchanged", "good.key", "good.pem", 8, "good.key",
           "exchange"),
     of_tls("a certificate for a key", "good.pem", "good.pem", 9, "good.pem", "private key"),

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path as FilePath
 from typing import NamedTuple
 
 from sluicegate.config.errors import Finding, Severity
 from sluicegate.config.models import BrokerConfig, GatewayConfig
-from sluicegate.config.tls import TlsFileError, TlsSection, outdated, problems
+from sluicegate.config.tls import TlsFileError, TlsSection, expiries, outdated, problems
 from sluicegate.config.tree import Node
 from sluicegate.config.validation import Path
 
@@ -45,6 +45,25 @@ def tls_findings(
         yield from (_finding(root, path, error, "error") for error in found)
         if not found:
             yield from (_finding(root, path, error, outdated_is) for error in outdated(section, now))
+
+
+def expiry_findings(
+    root: Node, brokers: Iterable[tuple[int, BrokerConfig]], now: datetime
+) -> Iterator[Finding]:
+    """Find certificates that expire soon: within what `tls.warn_before` of their entry names.
+
+    :param root: the whole file.
+    :param brokers: entries, each with its index in the file.
+    """
+    for index, broker in brokers:
+        soon = timedelta(milliseconds=max(broker.tls.warn_before, default=0))
+        for path, section in tls_sections([(index, broker)]):
+            is_sound = not problems(section) and not outdated(section, now)
+            for each in expiries(section) if is_sound else ():
+                if each.ends < now + soon:
+                    problem = f"{each.path!r} expires on {each.ends:%Y-%m-%d %H:%M} UTC"
+                    remedy = "renew the file; a running gateway reads it again without a restart"
+                    yield _finding(root, path, TlsFileError(each.key, problem, remedy), "warning")
 
 
 def _finding(root: Node, path: Path, error: TlsFileError, severity: Severity) -> Finding:
