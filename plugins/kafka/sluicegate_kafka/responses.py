@@ -25,6 +25,17 @@ def as_commands(
     return (send(data),) if commands is PASS else commands
 
 
+def close_last(out: list[Command]) -> list[Command]:
+    """The same commands, with a Close at the end: what is said beside it is sent before."""
+    if len(out) > 1 and any(type(command) is Close for command in out):
+        out.sort(key=_is_close)  # it keeps the order of the others
+    return out
+
+
+def _is_close(command: Command) -> bool:
+    return type(command) is Close
+
+
 class ResponseStream:
     """The way back of a connection; the session is the rest of it.
 
@@ -93,7 +104,7 @@ class ResponseStream:
         out = list(as_commands(ToClient, data, self.receive_upstream(data, now_ns)))
         self._is_full = True
         self._resume_if_drained(now_ns, out)
-        return out
+        return close_last(out)
 
     def _resume_if_drained(self, now_ns: int, out: list[Command]) -> None:
         if self._is_full and len(self.outstanding) <= self._most_owed // 2:
@@ -109,7 +120,7 @@ class ResponseStream:
         self._skip_upstream -= count
         out = self._answers(now_ns)
         self._resume_if_drained(now_ns, out)
-        return out
+        return close_last(out)
 
     def _stream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Go on with a response that passes unread."""

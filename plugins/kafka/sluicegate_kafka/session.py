@@ -30,7 +30,7 @@ from sluicegate_kafka.partial import NoRoomError, Partial, no_room
 from sluicegate_kafka.producing import Producing
 from sluicegate_kafka.reading_ahead import ReadAhead
 from sluicegate_kafka.request_sizes import TooLargeError, bad_length
-from sluicegate_kafka.responses import ResponseStream, as_commands
+from sluicegate_kafka.responses import ResponseStream, as_commands, close_last
 from sluicegate_kafka.shared import Shared
 from sluicegate_kafka.supported import HIDDEN, SUPPORTED
 from sluicegate_kafka.suspended import Suspended
@@ -156,10 +156,11 @@ class KafkaSession(ResponseStream):
             self._requests(data, passed, now_ns, out)
         except ProtocolError as error:
             counter = "request_too_large" if isinstance(error, TooLargeError) else "malformed_request"
+            out.extend(self._answers(now_ns))  # to the requests before it
             out.append(Close(counter, f"{error} from {self.client}"))
         except NoRoomError:
             out.append(no_room())
-        return out
+        return close_last(out)
 
     def _requests(  # noqa: C901 - one loop
         self, data: bytes, at: int, now_ns: int, out: list[Command]
@@ -299,7 +300,7 @@ class KafkaSession(ResponseStream):
                 self._wake(held.wake_ns, out)
         out.extend(self._answers(now_ns))
         self._resume_if_drained(now_ns, out)
-        return out
+        return close_last(out)
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """What a held request asked for is known (or cannot be known: then an exception)."""
@@ -311,7 +312,7 @@ class KafkaSession(ResponseStream):
         self.grouping.answered(now_ns)
         out.extend(self._answers(now_ns))
         self._resume_if_drained(now_ns, out)
-        return out
+        return close_last(out)
 
     def _retry(self, now_ns: int, out: list[Command]) -> None:
         why = self._end_suspension()
