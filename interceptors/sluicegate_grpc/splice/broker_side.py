@@ -1,6 +1,6 @@
 """The broker's frames (RFC 9113 section 6), as far as they have to be looked at."""
 
-from sluicegate_grpc.splice.answers import Answers
+from sluicegate_grpc.splice.answers import Answers, Watcher
 from sluicegate_grpc.splice.blocks import NO_TABLE
 from sluicegate_grpc.splice.calling import Calling
 from sluicegate_grpc.splice.connection import Connection
@@ -17,6 +17,7 @@ from sluicegate_grpc.splice.frames import (
     SETTINGS,
     STREAM_MASK,
     WINDOW_UPDATE,
+    WireError,
     header_frames,
 )
 from sluicegate_grpc.splice.refusals import Refusals
@@ -116,12 +117,21 @@ class BrokerSide(Side):
         self._calling.over(stream, now_ns, reset=False)
         if watcher is not None:
             del self._watchers[stream]
-            if not watcher.trailers(block, frames, now_ns):
+            if not self._ended(watcher, block, frames, now_ns):
                 return False
         if self._lane.is_behind(frames, stream, end=True):
             return False
         self._lane.over(stream)
         return True
+
+    @staticmethod
+    def _ended(watcher: Watcher, block: bytes, frames: bytes, now_ns: int) -> bool:
+        """The end of a response that is looked at; True if it passes as it came."""
+        try:
+            return watcher.trailers(block, frames, now_ns)
+        except WireError:  # nobody knows what the broker answered
+            watcher.ended(now_ns, by_client=False)
+            raise
 
     # -- other frames ---------------------------------------------------------------------------------
 

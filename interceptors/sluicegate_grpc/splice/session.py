@@ -221,6 +221,7 @@ class GrpcSession:
         self._connection.closed(now_ns)
         if self._opening is not None:
             self._opening.take()
+        self._absent = None
         self._shared.sessions -= 1
 
     # -- the beginning ----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from tests.grpc.splice.oracle.service import METHODS
 from sluicegate.model import PolicyValue
 from sluicegate_grpc.calls import Calls
 from sluicegate_grpc.splice import GrpcSession, Limits, Shared
+from sluicegate_grpc.splice.shared import Address
 
 FREE, SMALL, SLOW, PACED, DROPPING, LATE = "free", "small", "slow", "paced", "dropping", "late"
 MAX_SIZE = 100
@@ -33,6 +34,6 @@ def shared(bench: Bench | None = None, limits: Limits | None = None) -> Shared:
     return Shared(given, calls, METHODS, MAX_HOLD_NS, limits or Limits())
 
 
-def session(front: Shared | None = None) -> GrpcSession:
-    """A session whose broker is connected already."""
-    return GrpcSession(front or shared(), "10.0.0.1:5000")
+def session(front: Shared | None = None, addresses: tuple[Address, ...] = ()) -> GrpcSession:
+    """A session whose broker is connected already, if it is given no addresses."""
+    return GrpcSession(front or shared(), "10.0.0.1:5000", addresses)
