@@ -184,15 +184,16 @@ class Flow:
         outlet.window -= size
 
     def wait(self, payload: bytes) -> Chunk:
-        """Keep bytes that have no room, at the cost of their sender's window."""
-        self.held_bytes += len(payload)
-        return self._charged(payload)
+        """Keep bytes that have no room, at the cost of their sender's window.
 
-    def _charged(self, payload: bytes) -> Chunk:
-        self.uncredited += len(payload)
-        if self.uncredited > self.window + self.debt:
+        :raises WireError: if that has no room either; nothing is kept then.
+        """
+        size = len(payload)
+        if self.uncredited + size > self.window + self.debt:
             text = "more was sent than the windows allow"
             raise WireError(ErrorCode.FLOW_CONTROL_ERROR, "window_exceeded", text)
+        self.uncredited += size
+        self.held_bytes += size
         return Chunk(payload, Credit.NONE)
 
     def keep(self, outlet: Outlet, payload: bytes, padding: int, ahead: int) -> Chunk:
@@ -200,15 +201,16 @@ class Flow:
 
         :param padding: bytes that came with them and never go on.
         :param ahead: for how many kept bytes of the stream its sender may have leave again.
+        :raises WireError: if neither the budget nor its sender's window has room; nothing is kept then.
         """
         size = len(payload)
-        self.held_bytes += size
         if padding:
             self._grant(0, padding)
             self._grant(outlet.stream, padding)
         # What is not taken costs its sender its window; for a frame that came in part there is no such way.
         if not self._budget.take(size, spare=self._budget.limit // 4):
-            return self._charged(payload)
+            return self.wait(payload)
+        self.held_bytes += size
         self._grant(0, size)
         if outlet.ahead + size > ahead:
             return Chunk(payload, Credit.CONNECTION)

@@ -1,11 +1,12 @@
 """Windows of one direction: what is kept is given back at once, and never twice."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.engine.budget import Budget
 from sluicegate_grpc.splice.flow import Chunk, Flow
-from sluicegate_grpc.splice.frames import DATA, HEAD, read_head
+from sluicegate_grpc.splice.frames import DATA, HEAD, WireError, read_head
 
 _WINDOW = 65_535
 _STEPS = st.lists(
@@ -134,3 +135,14 @@ def test_an_update_of_the_connection_looks_at_nobody_who_waits_for_a_window_of_i
     flow.initial_changed(2)
     flow.updated(0, 2_000)
     assert flow.held_bytes == 999
+
+
+def test_what_the_windows_do_not_allow_is_not_kept() -> None:
+    flow = Flow(Budget(1), lambda frame: None, lambda stream, amount: None)
+    flow.window = 10
+    outlet = flow.open(1)
+    flow.wait(b"12345")
+    for keep in (flow.wait, lambda payload: flow.keep(outlet, payload, 0, 0)):
+        with pytest.raises(WireError):
+            keep(b"123456")
+    assert (flow.held_bytes, flow.uncredited) == (5, 5)
