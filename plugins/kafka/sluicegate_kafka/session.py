@@ -33,12 +33,15 @@ from sluicegate_kafka.request_sizes import TooLargeError, bad_length
 from sluicegate_kafka.responses import ResponseStream, as_commands, close_last
 from sluicegate_kafka.shared import Shared
 from sluicegate_kafka.supported import HIDDEN, SUPPORTED
-from sluicegate_kafka.suspended import Suspended
+from sluicegate_kafka.suspended import Suspended, next_turn
 
 _read_head = Struct(">ihhi").unpack_from
 """Length, api key, api version, correlation id: what every request starts with."""
 _HEAD = 12
 _MIN_REQUEST = 8
+_REQUESTS_PER_TURN = 250
+"""Requests that are looked at in one turn of the event loop. Those without acknowledgements owe no response, so
+that what is in flight does not bound them; a small one takes 5 to 15 us."""
 
 
 class KafkaSession(ResponseStream):
@@ -171,7 +174,8 @@ class KafkaSession(ResponseStream):
         api_key = self._last_api
         run = 0
         end = len(data)
-        while end - at >= _HEAD and len(queue) < most_owed:
+        left = _REQUESTS_PER_TURN
+        while end - at >= _HEAD and len(queue) < most_owed and left:
             length, api_key, _, correlation_id = _read_head(data, at)
             if length < _MIN_REQUEST or length > largest[api_key]:
                 raise bad_length(data, at, length, largest)
@@ -182,6 +186,7 @@ class KafkaSession(ResponseStream):
                 continue
             if stop > end:
                 break
+            left -= 1
             begin, at = at, stop
             passed = self._handle(found, data, begin + 4, stop, now_ns)
             if passed is True:
@@ -199,6 +204,8 @@ class KafkaSession(ResponseStream):
         if at < end:
             if len(queue) >= most_owed:
                 self._fill(data[at:], out)
+            elif not left:
+                self._suspend(next_turn(), data[at:], now_ns, out)
             else:
                 self._keep(data[at:], now_ns)
         if self.outstanding.finished:

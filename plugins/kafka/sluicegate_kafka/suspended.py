@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from sluicegate.broker import Buffer
+from sluicegate.broker import Buffer, NextTurn
 from sluicegate_kafka.codec.frames import RequestHead
 
+_NO_REQUEST = RequestHead(0, 0, 0, "", 4, 4, 4)
 Retry = Callable[[bytes, RequestHead, int], "bool | Suspended"]
 
 
@@ -47,3 +48,12 @@ class Suspended:
         """The client has gone: never forward what is held."""
         if self.leave is not None:
             self.leave(now_ns)
+
+
+def next_turn() -> Suspended:
+    """Nothing is held: what comes next is looked at once other clients have had their turn."""
+    return Suspended(_go_on, b"", _NO_REQUEST, question=NextTurn())
+
+
+def _go_on(frame: bytes, head: RequestHead, now_ns: int) -> bool:
+    return False

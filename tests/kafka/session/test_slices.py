@@ -157,6 +157,18 @@ def test_topics_that_are_new_are_decided_some_at_a_time() -> None:
     assert topics_of(wire.forwarded()[0]) == names
 
 
+def test_many_small_requests_that_owe_no_response_are_looked_at_in_several_turns() -> None:
+    wire = Wire(Bench(max_publish_rate=1_000_000))
+    requests = [produce({"ab"[number % 2]: batch(b"x")}, correlation_id=number, acks=0) for number in range(4)]
+    wire.client_sends(b"".join(requests * 200))
+    seen = [len(wire.forwarded())]
+    wire.client_sends(produce({"t": batch(b"last")}, correlation_id=5))
+    while wire.take_turn():
+        seen.append(len(wire.forwarded()))
+    assert seen == [250, 250, 250, 51]
+    assert wire.shared.budget.used == 0
+
+
 def test_partitions_with_more_batches_than_brokers_take_end_the_connection() -> None:
     wire = Wire(Bench())
     wire.client_sends(produce({"t": batch(b"x") * MAX_BATCHES}))
