@@ -106,8 +106,13 @@ class ResponseStream:
         self._resume_if_drained(now_ns, out)
         return close_last(out)
 
+    @property
+    def _is_drained(self) -> bool:
+        """True if few enough responses are owed to look at further requests."""
+        return len(self.outstanding) <= self._most_owed // 2
+
     def _resume_if_drained(self, now_ns: int, out: list[Command]) -> None:
-        if self._is_full and len(self.outstanding) <= self._most_owed // 2:
+        if self._is_full and self._is_drained:
             self._resume(now_ns, out)
 
     @property

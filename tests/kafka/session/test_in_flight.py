@@ -71,6 +71,7 @@ def test_a_client_that_pipelines_and_does_not_read_keeps_little() -> None:
     wire = Wire(Bench())
     flood = b"".join(map(api_versions, range(17_000)))
     wire.client_sends(flood)
+    wire.take_turns()
     assert len(wire.forwarded()) == len(wire.session.outstanding) == 100
     assert wire.session.held_bytes < len(flood) + 100 * 600
 
@@ -187,6 +188,7 @@ def test_answers_of_the_gate_alone_stop_nothing() -> None:
     wire = Wire(Bench(max_message_size=10), max_requests_in_flight=MOST)
     refused = [produce({"t": batch(b"x" * 100)}, correlation_id=number) for number in range(10 * MOST + 3)]
     wire.client_sends(b"".join(refused))
+    wire.take_turns()
     assert ids(wire.answered(), 0) == list(range(10 * MOST + 3))
     assert pauses(wire).count(PauseReading) == pauses(wire).count(ResumeReading)
     wire.client_sends(list_groups(1))

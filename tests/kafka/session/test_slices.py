@@ -165,8 +165,22 @@ def test_many_small_requests_that_owe_no_response_are_looked_at_in_several_turns
     wire.client_sends(produce({"t": batch(b"last")}, correlation_id=5))
     while wire.take_turn():
         seen.append(len(wire.forwarded()))
-    assert seen == [250, 250, 250, 51]
+    assert seen == [50] * 16 + [1]
     assert wire.shared.budget.used == 0
+
+
+def test_many_requests_that_the_gate_answers_itself_are_looked_at_in_several_turns() -> None:
+    wire = Wire(Bench(), max_requests_in_flight=10)
+    unknown = bytes.fromhex("0000000a 0012 0063 00000001 ffff")
+    """ApiVersions in a version that nobody has."""
+    wire.client_sends(unknown * 10_000)
+    seen = [len(wire.answered())]
+    while wire.take_turn():
+        seen.append(len(wire.answered()))
+    assert sum(seen) == 10_000
+    assert max(seen) <= 50
+    assert wire.closed is None
+    assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
 
 
 def test_partitions_with_more_batches_than_brokers_take_end_the_connection() -> None:
