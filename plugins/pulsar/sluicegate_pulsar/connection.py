@@ -29,6 +29,8 @@ _MAX_REQUESTS = 10_000
 _PER_SLICE = 250
 """Messages that waited and go on in one turn of the event loop: some 2 ms."""
 """Requests of one connection that the gate waits for at once, if reading pauses too late."""
+_ATTACHING_PER_TURN = 10
+"""Producers and consumers that attach in one turn: 40 us each, some 400 us where the topic is new to the gate."""
 _FEW = 64
 """So many requests do not count as memory."""
 _REQUEST_BYTES = 1024
@@ -43,6 +45,7 @@ class Connection:
     """
 
     __slots__ = (
+        "_attaching",
         "_is_full",
         "_most_requests",
         "_pauses",
@@ -69,6 +72,8 @@ class Connection:
         self.peer = peer
         self._most_requests = most_requests
         self._is_full = False
+        self._attaching = 0
+        """Those that asked to attach since others had their turn."""
         self.principal = ANONYMOUS
         """Set only after the broker accepted it."""
         self.exempt = False
@@ -161,6 +166,13 @@ class Connection:
             self.new_questions.append(question)
             self.pause()
         waiting.append(on_answer)
+
+    def attaches(self) -> None:
+        """A producer or consumer asks to attach: after a few of them, other clients have their turn."""
+        self._attaching += 1
+        if self._attaching >= _ATTACHING_PER_TURN:
+            self._attaching = 0
+            self.ask(NextTurn(), lambda _, now_ns: None)
 
     def in_slices(self, slices: Iterator[None], now_ns: int) -> bool:
         """Do work that may take long: where it yields, other clients have their turn.

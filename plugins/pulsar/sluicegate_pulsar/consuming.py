@@ -68,6 +68,7 @@ class Consuming:
 
     def _subscribe(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         subscribe = parse_command(data, start, stop).subscribe
+        self._connection.attaches()
         try:
             topic = self._shared.full_name(subscribe.topic)
         except ProtocolError as problem:

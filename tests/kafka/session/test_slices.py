@@ -165,7 +165,7 @@ def test_many_small_requests_that_owe_no_response_are_looked_at_in_several_turns
     wire.client_sends(produce({"t": batch(b"last")}, correlation_id=5))
     while wire.take_turn():
         seen.append(len(wire.forwarded()))
-    assert seen == [50] * 16 + [1]
+    assert seen == [25] * 32 + [1]
     assert wire.shared.budget.used == 0
 
 
@@ -178,7 +178,7 @@ def test_many_requests_that_the_gate_answers_itself_are_looked_at_in_several_tur
     while wire.take_turn():
         seen.append(len(wire.answered()))
     assert sum(seen) == 10_000
-    assert max(seen) <= 50
+    assert max(seen) <= 25
     assert wire.closed is None
     assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
 

@@ -55,14 +55,17 @@ def test_requests_wait_while_too_many_have_no_response() -> None:
     paused = []
     wire.client_sends(*(producer(producer_id=number, request_id=number) for number in range(25)))
     assert [command.producer.request_id for command in wire.forwarded()] == list(range(10))
+    wire.take_turns()
     paused.append(wire.is_paused)
     for number in range(4):
         wire.broker_sends(producer_success(number, f"p-{number}"))
     assert wire.forwarded() == []
     wire.broker_sends(producer_success(4, "p-4"))
+    wire.take_turns()
     assert [command.producer.request_id for command in wire.forwarded()] == list(range(10, 15))
     for number in range(5, 25):
         wire.broker_sends(producer_success(number, f"p-{number}"))
+        wire.take_turns()
     assert [command.producer.request_id for command in wire.forwarded()] == list(range(15, 25))
     answered = [command.producer_success.request_id for command in wire.answered()]
     assert answered == list(range(25))
@@ -76,6 +79,7 @@ def test_requests_wait_while_too_many_have_no_response() -> None:
 def test_requests_without_a_response_count_as_memory() -> None:
     wire = Wire(Bench())
     wire.client_sends(*(producer(producer_id=number, request_id=number) for number in range(500)))
+    wire.take_turns()
     assert wire.session.held_bytes > 400_000
 
 

@@ -2,7 +2,7 @@
 
 import struct
 
-from tests.pulsar.session.deliveries import EXCLUSIVE, SHARED, attach, message, state_of
+from tests.pulsar.session.deliveries import EXCLUSIVE, SHARED, attach, message, state_of, subscribe
 from tests.pulsar.session.messages import frame, producer, producer_success, send
 from tests.pulsar.session.wire import Bench, Wire
 
@@ -162,3 +162,30 @@ def test_a_command_with_more_fields_than_clients_write_ends_the_connection() -> 
     wire.client_sends(struct.pack(">II", len(command) + 4, len(command)) + command)
     assert wire.closed is not None
     assert "over 32 fields" in wire.closed.detail
+
+
+def test_producers_and_consumers_attach_some_at_a_time() -> None:
+    wire = Wire(Bench(max_producers_per_topic=1_000, max_consumers_per_topic=1_000))
+    states = wire.shared.gates.states
+    frames = []
+    for number in range(50):
+        frames.append(producer(number, request_id=2 * number, topic=f"t{number}"))
+        frames.append(subscribe(number, request_id=2 * number + 1, topic=f"s{number}"))
+    wire.client_sends(*frames, send(0, producer_id=49))
+    seen = [len(states)]
+    while wire.take_turn():
+        seen.append(len(states))
+    assert seen == [*range(10, 101, 10), 100]
+    assert wire.sent_up() == [*frames, send(0, producer_id=49)]
+    assert wire.shared.budget.used == 0
+
+
+def test_opening_a_producer_that_is_open_takes_its_turn_too() -> None:
+    wire = publishing(Bench(max_producers_per_topic=5))
+    again = [producer(request_id=number) for number in range(2, 102)]
+    wire.client_sends(*again)
+    assert len(wire.sent_up()) <= 10
+    most = 0
+    while wire.take_turn():
+        most = max(most, len(wire.sent_up()))
+    assert most == 10

@@ -123,6 +123,11 @@ class Wire:
                 return True
         return False
 
+    def take_turns(self) -> None:
+        """Give the session turns until it asks for no more."""
+        while self.take_turn():
+            pass
+
     def wait(self, seconds: float, client_gone: bool = False) -> None:
         """Let time pass, with the wake-ups that the session asked for."""
         end = self.now + int(seconds * SECOND)
