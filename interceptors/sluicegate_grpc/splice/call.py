@@ -11,6 +11,9 @@ from sluicegate_grpc.splice.flow import Chunk, Outlet
 from sluicegate_grpc.splice.messages import PREFIX
 from sluicegate_grpc.splice.requests import Request
 
+_SMALL = 1024
+"""Bytes of a chunk to which the next one is added."""
+
 
 class Step(Enum):
     """What a call is at."""
@@ -118,6 +121,15 @@ class Call:
             if not self.left:
                 self.tail = None
                 self.step = Step.READING if self.request.is_publish else Step.FREE
+
+    def add(self, chunk: Chunk) -> None:
+        """Keep what has come; small pieces are joined, as each chunk takes some 100 bytes besides its payload."""
+        last = self.chunks[-1] if self.chunks else None
+        if last is not None and len(last.payload) < _SMALL and last.credit is chunk.credit:
+            last.payload += chunk.payload
+        else:
+            self.chunks.append(chunk)
+        self.size += len(chunk.payload)
 
     def peek_prefix(self) -> bytes:
         """What is not decided, or at least the beginning of it that tells its length."""

@@ -174,8 +174,7 @@ class Calling:
         ahead = self._most if call.step is Step.READING and not call.has_ended else 0
         chunk = self._flow.keep(call.outlet, data[begin:end], padding, ahead)
         if end > begin:
-            call.chunks.append(chunk)
-            call.size += end - begin
+            call.add(chunk)
         return call
 
     def trailers(self, data: bytes, frames: bytes, stream: int, now_ns: int, *, are_wellformed: bool) -> bool:
