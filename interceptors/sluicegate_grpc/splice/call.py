@@ -123,7 +123,7 @@ class Call:
                 self.step = Step.READING if self.request.is_publish else Step.FREE
 
     def add(self, chunk: Chunk) -> None:
-        """Keep what has come; small pieces are joined, as each chunk takes some 100 bytes besides its payload."""
+        """Keep what has come; small pieces are joined, as a chunk takes 100 bytes besides its payload."""
         last = self.chunks[-1] if self.chunks else None
         if last is not None and len(last.payload) < _SMALL and last.credit is chunk.credit:
             last.payload += chunk.payload

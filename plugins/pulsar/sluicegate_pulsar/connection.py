@@ -30,7 +30,7 @@ _PER_SLICE = 250
 """Messages that waited and go on in one turn of the event loop: some 2 ms."""
 """Requests of one connection that the gate waits for at once, if reading pauses too late."""
 _ATTACHING_PER_TURN = 10
-"""Producers and consumers that attach in one turn: 40 us each, some 400 us where the topic is new to the gate."""
+"""Producers and consumers that attach in one turn: 40 us each, 400 us where the topic is new to the gate."""
 _FEW = 64
 """So many requests do not count as memory."""
 _REQUEST_BYTES = 1024

@@ -36,4 +36,3 @@ def test_a_message_in_frames_of_one_byte() -> None:
         tracemalloc.stop()
     assert session.held_bytes >= COUNT
     assert kept < 10 * session.held_bytes
-

@@ -1,4 +1,4 @@
-"""A connection that breaks the protocol: what was answered before goes first, and nothing comes behind the end."""
+"""A connection that breaks the protocol is closed last, after what was answered before."""
 
 import pytest
 from tests.kafka.session.messages import batch, fetch, fetched, outcome, produce

@@ -159,7 +159,9 @@ def test_topics_that_are_new_are_decided_some_at_a_time() -> None:
 
 def test_many_small_requests_that_owe_no_response_are_looked_at_in_several_turns() -> None:
     wire = Wire(Bench(max_publish_rate=1_000_000))
-    requests = [produce({"ab"[number % 2]: batch(b"x")}, correlation_id=number, acks=0) for number in range(4)]
+    requests = [
+        produce({"ab"[number % 2]: batch(b"x")}, correlation_id=number, acks=0) for number in range(4)
+    ]
     wire.client_sends(b"".join(requests * 200))
     seen = [len(wire.forwarded())]
     wire.client_sends(produce({"t": batch(b"last")}, correlation_id=5))
