@@ -6,7 +6,7 @@ import struct
 import uuid
 from collections.abc import Iterator
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache
 from random import Random
 from types import NoneType
 from typing import Any, get_args, get_origin
@@ -149,7 +149,7 @@ def produced(version: int, topics: tuple[tuple[str, tuple[int, ...]], ...], corr
     return made[:4] + correlation_id + made[8:]
 
 
-@cache
+@lru_cache(1_000)  # mutators make names
 def _produced(version: int, topics: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
     schema = response_schema(0, version)
     of_topic = next(get_args(each.type)[0] for each in fields(schema) if each.name == "responses")

@@ -40,8 +40,8 @@ _read_head = Struct(">ihhi").unpack_from
 _HEAD = 12
 _MIN_REQUEST = 8
 _REQUESTS_PER_TURN = 25
-"""Requests that are looked at in one turn of the event loop. What is in flight bounds neither those that owe
-no response nor those that the gate answers itself. A Produce takes 5 us, 150 us for a topic that is new to the
+"""Requests looked at in one turn of the event loop. What is in flight bounds neither those that owe no
+response nor those that the gate answers itself. A Produce takes 5 us, or 150 us if its topic is new to the
 gate; a join that is refused takes 70 us."""
 
 
