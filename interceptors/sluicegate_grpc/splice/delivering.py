@@ -156,7 +156,8 @@ class Delivering:
             self._flow.send(self._outlet, self._flow.wait(data[begin:passed]))
         if passed < end:
             self._arrive(data, passed, end, now_ns)
-            self.pump(now_ns)
+            if self._timer is None:  # else the first of them waits for it
+                self.pump(now_ns)
 
     def _let_pass(self, data: bytes, at: int, end: int, now_ns: int) -> int:
         """Decide messages as they stand, as long as they pass; returns up to where."""

@@ -1,6 +1,7 @@
 """Streams of messages: paced without loss, dropped only where that may be, held until they are due."""
 
 import gzip
+from typing import Any
 
 import pytest
 from tests.bench import SECOND, START, Bench
@@ -9,6 +10,7 @@ from tests.grpc.splice.talk import ACK, METHODS, RECEIVE, SUBSCRIBE, TOPIC, Talk
 
 from sluicegate.broker import PASS
 from sluicegate_grpc.splice import Limits
+from sluicegate_grpc.splice.delivering import Delivering
 
 
 def opened(talk: Talk) -> int:
@@ -49,6 +51,28 @@ def test_sizes_can_be_those_of_whole_messages(delay_ms: int) -> None:
     talk.wire.settle()
     state = talk.shared.services.gates.get(TOPIC, False, talk.wire.now).state
     assert (state.dispatched_messages, state.dispatched_bytes) == (3, sum(map(len, messages)) - 3 * 5)
+    talk.hang_up()
+
+
+def test_a_message_that_waits_is_not_decided_again_for_each_that_comes_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    talk = Talk(front(max_dispatch_rate=1))
+    stream = opened(talk)
+    asked = []
+    ask = Delivering._ask
+
+    def counting(watcher: Delivering, *arguments: Any) -> int:
+        asked.append(arguments)
+        return ask(watcher, *arguments)
+
+    monkeypatch.setattr(Delivering, "_ask", counting)
+    talk.answer(stream, *[delivered(at) for at in range(200)], end=False)
+    assert positions(talk, stream) == [0]
+    assert len(asked) <= 3
+    talk.wire.pass_time(3 * SECOND)
+    talk.wire.settle()
+    assert len(positions(talk, stream)) > 2
     talk.hang_up()
 
 
