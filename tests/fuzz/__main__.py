@@ -79,7 +79,7 @@ def main() -> int:
         return int(_play(PROTOCOLS[options.protocol], options.again, options.epoch, Run(), options))
     if options.processes == 1:
         return int(_run(options, 0).findings > 0)
-    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
+    with multiprocessing.get_context("fork").Pool(options.processes) as pool:
         runs = pool.starmap(_run, [(options, part) for part in range(options.processes)])
     return int(any(run.findings for run in runs))
 
