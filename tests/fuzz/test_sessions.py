@@ -20,9 +20,9 @@ _KINDS = 5
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> None:
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
     """Sessions warn of what they refuse."""
-    logging.getLogger("sluicegate").setLevel(logging.CRITICAL)
+    caplog.set_level(logging.CRITICAL, logger="sluicegate")
 
 
 @pytest.fixture(params=PROTOCOLS)
