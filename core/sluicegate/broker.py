@@ -62,7 +62,8 @@ class NextTurn:
 
     A session asks it between two slices of work that would hold the loop for too long. All other clients are
     served meanwhile, and only one session of the gateway does a slice in each turn. As with every question,
-    the client is not read from until the answer, which is None.
+    the client is not read from until the answer, which is None; nor is its broker. What still comes from
+    either the session keeps.
     """
 
 

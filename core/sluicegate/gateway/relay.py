@@ -17,6 +17,7 @@ from sluicegate.broker import (
     Command,
     Dial,
     Listener,
+    NextTurn,
     PauseReading,
     ResumeReading,
     Session,
@@ -161,8 +162,7 @@ class ClientSide(PausableReading):
     def resume_writing(self) -> None:
         """The client takes bytes again."""
         self.resume(UNREAD)
-        if self._upstream is not None and not self.closing_ns and self._splice is None:
-            self._upstream.resume_reading()
+        self._resume_upstream()
 
     def eof_received(self) -> bool:
         """The client has said all; it may still listen, unless this is TLS."""
@@ -414,6 +414,8 @@ class ClientSide(PausableReading):
         elif isinstance(command, Ask):
             self._asks += 1
             self.pause(ASKING)
+            if type(command.question) is NextTurn and self._upstream is not None and not self.closing_ns:
+                self._upstream.pause_reading()
             self.connections.ask(self, command.question)
         elif isinstance(command, Dial):
             self.pause(DIALLING)
@@ -428,7 +430,14 @@ class ClientSide(PausableReading):
             return
         if not self._asks:
             self.resume(ASKING)
+            self._resume_upstream()
         self._turn(self.session.answered, question, answer, monotonic_ns())
+
+    def _resume_upstream(self) -> None:
+        """Read from the broker again, unless the client takes nothing or a question is open."""
+        is_held = self._asks or self._pauses & UNREAD or self._splice is not None
+        if self._upstream is not None and not is_held and not self.closing_ns:
+            self._upstream.resume_reading()
 
     def _turn(self, call: Callable[..., Sequence[Command]], *arguments: object) -> None:
         """Call the session, otherwise than with bytes, and do what it says."""

@@ -1,0 +1,56 @@
+"""While a session works in slices, neither its client nor its broker is read from."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from tests.gateway.echo_plugin import RawSession
+from tests.gateway.lab import lab, on_uvloop, upstream
+
+from sluicegate.broker import PASS, Ask, Command, NextTurn, ToClient
+from sluicegate.gateway.relay import ClientSide
+
+BULK = 32 * 1024 * 1024
+
+
+class SlicingSession(RawSession):
+    """Keeps what the broker sends first until its turn comes."""
+
+    def __init__(self, peer: str) -> None:
+        super().__init__(peer)
+        self.kept: list[bytes] | None = []
+
+    def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes from the broker."""
+        if self.kept is None:
+            return PASS
+        self.kept.append(data)
+        return [Ask(NextTurn())] if len(self.kept) == 1 else ()
+
+    def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
+        """The turn has come."""
+        kept, self.kept = self.kept or [], None
+        return [ToClient(b"".join(kept))]
+
+
+@on_uvloop
+async def test_a_broker_is_not_read_from_until_the_slice_is_done() -> None:
+    async def bulk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(1)
+        writer.write(bytes(BULK))
+        await writer.drain()
+
+    asked: list[tuple[ClientSide, NextTurn]] = []
+    async with upstream(bulk) as port, lab(port) as it:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(it.front, "session", lambda listener, peer, now_ns: SlicingSession(peer))
+            patch.setattr(it.connections, "ask", lambda *turn: asked.append(turn))
+            reader, writer = await it.connect()
+            writer.write(b"x")
+            await it.until(lambda: asked)
+            await it.settled(lambda: it.connections.bytes_from_brokers)
+            assert it.connections.bytes_from_brokers < BULK // 8
+            client, turn = asked[0]
+            client.answered(turn, None)
+            assert await reader.readexactly(BULK) == bytes(BULK)
+            assert len(asked) == 1
