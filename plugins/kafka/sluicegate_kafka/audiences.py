@@ -1,6 +1,6 @@
 """The audiences of all topics: who joined groups for them, and who fetches them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 from sluicegate_kafka.audience import Audience
 from sluicegate_kafka.codec.assignments import Partitions
@@ -13,7 +13,11 @@ _NOTHING: frozenset[int] = frozenset()
 
 
 class Audiences:
-    """One for each topic and each kind of equal clients."""
+    """One for each topic and each kind of equal clients.
+
+    What concerns all topics of a member is an iterator, which does one of them at each step. The member may
+    be let go between two steps: then nothing is left to do.
+    """
 
     def __init__(self) -> None:
         self._found: dict[tuple[Identity, str], Audience] = {}
@@ -26,14 +30,14 @@ class Audiences:
 
     # -- members ----------------------------------------------------------------------------------
 
-    def joined(
+    def joining(
         self,
         connection: Connection,
         key: MemberKey,
         topics: Collection[str],
         now_ns: int,
         give_way: Callable[[MemberKey], None],
-    ) -> None:
+    ) -> Iterator[None]:
         """A member joined its group, or changed what it subscribes to.
 
         :param connection: where it joined.
@@ -44,56 +48,73 @@ class Audiences:
         """
         identity = self._identities.setdefault(connection, connection.identity)
         known = self._topics.setdefault(connection, {}).setdefault(key, set())
-        for topic in known - set(topics):
+        for topic in known.difference(topics):
+            if self._topics.get(connection, {}).get(key) is not known:
+                return
+            known.discard(topic)
             self._drop(connection, key, topic)
+            yield
         for topic in set(topics) - known:
+            if self._topics.get(connection, {}).get(key) is not known:
+                return
+            known.add(topic)
             audience = self._audience(identity, topic)
             audience.members[connection, key] = Membership(connection, key, now_ns, give_way)
             self._changed(audience)
-        known.clear()
-        known.update(topics)
+            yield
 
-    def assigned(
+    def assigning(
         self, connection: Connection, key: MemberKey, partitions: Partitions | None, now_ns: int
-    ) -> None:
+    ) -> Iterator[None]:
         """A member is told what it may fetch; None if the gate cannot read that."""
-        for topic in self._topics.get(connection, {}).get(key, ()):
+        for topic in tuple(self._topics_of(connection, key)):
+            yield
+            if topic not in self._topics_of(connection, key):
+                continue
             audience = self._audience(self._identities[connection], topic)
             member = audience.members[connection, key]
             told = None if partitions is None else partitions.get(topic, _NOTHING)
             if member.assign(told, now_ns):
                 self._changed(audience)
 
-    def committed(self, connection: Connection, group: str, offsets: Offsets) -> None:
+    def committing(self, connection: Connection, group: str, offsets: Offsets) -> Iterator[None]:
         """A group's members on a connection were told where to begin."""
         by_topic: dict[str, dict[int, int]] = {}
         for (topic, partition), offset in offsets.items():
             by_topic.setdefault(topic, {})[partition] = offset
-        for key, topics in self._topics.get(connection, {}).items():
-            if key[0] != group:
-                continue
-            for topic in topics & by_topic.keys():
+            yield
+        members = [key for key in self._topics.get(connection, {}) if key[0] == group]
+        for key in members:
+            for topic in self._topics_of(connection, key) & by_topic.keys():
+                yield
+                if topic not in self._topics_of(connection, key):
+                    continue
                 audience = self._audience(self._identities[connection], topic)
                 audience.members[connection, key].begins_at.update(by_topic[topic])
 
-    def renamed(self, connection: Connection, old: MemberKey, new: MemberKey) -> None:
+    def renaming(self, connection: Connection, old: MemberKey, new: MemberKey) -> Iterator[None]:
         """The broker has given a member its name."""
         topics = self._topics.get(connection, {})
         if old not in topics:
             return
-        topics[new] = topics.pop(old) | topics.get(new, set())
-        for topic in topics[new]:
+        theirs = topics.setdefault(new, set())
+        while left := topics.get(old):
+            topic = left.pop()
+            theirs.add(topic)
             members = self._audience(self._identities[connection], topic).members
             member = members.pop((connection, old), None)
             if member is not None:
                 member.key = new
                 members[connection, new] = member
+            yield
+        topics.pop(old, None)
 
-    def left(self, connection: Connection, key: MemberKey) -> None:
+    def leaving(self, connection: Connection, key: MemberKey) -> Iterator[None]:
         """A member left its group."""
-        topics = self._topics.get(connection, {})
-        for topic in topics.pop(key, ()):
-            self._drop(connection, key, topic)
+        while left := self._topics_of(connection, key):
+            self._drop(connection, key, left.pop())
+            yield
+        self._topics.get(connection, {}).pop(key, None)
 
     def forget(self, connection: Connection) -> None:
         """A connection has ended: its members may go on by another one, and what they fetch is theirs."""
@@ -163,6 +184,10 @@ class Audiences:
         key = (audience.identity, audience.topic)
         if audience.is_empty and self._found.get(key) is audience:
             del self._found[key]
+
+    def _topics_of(self, connection: Connection, key: MemberKey) -> set[str]:
+        """Topics that a member subscribes to."""
+        return self._topics.get(connection, {}).get(key) or set()
 
     def _audience(self, identity: Identity, topic: str) -> Audience:
         found = self._found.get((identity, topic))

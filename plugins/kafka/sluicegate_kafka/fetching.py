@@ -16,28 +16,45 @@ from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.fetch import (
     FetchPartition,
     FetchTopic,
-    rebuild_fetch_response,
-    scan_fetch_request,
-    scan_fetch_response,
+    fetch_request_slices,
+    fetch_response_slices,
+    rebuilding_slices,
 )
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.records import CONTROL, LOG_APPEND_TIME, Batch, iter_batches
-from sluicegate_kafka.connection import Connection, check_topics
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
+from sluicegate_kafka.connection import TOPICS_PER_SLICE, Connection, check_topics
 from sluicegate_kafka.pending import Expected, Held
 from sluicegate_kafka.reading import Reading
 from sluicegate_kafka.shared import Shared
+from sluicegate_kafka.sliced import AtOnce, Deciding, Made, Making, Sliced, SlicedResponse, Turn
+from sluicegate_kafka.suspended import Suspended
 
 _base_offset = Struct(">q").unpack_from
 _high_watermark = Struct(">6xq").unpack_from
 """Behind a partition's index and error code."""
 _SHORTEST_HOLD_NS = 10_000_000
+_SMALL = 256
+"""Bytes of a request that is read at once: it has room for some fifty short names."""
+_BATCH_WORK = _TOPIC_WORK = 5
+"""Times the work that a partition without records is."""
+_NEW_TOPIC_WORK = ENTRIES_PER_SLICE // TOPICS_PER_SLICE
 _NS_PER_MS = 1_000_000
 
 
 class Fetching:
     """The consuming side of one connection."""
 
-    __slots__ = ("_connection", "_held", "_operations", "_refused", "_shared", "_turns", "reading")
+    __slots__ = (
+        "_at_once",
+        "_connection",
+        "_held",
+        "_operations",
+        "_refused",
+        "_shared",
+        "_turns",
+        "reading",
+    )
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
@@ -47,69 +64,94 @@ class Fetching:
         """One for each topic, so that a topic that is held again and again is recorded once."""
         self._refused = self.reading.refused
         self._held = self.reading.held
+        self._at_once = AtOnce()
         self._turns: dict[str, int] = {}
         """The partition of a topic whose turn is next, where a rate left one with nothing."""
 
-    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         """Forward a Fetch; its response is read only if some policy may ask about it."""
-        expected: int | Expected = head.correlation_id
         if self._shared.reads_fetches or self._shared.counts_consumers:
-            request = scan_fetch_request(frame, head)
-            check_topics(len(request.topics))
-            self.reading.request(request, now_ns)
-            if self._shared.reads_fetches or self._refused or self._held:
-                expected = Expected(
-                    head.correlation_id, _Response(self, head.version, request.max_wait_ms, now_ns)
-                )
+            if head.end - head.start <= _SMALL:
+                self._at_once.now_ns = now_ns
+                return at_once(self._request_slices(self._at_once, frame, head))
+            turn = Sliced(frame, head, now_ns)
+            return turn.begin(self._request_slices(turn, frame, head))
+        self._connection.outstanding.expect(head.correlation_id)
+        return True
+
+    def _request_slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Deciding:
+        request = yield from fetch_request_slices(frame, head)
+        check_topics(len(request.topics))
+        yield from self.reading.request(request, turn)
+        expected: int | Expected = head.correlation_id
+        if self._shared.reads_fetches or self._refused or self._held:
+            handle = _Response(self, head.version, request.max_wait_ms, turn.now_ns)
+            expected = Expected(head.correlation_id, handle)
         self._connection.outstanding.expect(expected)
         return True
 
     def response(
-        self, frame: bytes, version: int, max_wait_ms: int, asked_ns: int, now_ns: int
-    ) -> Buffer | Held:
-        """Cut a Fetch response down to what may be delivered now."""
-        response = scan_fetch_response(frame, version)
+        self, turn: Turn, frame: bytes, version: int, max_wait_ms: int, asked_ns: int
+    ) -> Slices[Buffer | Held]:
+        """Cut a Fetch response down to what may be delivered now; in slices."""
+        response = yield from fetch_response_slices(frame, version)
         cut = _Cut()
         asked_ms = self._shared.wall_ms(asked_ns)
+        gates = self._shared.gates.exempt if self._connection.exempt else self._shared.gates.live
         for topic_place, topic in enumerate(response.topics):
+            if cut.is_enough(_TOPIC_WORK if topic.name in gates else _NEW_TOPIC_WORK):
+                yield
+            now_ns = turn.now_ns
             if topic.name in self._refused:
-                for place in range(len(topic.partitions)):
-                    cut.errors[topic_place, place] = errors.TOPIC_AUTHORIZATION_FAILED
+                yield from self._refuse(topic, topic_place, cut)
                 continue
             if topic.name in self._held:
-                self._withhold(topic, topic_place, cut)
+                yield from self._withhold(topic, topic_place, cut)
                 continue
             gate = self._shared.gate(topic.name, self._connection.exempt, now_ns)
             if gate.delay is None and not gate.asks(OperationKind.DISPATCH):
                 cut.delivers |= any(p.error or p.records_end > p.records_start for p in topic.partitions)
                 continue
             if gate.delay is not None:
-                self._note_ends(frame, topic, gate.delay, asked_ms, now_ns)
-            self._cut_topic(frame, gate, topic, topic_place, cut, now_ns)
+                yield from self._note_ends(frame, topic, gate.delay, asked_ms, turn)
+            yield from self._cut_topic(frame, gate, topic, topic_place, cut, turn)
         if not cut.ends and not cut.errors:
             return frame
-        rebuilt = rebuild_fetch_response(frame, response, cut.ends, cut.errors)
+        rebuilt = yield from rebuilding_slices(frame, response, cut.ends, cut.errors)
         if cut.delivers or response.error:
             return rebuilt
+        now_ns = turn.now_ns
         latest_ns = asked_ns + max_wait_ms * _NS_PER_MS
         at_ns = min(now_ns + cut.wait_ns, latest_ns)
         return Held(rebuilt, max(at_ns, now_ns + _SHORTEST_HOLD_NS))
 
-    def _withhold(self, topic: FetchTopic, topic_place: int, cut: "_Cut") -> None:
+    @staticmethod
+    def _refuse(topic: FetchTopic, topic_place: int, cut: "_Cut") -> Slices[None]:
+        """Give nothing of a topic that the connection may not consume."""
+        for place in range(len(topic.partitions)):
+            if cut.is_enough():
+                yield
+            cut.errors[topic_place, place] = errors.TOPIC_AUTHORIZATION_FAILED
+
+    def _withhold(self, topic: FetchTopic, topic_place: int, cut: "_Cut") -> Slices[None]:
         """Give nothing yet of a topic whose consumers have to come one by one."""
         for place, partition in enumerate(topic.partitions):
+            if cut.is_enough():
+                yield
             cut.delivers |= bool(partition.error)
             if partition.records_end > partition.records_start:
                 cut.ends[topic_place, place] = partition.records_start
         cut.wait_ns = min(cut.wait_ns, self._held[topic.name][1])
 
     def _note_ends(
-        self, frame: bytes, topic: FetchTopic, rule: DelayRule, asked_ms: int, now_ns: int
-    ) -> None:
+        self, frame: bytes, topic: FetchTopic, rule: DelayRule, asked_ms: int, turn: Turn
+    ) -> Slices[None]:
         """Note how far each partition goes: what lies before its high watermark is there."""
         arrivals = self._shared.arrivals
-        now_ms = self._shared.wall_ms(now_ns)
-        for partition in topic.partitions:
+        for count, partition in enumerate(topic.partitions, 1):
+            if count % ENTRIES_PER_SLICE == 0:
+                yield
+            now_ms = self._shared.wall_ms(turn.now_ns)
             at = (topic.name, partition.index)
             if partition.error == errors.UNKNOWN_TOPIC_OR_PARTITION:
                 arrivals.forget(at)
@@ -119,19 +161,21 @@ class Fetching:
                     arrivals.note(at, end, end, asked_ms, now_ms, rule.fixed_ms)
 
     def _cut_topic(
-        self, frame: bytes, gate: Gate, topic: FetchTopic, topic_place: int, cut: "_Cut", now_ns: int
-    ) -> None:
-        cut.delivers |= any(partition.error for partition in topic.partitions)
-        partitions = self._in_turn(topic)
+        self, frame: bytes, gate: Gate, topic: FetchTopic, topic_place: int, cut: "_Cut", turn: Turn
+    ) -> Slices[None]:
+        partitions = yield from self._in_turn(topic, cut)
         if not partitions:  # nor is anything kept for a topic of which a client only made up the name
             return
-        operation = self._operation(topic.name, now_ns)
+        operation = self._operation(topic.name, turn.now_ns)
         limited = False
         left_out: int | None = None
         for place, partition in partitions:
             end = partition.records_start
-            if not limited:
-                end, limited = self._deliverable(frame, gate, operation, partition, cut, now_ns)
+            if limited:
+                if cut.is_enough():
+                    yield
+            else:
+                end, limited = yield from self._deliverable(frame, gate, operation, partition, cut, turn)
             if end < partition.records_end:
                 cut.ends[topic_place, place] = end
             if end > partition.records_start:
@@ -158,14 +202,22 @@ class Fetching:
         operation.also = names[1:]
         return operation
 
-    def _in_turn(self, topic: FetchTopic) -> list[tuple[int, FetchPartition]]:
+    def _in_turn(self, topic: FetchTopic, cut: "_Cut") -> Slices[list[tuple[int, FetchPartition]]]:
         """Partitions that have records, with their places; first the one that had to go without."""
-        partitions = [
-            (place, partition)
-            for place, partition in enumerate(topic.partitions)
-            if partition.records_end > partition.records_start
-        ]
+        partitions: list[tuple[int, FetchPartition]] = []
+        for start in range(0, len(topic.partitions), ENTRIES_PER_SLICE):
+            if start:
+                yield
+            some = topic.partitions[start : start + ENTRIES_PER_SLICE]
+            cut.delivers |= any(partition.error for partition in some)
+            partitions += [
+                (place, partition)
+                for place, partition in enumerate(some, start)
+                if partition.records_end > partition.records_start
+            ]
         turn = self._turns.get(topic.name)
+        if turn is None:
+            return partitions
         first = next((at for at, (_, partition) in enumerate(partitions) if partition.index == turn), 0)
         return partitions[first:] + partitions[:first]
 
@@ -176,11 +228,14 @@ class Fetching:
         operation: Operation,
         partition: FetchPartition,
         cut: "_Cut",
-        now_ns: int,
-    ) -> tuple[int, bool]:
+        turn: Turn,
+    ) -> Slices[tuple[int, bool]]:
         """Where the batches that may be delivered end, and whether a rate stopped them."""
         end = partition.records_start
         for batch in iter_batches(frame, partition.records_start, partition.records_end):
+            if cut.is_enough(_BATCH_WORK):
+                yield
+            now_ns = turn.now_ns
             if gate.delay is not None:
                 wait_ms = self._due_in_ms(frame, gate.topic.full, gate.delay, partition.index, batch, now_ns)
                 if wait_ms > 0:
@@ -222,13 +277,25 @@ class Fetching:
 class _Cut:
     """What is to be cut from one response."""
 
-    __slots__ = ("delivers", "ends", "errors", "wait_ns")
+    __slots__ = ("_work", "delivers", "ends", "errors", "wait_ns")
 
     def __init__(self) -> None:
         self.ends: dict[tuple[int, int], int] = {}
         self.errors: dict[tuple[int, int], int] = {}
         self.delivers = False
         self.wait_ns = 1_000_000_000
+        self._work = 0
+
+    def is_enough(self, work: int = 1) -> bool:
+        """Whether others are to have their turn before this work is done.
+
+        :param work: how many times that of looking at a partition.
+        """
+        self._work += work
+        if self._work < ENTRIES_PER_SLICE:
+            return False
+        self._work = 0
+        return True
 
 
 class _Response:
@@ -242,5 +309,9 @@ class _Response:
         self._max_wait_ms = max_wait_ms
         self._asked_ns = asked_ns
 
-    def __call__(self, frame: bytes, now_ns: int) -> Buffer | Held:
-        return self._fetching.response(frame, self._version, self._max_wait_ms, self._asked_ns, now_ns)
+    def __call__(self, frame: bytes, now_ns: int) -> "Made | SlicedResponse":
+        turn = SlicedResponse(now_ns)
+        return turn.begin(self._slices(turn, frame))
+
+    def _slices(self, turn: SlicedResponse, frame: bytes) -> Making:
+        return self._fetching.response(turn, frame, self._version, self._max_wait_ms, self._asked_ns)

@@ -4,9 +4,8 @@ Members are seen when they join, by the classic protocol (JoinGroup) or by KIP-8
 groups also when they commit offsets without members. Reading offsets creates nothing and passes unread.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection
 
-from sluicegate.broker import Buffer
 from sluicegate.model import Action
 from sluicegate_kafka.codec import errors, groups
 from sluicegate_kafka.codec.api_keys import ApiKey
@@ -15,19 +14,16 @@ from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.group_requests import MAX_GROUP_REQUEST, JoinGroup
 from sluicegate_kafka.codec.slices import Slices
-from sluicegate_kafka.connection import TOPICS_PER_SLICE, Connection, Handler, check_topics
+from sluicegate_kafka.connection import Connection, Handler, check_topics
 from sluicegate_kafka.heartbeats import Heartbeats
-from sluicegate_kafka.joining import Attached, Joining
+from sluicegate_kafka.joining import DECIDED_PER_SLICE, Attached, Joining, noted
 from sluicegate_kafka.listing import ListGroups
 from sluicegate_kafka.pending import Expected
 from sluicegate_kafka.readers import MemberKey
 from sluicegate_kafka.refusals import group_code
 from sluicegate_kafka.shared import Shared
-from sluicegate_kafka.sliced import Deciding, Sliced
+from sluicegate_kafka.sliced import Deciding, Making, Sliced, SlicedResponse, in_slices
 from sluicegate_kafka.suspended import Suspended
-
-_DECIDED_PER_SLICE = 100
-"""Topics with a gate that are decided in one slice, some 10 us each."""
 
 
 class Grouping:
@@ -62,26 +58,17 @@ class Grouping:
         return turn.begin(self._join_slices(turn, frame, head))
 
     def _join_slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
-        join = groups.read_join_group(frame, head)
+        join = yield from groups.join_group_slices(frame, head)
         key = (join.group, join.instance_id or join.member_id or f"joining {self._connection.peer}")
         self._joining.check_name(key)
         check_topics(len(join.topics))
-        yield from self._compiled(turn, join.topics)
-        if self._joining.must_ask(join.group, join.topics, turn.now_ns):
+        if (yield from self._joining.asking(join.group, join.topics, turn)):
             return Suspended(self._join, frame, head, question=ListGroups())
         returns = bool(join.member_id) and key not in self._joining
-        refused = None
-        for some in _portions(join.topics):
-            refused = self._joining.attach_some(key, some, turn.now_ns, returns=returns)
-            if refused is not None:
-                break
-            if some[-1] != join.topics[-1]:
-                yield
-        now_ns = turn.now_ns
-        refused = refused or self._joining.attach(key, join.topics, now_ns, returns=returns)
+        refused = yield from self._joining.attaching(key, join.topics, turn, returns=returns)
         if refused is not None:
             if refused.action is Action.DELAY:
-                wake_ns = self._joining.hold_until(refused, now_ns)
+                wake_ns = self._joining.hold_until(refused, turn.now_ns)
                 if wake_ns:
                     return Suspended(self._join, frame, head, wake_ns=wake_ns)
             code = group_code(refused, self._connection.software)
@@ -92,29 +79,16 @@ class Grouping:
         self._expect_member(head, key, join)
         return True
 
-    def _compiled(self, turn: Sliced, topics: Sequence[str]) -> Slices[None]:
-        """See to it that all these topics have gates, so that asking them takes little."""
-        gates = self._shared.gates.exempt if self._connection.exempt else self._shared.gates.live
-        left = TOPICS_PER_SLICE
-        for topic in topics:
-            if topic in gates:
-                continue
-            if not left:
-                left = TOPICS_PER_SLICE
-                yield
-            left -= 1
-            self._shared.gate(topic, self._connection.exempt, turn.now_ns)
-
     def _expect_member(self, head: RequestHead, key: MemberKey, join: JoinGroup) -> None:
         if not (join.instance_id or join.member_id):
             self._joining.unnamed.add(key)
 
-        def joined(response: bytes, now_ns: int) -> Buffer:
+        def joined(turn: SlicedResponse, response: bytes) -> Making:
             error, member_id = groups.join_group_result(response, head.version)
-            self._joining.settle(key, error, join.instance_id or member_id)
+            yield from self._joining.settling(key, error, join.instance_id or member_id)
             return response
 
-        self._connection.outstanding.expect(Expected(head.correlation_id, joined))
+        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(joined)))
 
     def _sync(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         """The response tells a member its partitions; a leader's request may be large, and passes unread."""
@@ -127,13 +101,14 @@ class Grouping:
         return True
 
     def _expect_assignment(self, head: RequestHead, key: MemberKey) -> None:
-        def synced(response: bytes, now_ns: int) -> Buffer:
+        def synced(turn: SlicedResponse, response: bytes) -> Making:
             error, assignment = groups.sync_group_result(response, head.version)
             if error == errors.NONE:
-                self._joining.assigned(key, _partitions(assignment), now_ns)
+                partitions = yield from _partitions(assignment)
+                yield from self._joining.assigning(key, partitions, turn.now_ns)
             return response
 
-        self._connection.outstanding.expect(Expected(head.correlation_id, synced))
+        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(synced)))
 
     def _beat(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         """A member that gave way to another, or that the broker expelled, has to join again."""
@@ -145,26 +120,26 @@ class Grouping:
             )
             return False
 
-        def told(response: bytes, now_ns: int) -> Buffer:
+        def told(turn: SlicedResponse, response: bytes) -> Making:
             if groups.heartbeat_error(response, head.version) == errors.UNKNOWN_MEMBER_ID:
-                self._joining.detach(key)
+                yield from self._joining.leaving(key)
             return response
 
         # A static member keeps its key when it joins again, and a beat may name it with a false member id.
         known = not member.instance_id and key in self._joining
-        self._connection.outstanding.expect_if(known, head.correlation_id, told)
+        self._connection.outstanding.expect_if(known, head.correlation_id, in_slices(told))
         return True
 
     def _leave(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         group, members = groups.read_leave_group(frame, head)
 
-        def left(response: bytes, now_ns: int) -> Buffer:
+        def left(turn: SlicedResponse, response: bytes) -> Making:
             for member in groups.members_left(response, head.version, members):
-                self._joining.detach((group, member))
+                yield from self._joining.leaving((group, member))
             return response
 
         known = any((group, member) in self._joining for member in members)
-        self._connection.outstanding.expect_if(known, head.correlation_id, left)
+        self._connection.outstanding.expect_if(known, head.correlation_id, in_slices(left))
         return True
 
     # -- offsets ----------------------------------------------------------------------------------
@@ -176,12 +151,13 @@ class Grouping:
             return True
         group = groups.offset_fetch_group(frame, head)
 
-        def told(response: bytes, now_ns: int) -> Buffer:
-            for name, offsets in groups.committed_offsets(response, head.version, group).items():
-                self._shared.audiences.committed(self._connection, name, offsets)
+        def told(turn: SlicedResponse, response: bytes) -> Making:
+            found = yield from groups.committed_offsets_slices(response, head.version, group)
+            for name, offsets in found.items():
+                yield from noted(self._shared.audiences.committing(self._connection, name, offsets))
             return response
 
-        self._connection.outstanding.expect(Expected(head.correlation_id, told))
+        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(told)))
         return True
 
     # -- groups without members -------------------------------------------------------------------
@@ -210,13 +186,12 @@ class Grouping:
         commit = yield from read
         group, topics = commit.group, commit.topics
         check_topics(len(topics))
-        yield from self._compiled(turn, topics)
-        if self._joining.must_ask(group, topics, turn.now_ns):
+        if (yield from self._joining.asking(group, topics, turn)):
             return Suspended(handler, frame, head, question=ListGroups())
         created: dict[str, Attached] = {}
         turn.leave = lambda now_ns: _take_back(created, created.keys())
         for place, topic in enumerate(topics):
-            if place % _DECIDED_PER_SLICE == _DECIDED_PER_SLICE - 1:
+            if place % DECIDED_PER_SLICE == DECIDED_PER_SLICE - 1:
                 yield
             decision, new = self._joining.subscribe(topic, group, turn.now_ns)
             if decision is not None:
@@ -232,27 +207,23 @@ class Grouping:
     def _expect_commit(self, head: RequestHead, created: dict[str, Attached]) -> None:
         """The broker may refuse what would be a new subscription."""
 
-        def committed(response: bytes, now_ns: int) -> Buffer:
-            _take_back(created, groups.refused_topics(response, ApiKey(head.api_key), head.version))
+        def committed(turn: SlicedResponse, response: bytes) -> Making:
+            api_key = ApiKey(head.api_key)
+            refused = yield from groups.refused_topics_slices(response, api_key, head.version)
+            _take_back(created, refused)
             return response
 
-        self._connection.outstanding.expect_if(bool(created), head.correlation_id, committed)
+        self._connection.outstanding.expect_if(bool(created), head.correlation_id, in_slices(committed))
 
     # -- the session ------------------------------------------------------------------------------
 
-    def answered(self, now_ns: int) -> None:
-        """The front has answered a question: go on with what waits for it."""
-        self._heartbeats.go_on(now_ns)
+    def answered(self, question: object, now_ns: int) -> None:
+        """A question is answered: go on with what waits for it."""
+        self._heartbeats.answered(question, now_ns)
 
     def closed(self, now_ns: int) -> None:
         """The connection is gone, and its members with it."""
         self._joining.closed()
-
-
-def _portions(topics: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Topics of a member, so many as are attached in one slice."""
-    for start in range(0, len(topics), _DECIDED_PER_SLICE):
-        yield topics[start : start + _DECIDED_PER_SLICE]
 
 
 def _key(member: Member) -> MemberKey:
@@ -267,9 +238,9 @@ def _take_back(created: dict[str, Attached], topics: Collection[str]) -> None:
             gate.detach(operation)
 
 
-def _partitions(assignment: bytes) -> Partitions | None:
+def _partitions(assignment: bytes) -> Slices[Partitions | None]:
     """An assignment of the consumer protocol; None if it is of another kind."""
     try:
-        return groups.read_assignment(assignment)
+        return (yield from groups.assignment_slices(assignment))
     except ProtocolError:
         return None

@@ -9,7 +9,7 @@ from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.fetching import Fetching
 from sluicegate_kafka.responses import ResponseStream
 from sluicegate_kafka.session import KafkaSession
-from sluicegate_kafka.sliced import Sliced
+from sluicegate_kafka.sliced import Sliced, SlicedResponse
 
 
 def name_of(api_key: int) -> str:
@@ -35,4 +35,5 @@ def enter() -> None:
     tell_by(ResponseStream, "_finish", lambda variables: {"work": "kafka responses"})
     tell_by(Sliced, "_go_on", _slice)
     tell_by(Fetching, "response", lambda variables: {"api": "kafka fetch response"})
+    tell_by(SlicedResponse, "go_on", lambda variables: {"work": "kafka responses"})
     tell_by(Addressing, "_readdress", lambda variables: {"api": "kafka metadata response"})

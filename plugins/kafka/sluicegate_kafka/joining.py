@@ -1,20 +1,26 @@
 """The group members on one connection: attaching them to topics, and taking that back."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.assignments import Partitions
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.connection import MAX_TOPICS, Connection, check_topics
+from sluicegate_kafka.codec.slices import Slices, at_once
+from sluicegate_kafka.connection import MAX_TOPICS, TOPICS_PER_SLICE, Connection, check_topics
 from sluicegate_kafka.readers import MemberKey
 from sluicegate_kafka.shared import Shared
+from sluicegate_kafka.sliced import Turn
 
 _MAX_MEMBERS = 1_000
 """Group members on one connection; clients have one, and everyone may name as many groups as he likes."""
 _TOPIC_LIMIT = "max_consumers_per_topic"
 _GROUP_LIMIT = "max_consumers_per_subscription"
+DECIDED_PER_SLICE = 100
+"""Topics with a gate that are decided in one slice, some 10 us each."""
+_NOTED_PER_SLICE = 250
+"""Topics of a member of which only something is noted, some 3 us each."""
 _ACCEPTED = frozenset({errors.NONE, errors.MEMBER_ID_REQUIRED})
 
 Attached = tuple[Gate, Operation]
@@ -67,9 +73,22 @@ class Joining:
         if key in self.unnamed:
             raise ProtocolError("a second join without a member id while one is under way")
 
-    def attach(
-        self, key: MemberKey, topics: Collection[str], now_ns: int, *, returns: bool
-    ) -> Decision | None:
+    def compiling(self, topics: Collection[str], turn: Turn) -> Slices[None]:
+        """See to it that all these topics have gates, so that asking them takes little; in slices."""
+        gates = self._shared.gates.exempt if self._connection.exempt else self._shared.gates.live
+        left = TOPICS_PER_SLICE
+        for topic in topics:
+            if topic in gates:
+                continue
+            if not left:
+                left = TOPICS_PER_SLICE
+                yield
+            left -= 1
+            self._gate(topic, turn.now_ns)
+
+    def attaching(
+        self, key: MemberKey, topics: Sequence[str], turn: Turn, *, returns: bool
+    ) -> Slices[Decision | None]:
         """Attach a member to all its topics or to none; topics that it no longer names are detached.
 
         Where it is to be held, the topics that it got so far stay attached: it would never get more than the
@@ -78,27 +97,36 @@ class Joining:
 
         :param key: its group, and its name there.
         :param topics: all that it subscribes to, or is assigned by a pattern.
-        :param now_ns: monotonic time.
+        :param turn: tells the time of each slice.
         :param returns: True if it was a member before, so that what fetches for it is no other consumer.
         :return: why it may not; None if it may.
         """
-        decision = self.attach_some(key, topics, now_ns, returns=returns)
+        for some in _portions(topics):
+            decision = self._attach_some(key, some, turn.now_ns, returns=returns)
+            if decision is not None:
+                break
+            if some[-1] != topics[-1]:
+                yield
+        else:  # what gave way to another one between two slices is attached again
+            decision = self._attach_some(key, topics, turn.now_ns, returns=returns)
         if decision is not None:
+            if decision.action is not Action.DELAY:
+                yield from self._undoing(key)
             return decision
-        attached = self._topics_of(key)
         self.settled()
-        for topic in set(attached) - set(topics):
-            self._detach_topic(key, topic)
-        self._shared.audiences.joined(self._connection, key, topics, now_ns, self._give_way)
         self.gave_way.discard(key)
+        named = set(topics)
+        yield from self._detaching(key, [topic for topic in self._topics_of(key) if topic not in named])
+        joined = self._shared.audiences.joining(self._connection, key, named, turn.now_ns, self._give_way)
+        yield from noted(joined)
         return None
 
-    def attach_some(
+    def _attach_some(
         self, key: MemberKey, topics: Iterable[str], now_ns: int, *, returns: bool
     ) -> Decision | None:
-        """Attach a member to some of its topics, before `attach` is called with all; parameters as there.
+        """Attach a member to some of its topics; parameters as for `attaching`.
 
-        :return: why it may not; those that it got so far are detached then, unless it is to be held.
+        :return: why it may not have the first that it cannot have; None if it has all.
         """
         attached = self._topics_of(key)
         for topic in topics:
@@ -110,8 +138,6 @@ class Joining:
             if decision is None:
                 self._added.append(topic)
                 continue
-            if decision.action is not Action.DELAY:
-                self._undo(key)
             return decision
         return None
 
@@ -137,22 +163,24 @@ class Joining:
         self._added.clear()
         self._deadline_ns = 0
 
-    def settle(self, key: MemberKey, error: int, member: str) -> MemberKey:
-        """The broker has answered: keep the member under the name it goes by, or let it go.
+    def settling(self, key: MemberKey, error: int, member: str) -> Slices[MemberKey]:
+        """The broker has answered: keep the member under the name it goes by, or let it go; in slices.
 
         :return: the key by which it goes on.
         """
         self.unnamed.discard(key)
         if error not in _ACCEPTED:
-            self.detach(key)
+            yield from self.leaving(key)
             return key
         if error == errors.NONE:
-            self.confirm(key)
+            yield from self.confirming(key)
         if not member or member == key[1] or key not in self._members:
             return key
         renamed = (key[0], member)
         attached = self._members[renamed] = self._members.pop(key)
-        for topic, (gate, operation) in attached.items():
+        for count, (topic, (gate, operation)) in enumerate(tuple(attached.items()), 1):
+            if count % _NOTED_PER_SLICE == 0:
+                yield
             consumers = gate.state.subscription(key[0]).consumers
             with gate.state.lock:
                 consumers.rename(operation.consumer, "/".join(renamed))
@@ -160,24 +188,33 @@ class Joining:
             created = self._created.pop((key, topic), None)
             if created is not None:
                 self._created[renamed, topic] = created
-        self._shared.audiences.renamed(self._connection, key, renamed)
+        yield from noted(self._shared.audiences.renaming(self._connection, key, renamed))
         return renamed
 
-    def confirm(self, key: MemberKey) -> None:
-        """The broker has taken a member: its subscriptions exist from now on."""
+    def confirming(self, key: MemberKey) -> Slices[None]:
+        """The broker has taken a member: its subscriptions exist from now on; in slices."""
         if self._created:
-            for topic in self.topics(key):
+            for count, topic in enumerate(tuple(self.topics(key)), 1):
                 self._created.pop((key, topic), None)
+                if count % _NOTED_PER_SLICE == 0:
+                    yield
 
-    def assigned(self, key: MemberKey, partitions: Partitions | None, now_ns: int) -> None:
-        """A member is told what it may fetch; None if the gate cannot read that."""
-        self._shared.audiences.assigned(self._connection, key, partitions, now_ns)
+    def assigning(self, key: MemberKey, partitions: Partitions | None, now_ns: int) -> Slices[None]:
+        """A member is told what it may fetch; None if the gate cannot read that. In slices."""
+        return noted(self._shared.audiences.assigning(self._connection, key, partitions, now_ns))
 
-    def must_ask(self, group: str, topics: Collection[str], now_ns: int) -> bool:
-        """Whether the broker must be asked which groups exist before any topic could refuse this one."""
+    def asking(self, group: str, topics: Collection[str], turn: Turn) -> Slices[bool]:
+        """Whether the broker must be asked which groups exist before any topic could refuse this one.
+
+        In slices, of which the first ones compile the gates that there are not.
+        """
         check_topics(len(topics))
+        yield from self.compiling(topics, turn)
         listing = self._shared.listing
-        for topic in topics:
+        for asked, topic in enumerate(topics, 1):
+            if asked % _NOTED_PER_SLICE == 0:
+                yield
+            now_ns = turn.now_ns
             gate = self._gate(topic, now_ns)
             known = gate.state.subscriptions.get(group)
             if (known is not None and known.exists) or not gate.asks(OperationKind.CREATE_SUBSCRIPTION):
@@ -201,16 +238,30 @@ class Joining:
 
     def detach(self, key: MemberKey) -> None:
         """A member is gone."""
-        for topic in list(self.topics(key)):
-            self._detach_topic(key, topic)
+        at_once(self.leaving(key))
+
+    def leaving(self, key: MemberKey) -> Slices[None]:
+        """A member is gone; in slices."""
+        yield from self._detaching(key, tuple(self.topics(key)))
         if self._members.pop(key, None) is not None:
-            self._shared.audiences.left(self._connection, key)
+            yield from noted(self._shared.audiences.leaving(self._connection, key))
+
+    def _detaching(self, key: MemberKey, topics: Sequence[str]) -> Slices[None]:
+        """Detach a member from some of its topics."""
+        for count, topic in enumerate(topics, 1):
+            if topic in self.topics(key):
+                self._detach_topic(key, topic)
+            if count % DECIDED_PER_SLICE == 0:
+                yield
 
     def closed(self) -> None:
         """The connection is gone, and its members with it."""
         self._shared.audiences.forget(self._connection)
         for key in list(self._members):
             self.detach(key)
+        for gate, operation in self._created.values():  # of a member that was about to be renamed
+            gate.detach(operation)
+        self._created.clear()
 
     def _topics_of(self, key: MemberKey) -> dict[str, Attached]:
         """What a member is attached to; nothing yet if it is new."""
@@ -263,10 +314,9 @@ class Joining:
         self.detach(key)
         self.gave_way.add(key)
 
-    def _undo(self, key: MemberKey) -> None:
+    def _undoing(self, key: MemberKey) -> Slices[None]:
         """The join at hand is refused: it leaves nothing attached, and no subscription of its making."""
-        for topic in self._added:
-            self._detach_topic(key, topic)
+        yield from self._detaching(key, tuple(self._added))
         if not self.topics(key):
             self._members.pop(key, None)
         self.settled()
@@ -291,3 +341,16 @@ class Joining:
         return Operation(
             kind, topic, principal=connection.principal, client=connection.client, subscription=group
         )
+
+
+def _portions(topics: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Topics of a member, so many as are attached in one slice."""
+    for start in range(0, len(topics), DECIDED_PER_SLICE):
+        yield topics[start : start + DECIDED_PER_SLICE]
+
+
+def noted(each: Iterator[None]) -> Slices[None]:
+    """Note something of one topic after the other, many in each slice."""
+    for count, _ in enumerate(each, 1):
+        if count % _NOTED_PER_SLICE == 0:
+            yield

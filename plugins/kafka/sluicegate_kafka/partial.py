@@ -51,6 +51,12 @@ class Partial:
         self.drop()
         return whole
 
+    def behind_first(self) -> bytes:
+        """All that was kept after the first piece; nothing is kept any more."""
+        rest = b"".join(self._pieces[1:])
+        self.drop()
+        return rest
+
     def drop(self) -> None:
         """Forget what is here."""
         self._budget.give(self.size)

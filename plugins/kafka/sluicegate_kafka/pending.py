@@ -2,14 +2,17 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from sluicegate.broker import Buffer, Command, ToClient
 from sluicegate.engine.budget import Budget
 
-Handle: TypeAlias = Callable[[bytes, int], "Buffer | Held | None"]
+if TYPE_CHECKING:
+    from sluicegate_kafka.sliced import SlicedResponse
+
+Handle: TypeAlias = Callable[[bytes, int], "Buffer | Held | SlicedResponse | None"]
 """`(response without its length, now_ns)` -> that same object to pass it as it came, another one (with its
-length) to send instead, or None for nothing yet."""
+length) to send instead, None for nothing yet, or what makes one of these in later turns."""
 
 
 class Expected:

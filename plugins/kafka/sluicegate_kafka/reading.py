@@ -5,13 +5,17 @@ from collections.abc import Sequence
 from sluicegate.model import Action, Operation, OperationKind
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.fetch import FetchRequest
-from sluicegate_kafka.connection import Connection
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
+from sluicegate_kafka.connection import TOPICS_PER_SLICE, Connection
 from sluicegate_kafka.readers import Reader
 from sluicegate_kafka.shared import Shared
+from sluicegate_kafka.sliced import Turn
 
 _NOTHING: frozenset[int] = frozenset()
 _MAX_TOPICS = 10_000
 """Topics that one connection is known to fetch; a client may name as many as it likes."""
+_SETTLED_PER_SLICE = 100
+"""Topics of a Fetch that are looked at in one slice, some 10 us each."""
 _MAX_PARTITIONS = 100_000
 """Partitions that one connection is known to fetch."""
 
@@ -35,48 +39,79 @@ class Reading:
         self.held: dict[str, tuple[Operation, int]] = {}
         """Topics that it may not consume yet: by which operation it asks again, and after how many ns."""
 
-    def request(self, request: FetchRequest, now_ns: int) -> None:
-        """Take over what a Fetch asks for, and count the connection for it if no group counts it."""
-        self._keep(request)
+    def request(self, request: FetchRequest, turn: Turn) -> Slices[None]:
+        """Take over what a Fetch asks for, and count the connection if no group counts it; in slices."""
+        yield from self._keep(request)
+        new = 0
         for topic, partitions in request.topics:
             if topic not in self._readers:
-                self._settled(topic, now_ns, partitions)
+                self._settled(topic, turn.now_ns, partitions)
+                new += 1
+                if new % _SETTLED_PER_SLICE == 0:
+                    yield
         if not self._shared.counts_consumers:
             self.refused.clear()
             self.held.clear()
             return
+        topics = yield from self._asked_about(request)
+        gates = self._shared.gates.exempt if self._connection.exempt else self._shared.gates.live
+        work = 0 if len(topics) < ENTRIES_PER_SLICE else _SETTLED_PER_SLICE
+        for topic in topics:
+            if work >= _SETTLED_PER_SLICE:
+                work = 0
+                yield
+            work += 1 if topic in gates else _SETTLED_PER_SLICE // TOPICS_PER_SLICE
+            reader = self._settled(topic, turn.now_ns)
+            if reader.match is not None:
+                self.refused.discard(topic)
+                self.held.pop(topic, None)
+            elif not reader.is_attached:
+                self._attach(reader, turn.now_ns)
+
+    def _asked_about(self, request: FetchRequest) -> Slices[set[str]]:
+        """The topics for which the connection may have to be counted."""
         # Who was refused is asked about each time, as the later requests of a session do not name the topic.
         again = self.refused | self.held.keys()
         audiences = self._shared.audiences
         if self._changes != audiences.changes:
             self._changes = audiences.changes
             again |= self._readers.keys()
-        wanted = self._wanted
+        if len(again) > ENTRIES_PER_SLICE:
+            yield
         topics = {topic for topic, _ in request.topics}
+        if len(again) > ENTRIES_PER_SLICE:
+            yield
+        wanted = self._wanted
         topics |= {topic for topic in again if not wanted or wanted.get(topic)}
-        for topic in topics:
-            reader = self._settled(topic, now_ns)
-            if reader.match is not None:
-                self.refused.discard(topic)
-                self.held.pop(topic, None)
-            elif not reader.is_attached:
-                self._attach(reader, now_ns)
+        return topics
 
     def subscriptions(self, topic: str, now_ns: int) -> tuple[str, ...]:
         """The subscriptions that what is fetched of a topic may be for; first what it is taken for."""
         return self._settled(topic, now_ns).names
 
-    def _keep(self, request: FetchRequest) -> None:
+    def _keep(self, request: FetchRequest) -> Slices[None]:
         known = self._wanted
         if request.session_epoch <= 0 and request.topics:
             self._wanted = known = {}
             self._count = 0
+        noted = 0
         for topic, partitions in request.topics:
             before = known.get(topic, _NOTHING)
-            wanted = before.union([index for index, _ in partitions])
+            if len(partitions) > ENTRIES_PER_SLICE:
+                wanted = yield from _union(before, partitions)
+            else:
+                wanted = before.union([index for index, _ in partitions])
             self._count += len(wanted) - len(before)
             known[topic] = wanted
+            noted += 1 + len(partitions)
+            if noted >= ENTRIES_PER_SLICE:
+                noted = 0
+                yield
         for topic, gone in request.forgotten:
+            noted += 1 + len(gone)
+            if noted >= ENTRIES_PER_SLICE:
+                noted = 0
+                yield
             if topic in known:
                 self._count -= len(known[topic])
                 known[topic] = known[topic].difference(gone)
@@ -152,3 +187,14 @@ class Reading:
         for reader in self._readers.values():
             self._shared.audiences.closed(reader)
         self._readers.clear()
+
+
+def _union(before: frozenset[int], partitions: Sequence[tuple[int, int]]) -> Slices[frozenset[int]]:
+    """Many partitions and those before, in slices; where they are too many for one connection, only some."""
+    wanted = set(before)
+    for start in range(0, len(partitions), ENTRIES_PER_SLICE):
+        yield
+        wanted.update([index for index, _ in partitions[start : start + ENTRIES_PER_SLICE]])
+        if len(wanted) > _MAX_PARTITIONS:
+            break
+    return frozenset(wanted)

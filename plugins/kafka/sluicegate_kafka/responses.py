@@ -6,16 +6,20 @@ Rules of this file: no IO, no clock, no policy; the handler that expects a respo
 from abc import abstractmethod
 from collections.abc import Sequence
 from struct import Struct
+from typing import NamedTuple
 
-from sluicegate.broker import PASS, Close, Command, ToClient, ToUpstream
+from sluicegate.broker import PASS, Ask, Buffer, Close, Command, ToClient, ToUpstream
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.partial import NoRoomError, Partial, no_room
-from sluicegate_kafka.pending import Outstanding, correlation_id_of
+from sluicegate_kafka.pending import Outstanding, Owed, correlation_id_of
 from sluicegate_kafka.shared import Shared
+from sluicegate_kafka.sliced import Made, SlicedResponse
 
 _read_response = Struct(">ii").unpack_from
 _MIN_RESPONSE = 4
 _RESPONSE_HEAD = 8
+_FOR_EVER = 2**62
+"""More bytes than ever come: what is kept meanwhile is not looked at."""
 
 
 def as_commands(
@@ -36,6 +40,21 @@ def _is_close(command: Command) -> bool:
     return type(command) is Close
 
 
+class _Reading(NamedTuple):
+    """A response that is read in slices."""
+
+    turn: SlicedResponse
+    entry: Owed
+    """Where it was expected."""
+    frame: bytes
+    """The response without its length."""
+    whole: Buffer
+
+    def is_asked(self, question: object) -> bool:
+        """Whether a question is for its next slice."""
+        return question is self.turn.question
+
+
 class ResponseStream:
     """The way back of a connection; the session is the rest of it.
 
@@ -43,13 +62,23 @@ class ResponseStream:
     :param outstanding: responses that are owed to the client.
     """
 
-    __slots__ = ("_is_full", "_most_owed", "_partial_response", "_shared", "_skip_upstream", "outstanding")
+    __slots__ = (
+        "_is_full",
+        "_most_owed",
+        "_partial_response",
+        "_reading",
+        "_shared",
+        "_skip_upstream",
+        "outstanding",
+    )
 
     def __init__(self, shared: Shared, outstanding: Outstanding) -> None:
         self._shared = shared
         self.outstanding = outstanding
         self._partial_response = Partial(shared.budget)
         self._skip_upstream = 0
+        self._reading: _Reading | None = None
+        """While there is one, it is kept in `_partial_response`, and behind it what comes."""
         self._most_owed = shared.max_requests_in_flight
         self._is_full = False
         """True while so many responses are owed that no further request is looked at."""
@@ -148,7 +177,9 @@ class ResponseStream:
             return []
         return as_commands(ToClient, whole, self.receive_upstream(whole, now_ns))
 
-    def _responses(self, data: bytes, at: int, now_ns: int, out: list[Command]) -> None:
+    def _responses(  # noqa: C901 - one loop
+        self, data: bytes, at: int, now_ns: int, out: list[Command]
+    ) -> None:
         """Walk the responses in `data` from `at`; `run` is where the bytes not yet forwarded begin."""
         outstanding = self.outstanding
         run = 0
@@ -173,6 +204,9 @@ class ResponseStream:
             if at > run:
                 out.append(ToClient(memoryview(data)[run:at]))
             self._finish(data, at, stop, now_ns)
+            if self._reading is not None:
+                self._begin_reading(self._reading, data[stop:], now_ns, out)
+                return
             out.extend(self._answers(now_ns))
             run = at = stop
         if at > run:
@@ -205,4 +239,44 @@ class ResponseStream:
         handle = entry[1].handle if isinstance(entry, tuple) else entry.handle
         frame = data[start + 4 : stop]
         made = handle(frame, now_ns)
+        if isinstance(made, SlicedResponse):
+            self._reading = _Reading(made, entry, frame, whole)
+        else:
+            self._place(entry, frame, whole, made)
+
+    def _place(self, entry: Owed, frame: bytes, whole: Buffer, made: Made) -> None:
         self.outstanding.replace(entry, whole if made is frame else made)
+
+    # -- responses that are read in slices ----------------------------------------------------------
+
+    def _begin_reading(self, reading: _Reading, rest: bytes, now_ns: int, out: list[Command]) -> None:
+        """Keep a response until its last slice is done, and what came behind it."""
+        self._partial_response.begin(reading.frame, _FOR_EVER)
+        if rest:
+            self._partial_response.add(rest)
+        out.extend(self._answers(now_ns))
+        out.append(Ask(reading.turn.question))
+
+    def _read_on(self, reading: _Reading, now_ns: int, out: list[Command]) -> None:
+        """Do the next slice of a response; after the last one, what came behind it is looked at."""
+        try:
+            made = reading.turn.go_on(now_ns)
+        except ProtocolError as error:
+            self._give_up_reading()
+            out.append(Close("malformed_response", str(error)))
+            return
+        if isinstance(made, SlicedResponse):
+            out.append(Ask(reading.turn.question))
+            return
+        self._reading = None
+        rest = self._partial_response.behind_first()
+        self._place(reading.entry, reading.frame, reading.whole, made)
+        out.extend(self._answers(now_ns))
+        if rest:
+            out.extend(as_commands(ToClient, rest, self.receive_upstream(rest, now_ns)))
+
+    def _give_up_reading(self) -> None:
+        """The rest of a response is not read."""
+        if self._reading is not None:
+            self._reading.turn.give_up()
+            self._reading = None

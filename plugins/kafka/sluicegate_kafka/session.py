@@ -12,6 +12,7 @@ from sluicegate.broker import (
     Ask,
     Close,
     Command,
+    NextTurn,
     PauseReading,
     ResumeReading,
     ToUpstream,
@@ -317,9 +318,12 @@ class KafkaSession(ResponseStream):
         out: list[Command] = []
         if isinstance(answer, Exception) and isinstance(question, ListGroups):
             self._shared.listing.learned(None, now_ns, now_ns)
-        if self._suspended is not None:
+        reading, held = self._reading, self._suspended
+        if reading is not None and reading.is_asked(question):
+            self._read_on(reading, now_ns, out)
+        elif held is not None and (held.question is question or not isinstance(question, NextTurn)):
             self._retry(now_ns, out)
-        self.grouping.answered(now_ns)
+        self.grouping.answered(question, now_ns)
         out.extend(self._answers(now_ns))
         self._resume_if_drained(now_ns, out)
         return close_last(out)
@@ -380,6 +384,7 @@ class KafkaSession(ResponseStream):
         """The connection is gone: whatever it held or was counted for is released."""
         if (held := self._end_suspension()) is not None:
             held.abandon(now_ns)
+        self._give_up_reading()
         self._partial_request.drop()
         self._partial_response.drop()
         self._ahead.drop()

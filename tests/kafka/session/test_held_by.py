@@ -1,6 +1,7 @@
 """What the watchdog over the event loop is told by the Kafka room."""
 
 import sys
+from collections.abc import Iterator
 
 import pytest
 from tests.kafka.session.messages import batch, fetch, fetched, produce
@@ -43,8 +44,9 @@ def test_slices_are_told_by_the_api_of_their_request() -> None:
 def test_responses_are_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Holder] = []
 
-    def look(*arguments: object) -> None:
+    def look(*arguments: object) -> Iterator[None]:
         seen.append(holder_of(sys._getframe()))
+        yield from ()
 
     monkeypatch.setattr(Fetching, "_cut_topic", look)
     wire = Wire(Bench(max_dispatch_rate=10))

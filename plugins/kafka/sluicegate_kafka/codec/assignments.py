@@ -15,6 +15,7 @@ from sluicegate_kafka.codec.primitives import (
     write_nullable_string,
     write_string,
 )
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
 
 Partitions: TypeAlias = Mapping[str, frozenset[int]]
 """Partitions by topic."""
@@ -69,9 +70,16 @@ def sync_group_result(frame: bytes, version: int) -> tuple[int, bytes]:
     return error, cursor.byte_string() or b""
 
 
-@guarded
 def read_assignment(assignment: bytes) -> Partitions:
-    """A ConsumerProtocolAssignment: all its versions begin alike, and none is flexible.
+    """A ConsumerProtocolAssignment, read at once; errors as for `assignment_slices`."""
+    return at_once(assignment_slices(assignment))
+
+
+@guarded_slices
+def assignment_slices(assignment: bytes) -> Slices[Partitions]:
+    """A ConsumerProtocolAssignment; yields between two slices.
+
+    All its versions begin alike, and none is flexible.
 
     :raises ProtocolError: when it is malformed, or of another kind of group.
     """
@@ -80,15 +88,24 @@ def read_assignment(assignment: bytes) -> Partitions:
     cursor = Cursor(assignment, 0, flexible=False)
     cursor.i16()  # version
     found: dict[str, frozenset[int]] = {}
-    for _ in range(cursor.array_length()):
+    for read in range(cursor.array_length()):
+        if read % ENTRIES_PER_SLICE == ENTRIES_PER_SLICE - 1:
+            yield
         topic = cursor.string()
         found[topic] = frozenset(cursor.i32s(cursor.array_length()))
     return found
 
 
-@guarded
 def heartbeat_assignment(frame: bytes, version: int) -> PartitionsById | None:
+    """The assignment in a heartbeat's response, read at once; parameters and errors as for the slices."""
+    return at_once(heartbeat_assignment_slices(frame, version))
+
+
+@guarded_slices
+def heartbeat_assignment_slices(frame: bytes, version: int) -> Slices[PartitionsById | None]:
     """The assignment in a ConsumerGroupHeartbeat response; None if it says nothing new.
+
+    Yields between two slices.
 
     :param frame: the response without its length.
     :param version: of the request that it answers.
@@ -102,7 +119,9 @@ def heartbeat_assignment(frame: bytes, version: int) -> PartitionsById | None:
     if cursor.i8() < 0:
         return None
     found: dict[bytes, frozenset[int]] = {}
-    for _ in range(cursor.array_length()):
+    for read in range(cursor.array_length()):
+        if read % ENTRIES_PER_SLICE == ENTRIES_PER_SLICE - 1:
+            yield
         topic_id = _topic_id(cursor)
         found[topic_id] = frozenset(cursor.i32s(cursor.array_length()))
         cursor.tags()
@@ -142,9 +161,16 @@ def ask_topic_names(correlation_id: int, client_id: str, topic_ids: Collection[b
     )
 
 
-@guarded
 def topic_names(frame: bytes) -> Mapping[bytes, str]:
-    """Topic names by id, as the answer to `ask_topic_names` tells them; the broker may know some not.
+    """Topic names by id, read at once; parameters and errors as for `topic_names_slices`."""
+    return at_once(topic_names_slices(frame))
+
+
+@guarded_slices
+def topic_names_slices(frame: bytes) -> Slices[Mapping[bytes, str]]:
+    """Topic names by id, as the answer to `ask_topic_names` tells them; yields between two slices.
+
+    The broker may know some not.
 
     :param frame: the response without its length.
     :raises ProtocolError: when it is malformed.
@@ -160,19 +186,25 @@ def topic_names(frame: bytes) -> Mapping[bytes, str]:
     cursor.nullable_string()  # cluster id
     cursor.i32()  # controller
     found: dict[bytes, str] = {}
+    read = 0
     for _ in range(cursor.array_length()):
         error = cursor.i16()
         name = cursor.nullable_string()
         topic_id = _topic_id(cursor)
         if error == 0 and name is not None:
             found[topic_id] = name
-        _skip_partitions(cursor)
+        cursor.i8()  # internal
+        partitions = cursor.array_length()
+        read += 1 + 4 * partitions  # each has three lists
+        if read >= ENTRIES_PER_SLICE:
+            read = 0
+            yield
+        _skip_partitions(cursor, partitions)
     return found
 
 
-def _skip_partitions(cursor: Cursor) -> None:
-    cursor.i8()  # internal
-    for _ in range(cursor.array_length()):
+def _skip_partitions(cursor: Cursor, count: int) -> None:
+    for _ in range(count):
         cursor.skip(2 + 4 + 4 + 4)  # error, index, leader, epoch
         for _ in range(3):  # replicas, those in sync, those offline
             cursor.skip(4 * cursor.array_length())

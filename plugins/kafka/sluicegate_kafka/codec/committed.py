@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body
 from sluicegate_kafka.codec.primitives import Cursor, guarded
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
 
 Offsets: TypeAlias = Mapping[tuple[str, int], int]
 """Offset by topic and partition; -1 where nothing is committed."""
@@ -25,9 +26,14 @@ def offset_fetch_group(frame: bytes, head: RequestHead) -> str:
     return Cursor(body, head.body, is_flexible(ApiKey.OFFSET_FETCH, head.version)).string()
 
 
-@guarded
 def committed_offsets(frame: bytes, version: int, group: str) -> Mapping[str, Offsets]:
-    """The offsets of each group in an OffsetFetch response, versions 0 to 9.
+    """The offsets in an OffsetFetch response, read at once; parameters and errors as for the slices."""
+    return at_once(committed_offsets_slices(frame, version, group))
+
+
+@guarded_slices
+def committed_offsets_slices(frame: bytes, version: int, group: str) -> Slices[Mapping[str, Offsets]]:
+    """The offsets of each group in an OffsetFetch response, versions 0 to 9; yields between two slices.
 
     :param frame: the response without its length.
     :param version: of the request that it answers.
@@ -38,18 +44,19 @@ def committed_offsets(frame: bytes, version: int, group: str) -> Mapping[str, Of
     if version >= 3:
         cursor.i32()  # throttle time
     if version < FIRST_OF_SEVERAL_GROUPS:
-        return {group: _topics(cursor, version)}
+        return {group: (yield from _topics(cursor, version))}
     found: dict[str, Offsets] = {}
     for _ in range(cursor.array_length()):
         name = cursor.string()
-        found[name] = _topics(cursor, version)
+        found[name] = yield from _topics(cursor, version)
         cursor.i16()  # error
         cursor.tags()
     return found
 
 
-def _topics(cursor: Cursor, version: int) -> Offsets:
+def _topics(cursor: Cursor, version: int) -> Slices[Offsets]:
     found: dict[tuple[str, int], int] = {}
+    read = 0
     for _ in range(cursor.array_length()):
         topic = cursor.string()
         for _ in range(cursor.array_length()):
@@ -60,5 +67,8 @@ def _topics(cursor: Cursor, version: int) -> Offsets:
             if cursor.i16() == 0:
                 found[topic, index] = offset
             cursor.tags()
+            read += 1
+            if read % ENTRIES_PER_SLICE == 0:
+                yield
         cursor.tags()
     return found

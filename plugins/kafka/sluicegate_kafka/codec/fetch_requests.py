@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, TypeAlias
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import MALFORMED, Cursor, skip_tags
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 
 VERSIONS: Final = (4, 12)
 """Lowest and highest version read here; 13 and later name topics by id only."""
@@ -53,7 +54,12 @@ class FetchRequest(NamedTuple):
 
 
 def scan_fetch_request(frame: bytes, head: RequestHead) -> FetchRequest:
-    """Read a Fetch request.
+    """Read a Fetch request at once; parameters and errors as for `fetch_request_slices`."""
+    return at_once(fetch_request_slices(frame, head))
+
+
+def fetch_request_slices(frame: bytes, head: RequestHead) -> Slices[FetchRequest]:
+    """Read a Fetch request; yields between two slices.
 
     :param frame: the buffer that the head was read from.
     :param head: the request's header.
@@ -69,8 +75,10 @@ def scan_fetch_request(frame: bytes, head: RequestHead) -> FetchRequest:
         if version >= FIRST_WITH_SESSION:
             session_id, session_epoch = _SESSION(frame, cursor.at)
             cursor.at += 8
-        topics = _topics(cursor, _PARTITION_BY_VERSION[version])
-        forgotten = _forgotten(cursor) if version >= FIRST_WITH_SESSION else []
+        topics = yield from _topics(cursor, _PARTITION_BY_VERSION[version])
+        forgotten: list[tuple[str, list[int]]] = []
+        if version >= FIRST_WITH_SESSION:
+            forgotten = yield from _forgotten(cursor)
         if version >= 11:
             cursor.string()  # rack
         cursor.tags()
@@ -83,17 +91,25 @@ def scan_fetch_request(frame: bytes, head: RequestHead) -> FetchRequest:
     )
 
 
-def _topics(cursor: Cursor, partition: struct.Struct) -> FetchTopics:
+def _topics(cursor: Cursor, partition: struct.Struct) -> Slices[FetchTopics]:
     topics: FetchTopics = []
-    left = MAX_ENTRIES
+    left, read = MAX_ENTRIES, 0
     for _ in range(cursor.array_length()):
         name = cursor.string()
         count = cursor.array_length()
         left -= count + 1
         if left < 0:
             raise ProtocolError(f"more than {MAX_ENTRIES} partitions in a Fetch request")
-        topics.append((name, _partitions(cursor, partition, count)))
+        partitions = _partitions(cursor, partition, min(count, ENTRIES_PER_SLICE))
+        while len(partitions) < count:
+            yield
+            partitions += _partitions(cursor, partition, min(count - len(partitions), ENTRIES_PER_SLICE))
+        topics.append((name, partitions))
         cursor.tags()
+        read += count + 1
+        if read >= ENTRIES_PER_SLICE:
+            read = 0
+            yield
     return topics
 
 
@@ -113,15 +129,24 @@ def _partitions(cursor: Cursor, partition: struct.Struct, count: int) -> list[tu
     return found
 
 
-def _forgotten(cursor: Cursor) -> list[tuple[str, list[int]]]:
+def _forgotten(cursor: Cursor) -> Slices[list[tuple[str, list[int]]]]:
     forgotten: list[tuple[str, list[int]]] = []
-    left = MAX_ENTRIES
+    left, read = MAX_ENTRIES, 0
     for _ in range(cursor.array_length()):
         name = cursor.string()
         count = cursor.array_length()
         left -= count + 1
         if left < 0:
             raise ProtocolError(f"more than {MAX_ENTRIES} partitions forgotten in a Fetch request")
-        forgotten.append((name, [cursor.i32() for _ in range(count)]))
+        indexes: list[int] = []
+        while len(indexes) < count:
+            if indexes:
+                yield
+            indexes += cursor.i32s(min(count - len(indexes), ENTRIES_PER_SLICE))
+        forgotten.append((name, indexes))
         cursor.tags()
+        read += count + 1
+        if read >= ENTRIES_PER_SLICE:
+            read = 0
+            yield
     return forgotten

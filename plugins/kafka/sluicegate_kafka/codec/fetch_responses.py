@@ -16,6 +16,7 @@ from sluicegate_kafka.codec.primitives import (
     with_length,
     write_uvarint,
 )
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 
 _FIRST_WITH_LOG_START = 5
 _FIRST_WITH_PREFERRED = 11
@@ -61,7 +62,12 @@ class FetchResponse(NamedTuple):
 
 
 def scan_fetch_response(frame: bytes, version: int) -> FetchResponse:
-    """Find the records in a Fetch response without copying them.
+    """Find the records in a Fetch response at once; parameters and errors as for `fetch_response_slices`."""
+    return at_once(fetch_response_slices(frame, version))
+
+
+def fetch_response_slices(frame: bytes, version: int) -> Slices[FetchResponse]:
+    """Find the records in a Fetch response without copying them; yields between two slices.
 
     :param frame: the response without its length.
     :param version: of the request that it answers.
@@ -76,18 +82,30 @@ def scan_fetch_response(frame: bytes, version: int) -> FetchResponse:
         if version >= FIRST_WITH_SESSION:
             error, session_id = cursor.i16(), cursor.i32()
         topics: list[FetchTopic] = []
+        read = 0
         for _ in range(cursor.array_length()):
             name = cursor.string()
             count = cursor.array_length()
-            partitions = _flexible(cursor, count) if cursor.flexible else _legacy(cursor, count, version)
+            partitions = _partitions(cursor, min(count, ENTRIES_PER_SLICE), version)
+            while len(partitions) < count:
+                yield
+                partitions += _partitions(cursor, min(count - len(partitions), ENTRIES_PER_SLICE), version)
             cursor.tags()
             topics.append(FetchTopic(name, partitions))
+            read += count + 1
+            if read >= ENTRIES_PER_SLICE:
+                read = 0
+                yield
         cursor.tags()
     except MALFORMED as error_:
         raise ProtocolError(f"a truncated Fetch response: {error_}") from error_
     if cursor.at != len(frame):
         raise ProtocolError(f"a Fetch response of {cursor.at} bytes in a frame of {len(frame)}")
     return FetchResponse(version, throttle_ms, error, session_id, topics)
+
+
+def _partitions(cursor: Cursor, count: int, version: int) -> list[FetchPartition]:
+    return _flexible(cursor, count) if cursor.flexible else _legacy(cursor, count, version)
 
 
 def _flexible(cursor: Cursor, count: int) -> list[FetchPartition]:
@@ -131,10 +149,19 @@ def _legacy(cursor: Cursor, count: int, version: int) -> list[FetchPartition]:
 def rebuild_fetch_response(
     frame: bytes, response: FetchResponse, cuts: Mapping[Place, int], errors: Mapping[Place, int]
 ) -> bytes:
+    """Rebuild a Fetch response at once; parameters and errors as for `rebuilding_slices`."""
+    return at_once(rebuilding_slices(frame, response, cuts, errors))
+
+
+def rebuilding_slices(
+    frame: bytes, response: FetchResponse, cuts: Mapping[Place, int], errors: Mapping[Place, int]
+) -> Slices[bytes]:
     """The same response with some partitions cut short, emptied, or turned into errors.
 
+    Yields between two slices.
+
     :param frame: the response without its length.
-    :param response: what `scan_fetch_response` found in it.
+    :param response: what was found in it.
     :param cuts: for each partition to cut, the offset where its records end from now on; it should be the
         start of a batch. `records_start` empties the partition.
     :param errors: for each partition to refuse, the error code that takes the place of its records.
@@ -145,7 +172,9 @@ def rebuild_fetch_response(
     flexible = response.version >= FIRST_FLEXIBLE
     parts: list[bytes | memoryview] = []
     done = 0
-    for place in sorted(cuts.keys() | errors.keys()):
+    for count, place in enumerate(sorted({**cuts, **errors}), 1):
+        if count % ENTRIES_PER_SLICE == 0:
+            yield
         partition = response.topics[place[0]].partitions[place[1]]
         end = partition.records_start if place in errors else cuts[place]
         if not partition.records_start <= end <= partition.records_end:

@@ -10,14 +10,13 @@ from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible
 from sluicegate_kafka.codec.primitives import MALFORMED, Cursor, guarded
-from sluicegate_kafka.codec.slices import Slices, at_once
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
 
 MAX_GROUP_REQUEST: Final = 8 * 1024 * 1024
 """Largest group request that is read, in bytes; many short names take many times that, and a second."""
 
 MAX_NAMES: Final = 10_000
 """Names of topics in one request that are read, some 0.4 us each."""
-PARTITIONS_PER_SLICE: Final = 1_000
 _VERSION_BYTES = 2
 _CONSUMER = "consumer"
 _READ: Final[dict[int, tuple[int, int]]] = {
@@ -87,9 +86,14 @@ def group_cursor(frame: bytes, head: RequestHead, api_key: ApiKey) -> Cursor:
     return Cursor(body, head.body, is_flexible(api_key, head.version))
 
 
-@guarded
 def read_join_group(frame: bytes, head: RequestHead) -> JoinGroup:
-    """Read a JoinGroup request, versions 0 to 9.
+    """Read a JoinGroup request at once; errors as for `join_group_slices`."""
+    return at_once(join_group_slices(frame, head))
+
+
+@guarded_slices
+def join_group_slices(frame: bytes, head: RequestHead) -> Slices[JoinGroup]:
+    """Read a JoinGroup request, versions 0 to 9; yields between two slices.
 
     :raises ProtocolError: when it or a consumer's subscription in it is malformed.
     """
@@ -109,7 +113,7 @@ def read_join_group(frame: bytes, head: RequestHead) -> JoinGroup:
         # The assignors of one client are told the same topics, in the same order.
         is_new = metadata and not (known and metadata.startswith(known, _VERSION_BYTES))
         if metadata and is_new and protocol_type == _CONSUMER:
-            names, end = _subscription(metadata, left)
+            names, end = yield from _subscription(metadata, left)
             topics.update(dict.fromkeys(names))
             left -= len(names)
             known = metadata[_VERSION_BYTES:end]
@@ -117,7 +121,7 @@ def read_join_group(frame: bytes, head: RequestHead) -> JoinGroup:
     return JoinGroup(group, member_id, instance_id, tuple(topics), protocol_type)
 
 
-def _subscription(metadata: bytes, most: int) -> tuple[list[str], int]:
+def _subscription(metadata: bytes, most: int) -> Slices[tuple[list[str], int]]:
     """Topics of a ConsumerProtocolSubscription, and where they end.
 
     All its versions begin alike, and none is flexible.
@@ -129,7 +133,12 @@ def _subscription(metadata: bytes, most: int) -> tuple[list[str], int]:
     count = cursor.array_length()
     if count > most:
         raise ProtocolError(f"{count} topics for one more assignor, expected up to {most}")
-    return [cursor.string() for _ in range(count)], cursor.at
+    names: list[str] = []
+    while len(names) < count:
+        if names:
+            yield
+        names += [cursor.string() for _ in range(min(ENTRIES_PER_SLICE, count - len(names)))]
+    return names, cursor.at
 
 
 @guarded
@@ -219,7 +228,7 @@ def _committed(
             cursor.nullable_string()  # metadata
             cursor.tags()
             read += 1
-            if read % PARTITIONS_PER_SLICE == 0:
+            if read % ENTRIES_PER_SLICE == 0:
                 yield
         partitions.append(tuple(indexes))
         cursor.tags()

@@ -18,6 +18,7 @@ from sluicegate_kafka.codec.primitives import (
     write_nullable_string,
     write_string,
 )
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
 
 _NOT_THROTTLED = bytes(4)
 _FIRST_LEAVING_TOGETHER = 3
@@ -175,9 +176,16 @@ def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, st
     return error, member_id, cursor.i32()
 
 
-@guarded
 def refused_topics(frame: bytes, api_key: ApiKey, version: int) -> set[str]:
+    """Topics that were not committed, read at once; parameters and errors as for `refused_topics_slices`."""
+    return at_once(refused_topics_slices(frame, api_key, version))
+
+
+@guarded_slices
+def refused_topics_slices(frame: bytes, api_key: ApiKey, version: int) -> Slices[set[str]]:
     """Topics of which an OffsetCommit or TxnOffsetCommit response says that no partition was committed.
+
+    Yields between two slices.
 
     :param frame: the response without its length.
     :param api_key: which of the two.
@@ -188,6 +196,7 @@ def refused_topics(frame: bytes, api_key: ApiKey, version: int) -> set[str]:
     if api_key == ApiKey.TXN_OFFSET_COMMIT or version >= 3:
         cursor.i32()  # throttle time
     refused: set[str] = set()
+    read = 0
     for _ in range(cursor.array_length()):
         topic = cursor.string()
         committed = False
@@ -195,6 +204,9 @@ def refused_topics(frame: bytes, api_key: ApiKey, version: int) -> set[str]:
             cursor.i32()  # partition
             committed |= cursor.i16() == 0
             cursor.tags()
+            read += 1
+            if read % ENTRIES_PER_SLICE == 0:
+                yield
         cursor.tags()
         if not committed:
             refused.add(topic)

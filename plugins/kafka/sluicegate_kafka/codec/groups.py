@@ -2,18 +2,26 @@
 
 from sluicegate_kafka.codec.assignments import (
     ask_topic_names,
+    assignment_slices,
     heartbeat_assignment,
+    heartbeat_assignment_slices,
     leave_by_heartbeat,
     read_assignment,
     read_member,
     sync_group_result,
     topic_names,
+    topic_names_slices,
 )
-from sluicegate_kafka.codec.committed import committed_offsets, offset_fetch_group
+from sluicegate_kafka.codec.committed import (
+    committed_offsets,
+    committed_offsets_slices,
+    offset_fetch_group,
+)
 from sluicegate_kafka.codec.group_requests import (
     ConsumerGroupHeartbeat,
     JoinGroup,
     OffsetCommit,
+    join_group_slices,
     offset_commit_slices,
     read_consumer_group_heartbeat,
     read_join_group,
@@ -33,6 +41,7 @@ from sluicegate_kafka.codec.group_responses import (
     refuse_offset_commit,
     refuse_txn_offset_commit,
     refused_topics,
+    refused_topics_slices,
 )
 from sluicegate_kafka.codec.sasl import (
     is_accepted,
@@ -47,12 +56,16 @@ __all__ = [
     "JoinGroup",
     "OffsetCommit",
     "ask_topic_names",
+    "assignment_slices",
     "committed_offsets",
+    "committed_offsets_slices",
     "consumer_group_heartbeat_result",
     "heartbeat_assignment",
+    "heartbeat_assignment_slices",
     "heartbeat_error",
     "is_accepted",
     "join_group_result",
+    "join_group_slices",
     "leave_by_heartbeat",
     "members_left",
     "offset_commit_slices",
@@ -71,10 +84,12 @@ __all__ = [
     "refuse_offset_commit",
     "refuse_txn_offset_commit",
     "refused_topics",
+    "refused_topics_slices",
     "sasl_authenticate_result",
     "sasl_mechanism",
     "sasl_token",
     "sync_group_result",
     "topic_names",
+    "topic_names_slices",
     "txn_offset_commit_slices",
 ]

@@ -1,10 +1,18 @@
 """Reading in slices: generators that yield where other work may be done, and return what they found."""
 
-from collections.abc import Generator
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Generator
+from functools import wraps
+from typing import ParamSpec, TypeAlias, TypeVar
+
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.primitives import MALFORMED
 
 Found = TypeVar("Found")
+_Params = ParamSpec("_Params")
 Slices: TypeAlias = Generator[None, None, Found]
+
+ENTRIES_PER_SLICE = 1_000
+"""Topics or partitions that are read in one slice, some 1 us each."""
 
 
 def at_once(slices: Slices[Found]) -> Found:
@@ -15,3 +23,16 @@ def at_once(slices: Slices[Found]) -> Found:
         except StopIteration as ended:
             found: Found = ended.value
             return found
+
+
+def guarded_slices(function: Callable[_Params, Slices[Found]]) -> Callable[_Params, Slices[Found]]:
+    """As `primitives.guarded`, for a reader that works in slices."""
+
+    @wraps(function)
+    def reader(*args: _Params.args, **kwargs: _Params.kwargs) -> Slices[Found]:
+        try:
+            return (yield from function(*args, **kwargs))
+        except MALFORMED as error:
+            raise ProtocolError(f"truncated or garbled: {error}") from error
+
+    return reader
