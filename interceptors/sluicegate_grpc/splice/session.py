@@ -189,6 +189,11 @@ class GrpcSession:
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """What the front was asked is known, or cannot be known (then it is an exception)."""
         self._connection.check_policies()
+        for lane, walk in ((self._up, self._walk_up), (self._down, self._walk_down)):
+            if question is lane.turn:
+                lane.turn = None
+                self._guarded(walk, b"", now_ns)
+                return self._finish(now_ns)
 
         def answered(data: bytes, now_ns: int) -> None:
             self._connection.answered(question, now_ns)
@@ -359,6 +364,10 @@ class GrpcSession:
         if connection.new_questions:
             out.extend(map(Ask, connection.new_questions))
             connection.new_questions.clear()
+        for lane in (self._up, self._down):
+            if lane.asks:
+                lane.asks = False
+                out.append(Ask(lane.turn))
         if self._dialling:
             self._dialling = False
             out.append(Dial(self._addresses))

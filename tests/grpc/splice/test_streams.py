@@ -17,7 +17,7 @@ from tests.grpc.splice.oracle.reshape import (
     frame,
 )
 
-from sluicegate.broker import PASS, Close, ToClient, ToUpstream
+from sluicegate.broker import PASS, Ask, Close, ToClient, ToUpstream
 from sluicegate.engine.budget import Budget
 from sluicegate_grpc.splice import GrpcSession, Limits, Shared
 from sluicegate_grpc.splice.streams import STREAM_BYTES, Streams
@@ -58,6 +58,8 @@ class Client:
                 self.passed += self._to_broker.feed(bytes(command.data))
             elif isinstance(command, Close):
                 self.closed = command
+            elif isinstance(command, Ask) and self.closed is None:
+                self._obey(self.session.answered(command.question, None, self.now), b"", is_up=is_up)
 
     def resets(self) -> list[tuple[int, int]]:
         """Streams that were reset, and why."""

@@ -66,6 +66,8 @@ class Raw:
             if wire.closed is None:
                 wire.to_gate.put(part)
                 wire.move(wire.to_gate, len(part))
+                while wire.closed is None and wire.take_turn():
+                    pass
                 self.settle()
         return self
 

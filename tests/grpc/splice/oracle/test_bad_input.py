@@ -246,7 +246,8 @@ def test_what_ends_a_connection(name: str, cut: int) -> None:
     assert hostile.wire.closed is not None
     assert hostile.wire.closed.counter == counter
     assert hostile.goaway == code
-    assert hostile.wire.most_held <= 2 * LIMITS.header_list_bytes
+    waiting = max(map(len, reads))  # a read of many frames waits for its turns
+    assert hostile.wire.most_held <= 2 * LIMITS.header_list_bytes + waiting
     hostile.wire.hang_up()
     assert front.services.budget.used == 0
     assert_serves(before, 3)

@@ -9,9 +9,11 @@ from tests.grpc.splice.oracle.reshape import Choose
 
 from sluicegate.broker import (
     PASS,
+    Ask,
     Buffer,
     Close,
     Command,
+    NextTurn,
     PassOn,
     PauseReading,
     ResumeReading,
@@ -72,6 +74,8 @@ class Wire:
         self.wake_at: int | None = None
         self.is_paused = False
         self.closed: Close | None = None
+        self.turns: list[NextTurn] = []
+        """Turns that the session asks for."""
         self.most_held = 0
         """The most bytes that the session ever held."""
 
@@ -106,12 +110,22 @@ class Wire:
     def settle(self) -> None:
         """Have everything arrive; the clock stands still."""
         self.collect()
-        while any(pipe.size and not (pipe is self.to_gate and self.is_paused) for pipe in self.pipes):
+        while self.turns or any(
+            pipe.size and not (pipe is self.to_gate and self.is_paused) for pipe in self.pipes
+        ):
             if self.closed is not None:
                 self._drain()
                 return
+            self.take_turn()
             for pipe in self.pipes:
                 self.move(pipe, pipe.size)
+
+    def take_turn(self) -> bool:
+        """Give the session a turn that it asked for; False if it asked for none."""
+        if not self.turns:
+            return False
+        self.carry_out(self.session.answered(self.turns.pop(0), None, self.now))
+        return True
 
     def pass_time(self, ns: int) -> None:
         """Turn the clock, and wake the session at each moment that it asked for until then."""
@@ -151,6 +165,8 @@ class Wire:
                     self.is_paused = False
                 case WakeAt():
                     self.wake_at = command.at_ns
+                case Ask(NextTurn() as question):
+                    self.turns.append(question)
                 case Close():
                     self.closed = command
                 case _:

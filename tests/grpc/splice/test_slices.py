@@ -1,0 +1,120 @@
+"""A read full of small frames is looked at in several turns of the event loop, and order is kept."""
+
+import struct
+from itertools import pairwise
+
+import pytest
+from tests.grpc.splice.oracle import service
+from tests.grpc.splice.talk import PUBLISH, TOPIC, Talk, front
+
+from sluicegate.broker import PASS, Ask, Command, NextTurn, ToClient, ToUpstream
+from sluicegate_grpc.splice import lane
+from sluicegate_grpc.splice.frames import (
+    DATA,
+    END_STREAM,
+    HEAD,
+    WINDOW_UPDATE,
+    frame,
+    read_head,
+    window_update,
+)
+
+
+def opened() -> tuple[Talk, int]:
+    """A connection with a call of a method that nobody looks at."""
+    talk = Talk()
+    return talk, talk.call("/t.Other/Call", b"", end=False)
+
+
+def kinds(commands: list[Command], side: type[ToUpstream] | type[ToClient] = ToUpstream) -> list[int]:
+    """Kinds of the frames that go to one side."""
+    data = b"".join(bytes(command.data) for command in commands if isinstance(command, side))
+    found, at = [], 0
+    while at < len(data):
+        high, low, kind, _, _ = read_head(data, at)
+        found.append(kind)
+        at += HEAD + (high << 8 | low)
+    return found
+
+
+def question(commands: list[Command]) -> NextTurn | None:
+    """The turn that is asked for, if there is one."""
+    asked = [command.question for command in commands if isinstance(command, Ask)]
+    assert len(asked) <= 1
+    if not asked:
+        return None
+    assert isinstance(asked[0], NextTurn)
+    return asked[0]
+
+
+@pytest.mark.parametrize(
+    ("one", "work"), [(frame(DATA, 0, 1, b"x"), 1), (window_update(0, 1), 1 + lane.CONTROL_WORK)]
+)
+def test_a_turn_looks_at_a_bounded_number_of_frames(one: bytes, work: int) -> None:
+    talk, stream = opened()
+    assert stream == 1
+    most = -(-lane.WORK_PER_TURN // work)
+    data = one * (2 * most + 3)
+    commands = list(talk.session.receive_client(data, talk.wire.now))
+    numbers = [len(kinds(commands))]
+    while turn := question(commands):
+        commands = list(talk.session.answered(turn, None, talk.wire.now))
+        numbers.append(len(kinds(commands)))
+    assert numbers == [most, most, 3]
+    assert talk.shared.services.budget.used == 0
+
+
+def test_what_comes_meanwhile_waits_behind_the_rest() -> None:
+    talk, _ = opened()
+    many = frame(DATA, 0, 1, b"x") * (lane.WORK_PER_TURN + 1)
+    first = list(talk.session.receive_client(many, talk.wire.now))
+    turn = question(first)
+    assert turn is not None
+    behind = list(
+        talk.session.receive_client(window_update(1, 5) + frame(DATA, END_STREAM, 1), talk.wire.now)
+    )
+    assert behind == []
+    rest = list(talk.session.answered(turn, None, talk.wire.now))
+    assert kinds(rest) == [DATA, WINDOW_UPDATE, DATA]
+    assert question(rest) is None
+
+
+def test_the_brokers_frames_take_turns_of_their_own() -> None:
+    talk, _ = opened()
+    talk.answer(1, end=False)
+    number = lane.WORK_PER_TURN + 10
+    down = list(talk.session.receive_upstream(frame(DATA, 0, 1, b"x") * number, talk.wire.now))
+    turn = question(down)
+    assert turn is not None
+    up = talk.session.receive_client(frame(DATA, 0, 1, b"x"), talk.wire.now)
+    assert up is PASS, "the other direction goes on"
+    rest = list(talk.session.answered(turn, None, talk.wire.now))
+    assert len(kinds(down, ToClient)) + len(kinds(rest, ToClient)) == number
+
+
+def test_calls_are_decided_some_at_a_time_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "WORK_PER_TURN", 20 * lane.CALL_WORK)
+    talk = Talk(front(max_publish_rate=1_000_000))
+    talk.attach()
+    gate = talk.shared.services.gates.get(TOPIC, False, talk.wire.now)
+    streams = [
+        talk.call(PUBLISH, service.publish(TOPIC, 7, struct.pack(">I", number)), settled=False)
+        for number in range(50)
+    ]
+    talk.wire.collect()
+    seen = [gate.state.allowed_messages]
+    talk.wire.move(talk.wire.to_gate, talk.wire.to_gate.size)
+    seen.append(gate.state.allowed_messages)
+    while talk.wire.take_turn():
+        seen.append(gate.state.allowed_messages)
+    assert seen[-1] - seen[0] == len(streams)
+    assert max(after - before for before, after in pairwise(seen)) <= 10  # each is HEADERS and DATA
+    talk.wire.settle()
+    assert [stream for stream in talk.wire.server.seen if stream in streams] == streams
+
+
+def test_a_client_that_goes_between_two_turns_leaves_nothing_behind() -> None:
+    talk, _ = opened()
+    talk.session.receive_client(frame(DATA, 0, 1, b"x") * (2 * lane.WORK_PER_TURN), talk.wire.now)
+    assert talk.shared.services.budget.used > 0
+    talk.hang_up()
