@@ -365,6 +365,8 @@ class Consumer:
 
     def acknowledging(self, ack: pb.Ack, now_ns: int) -> Iterator[None]:
         """The client acknowledges messages, in slices if there are many ids."""
+        if len(ack.message_id) > _IDS_PER_SLICE:
+            yield  # to have read so many took long enough
         yield from self._take_off(self._unacked.acknowledged(ack), now_ns)
         if self._queue and self._at_limit:
             self.pump(now_ns)
@@ -373,6 +375,8 @@ class Consumer:
         """The client asks for single messages to be delivered again, to any consumer; in slices, too."""
         if not self.counts:
             return
+        if len(ids) > _IDS_PER_SLICE:
+            yield
         forget = self._unacked.forget
         yield from self._take_off((forget((each.ledger_id, each.entry_id)) for each in ids), now_ns)
         if self._queue and self._at_limit:

@@ -27,7 +27,7 @@ from sluicegate_pulsar.lookup import Lookup
 from sluicegate_pulsar.producing import Producing
 from sluicegate_pulsar.responses import Responses
 from sluicegate_pulsar.shared import Shared
-from sluicegate_pulsar.stream import NoRoomError, Stream
+from sluicegate_pulsar.stream import MESSAGE_WORK, NoRoomError, Stream
 
 
 class PulsarSession:
@@ -61,11 +61,14 @@ class PulsarSession:
         largest = shared.max_frame_bytes
         self._from_client = Stream(shared.budget, largest, connection.up, ToUpstream)
         self._from_client.max_command_bytes = shared.config.max_command_bytes
+        self._from_client.checks_lists = True
         self._from_client.handlers = self.handshake.client_handlers
         self._from_client.default = self.handshake.too_early
         connection.on_pause = self._stop
         self._from_client.on_many = self._ask_for_turn
         self._from_broker = Stream(shared.budget, largest, connection.down, ToClient)
+        self._from_broker.work = MESSAGE_WORK
+        self._from_broker.on_many = self._ask_for_another_turn
         self._from_broker.handlers = {
             **Responses(connection).broker_handlers,
             **self.handshake.broker_handlers,
@@ -90,6 +93,14 @@ class PulsarSession:
     def _ask_for_turn(self) -> None:
         """Many small frames came at once: the rest of them is looked at when others have had their turn."""
         self.connection.ask(NextTurn(), lambda answer, now_ns: None)
+
+    def _ask_for_another_turn(self) -> None:
+        """The same for what the broker sends."""
+        self._from_broker.is_stopped = True
+        self.connection.ask(NextTurn(), self._begin_again)
+
+    def _begin_again(self, answer: object, now_ns: int) -> None:
+        self._from_broker.is_stopped = False
 
     def _begin(self) -> None:
         """The broker has accepted the client: from here on its commands are looked at by what they ask."""
@@ -176,14 +187,19 @@ class PulsarSession:
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """What a room asked for is known (or cannot be known: then an exception)."""
-        self.consuming.check_policies(now_ns)
+        out: list[Command] = []
+        if self.consuming.check_policies(now_ns):
+            self._from_broker.flush(out)
         try:
             self.connection.answered(question, answer, now_ns)
         except ProtocolError as error:
             self._malformed(error)
         except NoRoomError:
             self._no_room()
-        return self._finish([], now_ns)
+        if not self._from_broker.is_stopped:
+            self._from_broker.flush(out)
+            self._walk(self._from_broker, b"", now_ns, out)
+        return self._finish(out, now_ns)
 
     def ending(self, now_ns: int) -> Sequence[Command]:
         """Tell the client to open everything anew, elsewhere, then close (`broker.EndingSession`).
@@ -195,7 +211,8 @@ class PulsarSession:
         self._from_client.drop()
         if not connection.is_ready:
             return [Close("")]
-        settled = self.producing.ending(now_ns) and not connection.awaits_responses
+        has_rest = connection.awaits_responses or self._from_broker.is_stopped
+        settled = self.producing.ending(now_ns) and not has_rest
         out = list(self._finish([], now_ns))
         if settled and connection.closing is None:
             out.extend(map(ToClient, (*self.producing.closes(), *self.consuming.closes())))

@@ -1,7 +1,6 @@
 """One direction of a connection, cut into frames: runs that nobody asks about pass as the same bytes."""
 
 from collections.abc import Callable
-from itertools import repeat
 from struct import Struct
 
 from sluicegate.broker import Buffer, Command
@@ -9,17 +8,24 @@ from sluicegate.engine.budget import Budget
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_type
+from sluicegate_pulsar.codec.lists import check_lists
 from sluicegate_pulsar.connection import Handler
 
 _read_size = Struct(">I").unpack_from
 _HEAD = 10
 """Total size, command size and the command's type: what must be there to choose a handler."""
 _MIN_SIZE = 6
-_FRAMES_PER_TURN = 1_000
-_TURN = range(_FRAMES_PER_TURN, -1, -1)
-"""Frames left in one turn; of the usual SENDs so many take some 4 ms."""
+WORK_PER_TURN = 5_000
+"""Frames that nobody looks at, of some 0.4 us each, in one turn of the event loop."""
+SEND_WORK = 5
+"""Times the work that a frame of a client is which somebody looks at; most are SENDs of 2 to 4 us."""
+MESSAGE_WORK = 15
+"""The same for a frame of a broker; most are messages of some 6 us."""
+_ANY = 2**62
 _SEND = bytes([8, pb.BaseCommand.Type.SEND])
 """What a command that carries a message begins with: its type is the first field that clients write."""
+_SMALL = 16_384
+"""Bytes of a client's command up to which nothing in it can take long."""
 _TLS_HANDSHAKE = b"\x16\x03"
 _HTTP = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE")
 
@@ -45,12 +51,14 @@ class Stream:
         "_parts",
         "_send",
         "began_ns",
+        "checks_lists",
         "default",
         "handlers",
         "held_bytes",
         "is_stopped",
         "max_command_bytes",
         "on_many",
+        "work",
     )
 
     def __init__(
@@ -70,6 +78,10 @@ class Stream:
         """Bytes kept until a frame is whole, or until the stream goes on."""
         self.max_command_bytes = max_frame_bytes
         """Of the largest command, and of the largest frame without a message."""
+        self.work = SEND_WORK
+        """Times the work that a frame is which somebody looks at, of one that nobody looks at."""
+        self.checks_lists = False
+        """Whether commands with long lists are refused."""
         self.began_ns = 0
         """When the last of what is kept began to come."""
         self.is_stopped = False
@@ -101,28 +113,30 @@ class Stream:
     def _frames(self, data: bytes, now_ns: int, out: list[Command]) -> int:
         """Walk the whole frames; `run` is where the bytes that pass begin. Returns where the rest begins."""
         handlers, default, send = self.handlers, self.default, self._send
-        max_command_bytes = self.max_command_bytes
+        largest = min(self.max_command_bytes, _SMALL) if self.checks_lists else self.max_command_bytes
+        left, work = (WORK_PER_TURN if self.on_many is not None else _ANY), self.work - 1
         run = at = 0
         end = len(data)
         try:
-            for left in _TURN if self.on_many is not None else repeat(1):
-                if end - at < _HEAD:
-                    break
-                if not left and self.on_many is not None:
+            while end - at >= _HEAD:
+                if left <= 0 and self.on_many is not None:
                     self.on_many()
                     break
+                left -= 1
                 size = _read_size(data, at)[0]
-                if not _MIN_SIZE <= size <= max_command_bytes:
+                if not _MIN_SIZE <= size <= largest:
                     self._check_large(data, at, size)
                 stop = at + 4 + size
                 if stop > end:
                     break
                 handler = handlers.get(command_type(data, at), default)
-                if handler is not None and not handler(data, at, stop, now_ns):
-                    if at > run:
-                        out.append(send(memoryview(data)[run:at]))
-                    run = stop
-                    self.flush(out)
+                if handler is not None:
+                    left -= work
+                    if not handler(data, at, stop, now_ns):
+                        if at > run:
+                            out.append(send(memoryview(data)[run:at]))
+                        run = stop
+                        self.flush(out)
                 at = stop
                 if self.is_stopped:
                     break
@@ -132,13 +146,16 @@ class Stream:
         return at
 
     def _check_large(self, data: bytes, at: int, size: int) -> None:
-        """Refuse a frame that is not as large as a command, unless it carries a message.
+        """Refuse a frame that is larger than a command and carries no message, or whose lists are too long.
 
         :raises ProtocolError: if it may not be so large.
         """
         if not _MIN_SIZE <= size <= self._max_frame_bytes:
             raise _bad_size(data, at, size)
-        _check_command(data, at, self.max_command_bytes)
+        if size > self.max_command_bytes:
+            _check_command(data, at, self.max_command_bytes)
+        if self.checks_lists and at + 4 + size <= len(data):
+            check_lists(data, at, at + 4 + size)
 
     def flush(self, out: list[Command]) -> None:
         """Send what handlers have left."""

@@ -2,12 +2,22 @@
 
 import struct
 
-from tests.pulsar.session.deliveries import EXCLUSIVE, SHARED, attach, message, state_of, subscribe
+import pytest
+from tests.pulsar.session.deliveries import (
+    EXCLUSIVE,
+    SHARED,
+    attach,
+    delivered,
+    message,
+    state_of,
+    subscribe,
+)
 from tests.pulsar.session.messages import frame, producer, producer_success, send
 from tests.pulsar.session.wire import Bench, Wire
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.varints import write_uvarint
+from sluicegate_pulsar.stream import MESSAGE_WORK, WORK_PER_TURN
 
 
 def publishing(bench: Bench) -> Wire:
@@ -124,8 +134,9 @@ def test_producers_share_the_slice_of_their_connection() -> None:
 def test_a_long_acknowledgement_is_counted_in_slices_and_passes_behind_them() -> None:
     wire = Wire(Bench(max_unacked_messages_per_consumer=100_000))
     attach(wire, kind=EXCLUSIVE)
-    for first in range(0, 5_000, 500):
-        wire.broker_sends(*[message(number) for number in range(first, first + 500)])
+    wire.broker_sends(*[message(number) for number in range(5_000)])
+    while wire.take_turn():
+        pass
     wire.sent_down()
     ids = [{"ledger_id": 7, "entry_id": number} for number in range(5_000)]
     long = frame("ack", consumer_id=0, ack_type=pb.Ack.INDIVIDUAL, message_id=ids)
@@ -135,7 +146,7 @@ def test_a_long_acknowledgement_is_counted_in_slices_and_passes_behind_them() ->
     assert wire.sent_up() == []
     while wire.take_turn():
         counts.append(sum(state_of(wire).subscription("sub").unacked.values()))
-    assert counts == [3_000, 1_000, 0]
+    assert counts == [5_000, 3_000, 1_000, 0]
     assert wire.sent_up() == [long]
     assert wire.shared.budget.used == 0
 
@@ -143,8 +154,9 @@ def test_a_long_acknowledgement_is_counted_in_slices_and_passes_behind_them() ->
 def test_a_long_list_for_redelivery_is_taken_off_before_the_broker_hears_of_it() -> None:
     wire = Wire(Bench(max_unacked_messages_per_consumer=100_000))
     attach(wire, kind=SHARED)
-    for first in range(0, 5_000, 500):
-        wire.broker_sends(*[message(number) for number in range(first, first + 500)])
+    wire.broker_sends(*[message(number) for number in range(5_000)])
+    while wire.take_turn():
+        pass
     ids = [{"ledger_id": 7, "entry_id": number} for number in range(5_000)]
     wire.sent_up()
     wire.client_sends(frame("redeliver_unacknowledged_messages", consumer_id=0, message_ids=ids))
@@ -189,3 +201,43 @@ def test_opening_a_producer_that_is_open_takes_its_turn_too() -> None:
     while wire.take_turn():
         most = max(most, len(wire.sent_up()))
     assert most == 10
+
+
+def test_messages_of_a_broker_are_looked_at_in_several_turns_and_keep_their_order() -> None:
+    wire = Wire(Bench(max_dispatch_rate=1_000_000))
+    attach(wire, kind=EXCLUSIVE)
+    wire.sent_down()
+    most = WORK_PER_TURN // MESSAGE_WORK
+    wire.broker_sends(*[message(number) for number in range(2 * most + 10)])
+    wire.broker_sends(message(2 * most + 10))
+    found = [delivered(wire)]
+    while wire.take_turn():
+        found.append(delivered(wire))
+    assert max(map(len, found)) <= most + 1
+    assert [entry for some in found for entry in some] == list(range(2 * most + 11))
+    assert wire.shared.budget.used == 0
+
+
+@pytest.mark.parametrize(("entries", "passes"), [(500, True), (5_000, False)])
+def test_a_command_with_a_long_list_ends_the_connection_unread(entries: int, passes: bool) -> None:
+    wire = Wire(Bench())
+    metadata = [{"key": "k" * 40, "value": ""}] * entries
+    wire.client_sends(frame("producer", topic="t", producer_id=0, request_id=1, metadata=metadata))
+    assert (wire.closed is None) == passes
+    if wire.closed is not None:
+        assert "over 2000 fields in one command" in wire.closed.detail
+
+
+@pytest.mark.parametrize(("ids", "passes"), [(40_000, True), (60_000, False)])
+def test_more_ids_than_a_consumer_has_end_the_connection(ids: int, passes: bool) -> None:
+    wire = Wire(Bench())
+    listed = [{"ledger_id": 7, "entry_id": 7}] * ids
+    wire.client_sends(frame("ack", consumer_id=0, ack_type=pb.Ack.INDIVIDUAL, message_id=listed))
+    assert (wire.closed is None) == passes
+
+
+def test_a_schema_may_be_as_large_as_ever() -> None:
+    wire = Wire(Bench())
+    schema = {"name": "s", "schema_data": b"x" * 900_000, "type": 2}
+    wire.client_sends(frame("producer", topic="t", producer_id=0, request_id=1, schema=schema))
+    assert wire.closed is None
