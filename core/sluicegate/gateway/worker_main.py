@@ -6,7 +6,6 @@ Without a supervisor the worker goes on with its last policies until the next on
 """
 
 import asyncio
-import gc
 import logging
 import os
 import select
@@ -19,7 +18,7 @@ from typing import Any
 import uvloop
 
 from sluicegate.config.models import BrokerConfig, GatewayConfig
-from sluicegate.gateway import handover, logs, messages
+from sluicegate.gateway import collecting, handover, logs, messages
 from sluicegate.gateway.held_listeners import Announcer
 from sluicegate.gateway.limits import raise_descriptor_limit
 from sluicegate.gateway.listening import Inherited
@@ -29,9 +28,6 @@ from sluicegate.gateway.unraisable import tell_in_the_log
 from sluicegate.gateway.worker import Worker
 
 log = logging.getLogger("sluicegate.gateway.worker_main")  # as a program its own name is __main__
-
-_GC_ALLOCATIONS = 50_000
-"""Queued log rows are tuples by the thousand and no garbage: the default, 700, would look at them often."""
 
 _UNREAD_LIMIT = 4 * 1024 * 1024
 """Bytes of reports that may wait for the supervisor."""
@@ -100,10 +96,7 @@ class WorkerMain:
             self._report()
             messages.send(self._writer, "ready", addresses=dict(self._worker.addresses))
             loop.add_signal_handler(signal.SIGTERM, self._drain)
-            # What was made up to here stays for good: not to be looked at by every collection.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(_GC_ALLOCATIONS)
+            collecting.begin()
             listening = loop.create_task(self._listen(reader))
             await self._drained.wait()
             listening.cancel()
