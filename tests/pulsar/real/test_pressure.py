@@ -1,21 +1,18 @@
 """Rates that follow the state of a real Pulsar: its backlog quotas, its memory, and a volume that fills."""
 
-import threading
-import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pytest
 from tests.pulsar.real.conftest import NewGate, NewNamespace, NewTopic
 from tests.pulsar.real.support.admin import Admin, topic_path
 from tests.pulsar.real.support.broker import PulsarBroker
-from tests.pulsar.real.support.family import ANSWER_S, Family, RefusedError, numbered
+from tests.pulsar.real.support.family import Family, RefusedError, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.history import judge
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, read_topic
+from tests.pulsar.real.support.steady import Steady
 from tests.real.volumes import MIB, Filler, mounted
 from tests.waiting import until
 
@@ -37,51 +34,6 @@ OBSERVING = {f"{ADAPTIVE}_observe_only": True}
 SOFT, HARD = 24 * MIB, 8 * MIB
 """Free bytes of the volume."""
 BLOCKED = "ProducerBlockedQuotaExceededException"
-
-
-class Steady:
-    """Sends a message every few milliseconds from `with` to its end; each waits as long as it must."""
-
-    def __init__(self, python: PythonFamily, url: str, topic: str, interval_s: float = 0.005) -> None:
-        # A window as of a producer that is patient: when it is full, the producer waits itself.
-        settings = {
-            "block_if_queue_full": True,
-            "max_pending_messages": 100,
-            "send_timeout_millis": 1_000 * ANSWER_S,
-        }
-        self.producer = python.produce(url, topic, [], settings=settings)
-        self._interval_s = interval_s
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="steady", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ending.set()
-        self._thread.join(ANSWER_S)
-        self.producer.close()
-
-    def confirmed(self) -> int:
-        """How many are stored so far; none may have failed."""
-        published = self.producer.published
-        assert all(one.entry for one in published)
-        return len(published)
-
-    def goes_on(self, more: int) -> float:
-        """Return once so many more are stored, and how many that were a second."""
-        began, have = time.monotonic(), self.confirmed()
-        until(lambda: self.confirmed() >= have + more, f"{more} more messages")
-        return (self.confirmed() - have) / (time.monotonic() - began)
-
-    def _run(self) -> None:
-        number = 0
-        while not self._ending.is_set():
-            self.producer.send([f"steady:{number}"], [], {}, self._interval_s)
-            number += 1
 
 
 def active(gate: Gate) -> float:
