@@ -10,7 +10,7 @@ from sluicegate.builtin import DEFAULTS, builtin_plugins
 from sluicegate.engine.factors import Factor, Factors
 from sluicegate.engine.gate import Gate, GateFaults, compile_gate
 from sluicegate.engine.gates import GateCache
-from sluicegate.engine.hierarchy import resolve
+from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
 from sluicegate.testing import ManualContext
@@ -31,12 +31,13 @@ def gate_cache(
         manager.register(plugin)
     settings = {name: Setting(value, Source.FILE, "benchmark") for name, value in policies.items()}
     policy_set = PolicySet(1, (PolicyLayer(Level.BROKER, "", settings),))
+    resolver = Resolver(policy_set, DEFAULTS)
     faults = GateFaults()
     context = ManualContext(values=dict(policies), factors=Factors(factors))
 
     def compile_topic(topic: str, exempt: bool, now_ns: int) -> Gate:
         name = TopicName(topic, "default")
-        effective = resolve(policy_set, name, DEFAULTS)
+        effective = resolver.resolve(name)
         state = cache.state(name, now_ns)
         state.context = context
         found = manager.hook.sluicegate_policy_checks(topic=name, policies=effective, context=state)
