@@ -168,6 +168,7 @@ class _Ends:
 
     def look(self) -> None:
         """Take what has arrived."""
+        self.wire.take_turns()
         for command in self.wire.forwarded():
             self._forwarded(command)
         for command in self.wire.answered():
