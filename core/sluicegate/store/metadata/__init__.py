@@ -1,1 +1,33 @@
 """Shared metadata in keys: who is alive, who owns what. In memory, in SQLite (one host) or in etcd."""
+
+from sluicegate.store.metadata.base import (
+    NO_LEASE,
+    TRANSACTION_LIMIT,
+    CompactedError,
+    Delete,
+    Entry,
+    Event,
+    LeaseExpiredError,
+    Listing,
+    MetadataStore,
+    Put,
+    Unchanged,
+)
+from sluicegate.store.metadata.following import follow
+from sluicegate.store.metadata.memory import MemoryMetadata
+
+__all__ = [
+    "NO_LEASE",
+    "TRANSACTION_LIMIT",
+    "CompactedError",
+    "Delete",
+    "Entry",
+    "Event",
+    "LeaseExpiredError",
+    "Listing",
+    "MemoryMetadata",
+    "MetadataStore",
+    "Put",
+    "Unchanged",
+    "follow",
+]

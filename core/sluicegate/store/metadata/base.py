@@ -4,7 +4,7 @@ A store has one revision, which each change of any key raises by one. All method
 loop. Keys are text with slashes, such as `/cluster/register/1`; values are bytes.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +12,8 @@ from sluicegate.store.base import StoreError
 
 NO_LEASE = 0
 """In place of a lease: the key stays until it is deleted."""
+TRANSACTION_LIMIT = 128
+"""Conditions, and changes, that one transaction may have: etcd's default `--max-txn-ops`."""
 
 
 class CompactedError(StoreError):
@@ -99,9 +101,11 @@ class MetadataStore(Protocol):
     async def transact(self, conditions: Sequence[Unchanged], changes: Sequence[Put | Delete]) -> bool:
         """Make all changes as one revision if all conditions hold; otherwise change nothing.
 
-        Each key is named at most once among the changes.
+        Each key is named at most once among the changes. There are at most `TRANSACTION_LIMIT` conditions and
+        as many changes.
 
         :return: whether the conditions held.
+        :raises ValueError: if a key is named twice, or there are too many of either.
         :raises LeaseExpiredError: if a lease is gone.
         """
 
@@ -121,14 +125,38 @@ class MetadataStore(Protocol):
     async def revoke(self, lease: int) -> None:
         """End a lease and delete its keys; nothing happens if it is gone."""
 
-    def watch(self, prefix: str, after: int) -> AsyncIterator[Sequence[Event]]:
+    def watch(self, prefix: str, after: int) -> AsyncGenerator[Sequence[Event], None]:
         """Every change of keys that begin with a prefix, in order, those of one revision together.
 
-        It goes on by itself after the store was away, and then gives what has happened in between.
+        It goes on by itself after the store was away, and then gives what has happened in between. It ends
+        when the store is closed. Most users want `follow`, which begins with a listing.
 
         :param after: the revision whose listing is known; events are of later ones.
         :raises CompactedError: while it runs, if the store no longer keeps the changes that come next.
         """
 
     async def close(self) -> None:
-        """End watches and connections; leases are left to expire."""
+        """End connections and the iteration of watches; leases are left to expire."""
+
+
+def refuse_unusable(conditions: Sequence[Unchanged], changes: Sequence[Put | Delete]) -> None:
+    """Refuse a transaction that etcd would not take, whatever the store.
+
+    :raises ValueError: if a key is named twice among the changes, or there are too many of either.
+    """
+    if max(len(conditions), len(changes)) > TRANSACTION_LIMIT:
+        raise ValueError(
+            f"a transaction has at most {TRANSACTION_LIMIT} conditions and changes, "
+            f"not {len(conditions)} and {len(changes)}"
+        )
+    if len({change.key for change in changes}) < len(changes):
+        raise ValueError("a transaction names each key at most once among its changes")
+
+
+def refuse_short(ttl_s: int) -> None:
+    """Refuse a lease that would be over at once.
+
+    :raises ValueError: if it is shorter than a second.
+    """
+    if ttl_s < 1:
+        raise ValueError(f"a lease lives at least 1 s, not {ttl_s}")
