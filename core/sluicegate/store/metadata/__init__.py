@@ -15,6 +15,7 @@ from sluicegate.store.metadata.base import (
 )
 from sluicegate.store.metadata.following import follow
 from sluicegate.store.metadata.memory import MemoryMetadata
+from sluicegate.store.metadata.opening import open_metadata
 
 __all__ = [
     "NO_LEASE",
@@ -30,4 +31,5 @@ __all__ = [
     "Put",
     "Unchanged",
     "follow",
+    "open_metadata",
 ]

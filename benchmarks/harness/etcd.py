@@ -1,0 +1,170 @@
+"""Real etcd members on loopback, from Debian's package `etcd-server`."""
+
+import json
+import os
+import shutil
+import signal
+import ssl
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from benchmarks.harness.processes import Child, free_port
+
+_START_S = 120
+_HEARTBEAT_MS, _ELECTION_MS = 50, 500
+"""Shorter than etcd's own, so that one starts sooner, and the shortest lease is of one second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM files for the client's port."""
+
+    certificate: str
+    key: str
+    client_ca: str | None = None
+    """Authority of clients, which then need a certificate."""
+
+
+def why_no_etcd() -> str | None:
+    """What is missing to start one, in words; None if nothing."""
+    return None if shutil.which("etcd") else "etcd is not installed (Debian: etcd-server)"
+
+
+class Etcd:
+    """One member; it can be stopped, killed and started again on the same ports with the same data.
+
+    :param directory: for its data and its log.
+    :param tls: for its client port.
+    :param options: further options of the command line.
+    """
+
+    def __init__(
+        self, directory: Path, *, name: str = "n0", tls: Tls | None = None, options: Sequence[str] = ()
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.name = name
+        self.log = directory / f"{name}.log"
+        self.port, self._peer_port = free_port(), free_port()
+        self._data = directory / name
+        self._tls = tls
+        self._options = tuple(options)
+        self.cluster: Sequence[Etcd] = (self,)
+        """All members of the first start."""
+        self._child: Child | None = None
+
+    @property
+    def url(self) -> str:
+        """What `store:` says for it, without a prefix."""
+        return f"{'etcds' if self._tls else 'etcd'}://127.0.0.1:{self.port}"
+
+    @property
+    def peer(self) -> str:
+        """Its name and its peers' address of it."""
+        return f"{self.name}=http://127.0.0.1:{self._peer_port}"
+
+    @property
+    def pid(self) -> int:
+        """Process id, while it runs."""
+        assert self._child is not None
+        return self._child.pid
+
+    def launch(self) -> None:
+        """Start its process."""
+        client = f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+        peer = self.peer.partition("=")[2]
+        command = ["etcd", "--name", self.name, "--data-dir", str(self._data), "--logger", "zap"]
+        command += ["--listen-client-urls", client, "--advertise-client-urls", client]
+        command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+        command += ["--initial-cluster", ",".join(member.peer for member in self.cluster)]
+        command += ["--heartbeat-interval", str(_HEARTBEAT_MS), "--election-timeout", str(_ELECTION_MS)]
+        if self._tls is not None:
+            command += ["--cert-file", self._tls.certificate, "--key-file", self._tls.key]
+            if self._tls.client_ca is not None:
+                command += ["--client-cert-auth", "--trusted-ca-file", self._tls.client_ca]
+        # The environment of the caller may name other options of etcd.
+        own = {name: "" for name in os.environ if name.startswith("ETCD_")}
+        self._child = Child(f"etcd {self.name}", [*command, *self._options], self.log, own)
+
+    def wait(self) -> None:
+        """Return once it serves clients."""
+        assert self._child is not None
+        self._child.wait_for("serving client traffic", _START_S)
+        self._child.wait_for_port(self.port, _START_S)
+
+    def start(self) -> Self:
+        """Start it, and wait until it serves clients."""
+        self.launch()
+        self.wait()
+        return self
+
+    def stop(self) -> None:
+        """End it in an orderly way."""
+        if self._child is not None:
+            self._child.stop()
+            self._child = None
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        assert self._child is not None
+        os.killpg(self._child.pid, signal.SIGKILL)
+        self.stop()
+
+    def pause(self) -> None:
+        """Stop it from running, with its connections open."""
+        os.killpg(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Have it run again."""
+        os.killpg(self.pid, signal.SIGCONT)
+
+    def ask(self, path: str, **body: object) -> Any:
+        """Call its JSON gateway, for what the metadata store does not do: `ask("auth/enable")`."""
+        scheme = "https" if self._tls else "http"
+        request = urllib.request.Request(
+            f"{scheme}://127.0.0.1:{self.port}/v3/{path}", json.dumps(body).encode(), method="POST"
+        )
+        context = ssl._create_unverified_context() if self._tls else None  # noqa: SLF001 - loopback
+        with urllib.request.urlopen(request, timeout=_START_S, context=context) as answer:
+            return json.load(answer)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class EtcdCluster:
+    """Several members.
+
+    :param directory: for their data and logs.
+    """
+
+    def __init__(self, directory: Path, count: int = 3) -> None:
+        self.members = [Etcd(directory, name=f"n{index}") for index in range(count)]
+        for member in self.members:
+            member.cluster = self.members
+
+    @property
+    def url(self) -> str:
+        """What `store:` says for it, without a prefix."""
+        return "etcd://" + ",".join(f"127.0.0.1:{member.port}" for member in self.members)
+
+    def __enter__(self) -> Self:
+        for member in self.members:
+            member.launch()
+        for member in self.members:
+            member.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for member in self.members:
+            member.stop()

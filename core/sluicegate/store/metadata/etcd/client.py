@@ -1,0 +1,149 @@
+"""The metadata store in etcd."""
+
+from collections.abc import AsyncGenerator, Sequence
+
+from sluicegate.store.metadata.base import (
+    NO_LEASE,
+    CompactedError,
+    Delete,
+    Entry,
+    Event,
+    LeaseExpiredError,
+    Listing,
+    Put,
+    Unchanged,
+    refuse_short,
+    refuse_unusable,
+)
+from sluicegate.store.metadata.etcd import connection as api
+from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
+from sluicegate.store.metadata.etcd.address import EtcdAddress
+from sluicegate.store.metadata.etcd.watching import Watch
+
+_PAGE = 500
+"""Keys of one answer; a listing takes as many as it needs, all of one revision."""
+_LISTING_ATTEMPTS = 3
+
+
+class EtcdMetadata:
+    """See `MetadataStore`; it connects with the first call, and any member of the cluster will do.
+
+    Keys are as they are: the address's prefix is not put before them.
+
+    :param address: of the etcd.
+    """
+
+    def __init__(self, address: EtcdAddress) -> None:
+        self._connection = api.Connection(address)
+
+    async def get(self, key: str) -> Entry | None:
+        """What a key holds."""
+        answer = await self._connection.call(api.RANGE, pb.RangeRequest(key=_bytes(key)))
+        return _entry(answer.kvs[0]) if answer.kvs else None
+
+    async def list(self, prefix: str) -> Listing:
+        """All keys that begin with a prefix."""
+        for attempt in range(_LISTING_ATTEMPTS):
+            try:
+                return await self._list(prefix)
+            except CompactedError:  # between two pages
+                if attempt == _LISTING_ATTEMPTS - 1:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _list(self, prefix: str) -> Listing:
+        key, end = _range(prefix)
+        entries: list[Entry] = []
+        revision = 0
+        while True:
+            request = pb.RangeRequest(key=key, range_end=end, limit=_PAGE, revision=revision)
+            answer = await self._connection.call(api.RANGE, request)
+            entries.extend(_entry(found) for found in answer.kvs)
+            revision = revision or answer.header.revision
+            if not answer.more:
+                return Listing(revision, tuple(entries))
+            key = answer.kvs[-1].key + b"\0"
+
+    async def put(self, key: str, value: bytes, lease: int = NO_LEASE) -> int:
+        """Set a key."""
+        request = pb.PutRequest(key=_bytes(key), value=value, lease=lease)
+        answer = await self._connection.call(api.PUT, request)
+        return int(answer.header.revision)
+
+    async def delete(self, key: str) -> bool:
+        """Delete a key."""
+        answer = await self._connection.call(api.DELETE, pb.DeleteRangeRequest(key=_bytes(key)))
+        return bool(answer.deleted)
+
+    async def transact(self, conditions: Sequence[Unchanged], changes: Sequence[Put | Delete]) -> bool:
+        """Make all changes as one revision if all conditions hold."""
+        refuse_unusable(conditions, changes)
+        request = pb.TxnRequest(
+            compare=[_compare(condition) for condition in conditions],
+            success=[_operation(change) for change in changes],
+        )
+        answer = await self._connection.call(api.TXN, request)
+        return bool(answer.succeeded)
+
+    async def grant(self, ttl_s: int) -> int:
+        """Make a lease."""
+        refuse_short(ttl_s)
+        answer = await self._connection.call(api.GRANT, pb.LeaseGrantRequest(TTL=ttl_s))
+        return int(answer.ID)
+
+    async def keep_alive(self, lease: int) -> None:
+        """Have a lease live for its whole time from now on."""
+        answer = await self._connection.first(api.KEEP_ALIVE, pb.LeaseKeepAliveRequest(ID=lease))
+        if answer.TTL <= 0:
+            raise LeaseExpiredError(
+                f"etcd at {self._connection.address} has no lease {lease}",
+                "it expired or was revoked: make a new one",
+            )
+
+    async def revoke(self, lease: int) -> None:
+        """End a lease and delete its keys."""
+        try:
+            await self._connection.call(api.REVOKE, pb.LeaseRevokeRequest(ID=lease))
+        except LeaseExpiredError:
+            return
+
+    def watch(self, prefix: str, after: int) -> AsyncGenerator[Sequence[Event], None]:
+        """Every change of keys that begin with a prefix."""
+        return Watch(self._connection, *_range(prefix), after, _entry).batches()
+
+    async def close(self) -> None:
+        """Close the connection; watches end."""
+        await self._connection.close()
+
+
+def _bytes(key: str) -> bytes:
+    """Keys that others made need not be UTF-8."""
+    return key.encode(errors="surrogateescape")
+
+
+def _range(prefix: str) -> tuple[bytes, bytes]:
+    """The first key that begins with a prefix, and the first behind all that do; a zero byte means no end."""
+    first = _bytes(prefix)
+    stem = first.rstrip(b"\xff")
+    return (first or b"\0"), (stem[:-1] + bytes([stem[-1] + 1]) if stem else b"\0")
+
+
+def _entry(found: pb.KeyValue) -> Entry:
+    key = found.key.decode(errors="surrogateescape")
+    return Entry(key, found.value, found.create_revision, found.mod_revision, found.lease)
+
+
+def _compare(condition: Unchanged) -> pb.Compare:
+    return pb.Compare(
+        result=pb.Compare.EQUAL,
+        target=pb.Compare.MOD,
+        key=_bytes(condition.key),
+        mod_revision=condition.modified,
+    )
+
+
+def _operation(change: Put | Delete) -> pb.RequestOp:
+    if isinstance(change, Put):
+        put = pb.PutRequest(key=_bytes(change.key), value=change.value, lease=change.lease)
+        return pb.RequestOp(request_put=put)
+    return pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=_bytes(change.key)))

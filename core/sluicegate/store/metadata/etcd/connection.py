@@ -1,0 +1,228 @@
+"""Channels to the members of an etcd: logins, time-outs, and the next member where one is away."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import grpc
+import grpc.aio
+from grpc.aio import AioRpcError
+
+from sluicegate.store.base import StoreError
+from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
+from sluicegate.store.metadata.etcd.address import EtcdAddress
+from sluicegate.store.metadata.etcd.errors import explain, is_away, is_stale_login, is_unsure
+
+_LARGEST_ANSWER = 64 * 2**20
+_OPTIONS = (
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.max_receive_message_length", _LARGEST_ANSWER),
+    # gRPC's own waits between attempts to connect grow to two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    # Finds a member that vanished without a word; etcd takes pings every 5 s at most.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+)
+Metadata = tuple[tuple[str, str], ...]
+_LEADER = (("hasleader", "true"),)
+"""Has a member that sees no leader refuse at once, and end watches, instead of being silent."""
+
+
+class _Message(Protocol):
+    def SerializeToString(self) -> bytes: ...  # noqa: N802 - protobuf's name
+
+
+Answer = TypeVar("Answer")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method of etcd's API."""
+
+    path: str
+    answer: Any
+    """Message type of its answers."""
+    writes: bool = False
+    """Not to be repeated where it may have been carried out."""
+
+
+RANGE = Method("/etcdserverpb.KV/Range", pb.RangeResponse)
+PUT = Method("/etcdserverpb.KV/Put", pb.PutResponse, writes=True)
+DELETE = Method("/etcdserverpb.KV/DeleteRange", pb.DeleteRangeResponse, writes=True)
+TXN = Method("/etcdserverpb.KV/Txn", pb.TxnResponse, writes=True)
+GRANT = Method("/etcdserverpb.Lease/LeaseGrant", pb.LeaseGrantResponse)
+REVOKE = Method("/etcdserverpb.Lease/LeaseRevoke", pb.LeaseRevokeResponse)
+KEEP_ALIVE = Method("/etcdserverpb.Lease/LeaseKeepAlive", pb.LeaseKeepAliveResponse)
+WATCH = Method("/etcdserverpb.Watch/Watch", pb.WatchResponse)
+_AUTHENTICATE = Method("/etcdserverpb.Auth/Authenticate", pb.AuthenticateResponse)
+
+
+async def first_answer(call: Any, request: _Message) -> Any:
+    """Write a request into a call with streams, and read what comes first.
+
+    :raises AioRpcError: if the call fails.
+    :raises EOFError: if it ends without an answer.
+    """
+    with suppress(asyncio.InvalidStateError):  # it has failed already: reading tells why
+        await call.write(request)
+    answer = await call.read()
+    if answer is grpc.aio.EOF:
+        raise EOFError
+    return answer
+
+
+class Connection:
+    """Calls to whichever member answers; belongs to one event loop.
+
+    :param address: whom to call, and how.
+    """
+
+    def __init__(self, address: EtcdAddress) -> None:
+        self.address = address
+        self._closed = False
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._member = 0
+        self._token: str | None = None
+        self._logged_in = address.user is None
+
+    async def call(self, method: Method, request: _Message) -> Any:
+        """Call a method that has one answer.
+
+        :return: its answer.
+        :raises StoreError: if no member answers in time, or etcd refuses.
+        """
+
+        async def ask(channel: grpc.aio.Channel, timeout_s: float) -> Any:
+            return await self._unary(channel, method, request, timeout_s, self._metadata())
+
+        return await self._attempt(ask, writes=method.writes)
+
+    async def first(self, method: Method, request: _Message) -> Any:
+        """The first answer of a method with a stream of them; see `call`."""
+
+        async def ask(channel: grpc.aio.Channel, timeout_s: float) -> Any:
+            call = self._streamed(channel, method, timeout_s)
+            try:
+                return await first_answer(call, request)
+            finally:
+                call.cancel()
+
+        return await self._attempt(ask, writes=method.writes)
+
+    def stream(self, method: Method) -> Any:
+        """A call with streams of requests and answers, to the present member, without a time-out."""
+        return self._streamed(self._channel(), method, None)
+
+    async def log_in(self) -> None:
+        """Get a token if the URL names a user and there is none yet.
+
+        :raises AioRpcError: if etcd refuses or is away.
+        """
+        if not self._logged_in:
+            await self._authenticate(self._channel(), self.address.timeout_s)
+
+    def forget_login(self) -> None:
+        """Have the next call log in again."""
+        self._token, self._logged_in = None, self.address.user is None
+
+    def next_member(self) -> None:
+        """Call the next member from now on: the present one is away."""
+        self._member = (self._member + 1) % len(self.address.members)
+
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    async def close(self) -> None:
+        """Close all channels; calls under way are cancelled."""
+        self._closed = True
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            await channel.close()
+
+    async def _attempt(
+        self, ask: Callable[[grpc.aio.Channel, float], Awaitable[Result]], *, writes: bool
+    ) -> Result:
+        """Ask one member after the other, each for its part of the time that is left."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.address.timeout_s
+        left = len(self.address.members)
+        fresh_login = False
+        while True:
+            timeout_s = max(0.001, (deadline - loop.time()) / left)
+            try:
+                channel = self._channel()
+                if not self._logged_in:
+                    fresh_login = True
+                    await self._authenticate(channel, timeout_s)
+                return await ask(channel, timeout_s)
+            except AioRpcError as error:
+                if is_stale_login(error) and self.address.user is not None and not fresh_login:
+                    self.forget_login()
+                    continue
+                left -= 1
+                if is_away(error):
+                    self.next_member()
+                if not left or not is_away(error) or (writes and is_unsure(error)):
+                    raise explain(error, self.address, written=writes) from error
+            except grpc.aio.UsageError as error:
+                raise self._closed_error() from error
+            except EOFError as error:
+                raise StoreError(f"etcd at {self.address} ended a call early", "try again") from error
+
+    async def _authenticate(self, channel: grpc.aio.Channel, timeout_s: float) -> None:
+        request = pb.AuthenticateRequest(name=self.address.user or "", password=self.address.secret())
+        try:
+            answer = await self._unary(channel, _AUTHENTICATE, request, timeout_s, _LEADER)
+            self._token = answer.token
+        except AioRpcError as error:
+            if "authentication is not enabled" not in (error.details() or ""):
+                raise
+            self._token = None
+        self._logged_in = True
+
+    @staticmethod
+    async def _unary(
+        channel: grpc.aio.Channel, method: Method, request: _Message, timeout_s: float, metadata: Metadata
+    ) -> Any:
+        call: Any = channel.unary_unary(
+            method.path,
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=method.answer.FromString,
+        )
+        return await call(request, timeout=timeout_s, metadata=metadata)
+
+    def _streamed(self, channel: grpc.aio.Channel, method: Method, timeout_s: float | None) -> Any:
+        call: Any = channel.stream_stream(
+            method.path,
+            request_serializer=lambda request: request.SerializeToString(),
+            response_deserializer=method.answer.FromString,
+        )
+        return call(timeout=timeout_s, metadata=self._metadata())
+
+    def _metadata(self) -> Metadata:
+        return _LEADER if self._token is None else (*_LEADER, ("token", self._token))
+
+    def _channel(self) -> grpc.aio.Channel:
+        if self._closed:
+            raise self._closed_error()
+        member = self.address.members[self._member]
+        channel = self._channels.get(member)
+        if channel is None:
+            channel = self._channels[member] = self._open(member)
+        return channel
+
+    def _open(self, member: str) -> grpc.aio.Channel:
+        if not self.address.tls:
+            return grpc.aio.insecure_channel(member, options=_OPTIONS)
+        ca, key, cert = self.address.pem()
+        return grpc.aio.secure_channel(member, grpc.ssl_channel_credentials(ca, key, cert), options=_OPTIONS)
+
+    def _closed_error(self) -> StoreError:
+        return StoreError(f"the connection to etcd at {self.address} was closed", "open it again")

@@ -1,0 +1,33 @@
+"""The metadata store behind a URL."""
+
+from sluicegate.store.base import StoreError
+from sluicegate.store.metadata.base import MetadataStore
+from sluicegate.store.metadata.etcd.address import EtcdAddress, etcd_address
+from sluicegate.store.metadata.memory import MemoryMetadata
+
+
+def open_metadata(url: str) -> tuple[MetadataStore, str] | None:
+    """Open `etcd://…`, `etcds://…` or `memory:`, which holds keys of its own at each call.
+
+    :return: the store, and the prefix that the URL names, with which all keys are to begin; None if no store
+        has a URL of this kind.
+    :raises StoreError: if the URL is wrong, or what it needs is not installed. Whether an etcd is there shows
+        with the first call.
+    """
+    if url in ("memory:", "memory://"):
+        return MemoryMetadata(), ""
+    address = etcd_address(url)
+    return None if address is None else (etcd_metadata(address), address.prefix)
+
+
+def etcd_metadata(address: EtcdAddress) -> MetadataStore:
+    """The metadata store in an etcd.
+
+    :raises StoreError: if gRPC is not installed.
+    """
+    try:
+        from sluicegate.store.metadata.etcd.client import EtcdMetadata
+    except ImportError as error:
+        missing = f"etcd needs packages that are not installed ({error})"
+        raise StoreError(missing, "pip install 'sluicegate[etcd]'") from error
+    return EtcdMetadata(address)
