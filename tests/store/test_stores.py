@@ -1,4 +1,4 @@
-"""One suite for both stores, and what only a file can suffer."""
+"""One suite for all policy stores, and what only a file can suffer."""
 
 import multiprocessing
 import os
@@ -19,9 +19,13 @@ from sluicegate.store.plugin import sluicegate_metadata_store
 RATE = "max_publish_rate"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "etcd"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PolicyStore]:
-    made: PolicyStore = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "p.db")
+    url = f"sqlite:///{tmp_path}/p.db" if request.param == "sqlite" else "memory:"
+    if request.param == "etcd":
+        url = request.getfixturevalue("etcd_url")
+    made = sluicegate_metadata_store(url=url)
+    assert made is not None
     yield made
     made.close()
 
@@ -288,5 +292,5 @@ def test_urls_choose_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert isinstance(opened, SqliteStore)
         opened.close()
         assert path.is_file()
-    assert sluicegate_metadata_store(url="etcd://a:1") is None
+    assert sluicegate_metadata_store(url="postgres://a:1") is None
     assert sluicegate_metadata_store(url="sqlite:///") is None

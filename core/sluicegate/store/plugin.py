@@ -1,10 +1,14 @@
 """The built-in stores, behind the hook that other stores use too."""
 
+from functools import partial
 from urllib.parse import unquote
 
 from sluicegate.hooks import hookimpl
 from sluicegate.store.base import PolicyStore
 from sluicegate.store.memory import MemoryStore
+from sluicegate.store.metadata.etcd.address import etcd_address
+from sluicegate.store.metadata.opening import etcd_metadata
+from sluicegate.store.shared import SharedStore
 from sluicegate.store.sqlite import SqliteStore
 
 
@@ -16,11 +20,15 @@ def sqlite_path(url: str) -> str | None:
 
 @hookimpl
 def sluicegate_metadata_store(url: str) -> PolicyStore | None:
-    """Open `sqlite:///relative.db`, `sqlite:////absolute.db` or `memory:`.
+    """Open `sqlite:///relative.db`, `sqlite:////absolute.db`, `etcd://host:2379/prefix` or `memory:`.
 
-    :raises StoreError: if a SQLite file cannot be opened.
+    :raises StoreError: if a SQLite file cannot be opened, or an etcd cannot be read.
     """
     if url in ("memory:", "memory://"):
         return MemoryStore()
+    address = etcd_address(url)
+    if address is not None:
+        open_metadata = partial(etcd_metadata, address)
+        return SharedStore(open_metadata, address.prefix, "policy store in etcd", address.timeout_s)
     path = sqlite_path(url)
     return SqliteStore(path) if path is not None else None

@@ -1,0 +1,86 @@
+"""How settings and their history are written into keys of a metadata store."""
+
+import json
+from urllib.parse import quote
+
+from sluicegate.model import Level
+from sluicegate.store.base import Change, Row
+
+_LEVELS = {level.label: level for level in Level}
+
+
+def setting_key(level: Level, name: str, field: str) -> str:
+    """The key of one setting, below those of all."""
+    return f"set/{level.label}/{quote(name, safe='')}/{quote(field, safe='')}"
+
+
+def encoded_row(row: Row) -> bytes:
+    """A setting as JSON."""
+    return _dumps(level=row.level.label, name=row.name, field=row.field, value=row.value, version=row.version)
+
+
+def decoded_row(text: bytes) -> Row:
+    """The setting that a key holds.
+
+    :raises ValueError: if it is none.
+    """
+    found = _loads(text)
+    value, version = found.get("value"), found.get("version")
+    if not isinstance(value, int | float | str) or isinstance(version, bool) or not isinstance(version, int):
+        raise ValueError("it has no value, or no version")
+    return Row(_level(found), str(found.get("name", "")), _field(found), value, version)
+
+
+def encoded_change(change: Change) -> bytes:
+    """A line of the history as JSON."""
+    return _dumps(
+        version=change.version,
+        level=change.level.label,
+        name=change.name,
+        field=change.field,
+        value=change.value,
+        actor=change.actor,
+        at=change.at,
+    )
+
+
+def decoded_change(text: bytes) -> Change:
+    """The line of the history that a key holds.
+
+    :raises ValueError: if it is none.
+    """
+    found = _loads(text)
+    value = found.get("value")
+    if value is not None and not isinstance(value, int | float | str):
+        raise ValueError("its value is none of a policy")
+    try:
+        version = int(str(found["version"]))
+    except KeyError:
+        raise ValueError("it has no version") from None
+    name, actor, at = (str(found.get(key, "")) for key in ("name", "actor", "at"))
+    return Change(version, _level(found), name, _field(found), value, actor, at)
+
+
+def _dumps(**fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def _loads(text: bytes) -> dict[str, object]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")
+    return found
+
+
+def _level(found: dict[str, object]) -> Level:
+    level = _LEVELS.get(str(found.get("level")))
+    if level is None:
+        raise ValueError(f"its level is none of {', '.join(_LEVELS)}")
+    return level
+
+
+def _field(found: dict[str, object]) -> str:
+    field = found.get("field")
+    if not isinstance(field, str) or not field:
+        raise ValueError("it names no field")
+    return field

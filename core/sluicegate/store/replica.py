@@ -1,0 +1,174 @@
+"""A copy in memory of the policies in a metadata store, and how old it is."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from time import monotonic
+
+from sluicegate.store.base import Row, StoreError
+from sluicegate.store.metadata.base import Entry, Event, Listing, MetadataStore
+from sluicegate.store.metadata.following import follow
+from sluicegate.store.records import decoded_row
+
+VERSION_KEY = "version"
+"""Holds the number of the last change; every change is made on the condition that it did not move."""
+_CONFIRM_S = 1.0
+"""The store is asked this often whether the copy is up to date; a change itself comes at once."""
+_LATE = 2
+"""Answers in a row that know a newer version before the watch is given up for dead."""
+
+
+class Replica:
+    """Follows the policies in the event loop of the metadata store; other threads read.
+
+    :param metadata: the store.
+    :param prefix: of the keys of policies, with a slash at its end.
+    :param place: the store's name in errors.
+    :param timeout_s: bound of one operation of the store.
+    """
+
+    def __init__(self, metadata: MetadataStore, prefix: str, place: str, timeout_s: float) -> None:
+        self._metadata = metadata
+        self._prefix = prefix
+        self._place = place
+        self._stale_s = _LATE * _CONFIRM_S + timeout_s
+        self._changed = threading.Condition()
+        self._rows: dict[str, Row] = {}
+        self._unreadable: dict[str, str] = {}
+        """What is wrong with a key's value, by key."""
+        self._version: Entry | None = None
+        self._confirmed: float | None = None
+        """When the copy was last known to be up to date, by the monotonic clock."""
+        self._trouble: StoreError | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(self) -> None:
+        """Begin to follow, in the running event loop."""
+        self._spawn("follow", self._follow())
+        self._spawn("confirm", self._confirm())
+
+    async def stop(self) -> None:
+        """Stop following."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def wait_for_listing(self, timeout_s: float) -> None:
+        """Return once the policies are known.
+
+        :raises StoreError: at the store's first error.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._confirmed is not None or self._trouble is not None, timeout_s
+            )
+            if self._confirmed is None:
+                raise self._trouble or StoreError(
+                    f"{self._place} does not answer", "check its load and network"
+                )
+
+    def wait_for_version(self, version: int, timeout_s: float) -> None:
+        """Return once a version is known here, or after the time-out."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._number() >= version, timeout_s)
+
+    def version(self) -> int:
+        """Number of the last change.
+
+        :raises StoreError: if the copy is old, or holds what cannot be read.
+        """
+        with self._changed:
+            self._refuse_old()
+            return self._number()
+
+    def read(self) -> tuple[int, tuple[Row, ...]]:
+        """The version, and all settings of it; see `version`."""
+        with self._changed:
+            self._refuse_old()
+            return self._number(), tuple(self._rows.values())
+
+    def _refuse_old(self) -> None:
+        if self._unreadable:
+            key, problem = min(self._unreadable.items())
+            raise StoreError(
+                f"{self._place} holds {key!r}, which is no policy ({problem})", "mend or delete that key"
+            )
+        age_s = monotonic() - (self._confirmed or 0.0)
+        if age_s > self._stale_s:
+            cause = f": {self._trouble}" if self._trouble is not None else ""
+            raise StoreError(
+                f"{self._place} is away, what is known of it is {age_s:.0f} s old{cause}",
+                "policies hold as they are until it is back",
+            )
+
+    def _number(self) -> int:
+        return int(self._version.value) if self._version is not None else 0
+
+    def _spawn(self, name: str, work: Coroutine[None, None, None]) -> None:
+        self._tasks[name] = asyncio.get_running_loop().create_task(work)
+
+    async def _follow(self) -> None:
+        async for found in follow(self._metadata, self._prefix, self._lost):
+            with self._changed:
+                if isinstance(found, Listing):
+                    self._rows.clear()
+                    self._unreadable.clear()
+                    self._version = None
+                    for entry in found.entries:
+                        self._take(entry.key, entry)
+                    self._confirmed = monotonic()
+                else:
+                    self._apply(found)
+                self._changed.notify_all()
+
+    def _apply(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._take(event.key, event.entry)
+
+    def _take(self, key: str, entry: Entry | None) -> None:
+        """Take over what a key holds now."""
+        self._unreadable.pop(key, None)
+        try:
+            if key == self._prefix + VERSION_KEY:
+                self._version = None
+                if entry is not None:
+                    int(entry.value)
+                self._version = entry
+            elif entry is None:
+                self._rows.pop(key, None)
+            else:
+                self._rows[key] = decoded_row(entry.value)
+        except ValueError as error:
+            self._unreadable[key] = str(error)
+
+    def _lost(self, error: StoreError) -> None:
+        with self._changed:
+            self._trouble = error
+            self._changed.notify_all()
+
+    async def _confirm(self) -> None:
+        """Ask again and again whether the copy is up to date: a watch is silent where nothing changes."""
+        late = 0
+        while True:
+            await asyncio.sleep(_CONFIRM_S)
+            asked = monotonic()
+            try:
+                entry = await self._metadata.get(self._prefix + VERSION_KEY)
+            except StoreError as error:
+                self._lost(error)
+                continue
+            if _modified(entry) <= _modified(self._version):
+                late = 0
+                with self._changed:
+                    if self._confirmed is not None:
+                        self._confirmed, self._trouble = asked, None
+            else:
+                late += 1
+            if late >= _LATE:
+                late = 0
+                self._tasks["follow"].cancel()
+                self._spawn("follow", self._follow())
+
+
+def _modified(entry: Entry | None) -> int:
+    return 0 if entry is None else entry.modified
