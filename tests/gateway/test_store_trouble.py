@@ -34,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setenv(CHOICE, "")
-    monkeypatch.setattr("sluicegate.store.sqlite._BUSY_S", 0.01)
+    monkeypatch.setattr("sluicegate.store.sqlite_file._BUSY_S", 0.01)
     lab = Lab(tmp_path)
     other = SqliteStore(tmp_path / "policies.db")
     other.set(Level.BROKER, "", "max_message_size", 50, "test")
@@ -64,11 +64,11 @@ def reopened(lab: Lab, monkeypatch: pytest.MonkeyPatch, uri: str, pragma: str) -
     monkeypatch.setattr(sqlite3, "connect", open_so)
     store = lab.watch._store
     assert isinstance(store, SqliteStore)
-    store._disconnect()
+    store._file.disconnect()
 
     def repair() -> None:
         monkeypatch.setattr(sqlite3, "connect", connect)
-        store._disconnect()
+        store._file.disconnect()
 
     return repair
 
@@ -116,7 +116,7 @@ def test_a_store_that_is_damaged_while_the_gateway_runs_keeps_the_last_good_poli
     live = lab.directory / "policies.db"
     store = lab.watch._store
     assert isinstance(store, SqliteStore)
-    store._disconnect()
+    store._file.disconnect()
     good = live.read_bytes()
     live.write_bytes(b"this is no database " * 400)
 

@@ -23,7 +23,7 @@ from sluicegate.store.metadata import (
 )
 
 
-@pytest.fixture(params=["memory", "etcd"])
+@pytest.fixture(params=["memory", "sqlite", "etcd"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetadataStore]:
     made: MetadataStore
     if request.param == "memory":

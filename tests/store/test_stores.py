@@ -233,7 +233,7 @@ def test_a_file_that_is_no_store_is_refused_with_a_remedy(
 
 
 def test_a_locked_store_refuses_writes_and_recovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluicegate.store.sqlite._BUSY_S", 0.01)
+    monkeypatch.setattr("sluicegate.store.sqlite_file._BUSY_S", 0.01)
     store = SqliteStore(tmp_path / "p.db")
     other = sqlite3.connect(tmp_path / "p.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -250,7 +250,7 @@ def test_two_that_make_one_file_at_once_wait_for_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite does not wait by itself where one is to change how the file is kept."""
-    monkeypatch.setattr("sluicegate.store.sqlite._BUSY_S", LONG_S)
+    monkeypatch.setattr("sluicegate.store.sqlite_file._BUSY_S", LONG_S)
     maker = sqlite3.connect(tmp_path / "p.db", isolation_level=None, check_same_thread=False)
     maker.execute("BEGIN IMMEDIATE")
     maker.execute("CREATE TABLE made_by_another (thing TEXT)")

@@ -26,7 +26,7 @@ from sluicegate.gateway.plugins import PluginError
 from sluicegate.model import Level, PolicyLayer, Setting, TopicName
 from sluicegate.storage_quota.fields import LIMITS
 from sluicegate.store import StoreError
-from sluicegate.store.plugin import sqlite_path
+from sluicegate.store.sqlite_file import sqlite_path
 
 
 @dataclass(frozen=True, slots=True)

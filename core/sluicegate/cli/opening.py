@@ -23,7 +23,7 @@ from sluicegate.gateway.changing import change_store
 from sluicegate.gateway.plugins import PluginError, Plugins, load_plugins
 from sluicegate.model import Level, PolicyLayer, PolicyValue
 from sluicegate.store import PolicyStore, StoreError
-from sluicegate.store.plugin import sqlite_path
+from sluicegate.store.sqlite_file import sqlite_path
 
 config_file = click.option(
     "-c",

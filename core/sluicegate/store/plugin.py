@@ -1,7 +1,6 @@
 """The built-in stores, behind the hook that other stores use too."""
 
 from functools import partial
-from urllib.parse import unquote
 
 from sluicegate.hooks import hookimpl
 from sluicegate.store.base import PolicyStore
@@ -10,12 +9,7 @@ from sluicegate.store.metadata.etcd.address import etcd_address
 from sluicegate.store.metadata.opening import etcd_metadata
 from sluicegate.store.shared import SharedStore
 from sluicegate.store.sqlite import SqliteStore
-
-
-def sqlite_path(url: str) -> str | None:
-    """The file that a `sqlite:///` URL names; None for other URLs."""
-    path = unquote(url.removeprefix("sqlite:///"))
-    return path if url.startswith("sqlite:///") and path else None
+from sluicegate.store.sqlite_file import sqlite_path
 
 
 @hookimpl

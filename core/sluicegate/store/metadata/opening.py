@@ -4,18 +4,23 @@ from sluicegate.store.base import StoreError
 from sluicegate.store.metadata.base import MetadataStore
 from sluicegate.store.metadata.etcd.address import EtcdAddress, etcd_address
 from sluicegate.store.metadata.memory import MemoryMetadata
+from sluicegate.store.metadata.sqlite import SqliteMetadata
+from sluicegate.store.sqlite_file import sqlite_path
 
 
 def open_metadata(url: str) -> tuple[MetadataStore, str] | None:
-    """Open `etcd://…`, `etcds://…` or `memory:`, which holds keys of its own at each call.
+    """Open `etcd://…`, `etcds://…`, `sqlite:///PATH` or `memory:`, which holds keys of its own at each call.
 
     :return: the store, and the prefix that the URL names, with which all keys are to begin; None if no store
         has a URL of this kind.
-    :raises StoreError: if the URL is wrong, or what it needs is not installed. Whether an etcd is there shows
-        with the first call.
+    :raises StoreError: if the URL is wrong, or what it needs is not installed. Whether the store is there
+        shows with the first call.
     """
     if url in ("memory:", "memory://"):
         return MemoryMetadata(), ""
+    path = sqlite_path(url)
+    if path is not None:
+        return SqliteMetadata(path), ""
     address = etcd_address(url)
     return None if address is None else (etcd_metadata(address), address.prefix)
 

@@ -19,6 +19,7 @@ from sluicegate.store.metadata.etcd import connection as api
 from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
 from sluicegate.store.metadata.etcd.address import EtcdAddress
 from sluicegate.store.metadata.etcd.watching import Watch
+from sluicegate.store.metadata.keys import end_of, key_bytes, key_text
 
 _PAGE = 500
 """Keys of one answer; a listing takes as many as it needs, all of one revision."""
@@ -38,7 +39,7 @@ class EtcdMetadata:
 
     async def get(self, key: str) -> Entry | None:
         """What a key holds."""
-        answer = await self._connection.call(api.RANGE, pb.RangeRequest(key=_bytes(key)))
+        answer = await self._connection.call(api.RANGE, pb.RangeRequest(key=key_bytes(key)))
         return _entry(answer.kvs[0]) if answer.kvs else None
 
     async def list(self, prefix: str) -> Listing:
@@ -66,13 +67,13 @@ class EtcdMetadata:
 
     async def put(self, key: str, value: bytes, lease: int = NO_LEASE) -> int:
         """Set a key."""
-        request = pb.PutRequest(key=_bytes(key), value=value, lease=lease)
+        request = pb.PutRequest(key=key_bytes(key), value=value, lease=lease)
         answer = await self._connection.call(api.PUT, request)
         return int(answer.header.revision)
 
     async def delete(self, key: str) -> bool:
         """Delete a key."""
-        answer = await self._connection.call(api.DELETE, pb.DeleteRangeRequest(key=_bytes(key)))
+        answer = await self._connection.call(api.DELETE, pb.DeleteRangeRequest(key=key_bytes(key)))
         return bool(answer.deleted)
 
     async def transact(self, conditions: Sequence[Unchanged], changes: Sequence[Put | Delete]) -> bool:
@@ -116,34 +117,27 @@ class EtcdMetadata:
         await self._connection.close()
 
 
-def _bytes(key: str) -> bytes:
-    """Keys that others made need not be UTF-8."""
-    return key.encode(errors="surrogateescape")
-
-
 def _range(prefix: str) -> tuple[bytes, bytes]:
-    """The first key that begins with a prefix, and the first behind all that do; a zero byte means no end."""
-    first = _bytes(prefix)
-    stem = first.rstrip(b"\xff")
-    return (first or b"\0"), (stem[:-1] + bytes([stem[-1] + 1]) if stem else b"\0")
+    """The first key that begins with a prefix, and the first behind all that do; for etcd, zero means all."""
+    first = key_bytes(prefix)
+    return first or b"\0", end_of(first) or b"\0"
 
 
 def _entry(found: pb.KeyValue) -> Entry:
-    key = found.key.decode(errors="surrogateescape")
-    return Entry(key, found.value, found.create_revision, found.mod_revision, found.lease)
+    return Entry(key_text(found.key), found.value, found.create_revision, found.mod_revision, found.lease)
 
 
 def _compare(condition: Unchanged) -> pb.Compare:
     return pb.Compare(
         result=pb.Compare.EQUAL,
         target=pb.Compare.MOD,
-        key=_bytes(condition.key),
+        key=key_bytes(condition.key),
         mod_revision=condition.modified,
     )
 
 
 def _operation(change: Put | Delete) -> pb.RequestOp:
     if isinstance(change, Put):
-        put = pb.PutRequest(key=_bytes(change.key), value=change.value, lease=change.lease)
+        put = pb.PutRequest(key=key_bytes(change.key), value=change.value, lease=change.lease)
         return pb.RequestOp(request_put=put)
-    return pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=_bytes(change.key)))
+    return pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=key_bytes(change.key)))

@@ -1,0 +1,202 @@
+"""Keys, revisions, history and leases in SQLite tables: functions over a connection, with the time given.
+
+Those that change something are to be called within a transaction that was begun with `BEGIN IMMEDIATE`.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import groupby
+
+from sluicegate.store.metadata.base import (
+    NO_LEASE,
+    CompactedError,
+    Delete,
+    Entry,
+    Event,
+    LeaseExpiredError,
+    Listing,
+    Put,
+    Unchanged,
+)
+from sluicegate.store.metadata.keys import end_of, key_bytes, key_text
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS entry (
+  key BLOB PRIMARY KEY, value BLOB NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL,
+  lease INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS entry_by_lease ON entry (lease) WHERE lease != 0;
+CREATE TABLE IF NOT EXISTS event (
+  revision INTEGER NOT NULL, key BLOB NOT NULL, value BLOB, created INTEGER NOT NULL, lease INTEGER NOT NULL,
+  PRIMARY KEY (revision, key)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lease (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, ttl_ns INTEGER NOT NULL, expires_ns INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS state (revision INTEGER NOT NULL, compacted INTEGER NOT NULL, boot TEXT NOT NULL);
+INSERT INTO state SELECT 1, 1, '' WHERE NOT EXISTS (SELECT 1 FROM state);
+"""
+_SECOND_NS = 1_000_000_000
+_GET = "SELECT key, value, created, modified, lease FROM entry WHERE key = ?"
+_LIST = "SELECT key, value, created, modified, lease FROM entry WHERE key >= ? AND key < ? ORDER BY key"
+_SINCE = """
+SELECT revision, key, value, created, lease FROM event WHERE revision > ? AND key >= ? AND key < ?
+ORDER BY revision, key"""
+_BEHIND_ALL = b"\xff"
+"""Behind every key: UTF-8 has no such byte."""
+
+
+def revision(connection: sqlite3.Connection) -> int:
+    """The last revision."""
+    return int(_state(connection)[0])
+
+
+def get(connection: sqlite3.Connection, key: str) -> Entry | None:
+    """What a key holds."""
+    row = connection.execute(_GET, (key_bytes(key),)).fetchone()
+    return None if row is None else _entry(row)
+
+
+def listing(connection: sqlite3.Connection, prefix: str) -> Listing:
+    """All keys that begin with a prefix, read as one snapshot."""
+    connection.execute("BEGIN")
+    try:
+        rows = connection.execute(_LIST, _bounds(prefix)).fetchall()
+        return Listing(revision(connection), tuple(_entry(row) for row in rows))
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def since(connection: sqlite3.Connection, prefix: str, after: int) -> tuple[int, list[tuple[Event, ...]]]:
+    """The changes of keys that begin with a prefix; see `KeySpace.since`."""
+    if revision(connection) == after:
+        return after, []
+    connection.execute("BEGIN")
+    try:
+        last, compacted, _ = _state(connection)
+        rows = connection.execute(_SINCE, (after, *_bounds(prefix))).fetchall()
+    finally:
+        connection.execute("ROLLBACK")
+    if not compacted <= after <= last:
+        raise CompactedError(
+            f"changes after revision {after} are not kept, only those from {compacted + 1} to {last}",
+            "list again and watch from there",
+        )
+    return last, [tuple(_event(row) for row in rows) for _, rows in groupby(rows, lambda row: row[0])]
+
+
+def holds(connection: sqlite3.Connection, conditions: Sequence[Unchanged]) -> bool:
+    """Whether all conditions of a transaction hold."""
+    for condition in conditions:
+        found = get(connection, condition.key)
+        if (found.modified if found else 0) != condition.modified:
+            return False
+    return True
+
+
+def apply(connection: sqlite3.Connection, changes: Sequence[Put | Delete], kept: int) -> None:
+    """Make all changes as one revision.
+
+    :param kept: revisions whose changes are kept.
+    :raises LeaseExpiredError: if a lease is gone; the transaction is then to be rolled back.
+    """
+    number = revision(connection) + 1
+    changed = False
+    for change in changes:
+        old = get(connection, change.key)
+        key = key_bytes(change.key)
+        if isinstance(change, Put):
+            if change.lease != NO_LEASE:
+                refuse_expired(connection, change.lease)
+            created = number if old is None else old.created
+            row = (key, change.value, created, number, change.lease)
+            connection.execute("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?)", row)
+            event = (number, key, change.value, created, change.lease)
+            connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", event)
+            changed = True
+        elif old is not None:
+            connection.execute("DELETE FROM entry WHERE key = ?", (key,))
+            connection.execute("INSERT INTO event VALUES (?, ?, NULL, 0, 0)", (number, key))
+            changed = True
+    if changed:
+        connection.execute("UPDATE state SET revision = ?", (number,))
+        compact(connection, number - kept)
+
+
+def compact(connection: sqlite3.Connection, up_to: int) -> None:
+    """Forget the changes up to a revision."""
+    connection.execute("DELETE FROM event WHERE revision <= ?", (up_to,))
+    connection.execute("UPDATE state SET compacted = max(compacted, ?)", (up_to,))
+
+
+def grant(connection: sqlite3.Connection, ttl_s: int, now_ns: int) -> int:
+    """Make a lease."""
+    ttl_ns = ttl_s * _SECOND_NS
+    insert = "INSERT INTO lease (ttl_ns, expires_ns) VALUES (?, ?)"
+    return connection.execute(insert, (ttl_ns, now_ns + ttl_ns)).lastrowid or NO_LEASE
+
+
+def keep_alive(connection: sqlite3.Connection, lease: int, now_ns: int) -> None:
+    """Have a lease live for its whole time from now on.
+
+    :raises LeaseExpiredError: if it is gone.
+    """
+    refuse_expired(connection, lease)
+    connection.execute("UPDATE lease SET expires_ns = ? + ttl_ns WHERE number = ?", (now_ns, lease))
+
+
+def revoke(connection: sqlite3.Connection, lease: int, kept: int) -> None:
+    """End a lease and delete its keys as one revision."""
+    rows = connection.execute("SELECT key FROM entry WHERE lease = ? AND lease != 0", (lease,)).fetchall()
+    apply(connection, [Delete(key_text(row[0])) for row in rows], kept)
+    connection.execute("DELETE FROM lease WHERE number = ?", (lease,))
+
+
+def is_due(connection: sqlite3.Connection, now_ns: int) -> bool:
+    """Whether a lease is over."""
+    query = "SELECT 1 FROM lease WHERE expires_ns <= ? LIMIT 1"
+    return connection.execute(query, (now_ns,)).fetchone() is not None
+
+
+def expire(connection: sqlite3.Connection, now_ns: int, kept: int) -> None:
+    """End the leases whose time is over, the oldest first."""
+    query = "SELECT number FROM lease WHERE expires_ns <= ? ORDER BY expires_ns, number"
+    for (lease,) in connection.execute(query, (now_ns,)).fetchall():
+        revoke(connection, lease, kept)
+
+
+def note_boot(connection: sqlite3.Connection, boot: str, kept: int) -> None:
+    """End all leases if the host was started since: its monotonic clock began anew.
+
+    :param boot: changes with every start of the host.
+    """
+    if _state(connection)[2] != boot:
+        for (lease,) in connection.execute("SELECT number FROM lease").fetchall():
+            revoke(connection, lease, kept)
+        connection.execute("UPDATE state SET boot = ?", (boot,))
+
+
+def refuse_expired(connection: sqlite3.Connection, lease: int) -> None:
+    """Raise `LeaseExpiredError` if there is no such lease."""
+    if connection.execute("SELECT 1 FROM lease WHERE number = ?", (lease,)).fetchone() is None:
+        raise LeaseExpiredError(f"there is no lease {lease}", "it expired or was revoked: make a new one")
+
+
+def _state(connection: sqlite3.Connection) -> tuple[int, int, str]:
+    row = connection.execute("SELECT revision, compacted, boot FROM state").fetchone()
+    if row is None:
+        raise ValueError("its revision is missing")
+    return int(row[0]), int(row[1]), str(row[2])
+
+
+def _bounds(prefix: str) -> tuple[bytes, bytes]:
+    first = key_bytes(prefix)
+    return first, end_of(first) or _BEHIND_ALL
+
+
+def _entry(row: tuple[bytes, bytes, int, int, int]) -> Entry:
+    return Entry(key_text(row[0]), row[1], row[2], row[3], row[4])
+
+
+def _event(row: tuple[int, bytes, bytes | None, int, int]) -> Event:
+    number, raw, value, created, lease = row
+    key = key_text(raw)
+    return Event(key, number, None if value is None else Entry(key, value, created, number, lease))

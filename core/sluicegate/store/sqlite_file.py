@@ -1,0 +1,132 @@
+"""A SQLite file in WAL mode that processes of one host share."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote
+
+from sluicegate.private_files import make_database, make_folder
+from sluicegate.store.base import StoreError
+
+_BUSY_S = 1.0
+Result = TypeVar("Result")
+
+
+def sqlite_path(url: str) -> str | None:
+    """The file that a `sqlite:///` URL names; None for other URLs."""
+    path = unquote(url.removeprefix("sqlite:///"))
+    return path if url.startswith("sqlite:///") and path else None
+
+
+class SqliteFile:
+    """A connection to a file; safe for threads.
+
+    Readers are never blocked by writers; a writer waits at most a second for another one. If the file is
+    replaced (restored from a backup, say), the new file is read from then on. One that vanished is an error.
+
+    :param path: the database file; its directory is made if it is missing.
+    :param name: what it is, for errors.
+    :param schema: statements that make a new one.
+    :param version: of the schema; another one is refused.
+    :param damaged: what to do about a damaged file.
+    """
+
+    def __init__(self, path: str | Path, name: str, schema: str, version: int, damaged: str) -> None:
+        self._path = Path(path)
+        self._name = name
+        self._schema = schema
+        self._version = version
+        self._damaged = damaged
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self.disconnect()
+
+    def do(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run one action on the connection, opened anew if there is none or the file was replaced.
+
+        :raises StoreError: if the file cannot be used.
+        """
+        with self._lock:
+            try:
+                found = self._identity()
+                if found is None and self._file is not None:
+                    # A new, empty file in its place would silently take all policies back.
+                    raise FileNotFoundError("it is gone")
+                if self._connection is None or self._file != found:
+                    self.disconnect()
+                    self._connect()
+                assert self._connection is not None  # noqa: S101 - _connect sets it or raises
+                return action(self._connection)
+            except (sqlite3.Error, OSError, ValueError) as error:
+                self.disconnect()
+                raise self._explain(error) from error
+
+    def _connect(self) -> None:
+        make_folder(self._path.parent)
+        make_database(self._path)
+        # Transactions are begun by hand (isolation_level None): the module would begin them too late.
+        self._connection = sqlite3.connect(
+            self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        )
+        found = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if found not in (0, self._version):
+            raise ValueError(f"its schema has version {found}, this program knows {self._version}")
+        _use_wal(self._connection)
+        if found == 0:
+            self._connection.executescript(
+                f"BEGIN IMMEDIATE; {self._schema} PRAGMA user_version = {self._version}; COMMIT;"
+            )
+        self._file = self._identity()
+
+    def disconnect(self) -> None:
+        """Have the next action open the file anew; the caller holds off other threads."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with closing(connection):
+                pass
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return (found.st_dev, found.st_ino)
+
+    def _explain(self, error: Exception) -> StoreError:
+        store = f"{self._name} {str(self._path)!r}"
+        text = str(error)
+        if "locked" in text or "busy" in text:
+            return StoreError(
+                f"{store} is locked by another process", "try again; end the program that holds it"
+            )
+        if isinstance(error, sqlite3.OperationalError | OSError):
+            return StoreError(
+                f"{store} cannot be used ({text})", "check the path, its permissions and free space"
+            )
+        return StoreError(
+            f"{store} is damaged or of another kind ({text})",
+            self._damaged,
+        )
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to WAL mode; SQLite does not wait by itself when several processes make the file at once."""
+    deadline = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            return
