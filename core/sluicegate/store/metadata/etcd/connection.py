@@ -13,7 +13,7 @@ from grpc.aio import AioRpcError
 from sluicegate.store.base import StoreError
 from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
 from sluicegate.store.metadata.etcd.address import EtcdAddress
-from sluicegate.store.metadata.etcd.errors import explain, is_away, is_stale_login, is_unsure
+from sluicegate.store.metadata.etcd.errors import explain, is_away, is_stale_login, is_unreached, is_unsure
 
 _LARGEST_ANSWER = 64 * 2**20
 _OPTIONS = (
@@ -154,6 +154,7 @@ class Connection:
         deadline = loop.time() + self.address.timeout_s
         left = len(self.address.members)
         fresh_login = False
+        told: AioRpcError | None = None  # by a member that could be reached: tells more than that others not
         while True:
             timeout_s = max(0.001, (deadline - loop.time()) / left)
             try:
@@ -169,8 +170,10 @@ class Connection:
                 left -= 1
                 if is_away(error):
                     self.next_member()
+                if not is_unreached(error):
+                    told = error
                 if not left or not is_away(error) or (writes and is_unsure(error)):
-                    raise explain(error, self.address, written=writes) from error
+                    raise explain(told or error, self.address, written=writes) from error
             except grpc.aio.UsageError as error:
                 raise self._closed_error() from error
             except EOFError as error:

@@ -8,14 +8,31 @@ from sluicegate.store.metadata.base import CompactedError, LeaseExpiredError
 from sluicegate.store.metadata.etcd.address import EtcdAddress
 
 _UNREACHED = "failed to connect to all addresses"
+_AWAY = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        # What gRPC makes of a connection that breaks at an unlucky moment.
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNKNOWN,
+    }
+)
 _LISTED = "list again and watch from there"
 _MEANINGS: tuple[tuple[str, type[StoreError], str, str], ...] = (
     ("CERTIFICATE_VERIFY_FAILED", StoreError, "is not trusted", "name its authority: etcds://…?ca=FILE"),
     ("WRONG_VERSION_NUMBER", StoreError, "speaks no TLS", "begin the URL with etcd://"),
     (
+        "Handshake read failed",
+        StoreError,
+        "speaks no TLS or breaks it off",
+        "try etcd://, or name cert and key",
+    ),
+    ("TSI_DATA_CORRUPTED", StoreError, "refuses this client", "name a certificate that it trusts: cert, key"),
+    (
         "Ssl handshake failed",
         StoreError,
-        "breaks the TLS handshake off",
+        "refuses this client",
         "name a certificate that it trusts: cert, key",
     ),
     (_UNREACHED, StoreError, "cannot be reached", "start it; check host, port and whether it wants etcds://"),
@@ -52,12 +69,17 @@ def explain(error: AioRpcError, address: EtcdAddress, *, written: bool = False) 
 
 def is_away(error: AioRpcError) -> bool:
     """Whether another member may do what this one could not."""
-    return error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+    return error.code() in _AWAY
+
+
+def is_unreached(error: AioRpcError) -> bool:
+    """Whether there was no connection at all, so that nothing was asked."""
+    return _UNREACHED in (error.details() or "")
 
 
 def is_unsure(error: AioRpcError) -> bool:
     """Whether the call may have been carried out nevertheless."""
-    return is_away(error) and _UNREACHED not in (error.details() or "")
+    return is_away(error) and not is_unreached(error)
 
 
 def is_stale_login(error: AioRpcError) -> bool:
