@@ -1,0 +1,65 @@
+"""What an etcd URL may say, and what it may not."""
+
+import pytest
+
+from sluicegate.store import StoreError
+from sluicegate.store.metadata.etcd.address import EtcdAddress, etcd_address
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("etcd://a", EtcdAddress(("a:2379",))),
+        ("etcd://a:1/", EtcdAddress(("a:1",))),
+        ("etcd://a,b:2/gates/eu/", EtcdAddress(("a:2379", "b:2"), "/gates/eu")),
+        ("etcd://[::1]:2379/x%20y", EtcdAddress(("[::1]:2379",), "/x y")),
+        (
+            "etcd://u:p%40%3A@a/x?timeout=500ms",
+            EtcdAddress(("a:2379",), "/x", user="u", password="p@:", timeout_s=0.5),
+        ),
+        ("etcd://u@a?password_file=f", EtcdAddress(("a:2379",), user="u", password_file="f")),
+        (
+            "etcds://a/x?ca=ca.pem&cert=c.pem&key=%2Fk.pem",
+            EtcdAddress(("a:2379",), "/x", tls=True, ca="ca.pem", cert="c.pem", key="/k.pem"),
+        ),
+    ],
+)
+def test_a_url_that_is_right(url: str, address: EtcdAddress) -> None:
+    assert etcd_address(url) == address
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("etcd://", "member '' is not host:port"),
+        ("etcd:///x", "member '' is not host:port"),
+        ("etcd://a:0", "member 'a:0' is not host:port"),
+        ("etcd://a,,b", "member '' is not host:port"),
+        ("etcd://::1", "member '::1' is not host:port"),
+        ("etcd://a:65536", "not host:port"),
+        ("etcd://:secret@a", "a password without a user"),
+        ("etcd://u:secret@a?password_file=f", "password_file stands in place of the password of a user"),
+        ("etcd://a?ca=x", "'ca' of an etcd URL is for TLS: begin it with etcds://"),
+        ("etcds://a?cert=x", "one of cert and key"),
+        ("etcd://a?timout=1s", "no option 'timout': known are ca, cert, key, password_file, timeout"),
+        ("etcd://a?timeout=1s&timeout=2s", "an option twice"),
+        ("etcd://a?timeout=", "is empty"),
+        ("etcd://a?timeout=soon", "timeout 'soon' of an etcd URL is no time"),
+        ("etcd://a?timeout=0s", "is no time: write one such as 2s or 500ms"),
+    ],
+)
+def test_a_url_that_is_wrong(url: str, told: str) -> None:
+    with pytest.raises(StoreError) as refused:
+        etcd_address(url)
+    assert told in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["", "etcd:a", "http://a", "sqlite:///etcd://a", "memory:"])
+def test_urls_of_other_stores(url: str) -> None:
+    assert etcd_address(url) is None
+
+
+def test_a_password_is_not_shown() -> None:
+    address = etcd_address("etcd://u:hunter2@a")
+    assert "hunter2" not in f"{address} {address!r}"

@@ -1,0 +1,220 @@
+"""Policies that gateways share: several stores on the same keys, and an etcd that is away."""
+
+import json
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from benchmarks.harness.etcd import Etcd
+from tests.waiting import until
+
+from sluicegate.model import Level
+from sluicegate.store import PolicyStore, StoreError
+from sluicegate.store import replica as replica_module
+from sluicegate.store.metadata import Event, Listing, MemoryMetadata
+from sluicegate.store.plugin import sluicegate_metadata_store
+from sluicegate.store.shared import SharedStore
+
+RATE = "max_publish_rate"
+
+
+@contextmanager
+def opened(url: str) -> Iterator[PolicyStore]:
+    store = sluicegate_metadata_store(url=url)
+    assert store is not None
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def rate(store: PolicyStore) -> object:
+    _, layers = store.layers()
+    return layers[0].settings[RATE].value if layers else None
+
+
+def test_a_change_in_one_store_reaches_the_others(etcd_url: str) -> None:
+    with opened(etcd_url) as one, opened(etcd_url) as two, opened(etcd_url + "-other") as other:
+        version = one.set(Level.BROKER, "", RATE, 5, "ann")
+        until(lambda: two.version() == version)
+        assert rate(two) == 5
+        assert two.unset(Level.BROKER, "", RATE, "bob") == version + 1
+        until(lambda: one.version() == version + 1)
+        assert rate(one) is None
+        assert [change.actor for change in one.history(9)] == ["bob", "ann"]
+        two.put_fact("main/node/1", "a:1")
+        assert one.facts("main/") == {"main/node/1": "a:1"}
+        assert (other.version(), other.history(9), other.facts("")) == (0, [], {})
+
+
+def test_two_administrators_lose_no_update(etcd_url: str) -> None:
+    with opened(etcd_url) as one, opened(etcd_url) as two:
+
+        def write(store: PolicyStore, actor: str) -> None:
+            for number in range(15):
+                store.set(Level.TOPIC, "t", f"{actor}{number}", number, actor)
+                store.set(Level.TOPIC, "t", "both", f"{actor}{number}", actor)
+
+        threads = [threading.Thread(target=write, args=args) for args in ((one, "ann"), (two, "bob"))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        until(lambda: one.version() == two.version() == 60)
+        assert one.layers() == two.layers()
+        _, [layer] = one.layers()
+        assert len(layer.settings) == 31
+        changes = one.history(100)
+        assert [change.version for change in changes] == list(range(60, 0, -1)), "each change made a version"
+        last = next(change for change in changes if change.field == "both")
+        assert layer.settings["both"].value == last.value
+
+
+def test_the_history_is_bounded(etcd_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluicegate.store.shared._KEPT_CHANGES", 3)
+    with opened(etcd_url) as store:
+        for number in range(5):
+            store.set(Level.BROKER, "", RATE, number, "ann")
+        assert [change.version for change in store.history(10)] == [5, 4, 3]
+        assert [change.version for change in store.history(2)] == [5, 4]
+        assert store.history(0) == []
+
+
+def test_while_etcd_is_away_the_age_is_told(own_etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_module, "_CONFIRM_S", 0.05)
+    with opened(own_etcd.url + "?timeout=500ms") as store:
+        version = store.set(Level.BROKER, "", RATE, 5, "ann")
+        own_etcd.kill()
+        error = until(lambda: error_of(store.version))
+        assert "policy store in etcd is away, what is known of it is" in str(error)
+        assert "cannot be reached" in str(error)
+        assert error_of(store.layers)
+        with pytest.raises(StoreError, match="cannot be reached"):
+            store.set(Level.BROKER, "", RATE, 6, "ann")
+        own_etcd.start()
+        until(lambda: not error_of(store.version))
+        assert (store.version(), rate(store)) == (version, 5)
+        assert store.set(Level.BROKER, "", RATE, 6, "ann") == version + 1
+
+
+def error_of(ask: Callable[[], object]) -> StoreError | None:
+    try:
+        ask()
+    except StoreError as error:
+        return error
+    return None
+
+
+def test_an_etcd_that_is_down_at_the_start_is_told_at_once(own_etcd: Etcd) -> None:
+    own_etcd.stop()
+    with pytest.raises(StoreError, match="cannot be reached"):
+        sluicegate_metadata_store(url=own_etcd.url)
+    assert not [thread for thread in threading.enumerate() if thread.name == "policy store"]
+
+
+BAD = [
+    b"",
+    b"[]",
+    b"{}",
+    b'{"level": "planet", "field": "a", "value": 1, "version": 1}',
+    b'{"level"',
+    b"\xff",
+]
+
+
+class Lab:
+    """A shared store in memory, and another client of its keys."""
+
+    def __init__(self) -> None:
+        self.metadata = MemoryMetadata()
+        self.store = SharedStore(lambda: self.metadata, "/gates", "the store", 60.0)
+
+    def put(self, key: str, value: bytes | None) -> None:
+        """As another program would do."""
+        work = self.metadata.delete(key) if value is None else self.metadata.put(key, value)
+        self.store._run(work)
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    made = Lab()
+    yield made
+    made.store.close()
+
+
+@pytest.mark.parametrize("value", BAD)
+def test_a_key_that_holds_no_policy_is_named_and_nothing_is_deleted(lab: Lab, value: bytes) -> None:
+    lab.store.set(Level.BROKER, "", RATE, 5, "ann")
+    lab.put("/gates/policies/set/topic/t/x", value)
+    error = until(lambda: error_of(lab.store.version))
+    assert error is not None
+    assert "the store holds '/gates/policies/set/topic/t/x', which is no policy" in str(error)
+    assert error.remedy == "mend or delete that key"
+    lab.put("/gates/policies/set/topic/t/x", None)
+    until(lambda: not error_of(lab.store.version))
+    assert rate(lab.store) == 5
+
+
+def test_a_counter_that_is_no_number(lab: Lab) -> None:
+    lab.put("/gates/policies/version", b"seven")
+    until(lambda: error_of(lab.store.version))
+    with pytest.raises(StoreError, match="the store holds what is no policy"):
+        lab.store.set(Level.BROKER, "", RATE, 5, "ann")
+
+
+def test_a_history_that_cannot_be_read(lab: Lab) -> None:
+    lab.put("/gates/history/0000000000000007", json.dumps({"level": "topic"}).encode())
+    with pytest.raises(StoreError, match="a history that cannot be read"):
+        lab.store.history(5)
+
+
+def test_after_a_compaction_the_policies_are_listed_again(lab: Lab) -> None:
+    lab.store.set(Level.BROKER, "", RATE, 5, "ann")
+
+    async def compacted() -> None:
+        await lab.metadata.put("/gates/policies/version", b"9")
+        lab.metadata.compact()
+
+    lab.store._run(compacted())
+    until(lambda: lab.store.version() == 9)
+    assert rate(lab.store) == 5
+
+
+class Deaf(MemoryMetadata):
+    """Its watches give nothing."""
+
+    listings = 0
+
+    async def list(self, prefix: str) -> Listing:
+        self.listings += 1
+        return await super().list(prefix)
+
+    async def watch(self, prefix: str, after: int) -> AsyncGenerator[Sequence[Event], None]:
+        async for _ in super().watch("nothing begins so", after):
+            yield ()  # never
+
+
+def test_a_watch_that_is_silent_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_module, "_CONFIRM_S", 0.01)
+    metadata = Deaf()
+    store = SharedStore(lambda: metadata, "/gates", "the store", 60.0)
+    store._timeout_s = 0.1  # a change does not wait long for its own arrival
+    store.set(Level.BROKER, "", RATE, 5, "ann")
+    until(lambda: store.version() == 1)
+    assert metadata.listings >= 2
+    store.close()
+
+
+def test_a_store_that_was_closed(lab: Lab) -> None:
+    lab.store.close()
+    for ask in (
+        lab.store.version,
+        lab.store.layers,
+        lambda: lab.store.facts(""),
+        lambda: lab.store.history(1),
+    ):
+        error = error_of(ask)
+        assert error is not None
+        assert str(error) == "the store was closed: open it again"
+    lab.store.close()
