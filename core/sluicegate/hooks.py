@@ -292,7 +292,8 @@ def sluicegate_method_map() -> MethodMap:  # type: ignore[empty-body]
 def sluicegate_metadata_store(url: str) -> Any | None:
     """Open the policy store behind a URL.
 
-    Called once at start; the first plugin that knows the scheme wins (`sqlite:` and `memory:` are built in).
+    Called once at start; the first plugin that knows the scheme wins. `sqlite:`, `etcd:`, `etcds:` and
+    `memory:` are built in.
 
     :param url: the value of `store:` in the file.
     :return: an object with the methods of `sluicegate.store.PolicyStore`.

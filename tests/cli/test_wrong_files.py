@@ -222,6 +222,15 @@ def test_the_login_of_a_store_is_not_shown(given: Given, monkeypatch: pytest.Mon
     )
 
 
+@pytest.mark.parametrize("login", ["u:hunter2@127.0.0.1:1", "u:hun/hunter2@a", ":hunter2@a"])
+def test_the_login_of_an_etcd_is_not_shown(given: Given, login: str) -> None:
+    given(Wrong("", f"{BROKER}store: etcd://{login}\n", 0, "", ""))
+    result = sluicegate("check", "gateway.yaml")
+    assert result.exit_code == 1
+    assert "***@" in result.stderr
+    assert "hunter2" not in result.output + repr(result.exception)
+
+
 @pytest.mark.parametrize("value", ["*hunter2", "[hunter2", "hunter2: hunter2: a", "[hunter2]"])
 def test_secrets_of_the_environment_are_not_shown(given: Given, value: str) -> None:
     environ = {

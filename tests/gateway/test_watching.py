@@ -25,11 +25,11 @@ policies:
 class Lab:
     """A file that can be changed, and its watch."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, text: str = GOOD) -> None:
         self.directory = directory
         self.path = directory / "gateway.yaml"
         self.changes = 0
-        self.write()
+        self.write(text=text)
         plugins = load_plugins(["tests.gateway.echo_plugin"])
         loaded = load(self.path, plugins.policy_models, plugins.broker_models, {})
         self.watch = PolicyWatch(self.path, loaded, plugins, {})

@@ -71,6 +71,14 @@ def test_the_example_is_checked_where_its_broker_can_be_served(fresh: Fresh) -> 
     assert (done.returncode == 0) == ("kafka" in served(fresh)), done.stdout
 
 
+def test_a_store_in_etcd_is_used_or_refused_with_the_remedy(fresh: Fresh) -> None:
+    """Whatever brings gRPC brings all that `sluicegate[etcd]` does."""
+    opened = "from sluicegate.store.plugin import sluicegate_metadata_store as s; s('etcd://127.0.0.1:1/x')"
+    done = fresh.run("-c", opened)
+    has_grpc = fresh.extra in ("danube", "grpc")
+    assert ("cannot be reached" if has_grpc else "pip install 'sluicegate[etcd]'") in done.stdout
+
+
 def test_what_is_left_out_is_listed(fresh: Fresh) -> None:
     done = fresh.sluicegate("plugins", "list")
     assert done.returncode == 0

@@ -28,6 +28,10 @@ from sluicegate.storage_quota.fields import LIMITS
 from sluicegate.store import StoreError
 from sluicegate.store.sqlite_file import sqlite_path
 
+_STORES = (
+    "write sqlite:///PATH with a path that the gateway may write to, etcd://HOST:2379/PREFIX, or memory:"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Written:
@@ -82,20 +86,23 @@ def store_findings(opened: Opened) -> Iterator[Finding]:
     if path is not None and not FilePath(path).exists():
         # The default one lies in `state_dir`, which has been looked at.
         problem = problem_with_directory(FilePath(path).parent) if loaded.config.store is not None else ""
+        remedy = _STORES
     else:
-        problem = _problem_with_store(opened, url)
+        problem, remedy = _problem_with_store(opened, url)
     if problem:
         message = f"policy store {shown_value(url)} cannot be opened: {problem}"
-        remedy = "write sqlite:///PATH with a path that the gateway may write to, or memory:"
         yield loaded.root.nearest(("store",)).error(("store",), message, remedy)
 
 
-def _problem_with_store(opened: Opened, url: str) -> str:
+def _problem_with_store(opened: Opened, url: str) -> tuple[str, str]:
+    """What is wrong with a store, and the remedy; both empty if nothing is."""
     try:
         opened.plugins.open_store(url).close()
-    except (StoreError, PluginError) as error:
-        return str(error)
-    return ""
+    except StoreError as error:
+        return error.message, error.remedy
+    except PluginError as error:
+        return str(error), _STORES
+    return "", ""
 
 
 def _settings(opened: Opened) -> Iterator[_Written]:

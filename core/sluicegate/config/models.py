@@ -330,7 +330,9 @@ class GatewayConfig(Strict):
         default="var/sluicegate", min_length=1, description="Directory for everything kept."
     )
     store: str | None = Field(
-        default=None, description="URL of the policy store; `sqlite:///<state_dir>/policies.db` if unset."
+        default=None,
+        description="URL of the policy store: sqlite:///PATH, etcd://HOST:2379/PREFIX, etcds:// for TLS, or "
+        "memory:; `sqlite:///<state_dir>/policies.db` if unset.",
     )
     decisions: Decisions = Field(default=Decisions(), description="The decision log.")
     admin: Admin = Field(default=Admin(), description="The administrative HTTP endpoint.")

@@ -32,8 +32,8 @@ _KEY_IN_TEXT = re.compile(r"""([\w.-]+)(?:\\?["'])?(?:\s*[:=]\s*|\s*(?=[^\s#,}\]
 """A word that something follows as a value follows its key."""
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 _WORD = re.compile(r"[\w.-]+")
-_LOGIN = re.compile(r"(?<=//)[^\s/\"']*@|[^\s\"'\[\]{},]+:[^\s\"'\[\]{},]*@(?=[^\s@]+:[0-9])")
-"""User name and password of an address."""
+_LOGIN = re.compile(r"(?<=//)[^\s\"']*@|[^\s\"'\[\]{},]+:[^\s\"'\[\]{},]*@(?=[^\s@]+:[0-9])")
+"""User name and password of an address; a slash in it should be encoded, and often is not."""
 _QUERY = re.compile(r"(?<=://)([^\s\"'?]*\?)[^\s\"']+")
 
 

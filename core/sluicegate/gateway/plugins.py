@@ -170,7 +170,9 @@ class Plugins:
             store: PolicyStore | None = ask(url=url)
             if store is not None:
                 return store
-        raise PluginError(f"no plugin opens the store {shown_value(url)}, expected sqlite:///PATH or memory:")
+        raise PluginError(
+            f"no plugin opens the store {shown_value(url)}, expected sqlite:///PATH, etcd://HOST or memory:"
+        )
 
     def overview(self) -> list[PluginInfo]:
         """All plugins, for people."""

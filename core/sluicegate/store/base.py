@@ -15,6 +15,8 @@ class StoreError(Exception):
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(f"{message}: {remedy}")
+        self.message = message
+        """What is wrong, without the remedy."""
         self.remedy = remedy
         """What to do about it."""
 

@@ -71,6 +71,10 @@ def etcd_address(url: str) -> EtcdAddress | None:
         return None
     place, _, query = rest.partition("?")
     authority, _, path = place.partition("/")
+    if "@" in rest[len(authority) :]:
+        # A password with a slash, say: what looks like a member is a part of it, and not to be shown.
+        encoded = "percent-encode these in user and password: / %2F, ? %3F, @ %40, : %3A"
+        raise StoreError("an etcd URL has an @ behind its hosts", encoded)
     login, at, members = authority.rpartition("@")
     user, _, password = login.partition(":")
     if at and not user:
