@@ -32,6 +32,7 @@ from benchmarks.scenarios import (
     kills,
     latency,
     plugin_checks,
+    policy_change,
     pulsar_beside,
     pulsar_delay,
     pulsar_latency,
@@ -48,7 +49,16 @@ from benchmarks.scenarios import (
 _KAFKA = (throughput, latency, rate, storage_quota, idle, bounded_memory, restarts, kills)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate, pulsar_beside)
 _GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_open, grpc_interceptor)
-_GATEWAY = (engine, bounded_work, plugin_checks, adaptive, certificates, decision_log, full_disk)
+_GATEWAY = (
+    engine,
+    bounded_work,
+    plugin_checks,
+    adaptive,
+    certificates,
+    policy_change,
+    decision_log,
+    full_disk,
+)
 _MODULES = (*_GATEWAY, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}
 RESULTS = jars.ROOT / "benchmarks/results"

@@ -328,6 +328,7 @@ FIGURES = (
             ("growth after the first 200", "grown_mib", 5, "MiB"),
         )
     ),
+    Figure("a policy changed in etcd, until ten gateways apply it", "policy-change", "longest_s", 1.0, "s"),
     Figure(
         "replay: decisions of 8 topics",
         "replay",
