@@ -75,7 +75,7 @@ class Machine:
         return [line for line in lines if line.split()[0] in names]
 
 
-_ALL = ("make", "javac", "mvn", "haproxy", "chromium", "curl", "h2load", "node")
+_ALL = ("make", "javac", "mvn", "haproxy", "chromium", "curl", "h2load", "node", "etcd")
 _BUILDING = ["make jars", "make ghz", "make pulsar-go", "make .venv/bin/tox"]
 _SIDE_BY_SIDE = ["make demo", "make extras", "make test"]
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
@@ -92,7 +92,7 @@ def test_on_a_bare_machine_all_is_installed_before_anything_runs(tmp_path: Path)
     done = machine.run()
     assert done.returncode == 0, done.stdout
     wanted = without_haproxy(
-        "make default-jdk-headless maven haproxy chromium curl nghttp2-client nodejs python3-venv"
+        "make default-jdk-headless maven haproxy chromium curl nghttp2-client nodejs etcd-server python3-venv"
     )
     *before, _, _, _ = calls = machine.calls("apt-get", "make")
     assert before == ["apt-get update -qq", f"{_INSTALL} {wanted}", *_BUILDING]
