@@ -1,0 +1,282 @@
+"""Where a Danube cluster keeps its metadata: the paths of its store, built and parsed.
+
+Paths are exactly Danube's. Who writes them:
+
+- A broker writes its registration (on a lease), its load, its state, and what is below `/topics` and
+  `/namespaces`. For a topic that it creates it writes the topic's unassigned entry, never an assignment.
+- The holder of the leader key alone writes assignments. It deletes the unassigned entry in the same transaction.
+- A broker serves a topic while the topic's assignment to it exists.
+
+Values are JSON. Registration: an object with `broker_addr`, `advertised_addr` and `admin_addr`, or only the
+broker's address. State: `{"mode": "active"}`; any other mode takes no new topics. Load: an object with
+`topics_len`. Leader: the leader's id, a number. Assignment: null. Unassigned entry: null, or
+`{"reason": "unload", "from_broker": 1}`, or `{"reason": "rebalance", "from_broker": 1, "to_broker": 2}`.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+CLUSTER = "/cluster/"
+REGISTRATIONS = "/cluster/register/"
+BROKERS = "/cluster/brokers/"
+UNASSIGNED = "/cluster/unassigned/"
+LOADS = "/cluster/load/"
+LEADER = "/cluster/leader"
+TOPICS = "/topics/"
+NAMESPACES = "/namespaces/"
+DURABLE = (TOPICS, NAMESPACES)
+"""What failover must never change."""
+CONTROLLERS = "/sluicegate/failover/controllers/"
+"""Failover controllers by id, each on its own lease. Danube does not know these keys."""
+FOREIGN_WRITER = "/sluicegate/failover/foreign_writer"
+"""What another load manager was last seen to write."""
+
+EMPTY = b"null"
+"""The value of an entry that says nothing but its key."""
+MAX_BROKER = 2**64 - 1
+
+_DECIMAL = re.compile(r"0|[1-9][0-9]{0,19}")
+_TOPIC = re.compile(r"/[^/]+/[^/]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """`/cluster/register/{broker}`: the broker is alive."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`/cluster/brokers/{broker}/state`: whether a broker takes topics."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`/cluster/brokers/{broker}/{namespace}/{topic}`: the broker owns the topic."""
+
+    broker: int
+    topic: str
+    """As clients name it: `/namespace/topic`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unassigned:
+    """`/cluster/unassigned/{namespace}/{topic}`: the topic waits for an owner."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`/cluster/load/{broker}`: a broker's load report."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """`/cluster/leader`: whose load manager acts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """`/sluicegate/failover/controllers/{id}`: a failover controller that is alive."""
+
+    controller: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEntry:
+    """`/topics/{namespace}/{topic}` and what is below it."""
+
+    topic: str
+    part: str
+    """Such as `policy`, `schema`, `delivery`, `producers/7`, `subscriptions/s1`; empty for the topic itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceEntry:
+    """`/namespaces/{namespace}` and what is below it."""
+
+    namespace: str
+    part: str
+    """`policy`, or `topics/{namespace}/{topic}`; empty for the namespace itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A key that failover has no use for: the cluster's name, the load manager's last decision."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A key of no known shape. It is reported, and left alone."""
+
+    key: str
+    problem: str
+
+
+Key: TypeAlias = (
+    Registration
+    | State
+    | Assignment
+    | Unassigned
+    | Load
+    | Leader
+    | Controller
+    | TopicEntry
+    | NamespaceEntry
+    | Ignored
+    | Unknown
+)
+
+
+def registration_key(broker: int) -> str:
+    """Where a broker registers."""
+    return f"{REGISTRATIONS}{broker}"
+
+
+def state_key(broker: int) -> str:
+    """Where a broker's state is."""
+    return f"{BROKERS}{broker}/state"
+
+
+def assignments_prefix(broker: int) -> str:
+    """What all of a broker's assignments begin with; its state does, too."""
+    return f"{BROKERS}{broker}/"
+
+
+def assignment_key(broker: int, topic: str) -> str:
+    """Where a topic is assigned to a broker.
+
+    :param topic: `/namespace/topic`.
+    """
+    return f"{BROKERS}{broker}{_checked(topic)}"
+
+
+def unassigned_key(topic: str) -> str:
+    """Where a topic waits for an owner."""
+    return f"{UNASSIGNED[:-1]}{_checked(topic)}"
+
+
+def load_key(broker: int) -> str:
+    """Where a broker reports its load."""
+    return f"{LOADS}{broker}"
+
+
+def controller_key(controller: int) -> str:
+    """Where a failover controller registers."""
+    return f"{CONTROLLERS}{controller}"
+
+
+def topic_key(topic: str, part: str = "") -> str:
+    """Where a topic's own metadata is.
+
+    :param part: such as `policy`; empty for the topic itself.
+    """
+    return f"{TOPICS[:-1]}{_checked(topic)}{'/' if part else ''}{part}"
+
+
+def namespace_key(namespace: str, part: str = "") -> str:
+    """Where a namespace's metadata is."""
+    return f"{NAMESPACES}{namespace}{'/' if part else ''}{part}"
+
+
+def namespace_topic_key(topic: str) -> str:
+    """Where a namespace lists a topic."""
+    return f"{NAMESPACES}{_checked(topic).split('/')[1]}/topics{topic}"
+
+
+def parse(key: str) -> Key:
+    """What a key stands for. No key is an error: one of no known shape is `Unknown`."""
+    for prefix, read in _READERS:
+        if key.startswith(prefix):
+            return read(key, key.removeprefix(prefix))
+    if key == LEADER:
+        return Leader()
+    if key.startswith(CLUSTER) and re.fullmatch("[^/]+", key.removeprefix(CLUSTER)):
+        return Ignored(key)
+    return Unknown(key, "expected a key of a Danube cluster")
+
+
+def _checked(topic: str) -> str:
+    if not _TOPIC.fullmatch(topic):
+        raise ValueError(f"expected /namespace/topic, got {topic!r}")
+    return topic
+
+
+def _number(text: str) -> int | None:
+    number = int(text) if _DECIMAL.fullmatch(text) else MAX_BROKER + 1
+    return number if number <= MAX_BROKER else None
+
+
+def _registration(key: str, rest: str) -> Key:
+    broker = _number(rest)
+    return Registration(broker) if broker is not None else _no_number(key, rest)
+
+
+def _load(key: str, rest: str) -> Key:
+    broker = _number(rest)
+    return Load(broker) if broker is not None else _no_number(key, rest)
+
+
+def _controller(key: str, rest: str) -> Key:
+    controller = _number(rest)
+    return Controller(controller) if controller is not None else _no_number(key, rest)
+
+
+def _of_broker(key: str, rest: str) -> Key:
+    number, slash, path = rest.partition("/")
+    broker = _number(number)
+    if broker is None:
+        return _no_number(key, number)
+    if path == "state":
+        return State(broker)
+    topic = slash + path
+    return Assignment(broker, topic) if _TOPIC.fullmatch(topic) else _no_topic(key, topic)
+
+
+def _unassigned(key: str, rest: str) -> Key:
+    topic = f"/{rest}"
+    return Unassigned(topic) if _TOPIC.fullmatch(topic) else _no_topic(key, topic)
+
+
+def _topic_entry(key: str, rest: str) -> Key:
+    namespace, _, path = rest.partition("/")
+    name, slash, part = path.partition("/")
+    topic = f"/{namespace}/{name}"
+    if not _TOPIC.fullmatch(topic) or bool(slash) != bool(part):
+        return _no_topic(key, f"/{rest}")
+    return TopicEntry(topic, part)
+
+
+def _namespace_entry(key: str, rest: str) -> Key:
+    namespace, slash, part = rest.partition("/")
+    if not namespace or bool(slash) != bool(part):
+        return Unknown(key, "expected a namespace")
+    return NamespaceEntry(namespace, part)
+
+
+def _no_number(key: str, text: str) -> Unknown:
+    return Unknown(key, f"expected an id from 0 to {MAX_BROKER}, got {text!r}")
+
+
+def _no_topic(key: str, text: str) -> Unknown:
+    return Unknown(key, f"expected /namespace/topic, got {text!r}")
+
+
+_READERS = (
+    (REGISTRATIONS, _registration),
+    (BROKERS, _of_broker),
+    (UNASSIGNED, _unassigned),
+    (LOADS, _load),
+    (TOPICS, _topic_entry),
+    (NAMESPACES, _namespace_entry),
+    (CONTROLLERS, _controller),
+)
