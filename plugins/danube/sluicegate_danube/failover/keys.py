@@ -4,7 +4,8 @@ Paths are exactly Danube's. Who writes them:
 
 - A broker writes its registration (on a lease), its load, its state, and what is below `/topics` and
   `/namespaces`. For a topic that it creates it writes the topic's unassigned entry, never an assignment.
-- The holder of the leader key alone writes assignments. It deletes the unassigned entry in the same transaction.
+- The holder of the leader key alone writes assignments. It deletes the unassigned entry in the same
+  transaction.
 - A broker serves a topic while the topic's assignment to it exists.
 
 Values are JSON. Registration: an object with `broker_addr`, `advertised_addr` and `admin_addr`, or only the
@@ -95,7 +96,7 @@ class TopicEntry:
 
     topic: str
     part: str
-    """Such as `policy`, `schema`, `delivery`, `producers/7`, `subscriptions/s1`; empty for the topic itself."""
+    """Such as `policy`, `schema`, `producers/7`, `subscriptions/s1`; empty for the topic itself."""
 
 
 @dataclass(frozen=True, slots=True)
