@@ -1,1 +1,1 @@
-"""Failover of a Danube cluster: topics of a dead broker move to live ones, durable metadata stays as it is."""
+"""Failover of a Danube cluster: topics of a dead broker move to live ones, durable metadata stays."""

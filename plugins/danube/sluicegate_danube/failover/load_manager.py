@@ -1,0 +1,130 @@
+"""Carries out moves: takes topics from dead brokers, and gives topics without an owner to live ones."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from sluicegate.store.metadata.base import Delete, MetadataStore, Put, Unchanged
+from sluicegate_danube.failover.durable import unlisted
+from sluicegate_danube.failover.figures import Figures
+from sluicegate_danube.failover.keys import assignment_key
+from sluicegate_danube.failover.moves import Move, batches, clear, conditions_of, give, release
+from sluicegate_danube.failover.ranking import Ranking
+from sluicegate_danube.failover.values import Wish
+from sluicegate_danube.failover.view import ClusterView
+
+
+class LeadershipLostError(Exception):
+    """The leader's key is no longer what this controller wrote."""
+
+
+class LoadManager:
+    """Plans on a view of the cluster, and changes the store only where the view is still right.
+
+    Each method can end anywhere: what it has not done, the next call does.
+
+    :param store: the cluster's metadata.
+    :param fence: what every change rests on besides its own conditions: the leader's key.
+    :param figures: where to count.
+    :param on_assign: told of the key of each assignment before it is written.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        fence: Sequence[Unchanged],
+        figures: Figures,
+        on_assign: Callable[[str], None] = lambda key: None,
+    ) -> None:
+        self._store = store
+        self._fence = fence
+        self._figures = figures
+        self._on_assign = on_assign
+
+    async def delete_topic_allocation(
+        self, view: ClusterView, broker: int, topics: Iterable[str] | None = None, wish: Wish | None = None
+    ) -> tuple[list[str], set[str]]:
+        """Take topics from a broker and enter them as unassigned.
+
+        Topics without any durable entry are left alone.
+
+        :param topics: all of the broker's by default.
+        :param wish: what the entries ask for, of a broker that may be alive.
+        :return: the topics that were taken, and those that were left alone.
+        """
+        owned = view.owned.get(broker, set())
+        wanted = sorted(owned if topics is None else owned & set(topics))
+        # Planned before anything is awaited: the view goes on changing meanwhile.
+        moves = [release(view, broker, topic, wish) for topic in wanted]
+        alone = await unlisted(self._store, wanted)
+        done = await self._commit([move for move in moves if move.topic not in alone])
+        self._figures.topics_released += len(done)
+        return [move.topic for move in done], alone
+
+    async def assign(self, view: ClusterView, only: Collection[str] | None = None) -> list[Move]:
+        """Give the topics that wait to brokers.
+
+        :param only: leave others waiting.
+        :return: what was done; a topic that no broker may have goes on waiting.
+        """
+        moves = plan(view, only)
+        for move in moves:
+            self._on_assign(assignment_key(move.broker, move.topic))
+        done = await self._commit(moves)
+        self._figures.owners_changed += len(done)
+        return done
+
+    async def clear_up(self, view: ClusterView) -> bool:
+        """Delete the unassigned entries of topics that have an owner, as another load manager may leave them.
+
+        :return: whether there were any.
+        """
+        moves = []
+        for topic in sorted(view.unassigned.keys() & view.owners.keys()):
+            alive = [broker for broker in sorted(view.owners[topic]) if broker in view.registrations]
+            # An entry with a wish is the first half of an unload: the assignment is about to go.
+            if alive and view.wish(topic) == Wish():
+                moves.append(clear(view, alive[0], topic))
+        return bool(await self._commit(moves))
+
+    async def _commit(self, moves: Sequence[Move]) -> list[Move]:
+        """Make moves, as many at once as the store takes.
+
+        :return: those that were made.
+        """
+        done: list[Move] = []
+        for batch in batches(moves, self._fence):
+            if await self._transact(batch):
+                done += batch
+                continue
+            await self._check_fence()
+            # Something that one of them rests on has changed: the others are made one by one.
+            if len(batch) > 1:
+                done += [move for move in batch if await self._transact([move])]
+        self._figures.conflicts += len(moves) - len(done)
+        return done
+
+    async def _transact(self, batch: Sequence[Move]) -> bool:
+        changes: list[Put | Delete] = [change for move in batch for change in move.changes]
+        return await self._store.transact(conditions_of(batch, self._fence), changes)
+
+    async def _check_fence(self) -> None:
+        for condition in self._fence:
+            entry = await self._store.get(condition.key)
+            if entry is None or entry.modified != condition.modified:
+                raise LeadershipLostError(f"{condition.key} is not as this controller wrote it")
+
+
+def plan(view: ClusterView, only: Collection[str] | None = None) -> list[Move]:
+    """Whom to give each topic that waits, has no owner and has an entry of known shape.
+
+    :param only: leave out others.
+    """
+    ranking = Ranking(view)
+    moves = []
+    waiting = view.unassigned.keys() - view.owners.keys()
+    for topic in sorted(waiting if only is None else waiting & set(only)):
+        wish = view.wish(topic)
+        broker = ranking.get_next_broker(wish) if wish is not None else None
+        if broker is not None:
+            ranking.give(broker)
+            moves.append(give(view, broker, topic))
+    return moves
