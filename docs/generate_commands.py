@@ -23,6 +23,7 @@ MORE = {
     "plugins": "operations.md#plugins",
     "topics": "pulsar.md#commands",
     "namespaces": "pulsar.md#commands",
+    "danube": "failover.md#commands",
     "report": "reports.md",
     "compare": "compare.md",
 }
@@ -35,8 +36,8 @@ when a command has done what it was asked for, 1 when it could not, and 2 for wr
 `import` and `report` also end with 2 for a file that they cannot use. `sluicegate --version` shows the
 version.
 
-`topics` and `namespaces` come with the room for Pulsar, `report` and `compare` with that for reports. Plugins
-may add [commands of their own](hooks.md#sluicegate_commandsopen_policies).
+`topics` and `namespaces` come with the room for Pulsar, `danube` with that for Danube, `report` and `compare`
+with that for reports. Plugins may add [commands of their own](hooks.md#sluicegate_commandsopen_policies).
 """
 
 

@@ -39,6 +39,12 @@ ELSEWHERE = (
         "tests/docs/test_example_distribution.py",
         '"pip", "install"',
     ),
+    Elsewhere(
+        "sluicegate danube failover run",
+        "runs until it is ended",
+        "tests/danube/failover/test_commands.py",
+        '"failover", "run"',
+    ),
     Elsewhere("sluicegate compare fetch", "downloads", "Makefile", "brokers.fetching"),
     Elsewhere("sluicegate compare run", "takes minutes", "tests/reports/runner/test_runs.py", "record("),
     Elsewhere("sluicegate report compare", _SPARK, "tests/reports/commands/test_comparing.py", "compare("),

@@ -1,18 +1,20 @@
 """Danube as a plugin: loaded through the entry point group `sluicegate.plugins`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate import hookimpl
 from sluicegate.broker import BrokerDriver, Extra
 from sluicegate.engine.pressure import PressureSource
-from sluicegate.hooks import BrokerContext
+from sluicegate.hooks import BrokerContext, PolicyDesk
 from sluicegate.model import MethodMap, TopicName
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.method_map import METHOD_MAP
 from sluicegate_danube.names import topic_name
 
 if TYPE_CHECKING:
+    import click
+
     from sluicegate.demo.scene import BrokerDemo
     from sluicegate_danube.front import DanubeFront
 
@@ -87,6 +89,14 @@ def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSour
     from sluicegate_danube.pressure import pressure_sources
 
     return list(pressure_sources(context))
+
+
+@hookimpl
+def sluicegate_commands(open_policies: Callable[[str], PolicyDesk]) -> "Sequence[click.Command]":
+    """Offer `sluicegate danube failover`."""
+    from sluicegate_danube.failover.commands import groups
+
+    return groups()
 
 
 @hookimpl

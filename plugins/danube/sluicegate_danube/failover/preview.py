@@ -1,0 +1,46 @@
+"""What a failover would move, without moving it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sluicegate_danube.failover.ranking import Ranking
+from sluicegate_danube.failover.values import Wish
+from sluicegate_danube.failover.view import ClusterView
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One topic's move."""
+
+    topic: str
+    source: int | None
+    """Whom it is taken from; None if it waits already."""
+    target: int | None
+    """Whom it is given to; None if no broker may have it."""
+
+
+def preview(view: ClusterView, chosen: Iterable[tuple[str, int, Wish]]) -> list[Planned]:
+    """The moves of chosen topics, then those of topics that wait.
+
+    :param chosen: topic, present owner, and what its entry would ask for.
+    """
+    ranking, planned = Ranking(view), []
+    wishes: list[tuple[str, int | None, Wish]] = list(chosen)
+    waiting = sorted(view.unassigned.keys() - view.owners.keys())
+    wishes += [(topic, None, wish) for topic in waiting if (wish := view.wish(topic)) is not None]
+    for topic, source, wish in wishes:
+        target = ranking.get_next_broker(wish)
+        if target is not None:
+            ranking.give(target)
+        planned.append(Planned(topic, source, target))
+    return planned
+
+
+def of_the_dead(view: ClusterView) -> list[tuple[str, int, Wish]]:
+    """The topics of brokers that are not registered, for `preview`; not those with a live owner besides."""
+    return [
+        (topic, broker, Wish())
+        for broker in view.absent()
+        for topic in sorted(view.owned[broker])
+        if view.owners[topic].keys().isdisjoint(view.registrations)
+    ]
