@@ -21,6 +21,7 @@ from benchmarks.scenarios import (
     certificates,
     decision_log,
     engine,
+    failover,
     full_disk,
     grpc_idle,
     grpc_interceptor,
@@ -58,6 +59,7 @@ _GATEWAY = (
     policy_change,
     decision_log,
     full_disk,
+    failover,
 )
 _MODULES = (*_GATEWAY, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}

@@ -14,6 +14,8 @@ from benchmarks.harness.names import (
     LOG_FULL,
     LOG_REAL,
     LOG_SUMMARY,
+    METADATA_ETCD,
+    METADATA_MEMORY,
     NGINX,
     PULSAR_PROXY,
     SLUICEGATE,
@@ -329,6 +331,15 @@ FIGURES = (
         )
     ),
     Figure("a policy changed in etcd, until ten gateways apply it", "policy-change", "longest_s", 1.0, "s"),
+    *(
+        Figure(f"failover of 200 topics, {arm}: {what}", "failover", value, bound, unit, arm=arm)
+        for arm in (METADATA_MEMORY, METADATA_ETCD)
+        for what, value, bound, unit in (
+            ("once the broker is gone", "reassigned_ms", 2_000, "ms"),
+            ("beyond the broker's TTL", "beyond_ttl_ms", 1_000, "ms"),
+            ("most topics of a broker over fewest", "max_over_min", 1.2, "x"),
+        )
+    ),
     Figure(
         "replay: decisions of 8 topics",
         "replay",

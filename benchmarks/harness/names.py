@@ -26,6 +26,11 @@ SPARK = "spark"
 DUCKDB = "duckdb"
 POLARS = "polars"
 
+METADATA_MEMORY = "metadata-memory"
+"""A metadata store in this process."""
+METADATA_ETCD = "metadata-etcd"
+"""A single etcd on loopback."""
+
 LOG_FULL = "log-full"
 """The decision log, a row for each allow; no way to a broker, as for the others that begin with log-."""
 LOG_SUMMARY = "log-summary"
