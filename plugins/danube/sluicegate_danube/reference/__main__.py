@@ -4,14 +4,19 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import grpc.aio
 
 from sluicegate.config.errors import ConfigErrors
+from sluicegate.store.base import StoreError
+from sluicegate.store.metadata import MetadataStore, open_metadata
+from sluicegate.store.metadata.etcd.address import DEFAULT_PREFIX
 from sluicegate_danube.method_map import METHOD_MAP
 from sluicegate_danube.reference import LABEL, ReferenceBroker
+from sluicegate_danube.reference.stored import StoredBroker
+from sluicegate_danube.reference.stored.broker import TTL_S
 
 
 def _arguments(arguments: list[str] | None) -> argparse.Namespace:
@@ -26,6 +31,16 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--brokers", type=int, default=1, help="of the cluster (%(default)s)")
     parser.add_argument(
         "--policies", metavar="FILE", help="apply the policies of this file, by an interceptor"
+    )
+    stored = parser.add_argument_group("a cluster by a metadata store")
+    stored.add_argument(
+        "--store",
+        metavar="URL",
+        help="etcd://HOST:PORT, sqlite:///PATH, or memory: for the brokers of this process",
+    )
+    stored.add_argument("--broker-id", type=int, default=1, help="of the first broker (%(default)s)")
+    stored.add_argument(
+        "--ttl", type=int, default=TTL_S, help="seconds until a silent broker is dead (%(default)s)"
     )
     return parser.parse_args(arguments)
 
@@ -43,16 +58,52 @@ def _policies(file: str | None) -> Iterator[list[grpc.aio.ServerInterceptor]]:
         yield [PolicyServerInterceptor(engine, METHOD_MAP)]
 
 
+@asynccontextmanager
+async def _brokers(
+    given: argparse.Namespace, interceptors: Sequence[grpc.aio.ServerInterceptor]
+) -> AsyncIterator[list[str]]:
+    """The brokers' URLs."""
+    if given.store is None:
+        async with ReferenceBroker(
+            host=given.host, port=given.port, brokers=given.brokers, interceptors=interceptors
+        ) as broker:
+            yield broker.urls
+        return
+    async with AsyncExitStack() as stack:
+        store = _open(given.store)
+        stack.push_async_callback(store.close)
+        urls = []
+        for index in range(given.brokers):
+            broker_id, port = given.broker_id + index, given.port + index if given.port else 0
+            stored = StoredBroker(
+                store, broker_id, host=given.host, port=port, ttl_s=given.ttl, interceptors=interceptors
+            )
+            urls.append((await stack.enter_async_context(stored)).url)
+        yield urls
+
+
+def _open(url: str) -> MetadataStore:
+    """The store that a URL names.
+
+    :raises StoreError: if there is none of its kind, or if it names a prefix: Danube's keys begin with none.
+    """
+    opened = open_metadata(url)
+    if opened is None:
+        raise StoreError(f"cannot open {url!r}", "write etcd://HOST:PORT, sqlite:///PATH or memory:")
+    store, prefix = opened
+    if prefix not in ("", DEFAULT_PREFIX):
+        raise StoreError(f"Danube's keys begin with no prefix, got {prefix!r}", "leave the path out")
+    return store
+
+
 async def _run(given: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stopped.set)
     with _policies(given.policies) as interceptors:
-        async with ReferenceBroker(
-            host=given.host, port=given.port, brokers=given.brokers, interceptors=interceptors
-        ) as broker:
-            sys.stdout.write(f"{LABEL}, in memory, no Danube: {' '.join(broker.urls)}\n")
+        async with _brokers(given, interceptors) as urls:
+            sys.stdout.write(f"{LABEL}, in memory, no Danube: {' '.join(urls)}\n")
             sys.stdout.flush()
             await stopped.wait()
 
@@ -66,6 +117,9 @@ def main(arguments: list[str] | None = None) -> int:
         asyncio.run(_run(_arguments(arguments)))
     except OSError as error:
         sys.stderr.write(f"cannot listen: {error}\n")
+        return 2
+    except StoreError as error:
+        sys.stderr.write(f"{error}\n")
         return 2
     except ConfigErrors as error:
         sys.stderr.write(f"{error.render()}\n")

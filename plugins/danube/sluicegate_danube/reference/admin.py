@@ -17,8 +17,7 @@ class Admin:
     @answering
     def list_subscriptions(self, request: TopicRequest, _: Context) -> SubscriptionListResponse:
         """Names of a topic's subscriptions; none if there is no such topic."""
-        topic = self._node.cluster.topics.get(request.name)
-        names = sorted(topic.subscriptions) if topic is not None else []
+        names = self._node.cluster.subscription_names(request.name)
         return SubscriptionListResponse(subscriptions=names)
 
     def add_to(self, server: grpc.aio.Server) -> None:

@@ -15,7 +15,8 @@ from sluicegate_danube.reference.subscription import CallLater, Subscription
 from sluicegate_danube.reference.topic import Topic
 
 _NAME = re.compile(r"/[\w-]*/[\w-]*")
-_PARTITION = re.compile(r"-part-\d+")
+PARTITION = re.compile(r"-part-\d+")
+"""What follows a topic's name in those of its partitions."""
 
 
 class Cluster:
@@ -53,7 +54,7 @@ class Cluster:
         if self.find(name) is not None:
             return [name]
         found = (each for each in self.topics if each.startswith(name))
-        return sorted(each for each in found if _PARTITION.fullmatch(each, len(name)))
+        return sorted(each for each in found if PARTITION.fullmatch(each, len(name)))
 
     def served(self, name: str, broker: int) -> Topic | None:
         """A topic that a broker serves; None if there is no such topic.
@@ -79,6 +80,15 @@ class Cluster:
         made = Topic(name, reliable, owner, self.settings, self._storage, self._call_later)
         self.topics[name] = made
         return made
+
+    def subscription_names(self, name: str) -> list[str]:
+        """Names of a topic's subscriptions; none if there is no such topic."""
+        topic = self.topics.get(name)
+        return sorted(topic.subscriptions) if topic is not None else []
+
+    def assign_schema(self, topic: Topic, subject: str) -> None:
+        """A topic's messages follow a subject from here on."""
+        topic.schema_subject = subject
 
     def add_producer(self, topic: Topic, name: str) -> int:
         """A producer's id; it keeps the one it had.

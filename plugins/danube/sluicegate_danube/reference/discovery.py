@@ -20,17 +20,17 @@ class Discovery(services.DiscoveryServicer):  # type: ignore[misc]  # generated 
         self, request: pb.TopicLookupRequest, context: Context
     ) -> pb.TopicLookupResponse:
         """Which broker serves a topic, and what to dial for it."""
-        topic = self._node.cluster.find(request.topic)
-        if topic is None:
+        place = self._node.place(request.topic, context)
+        if place is None:
             text = f"Unable to find the requested topic: {request.topic}"
             raise RefusedError(StatusCode.NOT_FOUND, text)
-        own = topic.owner == self._node.serving(context)
+        own, connect_url, broker_url = place
         kinds = pb.TopicLookupResponse
         return pb.TopicLookupResponse(
             request_id=request.request_id,
             response_type=kinds.Connect if own else kinds.Redirect,
-            connect_url=self._node.connect_url(topic),
-            broker_url=self._node.urls[topic.owner],
+            connect_url=connect_url,
+            broker_url=broker_url,
             proxy=self._node.cluster.settings.proxy,
         )
 

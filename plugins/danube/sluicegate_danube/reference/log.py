@@ -28,6 +28,12 @@ class Storage:
         self._logs.append(log)
         return log
 
+    def drop(self, log: "Log") -> None:
+        """Keep nothing of a topic any more."""
+        if log in self._logs:
+            self._logs.remove(log)
+            self._used -= log.clear()
+
     def take(self, size: int) -> bool:
         """Take some bytes; the oldest messages that nobody needs make room.
 
@@ -78,6 +84,13 @@ class Log:
         while free < size and self._first < needed_from:
             free += _size(self._kept.pop(self._first))
             self._first += 1
+        return free
+
+    def clear(self) -> int:
+        """Forget all messages; returns bytes that are free now."""
+        free = sum(map(_size, self._kept.values()))
+        self._kept.clear()
+        self._first = self.end
         return free
 
     def __getitem__(self, offset: int) -> pb.StreamMessage:

@@ -33,3 +33,13 @@ class Node:
         if named:
             return named[topic.owner % len(named)]
         return self.urls[0 if self.cluster.settings.proxy else topic.owner]
+
+    def place(self, name: str, context: Context) -> tuple[bool, str, str] | None:
+        """Where a topic is served: whether here, what to dial, and the broker's own URL; None if nowhere.
+
+        :raises RefusedError: if that is no name of a topic, or no broker serves it now.
+        """
+        topic = self.cluster.find(name)
+        if topic is None:
+            return None
+        return topic.owner == self.serving(context), self.connect_url(topic), self.urls[topic.owner]

@@ -64,4 +64,4 @@ class Producing(services.ProducerServiceServicer):  # type: ignore[misc]  # gene
         if self._node.cluster.schemas.find(subject) is None:
             text = f"Topic {topic.name} cannot use the schema subject {subject}: it is not registered"
             raise RefusedError(StatusCode.FAILED_PRECONDITION, text)
-        topic.schema_subject = subject
+        self._node.cluster.assign_schema(topic, subject)

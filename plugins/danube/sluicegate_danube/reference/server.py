@@ -57,7 +57,7 @@ class ReferenceBroker:
         self._tls = tls
         self._servers: dict[int, grpc.aio.Server] = {}
         self._urls: list[str] = []
-        self.cluster = Cluster(settings if settings is not None else Settings(), brokers, _call_later)
+        self.cluster = Cluster(settings if settings is not None else Settings(), brokers, call_later)
 
     @property
     def addresses(self) -> list[str]:
@@ -152,26 +152,43 @@ class ReferenceBroker:
         self._servers.clear()
 
     async def _start(self, index: int) -> None:
-        server = grpc.aio.server(interceptors=self._interceptors, options=_OPTIONS)
         node = Node(cluster=self.cluster, index=index, urls=self._urls)
-        services.add_ProducerServiceServicer_to_server(Producing(node), server)
-        services.add_ConsumerServiceServicer_to_server(Consuming(node), server)
-        services.add_DiscoveryServicer_to_server(Discovery(node), server)
-        services.add_HealthCheckServicer_to_server(Health(node), server)
-        schema_services.add_SchemaRegistryServicer_to_server(Registry(self.cluster.schemas), server)
-        Admin(node).add_to(server)
-        Edge(node).add_to(server)
         address = f"{self._host}:{self._ports[index]}"
-        try:
-            if self._tls is None:
-                self._ports[index] = server.add_insecure_port(address)
-            else:
-                self._ports[index] = server.add_secure_port(address, self._tls)
-        except RuntimeError as error:
-            raise OSError(str(error)) from error
-        await server.start()
-        self._servers[index] = server
+        self._servers[index], self._ports[index] = await start_server(
+            node, address, interceptors=self._interceptors, tls=self._tls
+        )
 
 
-def _call_later(delay_s: float, function: Callable[[int], None], offset: int) -> None:
+async def start_server(
+    node: Node,
+    address: str,
+    *,
+    interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+    tls: grpc.ServerCredentials | None = None,
+) -> tuple[grpc.aio.Server, int]:
+    """Serve one broker.
+
+    :param address: `host:port` to listen on; port 0 for a free one.
+    :param tls: certificate and key; None for plain text.
+    :return: the server, and its port.
+    :raises OSError: if the port cannot be had.
+    """
+    server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS)
+    services.add_ProducerServiceServicer_to_server(Producing(node), server)
+    services.add_ConsumerServiceServicer_to_server(Consuming(node), server)
+    services.add_DiscoveryServicer_to_server(Discovery(node), server)
+    services.add_HealthCheckServicer_to_server(Health(node), server)
+    schema_services.add_SchemaRegistryServicer_to_server(Registry(node.cluster.schemas), server)
+    Admin(node).add_to(server)
+    Edge(node).add_to(server)
+    try:
+        port = server.add_insecure_port(address) if tls is None else server.add_secure_port(address, tls)
+    except RuntimeError as error:
+        raise OSError(str(error)) from error
+    await server.start()
+    return server, port
+
+
+def call_later(delay_s: float, function: Callable[[int], None], offset: int) -> None:
+    """Call a function with an offset later, in the event loop that runs now."""
     asyncio.get_running_loop().call_later(delay_s, function, offset)

@@ -1,0 +1,9 @@
+"""Reference brokers that are a cluster by their metadata store, as Danube's are.
+
+Each `StoredBroker` serves what the store assigns to it. Several in one process may share one store in memory.
+"""
+
+from sluicegate_danube.reference.stored.broker import StoredBroker
+from sluicegate_danube.reference.stored.provisioning import create_namespace, create_topic
+
+__all__ = ["StoredBroker", "create_namespace", "create_topic"]

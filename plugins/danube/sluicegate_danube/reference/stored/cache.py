@@ -1,0 +1,95 @@
+"""A local copy of what the store holds below a prefix, kept up to date by a watch."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import aclosing
+
+from sluicegate.store.base import StoreError
+from sluicegate.store.metadata import Event, Listing, MetadataStore, follow
+
+log = logging.getLogger("sluicegate.danube.reference")
+
+
+def _nothing(key: str, value: bytes | None) -> None:
+    """No one wants to know."""
+
+
+class PrefixCache:
+    """See the module. It knows nothing until `run` has had its first listing.
+
+    :param on_change: called with each key that changed and its value, None if it is gone.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        prefix: str,
+        on_change: Callable[[str, bytes | None], None] = _nothing,
+    ) -> None:
+        self.entries: dict[str, bytes] = {}
+        self.listed = asyncio.Event()
+        """Set once the first listing is there."""
+        self._store = store
+        self._prefix = prefix
+        self._on_change = on_change
+        self._revision = 0
+        """Of the last listing: a watch that is behind it tells nothing new."""
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow the store until it is closed, or this is cancelled."""
+        async with aclosing(follow(self._store, self._prefix, self._failed)) as news:
+            async for each in news:
+                self.take(each)
+
+    async def refresh(self) -> None:
+        """List anew, for what must not go by a watch that may be behind.
+
+        :raises StoreError: if the store cannot be reached.
+        """
+        self.take(await self._store.list(self._prefix))
+
+    def take(self, news: Listing | Sequence[Event]) -> None:
+        """Take over a listing, which replaces all that was known, or changes."""
+        if isinstance(news, Listing):
+            fresh = {entry.key: entry.value for entry in news.entries}
+            for key in self.entries.keys() - fresh.keys():
+                self._set(key, None)
+            for key, value in fresh.items():
+                self._set(key, value)
+            self._revision = news.revision
+            self.listed.set()
+        else:
+            for event in news:
+                if event.revision > self._revision:
+                    self._set(event.key, event.entry.value if event.entry is not None else None)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def holds(self, keys: Iterable[str], within_s: float) -> bool:
+        """Wait until all of some keys are known.
+
+        :param within_s: how long at most.
+        :return: whether they are.
+        """
+        wanted = tuple(keys)
+        try:
+            async with asyncio.timeout(within_s):
+                while not all(key in self.entries for key in wanted):
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _set(self, key: str, value: bytes | None) -> None:
+        if self.entries.get(key) == value:
+            return
+        if value is None:
+            del self.entries[key]
+        else:
+            self.entries[key] = value
+        self._on_change(key, value)
+
+    def _failed(self, error: StoreError) -> None:
+        log.warning("cannot follow %s in the metadata store: %s; what is known stays", self._prefix, error)

@@ -1,0 +1,97 @@
+"""What a broker knows of its cluster: which topics there are, who owns them, who is alive."""
+
+import json
+
+from sluicegate.store.metadata import MetadataStore
+from sluicegate_danube.failover import keys
+from sluicegate_danube.reference.stored.cache import PrefixCache
+
+
+class ClusterView:
+    """By watches of the store, so a moment behind it.
+
+    Keys and values of no known shape are left alone: a broker with a strange registration cannot be found.
+    """
+
+    def __init__(self, store: MetadataStore) -> None:
+        self.durable = PrefixCache(store, keys.TOPICS, self._topic_changed)
+        """`/topics/**`."""
+        self.namespaces = PrefixCache(store, keys.NAMESPACES)
+        self._cluster = PrefixCache(store, keys.CLUSTER, self._cluster_changed)
+        self._parts: dict[str, set[str]] = {}
+        self._urls: dict[int, str] = {}
+        self._owners: dict[str, dict[int, None]] = {}
+
+    @property
+    def caches(self) -> tuple[PrefixCache, ...]:
+        """All that is to be followed."""
+        return self.durable, self.namespaces, self._cluster
+
+    @property
+    def topics(self) -> list[str]:
+        """Names of all topics."""
+        return list(self._parts)
+
+    def knows(self, topic: str) -> bool:
+        """Whether there is a topic of this name."""
+        return topic in self._parts
+
+    def subscriptions(self, topic: str) -> list[str]:
+        """Names of the subscriptions that a topic has had."""
+        found = (part.partition("subscriptions/") for part in self._parts.get(topic, ()))
+        return sorted(name for before, _, name in found if not before and name)
+
+    def owner(self, topic: str) -> int | None:
+        """The broker to which a topic is assigned, if it is alive."""
+        return next((broker for broker in self._owners.get(topic, ()) if broker in self._urls), None)
+
+    def url(self, broker: int) -> str:
+        """Where clients reach a broker that is alive."""
+        return self._urls[broker]
+
+    def _topic_changed(self, key: str, value: bytes | None) -> None:
+        match keys.parse(key):
+            case keys.TopicEntry(topic, part) if part:
+                parts = self._parts.setdefault(topic, set())
+                if value is not None:
+                    parts.add(part)
+                else:
+                    parts.discard(part)
+                if not parts:
+                    del self._parts[topic]
+
+    def _cluster_changed(self, key: str, value: bytes | None) -> None:
+        match keys.parse(key):
+            case keys.Registration(broker):
+                url = _url(value)
+                if url:
+                    self._urls[broker] = url
+                else:
+                    self._urls.pop(broker, None)
+            case keys.Assignment(broker, topic):
+                owners = self._owners.setdefault(topic, {})
+                if value is not None:
+                    owners[broker] = None
+                else:
+                    owners.pop(broker, None)
+                if not owners:
+                    del self._owners[topic]
+
+
+def registration_value(url: str) -> bytes:
+    """What a broker registers.
+
+    :param url: where clients, other brokers and operators reach it.
+    """
+    return json.dumps({"broker_addr": url, "advertised_addr": url, "admin_addr": url}).encode()
+
+
+def _url(value: bytes | None) -> str:
+    """A broker's URL; empty if it cannot be told."""
+    try:
+        said = json.loads(value) if value is not None else ""
+    except (ValueError, RecursionError):
+        return ""
+    if isinstance(said, dict):
+        said = said.get("broker_addr", "")
+    return said if isinstance(said, str) else ""

@@ -1,0 +1,91 @@
+"""`python -m sluicegate_danube.reference --store`, as a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from danube import DanubeClient
+from tests.danube.support.clients import danube_client
+from tests.danube.support.stored import A, B, orphan
+from tests.waiting import until_so
+
+from sluicegate.store.metadata import Delete, MetadataStore, Put, Unchanged, open_metadata
+from sluicegate_danube.failover import keys
+from sluicegate_danube.reference.__main__ import main
+from sluicegate_danube.reference.stored import StoredBroker, create_topic
+
+
+@contextmanager
+def program(url: str, broker_id: int, ttl_s: int) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """A broker and its URL."""
+    options = ["--store", url, "--broker-id", str(broker_id), "--ttl", str(ttl_s), "--port", "0"]
+    command = [sys.executable, "-m", "sluicegate_danube.reference", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().split()[-1]
+        finally:
+            process.kill()
+
+
+async def give(store: MetadataStore, topic: str, broker_id: int) -> None:
+    """What a load manager does."""
+    waits = await store.get(keys.unassigned_key(topic))
+    assert waits is not None
+    changes: list[Put | Delete] = [Delete(waits.key), Put(keys.assignment_key(broker_id, topic), keys.EMPTY)]
+    assert await store.transact([Unchanged(waits.key, waits.modified)], changes)
+
+
+async def test_a_process_that_was_paused_for_longer_than_its_lease_owns_nothing_any_more(
+    tmp_path: Path, topic: str
+) -> None:
+    """SIGSTOP, its topic moves, SIGCONT: it registers anew, and says whose the topic is."""
+    url = f"sqlite:///{tmp_path / 'metadata.db'}"
+    opened = open_metadata(url)
+    assert opened is not None
+    store = opened[0]
+    try:
+        async with StoredBroker(store, B, ttl_s=600) as other:
+            with program(url, A, 1) as (process, own_url):
+                await create_topic(store, topic)
+                await give(store, topic, A)
+                await until_so(lambda: other.view.owner(topic) == A)
+                assert other.view.url(A) == own_url
+                process.send_signal(signal.SIGSTOP)
+                await until_so(lambda: other.view.owner(topic) is None)
+                await orphan(store, topic, A)
+                await give(store, topic, B)
+                await until_so(lambda: topic in other.cluster.topics)
+                process.send_signal(signal.SIGCONT)
+                await until_so(lambda: A in other.view._urls)
+                assert await store.get(keys.assignment_key(A, topic)) is None
+                async with danube_client(own_url) as client:
+                    assert await _told(client, topic) == other.url
+    finally:
+        await store.close()
+
+
+async def _told(client: DanubeClient, topic: str) -> str:
+    """The owner by a broker that may still be on its way to its cluster."""
+    while True:
+        try:
+            found = await client.lookup_service.lookup_topic(client.uri, topic)
+        except grpc.aio.AioRpcError as error:
+            assert error.code() is grpc.StatusCode.UNAVAILABLE  # noqa: PT017 - it may come several times
+        else:
+            return str(found.broker_url)
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [("redis://a:1", "cannot open"), ("etcd://127.0.0.1:1/prefix", "Danube's keys begin with no prefix")],
+)
+def test_a_store_that_cannot_be_is_told(url: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--store", url, "--port", "0"]) == 2
+    assert text in capsys.readouterr().err

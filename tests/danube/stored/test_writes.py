@@ -1,0 +1,39 @@
+"""What a broker writes beside its work, while its store is away or slow."""
+
+import asyncio
+from functools import partial
+
+import pytest
+from tests.waiting import until_so
+
+from sluicegate.store.base import StoreError
+from sluicegate.store.metadata import MemoryMetadata
+from sluicegate_danube.reference.stored import writes as module
+from sluicegate_danube.reference.stored.writes import Writes
+
+
+async def test_writes_come_in_order_and_one_that_fails_ends_none() -> None:
+    store, writes = MemoryMetadata(), Writes()
+
+    async def fails() -> None:
+        raise StoreError("the store is away", "wait")
+
+    for write in (partial(store.put, "/k", b"1"), fails, partial(store.put, "/k", b"2")):
+        writes.add(write)
+    task = asyncio.ensure_future(writes.run())
+    await until_so(lambda: writes.failed == 1)
+    writes.add(partial(store.put, "/end", b""))
+    await until_so(lambda: store._space.get("/end"))
+    found = await store.get("/k")
+    assert found is not None
+    assert found.value == b"2"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def test_so_many_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST", 2)
+    writes = Writes()
+    for number in range(5):
+        writes.add(partial(MemoryMetadata().delete, f"/{number}"))
+    assert (len(writes._waiting), writes.failed) == (2, 3)
