@@ -84,6 +84,9 @@ class Dial:
 
     addresses: tuple[tuple[str, int], ...]
     """Host and port of each."""
+    in_order: bool = False
+    """The first is preferred each time, and the others only stand in for it: `StandingInSession`. Otherwise
+    whichever answered last comes first."""
 
 
 @dataclass(slots=True)
@@ -166,6 +169,13 @@ class DiallingSession(Session, Protocol):
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
         """The broker that `Dial` asked for is connected."""
+
+
+class StandingInSession(DiallingSession, Protocol):
+    """A session that wants to know whether it has the broker that it prefers."""
+
+    def stands_in(self) -> None:
+        """Of `Dial.addresses`, `in_order`, it is not the first that is connected; `dialled` follows."""
 
 
 class TellingSession(DiallingSession, Protocol):

@@ -118,6 +118,11 @@ class BrokerPorts:
             return self.main
         return self._config.client_host, self._config.first_node_port + self._place(address)
 
+    @property
+    def known(self) -> tuple[Address, ...]:
+        """The brokers that were named so far, the configured ones first."""
+        return tuple(dict.fromkeys((*self._config.addresses, *self._places)))
+
     def stands_for(self, listener: Listener) -> tuple[Address, ...]:
         """The brokers that a listener's sessions dial: one, or all configured ones for the main listener."""
         if not listener.name.startswith(_PREFIX):

@@ -46,6 +46,7 @@ _RULES: Final[Mapping[Role, _Rule]] = {
     Role.DETACH: _Rule(
         _names("topic attachment producer consumer"), (_names("attachment producer consumer"),)
     ),
+    Role.LOOKUP: _Rule(_names("topic"), (_names("topic"),)),
     Role.PASS: _Rule(frozenset()),
 }
 _PATHS: Final = (*KINDS, "batch")

@@ -18,6 +18,7 @@ INVALID_ARGUMENT = 3
 NOT_FOUND = 5
 RESOURCE_EXHAUSTED = 8
 FAILED_PRECONDITION = 9
+UNAVAILABLE = 14
 DOMAIN = "sluicegate"
 """Domain of the reasons in `google.rpc.ErrorInfo`."""
 _BY_OUTCOME = {

@@ -38,7 +38,7 @@ COLUMNS = (
     Column("door", _TEXT, "where it was decided: proxy, interceptor, client, native", "", False),
     Column("gateway", _TEXT, "name of the gateway's broker entry that decided", "", False),
     Column("principal", _TEXT, "authenticated name; null in a window, which holds everybody's allows"),
-    Column("client", _TEXT, "client id and peer address; null in a window"),
+    Column("client", _TEXT, "client id and peer address; of owner_changed both brokers; null in a window"),
     Column("namespace", _TEXT, "namespace of the topic", "", False),
     Column("topic", _TEXT, "full name of the topic", "", False),
     Column("subscription", _TEXT, "subscription or consumer group, where the operation has one"),
@@ -46,7 +46,7 @@ COLUMNS = (
         "operation",
         _TEXT,
         "connect, attach_producer, create_subscription, attach_consumer, publish, dispatch, acknowledge, "
-        "detach",
+        "detach, owner_changed",
         "",
         False,
     ),

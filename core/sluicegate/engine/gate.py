@@ -98,6 +98,10 @@ class Gate:
             switch.join(self)
         self.line_up()
 
+    def record(self, op: Operation, decision: Decision, now_ns: int) -> None:
+        """Have the decision log tell of something that no policy was asked about."""
+        self._sink.decided(self, op, decision, now_ns)
+
     def asks(self, kind: OperationKind) -> bool:
         """True if any policy wants to be asked about this kind of operation, now or when switched on."""
         return bool(self._entries[kind])

@@ -5,6 +5,7 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from functools import partial
 from time import monotonic_ns
 from typing import Any
 
@@ -143,18 +144,28 @@ class Connections:
         if not listener.upstream:
             side.begin()
 
-    def dial(self, side: ClientSide, addresses: tuple[tuple[str, int], ...], name: str = "") -> None:
+    def dial(
+        self,
+        side: ClientSide,
+        addresses: tuple[tuple[str, int], ...],
+        name: str = "",
+        *,
+        in_order: bool = False,
+    ) -> None:
         """Connect a client to a broker.
 
         :param side: the client.
         :param addresses: of the broker, tried in turn.
         :param name: of the listener that it came to, if that is for one broker.
+        :param in_order: begin with the first one each time; else with the one that worked last.
         """
-        self._spawn(self._dial(side, name or str(addresses[0]), addresses))
+        self._spawn(self._dial(side, name or str(addresses[0]), addresses, in_order=in_order))
 
-    async def _dial(self, side: ClientSide, name: str, addresses: tuple[tuple[str, int], ...]) -> None:
-        """Try the broker's addresses in turn, beginning with the one that worked last."""
-        first = self._last_good.get(name, 0)
+    async def _dial(
+        self, side: ClientSide, name: str, addresses: tuple[tuple[str, int], ...], *, in_order: bool
+    ) -> None:
+        """Try the broker's addresses in turn."""
+        first = 0 if in_order else self._last_good.get(name, 0)
         count = len(addresses)
         reason = NO_ANSWER
         for place in range(count):
@@ -163,13 +174,15 @@ class Connections:
             if self.reachability.is_silent(address):
                 continue
             try:
-                await self._dialler.dial(lambda: UpstreamSide(side), address)
+                await self._dialler.dial(
+                    partial(UpstreamSide, side, stands_in=in_order and place > 0), address
+                )
             except (OSError, UnicodeError) as error:  # a name that is no host name at all is a UnicodeError
                 reason = reason_of(error)
                 self._dial_failed(address, error)
             else:
                 self.reachability.dialled(address, monotonic_ns())
-                if count > 1:
+                if count > 1 and not in_order:
                     self._last_good[name] = candidate
                 return
             if side.closing_ns:

@@ -195,6 +195,8 @@ class ClientSide(PausableReading):
             self.begin()
             return
         self.resume(DIALLING)
+        if upstream.stands_in and (tell := getattr(self.session, "stands_in", None)) is not None:
+            tell()
         self._turn(cast("DiallingSession", self.session).dialled, monotonic_ns())
 
     def undialled(self, reason: str) -> None:
@@ -419,7 +421,7 @@ class ClientSide(PausableReading):
             self.connections.ask(self, command.question)
         elif isinstance(command, Dial):
             self.pause(DIALLING)
-            self.connections.dial(self, command.addresses)
+            self.connections.dial(self, command.addresses, in_order=command.in_order)
         else:
             raise TypeError(f"unexpected command: {command!r}")
 

@@ -19,12 +19,14 @@ _LARGE_READ = 16 * 1024
 class UpstreamSide(asyncio.Protocol):
     """The connection to the broker; everything that lasts is kept by the client's side."""
 
-    __slots__ = ("_client", "transport")
+    __slots__ = ("_client", "stands_in", "transport")
 
     transport: asyncio.Transport
 
-    def __init__(self, client: "ClientSide") -> None:
+    def __init__(self, client: "ClientSide", *, stands_in: bool = False) -> None:
         self._client = client
+        self.stands_in = stands_in
+        """True if another broker was preferred, and cannot be connected."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The broker accepted."""

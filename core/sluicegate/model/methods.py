@@ -28,6 +28,8 @@ class Role(Enum):
     """Tells that a producer or consumer is still there."""
     DETACH = "detach"
     """Takes leave of a producer or consumer."""
+    LOOKUP = "lookup"
+    """Asks which broker serves a topic. No policy asks about it; its answer tells of a new owner."""
     PASS = "pass"  # noqa: S105 - no password
     """Carries nothing that a policy asks about: it passes unread, and is known."""
 
@@ -65,7 +67,7 @@ class Method:
     @property
     def is_policed(self) -> bool:
         """True if policies can ask about it."""
-        return self.role is not Role.PASS
+        return self.role is not Role.PASS and self.role is not Role.LOOKUP
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from enum import IntEnum
 
 
 class OperationKind(IntEnum):
-    """The eight things that policies can be asked about.
+    """What decisions are about. Policies can be asked about all but the last.
 
     The order is part of the decision log's schema: append, never reorder.
     """
@@ -18,6 +18,8 @@ class OperationKind(IntEnum):
     DISPATCH = 5
     ACKNOWLEDGE = 6
     DETACH = 7
+    OWNER_CHANGED = 8
+    """Another broker serves the topic now. It is recorded, never decided; `client` tells both brokers."""
 
 
 @dataclass(slots=True)

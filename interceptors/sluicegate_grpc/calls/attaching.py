@@ -24,6 +24,11 @@ def lost_place(refusal: Decision) -> LostPlace:
     )
 
 
+def allowed(decision: Decision | None) -> Decision | None:
+    """None for what may go on; nothing in a gRPC message is rewritten."""
+    return None if decision is None or decision.action is Action.REWRITE else decision
+
+
 def refused(delay: Decision) -> Decision:
     """A refusal in place of a delay, where a call cannot wait."""
     return replace(delay, action=Action.REJECT, delay_ns=0)

@@ -12,7 +12,8 @@ from sluicegate.model import (
     OperationKind,
     Role,
 )
-from sluicegate_grpc.calls.attaching import Attaching, lost_place, no_room, refused
+from sluicegate_grpc.calls.attaching import Attaching, allowed, lost_place, no_room, refused
+from sluicegate_grpc.calls.owners import Owners
 from sluicegate_grpc.calls.places import Caller, Id, Key, Place, Places, Position
 from sluicegate_grpc.calls.publishing import (
     UNNAMED,
@@ -31,7 +32,6 @@ _PRODUCER = OperationKind.ATTACH_PRODUCER
 _CONSUMER = OperationKind.ATTACH_CONSUMER
 _PUBLISH = OperationKind.PUBLISH
 _DELAY = Action.DELAY
-_REWRITE = Action.REWRITE
 
 
 class Calls:
@@ -67,6 +67,7 @@ class Calls:
         self._by_attaching = any(method.role is Role.ATTACH_PRODUCER for method in methods.methods.values())
         self._topics = Topics(list_valid_ns)
         self._unacked = Unacked(gates)
+        self.owners = Owners(gates, self._places, self._topics, self._release)
         self._look_ns = 0
         self._nameless = 0
 
@@ -124,7 +125,7 @@ class Calls:
             return None
         decision = self._create(attaching, gate, now_ns)
         if decision is None:
-            decision = _allowed(gate.decide(attaching.attach, now_ns))
+            decision = allowed(gate.decide(attaching.attach, now_ns))
         attaching.decision = decision
         if decision is None:
             self._take(attaching, place, now_ns)
@@ -161,7 +162,7 @@ class Calls:
             return None
         found = gate.state.subscriptions.get(create.subscription)
         existed = found is not None and found.exists
-        decision = _allowed(gate.decide(create, now_ns))
+        decision = allowed(gate.decide(create, now_ns))
         attaching.created = decision is None and not existed
         return decision
 
@@ -257,7 +258,7 @@ class Calls:
         if decision is not None:
             if decision.action is _DELAY:
                 place.publishing = None  # it is the delayed call's own from here on
-            decision = _allowed(decision)
+            decision = allowed(decision)
             if self.unproven and decision is not None and decision.action is not _DELAY:
                 self._never_sent(op, caller, now_ns)
         return op, decision
@@ -268,7 +269,7 @@ class Calls:
 
     def publish_again(self, op: Operation, caller: Caller, now_ns: int) -> Decision | None:
         """Ask once more about a publish that was delayed."""
-        return _allowed(self.gate(op.topic, caller.exempt, now_ns).publish(op, now_ns))
+        return allowed(self.gate(op.topic, caller.exempt, now_ns).publish(op, now_ns))
 
     def abandon(self, op: Operation, caller: Caller, now_ns: int) -> None:
         """Give up a publish that was delayed; nothing is charged."""
@@ -493,8 +494,3 @@ class Calls:
             attaching.end()
         self._unacked.forget(place)
         self._places.released(place)
-
-
-def _allowed(decision: Decision | None) -> Decision | None:
-    """None for what may go on; nothing in a gRPC message is rewritten."""
-    return None if decision is None or decision.action is _REWRITE else decision

@@ -136,11 +136,12 @@ class Places:
     :param limit: bound on those that are kept; those that are no longer counted give way first.
     """
 
-    __slots__ = ("_by_key", "_consumers", "_producers", "_released", "limit")
+    __slots__ = ("_by_key", "_by_topic", "_consumers", "_producers", "_released", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._by_key: dict[tuple[OperationKind, Key], Place] = {}
+        self._by_topic: dict[str, dict[Place, None]] = {}
         self._producers: dict[Id, Place] = {}
         self._consumers: dict[Id, Place] = {}
         self._released: dict[Place, None] = {}
@@ -161,6 +162,10 @@ class Places:
         """By the ids that the broker gave them."""
         return self._consumers
 
+    def of_topic(self, topic: str) -> tuple[Place, ...]:
+        """All places of a topic."""
+        return tuple(self._by_topic.get(topic, ()))
+
     def find(self, kind: OperationKind, key: Key) -> Place | None:
         """A place, if there is one."""
         return self._by_key.get((kind, key))
@@ -172,6 +177,7 @@ class Places:
             if len(self._by_key) >= self.limit and not self._make_room():
                 return None
             place = self._by_key[kind, key] = Place(kind, key)
+            self._by_topic.setdefault(place.topic, {})[place] = None
         return place
 
     def name(self, place: Place, called: Id) -> Place | None:
@@ -220,6 +226,10 @@ class Places:
         self._released.pop(place, None)
         if self._by_key.get((place.kind, place.key)) is place:
             del self._by_key[place.kind, place.key]
+            of_topic = self._by_topic[place.topic]
+            del of_topic[place]
+            if not of_topic:
+                del self._by_topic[place.topic]
         ids = self._ids(place)
         for called in place.ids:
             ids.pop(called, None)

@@ -19,6 +19,7 @@ from sluicegate_grpc.splice.messages import (
     read_prefix,
 )
 from sluicegate_grpc.splice.requests import Request
+from sluicegate_grpc.splice.resuming import Resumable
 from sluicegate_grpc.splice.rewriting import Rewriting
 from sluicegate_grpc.splice.shared import Rewrite
 
@@ -142,7 +143,7 @@ class Answers:
             self._watch(stream, Answer(self._connection, stream, request, _nothing, _nothing_either))
 
     def prove(self, stream: int, request: Request, producer: Id) -> None:
-        """See whether the broker knows a producer that counts by its own word."""
+        """See whether the broker knows a producer that counts by its own word, or can be resumed."""
         calls = self._connection.shared.calls
 
         def succeeded(message: bytes, now_ns: int) -> None:
@@ -151,8 +152,16 @@ class Answers:
         def failed(now_ns: int, is_known: bool) -> None:
             calls.proved(producer, now_ns, is_known=False)
 
-        if stream not in self.watchers:
-            self._watch(stream, Answer(self._connection, stream, request, succeeded, failed))
+        if stream in self.watchers:
+            return
+        answer: Watcher | None = None
+        aliases = self._connection.shared.aliases
+        if aliases is None or producer in calls.unproven or request.credentials:
+            answer = Answer(self._connection, stream, request, succeeded, failed)
+        if aliases is not None and isinstance(producer, int):
+            answer = Resumable(self._connection, stream, request, producer, aliases, answer, self.watchers)
+        if answer is not None:
+            self._watch(stream, answer)
 
     def attach(self, stream: int, request: Request, attaching: Attaching) -> None:
         """Learn what the broker calls a producer or consumer, if it takes it."""
@@ -181,6 +190,12 @@ class Answers:
     def rewrite(self, stream: int, request: Request, rewrite: Rewrite) -> None:
         """Have another answer told than the broker gives."""
         self._watch(stream, Rewriting(self._connection, stream, rewrite))
+
+    def tells_of(self, stream: int, topic: str) -> None:
+        """A rewritten answer is about a topic."""
+        watcher = self.watchers.get(stream)
+        if isinstance(watcher, Rewriting):
+            watcher.topic = topic
 
     def deliver(self, stream: int, request: Request, delivery: Stream) -> None:
         """Meter the messages that the broker sends to a consumer."""

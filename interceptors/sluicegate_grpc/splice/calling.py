@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from sluicegate.model.methods import Path
 from sluicegate_grpc import status
 from sluicegate_grpc.calls import UNNAMED
 from sluicegate_grpc.fields import Missing, Values
@@ -29,6 +30,7 @@ from sluicegate_grpc.splice.messages import (
     UnreadableError,
     inflated,
     read_prefix,
+    with_prefix,
 )
 from sluicegate_grpc.splice.refusals import Refusals
 from sluicegate_grpc.splice.requests import Request
@@ -49,6 +51,7 @@ class Calling:
     """
 
     __slots__ = (
+        "_aliases",
         "_answers",
         "_connection",
         "_deciding",
@@ -63,6 +66,7 @@ class Calling:
     def __init__(self, connection: Connection, answers: Answers, refusals: Refusals, empty: Flood) -> None:
         self._connection = connection
         self._shared = connection.shared
+        self._aliases = connection.shared.aliases
         self._answers = answers
         self._refusals = refusals
         self._empty = empty
@@ -82,7 +86,7 @@ class Calling:
             room = begin - PREFIX <= stop - PREFIX and stop - at - HEAD <= self._flow.window
             if room and read_prefix(data, at + HEAD) == (0, stop - begin):
                 values = mark[2].plans.request.read(data, begin, stop)
-                if isinstance(values, Values):
+                if isinstance(values, Values) and not (self._aliases and values.producer in self._aliases):
                     self._publish(data, at, stop, stream, values, now_ns)
                     return
         self._piece(data, at, stop, flags, stream, now_ns)
@@ -103,7 +107,8 @@ class Calling:
             if stream > holding.highest:
                 holding.highest = stream
             calls = self._shared.calls
-            if calls.unproven and (producer := calls.unproven_by(request.known_method, values, caller)):
+            watches = calls.unproven or self._aliases is not None
+            if watches and (producer := self._deciding.to_prove(request.known_method, values, caller)):
                 self._answers.prove(stream, request, producer)
             elif request.credentials and caller.principal != request.principal:
                 self._answers.accept(stream, request)
@@ -111,7 +116,7 @@ class Calling:
         call = self._keep(data, at, stop, END_STREAM, stream, now_ns)
         if call is not None:
             call.left = call.size
-            call.producer = self._shared.calls.unproven_by(request.known_method, values, caller)
+            call.producer = self._deciding.to_prove(request.known_method, values, caller)
             self._judge(call, partial(self._deciding.published, call, op, decision, now_ns), now_ns)
         else:
             self._shared.calls.abandon(op, caller, now_ns)
@@ -272,14 +277,44 @@ class Calling:
             return self._may_come(call, size, now_ns)
         if isinstance(values, Missing):
             return self._refuse(call, status.malformed(call.request.path), now_ns)
-        if values.name is None and self._shared.calls.wants_name(call.request.known_method, values):
-            if there < size:
-                return self._may_come(call, size, now_ns)
-            self._name(call.request, values, data if packed else data[PREFIX : PREFIX + size])
+        begin, end = (0, len(data)) if packed else (PREFIX, PREFIX + size)
+        return self._decide(call, values, data, begin, end, is_whole=there == size, now_ns=now_ns)
+
+    def _decide(
+        self, call: Call, values: Values, data: bytes, begin: int, end: int, *, is_whole: bool, now_ns: int
+    ) -> bool:
+        """Decide a message of which all is read that matters; it stands in `data`, or its beginning does."""
+        size = read_prefix(call.peek_prefix())[1]
+        wants_name = values.name is None and self._shared.calls.wants_name(call.request.known_method, values)
+        new_id = self._new_id(call, values)
+        if not is_whole and (wants_name or new_id is not None):
+            return self._may_come(call, size, now_ns)
+        if wants_name:
+            self._name(call.request, values, data[begin:end])
+        if self._aliases is not None and new_id is not None:
+            try:
+                told = self._aliases.resumer.renamed(data[begin:end], *new_id)
+            except ValueError:
+                return self._refuse(call, status.malformed(call.request.path), now_ns)
+            self._instead(call, PREFIX + size, with_prefix(told))
+            size = len(told)
         call.left = PREFIX + size
-        call.tail = call.request.plans.request.tail(values, -PREFIX) if there < size else None
+        call.tail = None if is_whole else call.request.plans.request.tail(values, -PREFIX)
         decide = partial(self._deciding.first, call, call.request.known_method, values, now_ns)
         return self._judge(call, decide, now_ns)
+
+    def _new_id(self, call: Call, values: Values) -> tuple[Path, int] | None:
+        """Where a message has an id that the broker does not know, and what it knows its sender by."""
+        if not self._aliases or call.request.length is not None:  # its length is in its headers
+            return None
+        return self._aliases.path(call.request.known_method, values.producer, values.attachment)
+
+    def _instead(self, call: Call, size: int, message: bytes) -> None:
+        """Put another message in the place of the one that a call begins with."""
+        for chunk in call.take(size):
+            self._flow.drop(call.outlet, chunk)
+        call.chunks.appendleft(self._flow.own(call.outlet, message))
+        call.size += len(message)
 
     @staticmethod
     def _name(request: Request, values: Values, message: bytes) -> None:

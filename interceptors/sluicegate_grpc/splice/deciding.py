@@ -5,7 +5,7 @@ from functools import partial
 
 from sluicegate.model import Action, Decision, Method, Operation, Role
 from sluicegate_grpc import status
-from sluicegate_grpc.calls import Attaching
+from sluicegate_grpc.calls import Attaching, Caller, Id
 from sluicegate_grpc.calls.publishing import unknown_id
 from sluicegate_grpc.fields import Values
 from sluicegate_grpc.splice.answers import Answers
@@ -50,7 +50,7 @@ class Deciding:
         call.deadline_ns = 0
         if role is Role.PUBLISH:
             op, decision = calls.publish(method, values, call.caller, now_ns)
-            call.producer = calls.unproven_by(method, values, call.caller)
+            call.producer = self.to_prove(method, values, call.caller)
             return self.published(call, op, decision, now_ns)
         if role in _ATTACHING:
             call.attaching = calls.attach(method, values, call.caller, now_ns)
@@ -63,6 +63,8 @@ class Deciding:
             return 0 if call.attaching is None else self._attaching(call, call.attaching, now_ns)
         if role is Role.ACKNOWLEDGE:
             calls.acknowledge(method, values, call.caller, now_ns)
+        elif role is Role.LOOKUP:
+            self._answers.tells_of(call.stream, values.topic)
         elif role is Role.KEEP_ALIVE:
             calls.touch(values.attachment, call.caller, now_ns)
         else:
@@ -70,6 +72,12 @@ class Deciding:
                 call.stream, call.request, partial(calls.detach, method, values, call.caller)
             )
         return 0
+
+    def to_prove(self, method: Method, values: Values, caller: Caller) -> Id | None:
+        """The producer of a publish, if what the broker says of it matters."""
+        if self._shared.aliases is not None and method.producer and not method.by_connection:
+            return values.producer
+        return self._calls.unproven_by(method, values, caller)
 
     def published(self, call: Call, op: Operation, decision: Decision | None, now_ns: int) -> int:
         """Follow up the decision on a publish."""

@@ -97,6 +97,10 @@ class Holding:
         self.highest = stream
         if request.method is None:
             self._shared.unknown(request.path)
+        self._watch_answer(stream, request)
+
+    def _watch_answer(self, stream: int, request: Request) -> None:
+        """No answer that is to be rewritten may pass as it came, whatever becomes of the request."""
         rewrite = self._shared.rewrites.get(request.path)
         if rewrite is not None:
             self._answers.rewrite(stream, request, rewrite)
@@ -110,6 +114,7 @@ class Holding:
         self.calls[stream] = call
         self._up.watched.add(stream)
         self._fresh.append(call)
+        self._watch_answer(stream, request)
         return call
 
     def _hold(self, call: Call, frames: bytes, now_ns: int) -> None:
@@ -118,6 +123,7 @@ class Holding:
         except NoRoomError:
             self._shared.count("stream_refused")
             self.forget(call, now_ns)
+            self._answers.cancelled(call.stream, now_ns)
             self._refusals.reset(call.stream, ErrorCode.REFUSED_STREAM)
             return
         call.frames = frames

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from sluicegate.model import ANONYMOUS, Method, Role
@@ -43,6 +43,8 @@ class Request:
     """A digest of the words by which the broker knows its sender; empty if they name nobody."""
     principal: str = ANONYMOUS
     """Who that is, as he says."""
+    authorization: str = field(default="", repr=False)
+    """The very words, if the gate is to act in its sender's name."""
     broker: str = ""
     """The broker that it is for, if it names one."""
     block: bytes = b""
@@ -123,11 +125,13 @@ class RequestReader:
         words = [value for name, value in headers if name == "authorization"]
         if len(words) == 1 and (principal := shared.principal(headers)):
             request.credentials, request.principal = sha256(words[0].encode()).digest(), principal
+        if shared.aliases is not None and len(words) == 1:
+            request.authorization = words[0]
         if shared.methods.route_header:
             request.broker = found.get(shared.methods.route_header, "")
         request.is_plain = not (request.is_malformed or request.refusal or request.broker)
         method = shared.methods.methods.get(request.path)
-        if method is not None and method.is_policed:
+        if method is not None and (method.is_policed or method.role is Role.LOOKUP):
             request.method = method
             request.is_publish = method.role is Role.PUBLISH
             request.is_delivery = method.role is Role.DISPATCH

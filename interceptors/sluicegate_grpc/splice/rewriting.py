@@ -26,12 +26,14 @@ class Rewriting:
     :param rewrite: makes the message.
     """
 
-    __slots__ = ("_block", "_chunks", "_connection", "_outlet", "_refusal", "_rewrite", "_size")
+    __slots__ = ("_block", "_chunks", "_connection", "_outlet", "_refusal", "_rewrite", "_size", "topic")
 
     def __init__(self, connection: Connection, stream: int, rewrite: Rewrite) -> None:
         self._connection = connection
         self._outlet = connection.down.flow.open(stream)
         self._rewrite = rewrite
+        self.topic = ""
+        """Of which it tells; empty if it is not known."""
         self._chunks: deque[Chunk] = deque()
         self._size = 0
         self._block = b""
@@ -55,19 +57,22 @@ class Rewriting:
             raise _unreadable(f"an answer of over {limit} bytes")
         padding = stop - at - HEAD - (end - begin)
         self._chunks.append(down.flow.keep(self._outlet, data[begin:end], padding, limit))
-        while self._size >= PREFIX and self._tell():
+        while self._size >= PREFIX and self._tell(now_ns):
             pass
         if flags & END_STREAM:
             raise _unreadable("an answer without trailers")
 
-    def _tell(self) -> bool:
+    def _tell(self, now_ns: int) -> bool:
         """Tell the first message of what is kept; False if it is not whole."""
         content = b"".join(chunk.payload for chunk in self._chunks)
         packed, size = read_prefix(content)
         stop = PREFIX + size
         if len(content) < stop:
             return False
-        told = self._rewrite(self._plain(content[PREFIX:stop], packed))
+        message = self._plain(content[PREFIX:stop], packed)
+        told = self._rewrite(message)
+        if self.topic:
+            self._connection.shared.looked_up(self.topic, message, now_ns)
         flow = self._connection.down.flow
         for chunk in self._chunks:
             flow.drop(self._outlet, chunk)

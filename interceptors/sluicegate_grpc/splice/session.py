@@ -21,6 +21,8 @@ from sluicegate_grpc.splice.refusals import Refusals
 from sluicegate_grpc.splice.settings import greeting
 from sluicegate_grpc.splice.shared import Address, Shared
 
+_STAND_IN_NS = 1_000_000_000
+
 
 class GrpcSession:
     """One client connection and its upstream connection, without their sockets (`broker.TellingSession`).
@@ -31,6 +33,8 @@ class GrpcSession:
         does for a listener with an `upstream`.
     :param routes: True if the first request may name the broker (`MethodMap.route_header`): nothing is
         dialled before it has come.
+    :param stand_ins: brokers that answer in place of an only one that cannot be connected: their lookups lead
+        clients to where its topics are now. Clients soon have to try again whether it is back.
     """
 
     __slots__ = (
@@ -53,12 +57,20 @@ class GrpcSession:
         "_routes",
         "_services",
         "_shared",
+        "_stand_ins",
+        "_stands_in",
         "_up",
         "_wake_ns",
     )
 
     def __init__(
-        self, shared: Shared, peer: str, addresses: tuple[Address, ...] = (), *, routes: bool = False
+        self,
+        shared: Shared,
+        peer: str,
+        addresses: tuple[Address, ...] = (),
+        *,
+        routes: bool = False,
+        stand_ins: tuple[Address, ...] = (),
     ) -> None:
         self._shared = shared
         self._services = shared.services
@@ -74,6 +86,8 @@ class GrpcSession:
         broker = BrokerSide(connection, self._calling, self._answers, refusals)
         self._client.broker, broker.client = broker, self._client
         self._addresses = addresses
+        self._stand_ins = stand_ins
+        self._stands_in = False
         self._routes = routes and bool(shared.methods.route_header)
         self._opening = Opening(shared.services.budget, shared.limits) if addresses else None
         self._absent: Absent | None = None
@@ -155,6 +169,11 @@ class GrpcSession:
             lane.done()
         return passed
 
+    def stands_in(self) -> None:
+        """Another broker answers in the place of the one that was asked for."""
+        self._stands_in = True
+        self._shared.count("stood_in")
+
     def dialled(self, now_ns: int) -> Sequence[Command]:
         """The broker is connected: it gets what the client has sent so far."""
         opening, self._opening = self._opening, None
@@ -164,7 +183,13 @@ class GrpcSession:
         data = opening.take()
         self._up.insert(data[: len(PREFACE)])
         self._guarded(self._walk_up, data[len(PREFACE) :], now_ns)
+        if self._stands_in:
+            self._connection.at(now_ns + _STAND_IN_NS, self._try_again)
         return self._finish(now_ns)
+
+    def _try_again(self, now_ns: int) -> None:
+        """Have the client connect anew, which may lead to the broker that it wants."""
+        self._client.goes_away("the broker may be back")
 
     def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
         """The broker cannot be connected: the client's requests are told so, then it is closed."""
@@ -370,6 +395,6 @@ class GrpcSession:
                 out.append(Ask(lane.turn))
         if self._dialling:
             self._dialling = False
-            out.append(Dial(self._addresses))
+            out.append(Dial(self._addresses + self._stand_ins, in_order=bool(self._stand_ins)))
         if self._closing is not None:
             out.append(self._closing)

@@ -12,6 +12,7 @@ from sluicegate_grpc.calls import Calls
 from sluicegate_grpc.edits import Edits
 from sluicegate_grpc.fields import Plan
 from sluicegate_grpc.plans import plan, response_plan
+from sluicegate_grpc.splice.resuming import Aliases
 from sluicegate_grpc.status import Refusal
 from sluicegate_grpc.unknown import UnknownMethods
 
@@ -78,6 +79,8 @@ class Shared:
     limits: Limits = field(default_factory=Limits)
     rewrites: Mapping[str, Rewrite] = field(default_factory=dict)
     """By the path of a method: what makes another response message of the broker's."""
+    looked_up: Callable[[str, bytes, int], None] = lambda topic, answer, now_ns: None
+    """Called with a topic, the broker's answer to a LOOKUP of it, which is rewritten, and the time."""
     route: Callable[[str], tuple[Address, ...] | None] = lambda broker: None
     """The addresses of the broker that a request's `route_header` names; None if it is not allowed."""
     question: Callable[[str], object] | None = None
@@ -94,6 +97,8 @@ class Shared:
     """Metadata (lower case) by which a client would say that it is more than a client; it is refused."""
     unknown_methods: UnknownMethods = field(default_factory=lambda: UnknownMethods("pass"))
     """What becomes of calls of methods that the map does not name."""
+    aliases: Aliases | None = None
+    """Ids of producers that were created anew at the new owner of their topic; None if they are not."""
     broker: str = "the broker"
     """What clients are told of that cannot be connected."""
     accepted: dict[bytes, None] = field(default_factory=dict)

@@ -1,0 +1,81 @@
+"""Which broker serves which topic, as the brokers said, and what follows when that changes."""
+
+from collections.abc import Callable
+
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate_grpc.calls.places import Id, Key, Place, Places
+from sluicegate_grpc.calls.topics import Topics
+
+_MAX_TOPICS = 10_000
+_UNDECIDED = Decision(Action.ALLOW, ())
+
+
+class Owners:
+    """See the module. Of too many topics it forgets those that were not looked up for longest.
+
+    When a topic moves, those who were attached to it at its old owner no longer count, even if their
+    connections are still open: a broker that hangs closes none. Whoever is still there attaches anew at the
+    new owner, and is not refused for the places of the dead. Rates, delays and policies stay as they are.
+
+    :param gates: as for `Calls`.
+    :param places: who is attached.
+    :param topics: what is known of topics; the list of subscriptions of one that moved is outdated.
+    :param release: releases a place.
+    """
+
+    __slots__ = ("_gates", "_owners", "_places", "_release", "_topics", "changes", "on_change", "released")
+
+    def __init__(
+        self,
+        gates: Callable[[str, bool, int], Gate],
+        places: Places,
+        topics: Topics,
+        release: Callable[[Place, int], None],
+    ) -> None:
+        self.changes = 0
+        """Topics that have moved."""
+        self.released = 0
+        """Producers and consumers that no longer count, as their topic has moved."""
+        self.on_change: Callable[[str, str, str], None] = lambda topic, before, owner: None
+        """Called with a topic that has moved, its old owner and its new one."""
+        self._gates = gates
+        self._places = places
+        self._topics = topics
+        self._release = release
+        self._owners: dict[str, str] = {}
+
+    def owner(self, topic: str) -> str:
+        """The broker that was last said to serve a topic; empty if none was."""
+        return self._owners.get(topic, "")
+
+    def producer(self, called: Id) -> Key | None:
+        """What a producer is counted by that is known by an id."""
+        place = self._places.producers.get(called)
+        return place.key if place is not None else None
+
+    def renamed(self, called: Id, created: Id) -> None:
+        """A producer was created anew; its broker calls it something else now."""
+        place = self._places.producers.get(called)
+        if place is not None:
+            self._places.name(place, created)
+
+    def learned(self, topic: str, owner: str, now_ns: int) -> None:
+        """A broker has said which one serves a topic."""
+        before = self._owners.pop(topic, "")
+        self._owners[topic] = owner
+        if len(self._owners) > _MAX_TOPICS:
+            del self._owners[next(iter(self._owners))]
+        if before and before != owner:
+            self._changed(topic, before, owner, now_ns)
+
+    def _changed(self, topic: str, before: str, owner: str, now_ns: int) -> None:
+        self.changes += 1
+        for place in self._places.of_topic(topic):
+            if place.held and not place.pending:
+                self._release(place, now_ns)
+                self.released += 1
+        self._topics.outdated(topic)
+        op = Operation(OperationKind.OWNER_CHANGED, topic, "", f"{before} -> {owner}")
+        self._gates(topic, False, now_ns).record(op, _UNDECIDED, now_ns)
+        self.on_change(topic, before, owner)
