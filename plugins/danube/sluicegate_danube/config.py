@@ -148,6 +148,11 @@ class DanubeConfig(BrokerConfig):
         "x-danube-broker-url, as with Danube's own proxy.",
     )
     admin: Admin | None = Field(default=None, description="The cluster's admin API.")
+    resume_producers: bool = Field(
+        default=False,
+        description="Producers go on when their topic has another owner: the gate creates them there, in the "
+        "client's name. Without it a client is told NOT_FOUND, and has to create its producer again.",
+    )
     ghost_release: Duration = Field(
         default=30_000,
         gt=0,

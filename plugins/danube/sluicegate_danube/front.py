@@ -14,17 +14,21 @@ from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
 from sluicegate_danube.method_map import INTERNAL_HEADER, METHOD_MAP, TOPIC_LOOKUP
 from sluicegate_danube.principals import principal
+from sluicegate_danube.resuming import ProducerResumer
 from sluicegate_danube.subscriptions import SubscriptionLists
 from sluicegate_grpc.calls import Calls
 from sluicegate_grpc.edits import Edits
 from sluicegate_grpc.splice import GrpcSession, Shared, held_by
 from sluicegate_grpc.splice.frames import PREFACE, SETTINGS, frame
+from sluicegate_grpc.splice.resuming import Aliases
 from sluicegate_grpc.unknown import UnknownMethods
 
 log = logging.getLogger("sluicegate.danube")
 """Under the gateway's own logger, which alone has a handler."""
 
 _MAIN = "bootstrap"
+_MAX_STAND_INS = 3
+"""Brokers that are tried in place of one that cannot be connected."""
 _LIST_VALID_NS = 1_000_000_000
 """A subscription made at the broker itself within this time may still be taken for a new one."""
 
@@ -66,6 +70,7 @@ class DanubeFront:
             config.max_hold * 1_000_000,
             config.http2.limits,
             rewrites={TOPIC_LOOKUP: self._lookup.rewrite},
+            looked_up=self._looked_up,
             route=lambda broker: _alone(brokers.target(broker)),
             question=_ListSubscriptions,
             principal=principal,
@@ -74,6 +79,11 @@ class DanubeFront:
             unknown_methods=UnknownMethods(config.unknown_methods, _unknown_method),
             broker=f"broker {config.name}",
         )
+        if config.resume_producers:
+            calls = self._shared.calls
+            resumer = ProducerResumer(config, brokers, self._lookup, calls.is_reliable, services.spawn)
+            self._shared.aliases = Aliases(resumer)
+        self._shared.calls.owners.on_change = _owner_changed
         listen = config.listen
         await services.listen(Listener(_MAIN, listen.host, listen.port, ()))
         if config.route == "metadata":
@@ -82,6 +92,12 @@ class DanubeFront:
             services.remember(key, value)
             await services.listen(listener)
         brokers.on_new = self._open
+
+    def _looked_up(self, topic: str, answer: bytes, now_ns: int) -> None:
+        """A broker has said who serves a topic."""
+        owner = self._lookup.owner(answer) if self._lookup is not None else ""
+        if owner:
+            self._started.calls.owners.learned(topic, owner, now_ns)
 
     @property
     def _started(self) -> Shared:
@@ -105,7 +121,10 @@ class DanubeFront:
         if self._brokers is None:
             raise RuntimeError("the front has not been started")
         routes = self._config.route == "metadata"
-        return GrpcSession(self._started, peer, self._brokers.stands_for(listener), routes=routes)
+        addresses = self._brokers.stands_for(listener)
+        others = self._brokers.known if len(addresses) == 1 and not routes else ()
+        stand_ins = tuple(each for each in others if each not in addresses)[:_MAX_STAND_INS]
+        return GrpcSession(self._started, peer, addresses, routes=routes, stand_ins=stand_ins)
 
     def reached(self) -> None:
         """The broker answers: the front has no questions of its own."""
@@ -150,6 +169,9 @@ class DanubeFront:
             **self._shared.counters(),
             "unknown_broker_refused": self._lookup.refused,
             "ghosts_released": calls.ghosts_released,
+            "owner_changed": calls.owners.changes,
+            "producers_resumed": self._shared.aliases.resumed if self._shared.aliases is not None else 0,
+            "released_at_old_owner": calls.owners.released,
             "unknown_ids": calls.unknown_ids,
         }
 
@@ -166,6 +188,10 @@ def _unknown_broker(broker: str) -> None:
         "it to known_brokers",
         broker,
     )
+
+
+def _owner_changed(topic: str, before: str, owner: str) -> None:
+    log.info("topic %s has moved from %s to %s", topic, before, owner)
 
 
 def _unknown_method(path: str, passes: bool) -> None:

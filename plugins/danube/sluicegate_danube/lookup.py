@@ -86,6 +86,16 @@ class Lookup:
             + (varint_field(PROXY, 1) if proxied else b"")
         )
 
+    def owner(self, message: bytes) -> str:
+        """The broker that an answer names as the topic's; empty if that is none, or not known."""
+        try:
+            kind, connect_url, broker_url, proxy, _ = _read(message)
+        except ValueError:
+            return ""
+        named = broker_url if proxy else connect_url
+        address = self._brokers.target(named) if kind != FAILED else None
+        return shown(address) if address is not None else ""
+
     def _by_port(self, connect_url: str, broker_url: str, proxy: bool) -> tuple[str, str, bool] | None:
         """Lead to the port that stands for the broker, or for the proxy that is in front of it."""
         gate = self._brokers.port_of(connect_url)

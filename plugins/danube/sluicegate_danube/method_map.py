@@ -20,7 +20,7 @@ INTERNAL_HEADER = "x-danube-internal-broker"
 _ACKNOWLEDGE = Method(Role.ACKNOWLEDGE, topic=(2, 2), subscription=(3,), position=(2, 5))
 
 _PASSING = {
-    "danube.Discovery": ("TopicLookup", "TopicPartitions"),
+    "danube.Discovery": ("TopicPartitions",),
     "danube.StorageService": ("ListSegmentDescriptors",),
     "danube.AuthService": ("Authenticate",),
     "danube.edge.EdgeReplicatorService": ("RegisterEdge", "EdgeHeartbeat"),
@@ -71,6 +71,7 @@ METHOD_MAP = MethodMap(
         EDGE + "ReplicateData": Method(
             Role.PUBLISH, topic=(1,), batch=(2,), payload=(2, 3), by_connection=True
         ),
+        TOPIC_LOOKUP: Method(Role.LOOKUP, topic=(2,)),
         "/danube.HealthCheck/HealthCheck": Method(Role.KEEP_ALIVE, attachment=(3,)),
         **dict(_passing()),
     },

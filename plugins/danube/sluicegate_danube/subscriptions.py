@@ -1,12 +1,12 @@
 """The gate's own questions to a cluster's admin API: which subscriptions a topic has."""
 
 import ssl
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluicegate.broker_ports import shown
 from sluicegate.config.renewal import RenewableContext
 from sluicegate_danube.brokers import address_of
+from sluicegate_danube.channels import connect
 from sluicegate_danube.config import DanubeConfig
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class SubscriptionLists:
 
         outdated = self._outdated_channel()
         if self._channel is None:
-            self._channel = self._connect(admin.url)
+            target = shown(address_of(admin.url))
+            self._channel = connect(self._config, target, is_tls=admin.url.startswith("https:"))
         try:
             return await list_subscriptions(self._channel, topic, token=admin.token)
         finally:
@@ -62,24 +63,7 @@ class SubscriptionLists:
         outdated, self._channel = self._channel, None
         return outdated
 
-    def _connect(self, url: str) -> "grpc.aio.Channel":
-        import grpc
-        import grpc.aio
-
-        target = shown(address_of(url))
-        if not url.startswith("https:"):
-            return grpc.aio.insecure_channel(target)
-        tls = self._config.tls.broker
-        ca, cert, key, name = (tls.ca, tls.cert, tls.key, tls.server_name) if tls is not None else (None,) * 4
-        credentials = grpc.ssl_channel_credentials(_content(ca), _content(key), _content(cert))
-        options = [("grpc.ssl_target_name_override", name)] if name is not None else []
-        return grpc.aio.secure_channel(target, credentials, options)
-
     async def close(self) -> None:
         """End the connection."""
         if self._channel is not None:
             await self._channel.close()
-
-
-def _content(path: str | None) -> bytes | None:
-    return Path(path).read_bytes() if path is not None else None

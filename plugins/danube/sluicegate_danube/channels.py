@@ -1,0 +1,32 @@
+"""gRPC channels to brokers, for the gate's own calls. gRPC's client is loaded by the first one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sluicegate_danube.config import DanubeConfig
+
+if TYPE_CHECKING:
+    import grpc.aio
+
+
+def connect(config: DanubeConfig, target: str, *, is_tls: bool) -> "grpc.aio.Channel":
+    """A channel to a broker.
+
+    :param target: `host:port`.
+    :param is_tls: whether to speak TLS, by `tls.broker`.
+    :raises OSError: if a file of `tls.broker` cannot be read.
+    """
+    import grpc
+    import grpc.aio
+
+    if not is_tls:
+        return grpc.aio.insecure_channel(target)
+    tls = config.tls.broker
+    ca, cert, key, name = (tls.ca, tls.cert, tls.key, tls.server_name) if tls is not None else (None,) * 4
+    credentials = grpc.ssl_channel_credentials(_content(ca), _content(key), _content(cert))
+    options = [("grpc.ssl_target_name_override", name)] if name is not None else []
+    return grpc.aio.secure_channel(target, credentials, options)
+
+
+def _content(path: str | None) -> bytes | None:
+    return Path(path).read_bytes() if path is not None else None

@@ -1,0 +1,183 @@
+"""Creates producers anew at the new owner of their topic, in the name of the client that asks for it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.broker_ports import Address, BrokerPorts, shown
+from sluicegate.model.methods import Path
+from sluicegate_danube.channels import connect
+from sluicegate_danube.config import DanubeConfig
+from sluicegate_danube.lookup import Lookup
+from sluicegate_danube.method_map import PRODUCERS, TOPIC_LOOKUP
+from sluicegate_danube.wire import VARINT, bytes_field, fields, text_field, varint, varint_field
+from sluicegate_grpc.edits import Edits
+from sluicegate_grpc.splice.resuming import Resumption
+from sluicegate_grpc.status import UNAVAILABLE, Refusal
+
+if TYPE_CHECKING:
+    import grpc
+
+log = logging.getLogger("sluicegate.danube")
+
+_CREATE = PRODUCERS + "CreateProducer"
+_REQUEST, _NAME, _TOPIC, _DISPATCH = 1, 2, 3, 6
+"""Fields of a ProducerRequest."""
+_LOOKUP_TOPIC = 2
+_PRODUCER_ID = 2
+_CALL_S = 2.0
+_PAUSE_S = 0.1
+_AT_ONCE = 32
+_MOST = 10_000
+_NO_OWNER = Refusal(UNAVAILABLE, "The topic has no owner yet. Send the message again.", b"")
+_TOO_MANY = Refusal(UNAVAILABLE, "Too many producers are created anew. Send the message again.", b"")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    topic: str
+    name: str
+    metadata: Sequence[tuple[str, str]]
+
+
+class _NotYetError(Exception):
+    """Try again: the topic has no owner, or it cannot be reached."""
+
+
+class ProducerResumer:
+    """A `splice.resuming.Resumer` for Danube.
+
+    It asks brokers for the topic's owner until there is one, for `max_hold` at most, and creates a producer
+    of the same name there. What a broker answers otherwise ends it: the client then gets its own answer.
+
+    :param lookup: reads answers of lookups; it knows which brokers there are.
+    :param is_reliable: tells how a topic's messages are dispatched, as far as is known.
+    :param spawn: runs a coroutine.
+    """
+
+    def __init__(
+        self,
+        config: DanubeConfig,
+        brokers: BrokerPorts,
+        lookup: Lookup,
+        is_reliable: Callable[[str], bool],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._config = config
+        self._brokers = brokers
+        self._lookup = lookup
+        self._is_reliable = is_reliable
+        self._spawn = spawn
+        self._edits = Edits(config.request_metadata.put, frozenset(config.request_metadata.take))
+        self._under_way: dict[int, Resumption] = {}
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._is_tls = config.tls.broker is not None
+
+    def begin(self, producer: int, topic: str, name: str, authorization: str) -> Resumption:
+        """Begin to create a producer; one for all who ask for it meanwhile."""
+        found = self._under_way.get(producer)
+        if found is not None:
+            return found
+        if len(self._under_way) >= _MOST:
+            return Resumption(done=True, refusal=_TOO_MANY)
+        told = [("authorization", authorization)] if authorization else []
+        wanted = _Wanted(topic, name, self._edits.apply(told))
+        found = self._under_way[producer] = Resumption()
+        self._spawn(self._resume(producer, wanted, found))
+        return found
+
+    def renamed(self, message: bytes, path: Path, producer: int) -> bytes:
+        """A message with another id at a path."""
+        return renamed(message, path, producer)
+
+    async def _resume(self, producer: int, wanted: _Wanted, found: Resumption) -> None:
+        try:
+            async with asyncio.timeout(self._config.max_hold / 1000), self._slots:
+                found.created = await self._created(wanted)
+            if found.created:
+                log.info("producer %s of topic %s was created at its new owner", wanted.name, wanted.topic)
+        except TimeoutError:
+            found.refusal = _NO_OWNER
+        except Exception as error:  # noqa: BLE001 - the client gets the broker's own answer then
+            log.warning("producer %s of topic %s cannot be resumed: %s", wanted.name, wanted.topic, error)
+        finally:
+            found.done = True
+            self._under_way.pop(producer, None)
+
+    async def _created(self, wanted: _Wanted) -> int:
+        """The new id; 0 if the producer cannot be created."""
+        while True:
+            for broker in self._brokers.known:
+                try:
+                    owner = await self._owner(broker, wanted)
+                    return await self._create(owner, wanted) if owner is not None else 0
+                except _NotYetError:
+                    continue
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _owner(self, broker: Address, wanted: _Wanted) -> Address | None:
+        """The topic's owner, as a broker says; None if it has none that the gate may dial."""
+        request = varint_field(_REQUEST, 1) + text_field(_LOOKUP_TOPIC, wanted.topic)
+        status, answer = await self._call(broker, TOPIC_LOOKUP, request, wanted)
+        owner = self._lookup.owner(answer) if status is None else ""
+        return self._brokers.target(owner) if owner else None
+
+    async def _create(self, owner: Address, wanted: _Wanted) -> int:
+        import grpc
+
+        reliable = self._is_reliable(wanted.topic)
+        for dispatch in (reliable, not reliable):
+            request = varint_field(_REQUEST, 1) + text_field(_NAME, wanted.name)
+            request += text_field(_TOPIC, wanted.topic) + (varint_field(_DISPATCH, 1) if dispatch else b"")
+            status, answer = await self._call(owner, _CREATE, request, wanted)
+            if status is None:
+                return _producer_id(answer)
+            if status is not grpc.StatusCode.FAILED_PRECONDITION:
+                return 0
+        return 0
+
+    async def _call(
+        self, broker: Address, path: str, request: bytes, wanted: _Wanted
+    ) -> "tuple[grpc.StatusCode | None, bytes]":
+        """Call a broker.
+
+        :return: None and its answer, or what it refuses with.
+        :raises _NotYetError: if it is not there, or says that another time may do.
+        """
+        import grpc.aio
+
+        async with connect(self._config, shown(broker), is_tls=self._is_tls) as channel:
+            try:
+                call: Callable[..., Awaitable[bytes]] = channel.unary_unary(path)
+                answer = await call(request, timeout=_CALL_S, metadata=tuple(wanted.metadata))
+            except grpc.aio.AioRpcError as error:
+                if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                    raise _NotYetError from None
+                return error.code(), b""
+        return None, answer
+
+
+def _producer_id(answer: bytes) -> int:
+    """The id that a ProducerResponse gives; 0 if it gives none."""
+    for field, wire_type, _, value_at, _ in fields(answer):
+        if field == _PRODUCER_ID and wire_type == VARINT:
+            return varint(answer, value_at)[0]
+    return 0
+
+
+def renamed(message: bytes, path: Path, value: int) -> bytes:
+    """A message with another number at a path; all else stays as it is.
+
+    :raises ValueError: if it is no protobuf message.
+    """
+    written = bytearray()
+    for field, _, start, value_at, stop in fields(message):
+        if field != path[0]:
+            written += message[start:stop]
+        elif len(path) == 1:
+            written += varint_field(field, value)
+        else:
+            written += bytes_field(field, renamed(message[value_at:stop], path[1:], value))
+    return bytes(written)

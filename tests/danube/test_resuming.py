@@ -1,0 +1,87 @@
+"""Ids in Danube's messages, and what a resumer does without a broker that answers."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from danube.proto import DanubeApi_pb2 as pb
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicegate.broker_ports import BrokerPorts
+from sluicegate_danube.brokers import brokers_of
+from sluicegate_danube.config import DanubeConfig
+from sluicegate_danube.lookup import Lookup
+from sluicegate_danube.resuming import ProducerResumer, renamed
+from sluicegate_grpc.splice.resuming import Resumption
+
+ids = st.integers(0, 2**64 - 1)
+messages = st.builds(
+    pb.StreamMessage,
+    request_id=ids,
+    msg_id=st.builds(pb.MsgID, producer_id=ids, topic_name=st.text(), broker_addr=st.text()),
+    payload=st.binary(),
+    producer_name=st.text(),
+    attributes=st.dictionaries(st.text(), st.text(), max_size=3),
+)
+
+
+@given(messages, ids)
+def test_only_the_id_is_another(message: pb.StreamMessage, created: int) -> None:
+    told = pb.StreamMessage.FromString(renamed(message.SerializeToString(), (2, 1), created))
+    if message.msg_id.producer_id:  # zero is not written
+        message.msg_id.producer_id = created
+    assert told == message
+
+
+@given(st.binary(max_size=40))
+def test_anything_else_is_an_error_or_the_same(data: bytes) -> None:
+    try:
+        renamed(data, (2, 1), 5)
+    except ValueError:
+        return
+
+
+def test_a_message_in_two_parts_has_both_written_anew() -> None:
+    """Of a message that comes twice the last one's fields count (protobuf's merging)."""
+    parts = [pb.StreamMessage(msg_id=pb.MsgID(producer_id=number)).SerializeToString() for number in (1, 2)]
+    told = pb.StreamMessage.FromString(renamed(b"".join(parts), (2, 1), 9))
+    assert told.msg_id.producer_id == 9
+
+
+@pytest.fixture
+def config() -> DanubeConfig:
+    listen = {"host": "127.0.0.1", "port": 6650}
+    return DanubeConfig.model_validate(
+        {"name": "d", "system": "danube", "bootstrap": ["127.0.0.1:1"], "listen": listen, "max_hold": "100ms"}
+    )
+
+
+def resumer(config: DanubeConfig, tasks: list[Any]) -> ProducerResumer:
+    brokers: BrokerPorts = brokers_of(config, {})
+    lookup = Lookup(brokers, "ports", False)
+    return ProducerResumer(config, brokers, lookup, lambda topic: False, tasks.append)
+
+
+async def test_without_a_broker_clients_are_told_to_try_again(config: DanubeConfig) -> None:
+    tasks: list[Any] = []
+    made = resumer(config, tasks)
+    found = made.begin(7, "/default/t", "p", "")
+    assert made.begin(7, "/default/t", "p", "") is found
+    assert len(tasks) == 1
+    await asyncio.gather(*tasks)
+    assert found.done
+    assert found.refusal is not None
+    assert "no owner yet" in found.refusal.text
+    assert made.begin(7, "/default/t", "p", "") is not found
+    tasks[1].close()
+
+
+def test_so_many_are_created_at_once_and_no_more(config: DanubeConfig) -> None:
+    tasks: list[Any] = []
+    made = resumer(config, tasks)
+    made._under_way = {number: Resumption() for number in range(10_000)}
+    found = made.begin(10_001, "/default/t", "p", "")
+    assert found.done
+    assert found.refusal is not None
+    assert not tasks
