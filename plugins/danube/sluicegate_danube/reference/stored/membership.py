@@ -118,7 +118,7 @@ class Membership:
             except LeaseExpiredError:
                 return "the lease is gone"
             except (StoreError, TimeoutError) as error:
-                self._tell(f"cannot be renewed: {error}")
+                self._tell(f"cannot be renewed: {str(error) or 'the store does not answer'}")
                 continue
             if found is None or found.lease != self._lease:
                 return "the key was deleted, or another process has taken it"
