@@ -82,5 +82,5 @@ def test_store_is_opened_by_the_first_plugin_that_knows_it() -> None:
 
     own = MemoryStore()
     assert load_plugins((), [Own()]).open_store("memory:") is own
-    with pytest.raises(PluginError, match="no plugin opens the store 'etcd://x'"):
-        load_plugins(()).open_store("etcd://x")
+    with pytest.raises(PluginError, match="no plugin opens the store 'consul://x'"):
+        load_plugins(()).open_store("consul://x")
