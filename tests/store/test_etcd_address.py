@@ -3,6 +3,7 @@
 import pytest
 
 from sluicegate.store import StoreError
+from sluicegate.store.metadata import open_metadata
 from sluicegate.store.metadata.etcd.address import EtcdAddress, etcd_address
 
 
@@ -67,3 +68,12 @@ def test_urls_of_other_stores(url: str) -> None:
 def test_a_password_is_not_shown() -> None:
     address = etcd_address("etcd://u:hunter2@a")
     assert "hunter2" not in f"{address} {address!r}"
+
+
+async def test_a_metadata_store_has_the_prefix_that_its_url_names_and_no_other() -> None:
+    """Keys of a Danube cluster begin with none."""
+    for url, prefix in (("etcd://a", ""), ("etcd://a/x", "/x")):
+        opened = open_metadata(url)
+        assert opened is not None
+        await opened[0].close()
+        assert opened[1] == prefix

@@ -11,6 +11,9 @@ from sluicegate.store.shared import SharedStore
 from sluicegate.store.sqlite import SqliteStore
 from sluicegate.store.sqlite_file import sqlite_path
 
+_PREFIX = "/sluicegate"
+"""Of an etcd's keys, if its URL names none."""
+
 
 @hookimpl
 def sluicegate_metadata_store(url: str) -> PolicyStore | None:
@@ -23,6 +26,8 @@ def sluicegate_metadata_store(url: str) -> PolicyStore | None:
     address = etcd_address(url)
     if address is not None:
         open_metadata = partial(etcd_metadata, address)
-        return SharedStore(open_metadata, address.prefix, "policy store in etcd", address.timeout_s)
+        return SharedStore(
+            open_metadata, address.prefix or _PREFIX, "policy store in etcd", address.timeout_s
+        )
     path = sqlite_path(url)
     return SqliteStore(path) if path is not None else None

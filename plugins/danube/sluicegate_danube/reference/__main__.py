@@ -12,7 +12,6 @@ import grpc.aio
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.store.base import StoreError
 from sluicegate.store.metadata import MetadataStore, open_metadata
-from sluicegate.store.metadata.etcd.address import DEFAULT_PREFIX
 from sluicegate_danube.method_map import METHOD_MAP
 from sluicegate_danube.reference import LABEL, ReferenceBroker
 from sluicegate_danube.reference.stored import StoredBroker
@@ -91,7 +90,7 @@ def _open(url: str) -> MetadataStore:
     if opened is None:
         raise StoreError(f"cannot open {url!r}", "write etcd://HOST:PORT, sqlite:///PATH or memory:")
     store, prefix = opened
-    if prefix not in ("", DEFAULT_PREFIX):
+    if prefix:
         raise StoreError(f"Danube's keys begin with no prefix, got {prefix!r}", "leave the path out")
     return store
 

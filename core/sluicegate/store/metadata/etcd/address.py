@@ -8,7 +8,6 @@ from urllib.parse import parse_qsl, unquote
 from sluicegate.store.base import StoreError
 
 DEFAULT_PORT = 2379
-DEFAULT_PREFIX = "/sluicegate"
 _SCHEMES = {"etcd": False, "etcds": True}
 _TLS_OPTIONS = ("ca", "cert", "key")
 _OPTIONS = (*_TLS_OPTIONS, "password_file", "timeout")
@@ -23,8 +22,8 @@ class EtcdAddress:
 
     members: tuple[str, ...]
     """Each `host:port`; which one is asked does not matter."""
-    prefix: str = DEFAULT_PREFIX
-    """Begins all keys; without a slash at its end."""
+    prefix: str = ""
+    """Begins all keys; without a slash at its end. Empty if the URL names none."""
     tls: bool = False
     ca: str | None = None
     """PEM file of the authorities to trust; None for the public ones that gRPC knows."""
@@ -84,7 +83,7 @@ def etcd_address(url: str) -> EtcdAddress | None:
         raise StoreError("password_file stands in place of the password of a user", "name the user alone")
     return EtcdAddress(
         members=tuple(_member(member) for member in members.split(",")),
-        prefix=f"/{unquote(path).strip('/')}" if path.strip("/") else DEFAULT_PREFIX,
+        prefix=f"/{unquote(path).strip('/')}" if path.strip("/") else "",
         tls=_SCHEMES[scheme],
         ca=options.get("ca"),
         cert=options.get("cert"),

@@ -43,10 +43,10 @@ def open_store(url: str) -> MetadataStore:
         raise click.ClickException(str(error)) from None
     if opened is None:
         raise click.BadParameter(f"expected {_KINDS}", param_hint="--store")
-    named = url.partition("://")[2].partition("?")[0].partition("/")[2].strip("/")
-    if named and url.startswith("etcd"):
-        raise click.BadParameter(f"Danube's keys begin with no prefix, got /{named}", param_hint="--store")
-    return opened[0]
+    store, prefix = opened
+    if prefix:
+        raise click.BadParameter(f"Danube's keys begin with no prefix, got {prefix}", param_hint="--store")
+    return store
 
 
 def with_store(url: str, use: Callable[[MetadataStore], Awaitable[T]]) -> T:
