@@ -16,7 +16,7 @@ SLOW_MACHINE = "SLUICEGATE_SLOW_MACHINE"
 """Set to 1 by `.ci/run` where it measures a slow machine: tests marked `longer` are left out there."""
 ARTEFACTS = "SLUICEGATE_ARTEFACTS"
 """Names a directory that keeps what a run leaves behind; CI sets it."""
-_SHARED_BROKERS = ("tests/kafka/real/", "tests/pulsar/real/")
+_SHARED_BROKERS = ("tests/kafka/real/", "tests/pulsar/real/", "tests/danube/failover/real/")
 """Tests below each of these run in one process, so that the session's brokers start once."""
 _OWN_BROKERS = (
     "kafka/real/test_cluster",

@@ -1,0 +1,208 @@
+"""Reference brokers that an etcd makes a cluster, and the failover controllers of it: a process each."""
+
+import json
+import os
+import signal
+import sys
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from benchmarks.harness.etcd import Etcd
+from benchmarks.harness.processes import Child, free_port
+
+_START_S = 300
+
+
+class Part:
+    """One process that can be killed, paused and started again; each start has a log of its own.
+
+    :param name: of its logs.
+    :param directory: where they are.
+    """
+
+    def __init__(self, name: str, directory: Path) -> None:
+        self.name = name
+        self._directory = directory
+        self._starts = 0
+        self._child: Child | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and neither stopped nor killed since."""
+        return self._child is not None
+
+    @property
+    def logs(self) -> list[Path]:
+        """What each start has printed."""
+        return [self._log(number) for number in range(1, self._starts + 1)]
+
+    def _log(self, number: int) -> Path:
+        return self._directory / f"{self.name}-{number}.log"
+
+    def _command(self) -> tuple[list[str], str]:
+        """What is run, and what it prints once it is ready."""
+        raise NotImplementedError
+
+    def launch(self) -> None:
+        """Start it; nothing if it runs."""
+        if self._child is None:
+            self._starts += 1
+            self._child = Child(self.name, self._command()[0], self._log(self._starts))
+
+    def wait(self) -> None:
+        """Return once it is ready.
+
+        :raises UnavailableError: if it ends before that.
+        """
+        assert self._child is not None, f"{self.name} does not run"
+        self._child.wait_for(self._command()[1], _START_S)
+
+    def start(self) -> Self:
+        """Start it, and wait until it is ready."""
+        self.launch()
+        self.wait()
+        return self
+
+    def stop(self) -> None:
+        """End it in an orderly way (SIGTERM); nothing if it does not run."""
+        if self._child is not None:
+            self.resume()
+            self._child.stop()
+            self._child = None
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        self._signal(signal.SIGKILL)
+        assert self._child is not None
+        self._child.stop()
+        self._child = None
+
+    def pause(self) -> None:
+        """Stop it from running, with its connections open."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Have it run again."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._child is not None, f"{self.name} does not run"
+        with suppress(ProcessLookupError):
+            os.killpg(self._child.pid, number)
+
+
+class Broker(Part):
+    """A reference broker. It keeps its port."""
+
+    def __init__(self, number: int, store: str, ttl_s: int, directory: Path) -> None:
+        super().__init__(f"broker-{number}", directory)
+        self.number = number
+        self.port = free_port()
+        self._options = ["--store", store, "--ttl", str(ttl_s)]
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """What lookups answer."""
+        return f"http://{self.address}"
+
+    def _command(self) -> tuple[list[str], str]:
+        of_this = ["--broker-id", str(self.number), "--port", str(self.port), *self._options]
+        return [sys.executable, "-m", "sluicegate_danube.reference", *of_this], "no Danube"
+
+
+class Controller(Part):
+    """`sluicegate danube failover run`."""
+
+    def __init__(self, number: int, store: str, ttl_s: int, directory: Path) -> None:
+        super().__init__(f"controller-{number}", directory)
+        self._options = ["--store", store, "--ttl", str(ttl_s)]
+
+    @property
+    def id(self) -> int:
+        """Under which it registers, as it says."""
+        said = self.logs[-1].read_text(errors="replace").partition("ready: controller ")[2]
+        return int(said.split(",")[0].split()[0])
+
+    def _command(self) -> tuple[list[str], str]:
+        program = str(Path(sys.executable).with_name("sluicegate"))
+        return [program, "danube", "failover", "run", *self._options], "sluicegate danube failover ready"
+
+
+class DanubeCluster:
+    """An etcd, and brokers and controllers that use it, of which none runs at first.
+
+    :param directory: for their logs; made if it is not there.
+    :param ttl_s: of the leases of brokers and controllers.
+    """
+
+    def __init__(
+        self, directory: Path, etcd: Etcd, *, brokers: int = 3, controllers: int = 2, ttl_s: int = 2
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.etcd = etcd
+        self.ttl_s = ttl_s
+        numbers = range(1, brokers + 1)
+        self.brokers = [Broker(number, etcd.url, ttl_s, directory) for number in numbers]
+        self.controllers = [Controller(n, etcd.url, ttl_s, directory) for n in range(1, controllers + 1)]
+
+    @property
+    def parts(self) -> list[Part]:
+        """All processes but etcd."""
+        return [*self.brokers, *self.controllers]
+
+    def run_only(self, *parts: Part) -> None:
+        """Have these run, and no others; returns once they are ready."""
+        for part in self.parts:
+            if part not in parts:
+                part.stop()
+        new = [part for part in parts if not part.running]
+        for part in new:
+            part.launch()
+        for part in new:
+            part.wait()
+
+    def stop(self) -> None:
+        """End all, brokers first."""
+        for part in self.parts:
+            part.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def dump(etcd: Etcd) -> Iterator[Mapping[str, Any]]:
+    """All keys of an etcd, sorted, to be shown.
+
+    :raises OSError: if it does not answer.
+    """
+    everything = {"key": b64encode(b"\0").decode(), "range_end": b64encode(b"\0").decode()}
+    for entry in etcd.ask("kv/range", **everything).get("kvs", ()):
+        yield {
+            "key": b64decode(entry["key"]).decode(errors="replace"),
+            "value": b64decode(entry.get("value", "")).decode(errors="replace"),
+            "created": int(entry["create_revision"]),
+            "modified": int(entry["mod_revision"]),
+            "lease": int(entry.get("lease", 0)),
+        }
+
+
+def dump_lines(etcd: Etcd) -> str:
+    """The same as lines of JSON; why not, if it does not answer."""
+    try:
+        return "".join(f"{json.dumps(entry)}\n" for entry in dump(etcd))
+    except OSError as error:
+        return f"the keys cannot be listed: {error}\n"

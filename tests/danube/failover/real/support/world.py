@@ -1,0 +1,93 @@
+"""All processes of a failover: etcd, brokers, controllers and a gate, shared by the tests."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from benchmarks.harness.danube_cluster import Broker, Controller, DanubeCluster, dump_lines
+from benchmarks.harness.etcd import Etcd
+from tests.conftest import ARTEFACTS
+from tests.danube.failover.real.support.gate import Gate
+
+TTL_S = 2
+_TAIL_LINES = 15
+
+
+class World:
+    """An etcd and a gate that run, brokers and controllers that the tests start.
+
+    :param directory: for all logs and data.
+    """
+
+    def __init__(self, directory: Path, etcd: Etcd) -> None:
+        self.etcd = etcd
+        self.cluster = DanubeCluster(directory / "cluster", etcd, ttl_s=TTL_S)
+        self.gate = Gate(
+            directory / "gate",
+            ",".join(broker.address for broker in self.cluster.brokers),
+            broker={"resume_producers": True},
+            settings={"store": self.store_url},
+        )
+
+    @classmethod
+    @contextmanager
+    def running(cls, directory: Path) -> Iterator[Self]:
+        """Start etcd and the gate; all ends with the block."""
+        with Etcd(directory / "etcd") as etcd:
+            world = cls(directory, etcd)
+            with world.cluster, world.gate:
+                yield world
+
+    @property
+    def store_url(self) -> str:
+        """Where the gate has its policies: in the same etcd."""
+        return f"{self.etcd.url}/sluicegate-policies"
+
+    @property
+    def brokers(self) -> list[Broker]:
+        """A, B and C."""
+        return self.cluster.brokers
+
+    @property
+    def controllers(self) -> list[Controller]:
+        """Both."""
+        return self.cluster.controllers
+
+    def reset(self) -> None:
+        """Have no broker run, and no process paused, whatever a test has left."""
+        for part in self.cluster.parts:
+            if part.running:
+                part.resume()
+        for broker in self.brokers:
+            broker.stop()
+
+    # -- what is shown when a test fails ------------------------------------------------------------------
+
+    @property
+    def logs(self) -> list[Path]:
+        """What all processes have printed."""
+        of_parts = [log for part in self.cluster.parts for log in part.logs]
+        return [log for log in (*of_parts, self.gate.log, self.etcd.log) if log.exists()]
+
+    def sections(self) -> Iterator[tuple[str, str]]:
+        """Title and text of each part of a failed test's report."""
+        yield "keys in etcd", dump_lines(self.etcd)
+        for log in self.logs:
+            last = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
+            yield log.stem, "\n".join(last)
+
+    def keep(self, name: str) -> None:
+        """Copy logs and keys to where the run's artefacts are kept, if anywhere.
+
+        :param name: of the test.
+        """
+        if not os.environ.get(ARTEFACTS):
+            return
+        kept = Path(os.environ[ARTEFACTS]) / "failover" / name
+        kept.mkdir(parents=True, exist_ok=True)
+        (kept / "keys.jsonl").write_text(dump_lines(self.etcd))
+        for log in self.logs:
+            shutil.copy(log, kept)
