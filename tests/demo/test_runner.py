@@ -22,6 +22,10 @@ async def raises(stage):
     raise ConnectionError("nobody there")
 
 
+async def acts(stage):
+    return await stage.act("move a mountain")
+
+
 async def dies(stage):
     os.write(2, b"a word before the end\\\\n")
     os._exit(3)
@@ -31,6 +35,7 @@ LIMIT = {"max_message_size": 10}
 KafkaDemo.scenes = (
     *(scene for scene in KafkaDemo.scenes if scene.name == "message-size"),
     Scene("raises", "demo.raises", LIMIT, "nothing", raises),
+    Scene("acts", "demo.acts", LIMIT, "nothing", acts),
     Scene("dies", "demo.dies", LIMIT, "nothing", dies, own=lambda directory: OwnGate(LIMIT)),
 )
 """
@@ -44,9 +49,10 @@ def test_scenes_that_fail_are_told_and_the_others_are_played(tmp_path: Path) -> 
     assert "Traceback" not in done.errors
     assert done.verdict("message-size") == "ok"
     assert "ConnectionError: nobody there" in done.about("raises")
+    assert "ActionError: move a mountain: KeyError: 'move a mountain'" in done.about("acts")
     assert "the scene could not be played" in done.about("dies")
     assert "kafka's clients ended; its last words: a word before the end" in done.about("dies")
-    assert done.printed.splitlines()[-1].startswith("2 of 3 observations differ from the policy")
+    assert done.printed.splitlines()[-1].startswith("3 of 4 observations differ from the policy")
     assert (tmp_path / "kept" / "kafka-dies" / "gateway.log").exists()
 
 
@@ -57,7 +63,7 @@ async def test_a_scene_that_hangs_is_given_up(capsys: pytest.CaptureFixture[str]
 
     hanging = replace(scene("hangs"), play=hangs)
     task = Task((), "127.0.0.1:1", "http://127.0.0.1:1", ".", {}, 1, patience_s=0.001)
-    await player._play(NoBroker(hanging), task, hanging)
+    await player._play(NoBroker(hanging), task, hanging, player._Actions())
     said = json.loads(capsys.readouterr().out)
     assert said["played"] == "hangs"
     assert Seen(**said["seen"]) == Seen(False, "not over after 0 s")
@@ -72,7 +78,7 @@ async def test_a_scene_finds_its_stage_and_says_what_it_saw(
 
     looking = replace(scene("looks"), play=looks)
     task = Task((), "127.0.0.1:1", "http://127.0.0.1:1", str(tmp_path), {"a": 1}, 2, patience_s=60)
-    await player._play(NoBroker(looking), task, looking)
+    await player._play(NoBroker(looking), task, looking, player._Actions())
     changed, said = map(json.loads, capsys.readouterr().out.splitlines())
     assert changed == {"change": "demo.looks", "settings": {"max_message_size": 9}}
     assert Seen(**said["seen"]) == Seen(True, f"demo.looks in {tmp_path.name}", facts={"attempt": 2})

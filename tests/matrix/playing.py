@@ -71,6 +71,9 @@ class _Stage:
     async def metric(self, name: str) -> float | None:
         raise NotImplementedError("scenes of the matrix ask for no metric")
 
+    async def act(self, action: str) -> Mapping[str, Any]:
+        raise NotImplementedError("scenes of the matrix ask nothing of a backend")
+
     def change_policy(self, settings: Mapping[str, Any]) -> None:
         raise NotImplementedError("scenes of the matrix change no policy")
 

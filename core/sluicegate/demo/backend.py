@@ -2,9 +2,11 @@
 
 import asyncio
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from sluicegate.children import commands, say
-from sluicegate.demo.scene import BrokerDemo
+from sluicegate.demo.scene import Backend, BrokerDemo
 from sluicegate.gateway.plugins import load_plugins
 
 
@@ -17,11 +19,19 @@ def demo_of(system: str) -> BrokerDemo:
     return found
 
 
+async def _acted(backend: Backend, action: str, topic: str) -> Mapping[str, Any]:
+    """What an action gives, or why it cannot be done."""
+    try:
+        return {"given": dict(await backend.actions[action](topic))}
+    except Exception as error:  # noqa: BLE001 - told, and the scene fails
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
 async def _run(system: str) -> None:
     async with demo_of(system).backend() as backend:
         say({"up": {"entry": dict(backend.entry), "notes": list(backend.notes)}})
-        async for _ in commands():
-            pass
+        async for command in commands():
+            say({"acted": await _acted(backend, command["act"], command["topic"])})
 
 
 if __name__ == "__main__":

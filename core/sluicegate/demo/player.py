@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,7 +18,7 @@ from sluicegate.children import commands, say
 from sluicegate.demo.backend import demo_of
 from sluicegate.demo.clients import DemoClient
 from sluicegate.demo.gate import metric
-from sluicegate.demo.scene import BrokerDemo, Scene, Seen
+from sluicegate.demo.scene import ActionError, BrokerDemo, Scene, Seen
 
 _SCENE_PATIENCES = 5
 """A scene may wait for several things, one after the other."""
@@ -39,6 +39,29 @@ class Task:
     patience_s: float
 
 
+@dataclass(slots=True)
+class _Actions:
+    """What scenes asked the backend for, and what came of it; the parent passes both on."""
+
+    waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = field(default_factory=dict)
+
+    async def ask(self, action: str, topic: str) -> Mapping[str, Any]:
+        """As `Stage.act`; one at a time for each topic."""
+        answer = self.waiting[topic] = asyncio.get_running_loop().create_future()
+        say({"act": action, "topic": topic})
+        told = await answer
+        if "error" in told:
+            raise ActionError(f"{action}: {told['error']}")
+        given: Mapping[str, Any] = told["given"]
+        return given
+
+    def answered(self, topic: str, told: Mapping[str, Any]) -> None:
+        """Pass an answer on to the scene that waits for it, unless it was given up."""
+        answer = self.waiting.pop(topic)
+        if not answer.done():
+            answer.set_result(told)
+
+
 @dataclass(frozen=True, slots=True)
 class _Stage:
     """What a scene finds (`scene.Stage`)."""
@@ -46,6 +69,7 @@ class _Stage:
     demo: BrokerDemo
     task: Task
     scene: Scene
+    actions: _Actions
 
     @property
     def topic(self) -> str:
@@ -73,16 +97,19 @@ class _Stage:
     async def metric(self, name: str) -> float | None:
         return await asyncio.to_thread(metric, self.task.admin, name, self.topic)
 
+    async def act(self, action: str) -> Mapping[str, Any]:
+        return await self.actions.ask(action, self.topic)
+
     def change_policy(self, settings: Mapping[str, Any]) -> None:
         say({"change": self.topic, "settings": dict(settings)})
 
 
-async def _play(demo: BrokerDemo, task: Task, scene: Scene) -> None:
+async def _play(demo: BrokerDemo, task: Task, scene: Scene, actions: _Actions) -> None:
     began = monotonic()
     longest = _SCENE_PATIENCES * task.patience_s
     try:
         async with asyncio.timeout(longest):
-            seen = await scene.play(_Stage(demo, task, scene))
+            seen = await scene.play(_Stage(demo, task, scene, actions))
     except TimeoutError:
         seen = Seen(False, f"not over after {longest:.0f} s")
     except Exception as error:  # noqa: BLE001 - shown in the table, and the demo fails
@@ -93,11 +120,19 @@ async def _play(demo: BrokerDemo, task: Task, scene: Scene) -> None:
 async def _run(system: str) -> None:
     demo = demo_of(system)
     scenes = {scene.name: scene for scene in demo.scenes}
-    say({"ready": True})
-    async for command in commands():
-        task = Task(**command)
-        await asyncio.gather(*(_play(demo, task, scenes[name]) for name in task.scenes))
+    actions = _Actions()
+
+    async def play(task: Task) -> None:
+        await asyncio.gather(*(_play(demo, task, scenes[name], actions) for name in task.scenes))
         say({"over": True})
+
+    say({"ready": True})
+    async with asyncio.TaskGroup() as playing:
+        async for command in commands():
+            if "acted" in command:
+                actions.answered(command["topic"], command["acted"])
+            else:
+                playing.create_task(play(Task(**command)))
 
 
 if __name__ == "__main__":

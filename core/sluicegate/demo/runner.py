@@ -72,6 +72,7 @@ class _Shown:
 
     gate: Gate
     players: Mapping[str, Child]
+    backends: Mapping[str, Child]
     patience_s: float
     policies: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
@@ -84,10 +85,13 @@ class _Shown:
         :raises ChildError: if the clients' process ends.
         """
         found: dict[str, _Found] = {}
+        acting: list[asyncio.Task[None]] = []
 
         def take(message: Mapping[str, Any]) -> None:
             if "change" in message:
                 self.gate.file.change(message["change"], message["settings"])
+            elif "act" in message:
+                acting.append(asyncio.ensure_future(self._act(system, message, acting[-1:])))
             else:
                 found[message["played"]] = Seen(**message["seen"]), message["seconds"]
 
@@ -103,7 +107,23 @@ class _Shown:
         player = self.players[system]
         await player.tell(asdict(task))
         await player.hear("over", _SILENCES * self.patience_s, take)
+        for each in acting:
+            each.cancel()
         return found
+
+    async def _act(
+        self, system: str, asked: Mapping[str, Any], before: Sequence["asyncio.Task[None]"]
+    ) -> None:
+        """Have a backend do what a scene asks for, once it has done what was asked for before."""
+        if before:
+            await asyncio.wait(before)
+        backend = self.backends[system]
+        try:
+            await backend.tell(asked)
+            told = (await backend.hear("acted", _SILENCES * self.patience_s))["acted"]
+        except ChildError as error:
+            told = {"error": str(error)}
+        await self.players[system].tell({"acted": told, "topic": asked["topic"]})
 
     async def rows(self) -> list[Row]:
         """All rows of the gate's decision log so far."""
@@ -124,8 +144,8 @@ class _Demo:
         self.notes: dict[str, tuple[str, ...]] = {}
         self.rows: list[Row] = []
 
-    async def backend(self, stack: AsyncExitStack, system: str) -> Backend:
-        """Start a backend that ends with the stack."""
+    async def backend(self, stack: AsyncExitStack, system: str) -> tuple[Backend, Child]:
+        """Start a backend that ends with the stack, and its process."""
         log = self._directory / f"backend-{system}.log"
         child = await stack.enter_async_context(
             Child(f"{system}'s backend", "sluicegate.demo.backend", [system], log)
@@ -133,7 +153,7 @@ class _Demo:
         up = (await child.hear("up", _START_S))["up"]
         backend = Backend(up["entry"], tuple(up["notes"]))
         self._say(f"backend up: {self._demos[system].label}, at {backend.entry['bootstrap'][0]}")
-        return backend
+        return backend, child
 
     async def start_players(self, stack: AsyncExitStack) -> None:
         """Start the processes of all clients."""
@@ -158,12 +178,13 @@ class _Demo:
     async def shared(self, chosen: Mapping[str, Sequence[Scene]]) -> list[Played]:
         """Play the scenes that share one gate, in groups as small as the machine needs."""
         file = PolicyFile(self._directory / "gateway.yaml", self._directory / "state", free_ports(1))
+        backends: dict[str, Child] = {}
         async with AsyncExitStack() as stack:
             for system, scenes in chosen.items():
-                backend = await self.backend(stack, system)
+                backend, backends[system] = await self.backend(stack, system)
                 file.add(system, self._demos[system], backend, scenes)
                 self.notes[system] = backend.notes
-            shown = _Shown(await self.gate(stack, file), self.players, self._patience_s)
+            shown = _Shown(await self.gate(stack, file), self.players, backends, self._patience_s)
             for system in chosen:
                 self._say(
                     f"gate up: {system} clients connect to {file.address(system)}; "
@@ -237,12 +258,12 @@ class _Demo:
         self._say(f"\nfor {system}: {scene.name} one more backend and one more gate")
         file = PolicyFile(directory / "gateway.yaml", directory / "state", free_ports(1), own.policies)
         async with AsyncExitStack() as stack:
-            backend = await self.backend(stack, system)
+            backend, child = await self.backend(stack, system)
             told = Backend({**backend.entry, **own.entry}, backend.notes)
             file.add(system, self._demos[system], told, [scene], directory.name)
             gate = await self.gate(stack, file)
             names = {system: directory.name}
-            shown = _Shown(gate, self.players, self._patience_s, own.policies, names)
+            shown = _Shown(gate, self.players, {system: child}, self._patience_s, own.policies, names)
             [played] = await self._group(shown, {system: [scene]})
             self.rows += await shown.rows()
         return played

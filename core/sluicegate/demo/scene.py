@@ -52,6 +52,13 @@ class Observation:
     """What is drawn of it, where a rate changes over time."""
 
 
+class ActionError(Exception):
+    """A backend could not do what a scene asked for."""
+
+
+Action = Callable[[str], Awaitable[Mapping[str, Any]]]
+"""Something that a backend can do for a topic; what it gives is JSON."""
+
 Judge = Callable[[Seen, TopicLog], Observation]
 """Holds what clients saw and what the gate's log says against the policy."""
 
@@ -93,6 +100,14 @@ class Stage(Protocol):
         It is up to a second old.
 
         :param name: its whole name, such as `sluicegate_storage_throttle_factor`.
+        """
+
+    async def act(self, action: str) -> Mapping[str, Any]:
+        """Have the backend do something, such as let a broker die.
+
+        :param action: one of `Backend.actions`, which is called with the scene's topic.
+        :return: what it gives.
+        :raises ActionError: if it cannot be done.
         """
 
     def change_policy(self, settings: Mapping[str, Any]) -> None:
@@ -147,6 +162,8 @@ class Backend:
     """What `brokers:` says of a gate in front of it, without `name` and `system`; its ports are free."""
     notes: tuple[str, ...] = ()
     """What it cannot show, and what is different from a real broker."""
+    actions: Mapping[str, Action] = field(default_factory=dict)
+    """What scenes can have done to it (`Stage.act`); they stay in its process."""
 
 
 class BrokerDemo(Protocol):

@@ -8,12 +8,15 @@ from sluicegate.broker import Extra
 from sluicegate.demo.kinds import attaching, delays, dispatch_rates, publish_rates, sizes, unacknowledged
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
+from sluicegate_danube.demo import failover
 from sluicegate_danube.demo.clients import DanubeClient, clients
 
 _GHOST_RELEASE = "6s"
 """Longer than the clients' health checks are apart."""
+_FLEETING, _FAILOVER = "/default/fleeting", "/default/failover"
+_UNRELIABLE = (_FLEETING, _FAILOVER)
 _NOTES = (
-    "the backend is a reference broker: no registry serves Danube's own",
+    "the backend is two reference brokers: no registry serves Danube's own",
     "danube-client retries RESOURCE_EXHAUSTED: to attach 5 times, to send for ever; what the scenes "
     "show of a refused message is what a single try is told",
     "not shown: connection_rate_limit, as it would slow down all scenes; max_delivery_delay, as no "
@@ -38,9 +41,10 @@ class DanubeDemo:
         attaching.consumers_of_subscription("/default/workers"),
         dispatch_rates.dispatch_rate("/default/dispatch"),
         dispatch_rates.subscription_dispatch_rate("/default/readers"),
-        dispatch_rates.dispatch_rate_drop("/default/fleeting"),
+        dispatch_rates.dispatch_rate_drop(_FLEETING),
         unacknowledged.unacknowledged("/default/unacked"),
         delays.fixed_delay("/default/delayed"),
+        failover.failover(_FAILOVER),
     )
 
     @property
@@ -50,17 +54,19 @@ class DanubeDemo:
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
-        """Start the reference broker, and find free ports for a gate in front of it."""
-        from sluicegate_danube.reference import ReferenceBroker
+        """Start two reference brokers, and find free ports for a gate in front of them."""
+        from sluicegate_danube.demo.cluster import DemoCluster
 
-        async with ReferenceBroker() as broker:
+        topics = {scene.topic: scene.topic not in _UNRELIABLE for scene in self.scenes}
+        async with DemoCluster(topics) as cluster:
             entry = {
-                "bootstrap": broker.addresses,
-                "listen": {"host": "127.0.0.1", "port": free_ports(1)},
-                "admin": {"url": broker.urls[0]},
+                "bootstrap": cluster.addresses,
+                "listen": {"host": "127.0.0.1", "port": free_ports(1 + len(cluster.addresses))},
+                "admin": {"url": cluster.url},
                 "ghost_release": _GHOST_RELEASE,
+                "resume_producers": True,
             }
-            yield Backend(entry, _NOTES)
+            yield Backend(entry, _NOTES, {failover.GIVE: cluster.give, failover.KILL: cluster.kill})
 
     def clients(self, address: str) -> AbstractAsyncContextManager[DanubeClient]:
         """danube-client's clients of the gate."""
