@@ -22,6 +22,7 @@ from benchmarks.scenarios import (
     decision_log,
     engine,
     failover,
+    failover_kills,
     full_disk,
     grpc_idle,
     grpc_interceptor,
@@ -60,6 +61,7 @@ _GATEWAY = (
     decision_log,
     full_disk,
     failover,
+    failover_kills,
 )
 _MODULES = (*_GATEWAY, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}

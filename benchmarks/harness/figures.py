@@ -340,6 +340,15 @@ FIGURES = (
             ("most topics of a broker over fewest", "max_over_min", 1.2, "x"),
         )
     ),
+    *(
+        Figure(f"a Danube topic's owner is killed, TTL 2 s: {what}", "failover-kills", value, bound, unit)
+        for what, value, bound, unit in (
+            ("its new owner, longest of 10", "reassigned_s_longest", 3, "s"),
+            ("first message through the gate, longest of 10", "first_message_s_longest", 5, "s"),
+            ("first message received, longest of 10", "first_received_s_longest", 5, "s"),
+            ("durable entries changed", "durable_changed", 0, ""),
+        )
+    ),
     Figure(
         "replay: decisions of 8 topics",
         "replay",
