@@ -45,6 +45,12 @@ ELSEWHERE = (
         "tests/danube/failover/test_commands.py",
         '"failover", "run"',
     ),
+    Elsewhere(
+        "tox run -e failover",
+        "starts an etcd, and takes a minute",
+        ".github/workflows/broker-failover-e2e.yml",
+        "tox run -e failover",
+    ),
     Elsewhere("sluicegate compare fetch", "downloads", "Makefile", "brokers.fetching"),
     Elsewhere("sluicegate compare run", "takes minutes", "tests/reports/runner/test_runs.py", "record("),
     Elsewhere("sluicegate report compare", _SPARK, "tests/reports/commands/test_comparing.py", "compare("),
@@ -69,6 +75,12 @@ def problem(command: str) -> str:
                 _parse(main, arguments)
             case ["make", target]:
                 return "" if f"\n{target}:" in (ROOT / "Makefile").read_text() else f"no target {target}"
+            case ["tox", "run", "-e", name]:
+                return (
+                    ""
+                    if f"[testenv:{name}]\n" in (ROOT / "tox.ini").read_text()
+                    else f"no environment {name}"
+                )
             case ["pip", "install", wanted]:
                 return _installable(wanted)
             case ["echo", "$?"]:

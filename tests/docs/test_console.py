@@ -74,6 +74,7 @@ def test_commands_that_run_elsewhere_exist_with_their_options(
         ("sluicegate polices", "no command"),
         ("sluicegate report render", "Missing argument"),
         ("make dome", "no target dome"),
+        ("tox run -e failure", "no environment failure"),
         ("pip install '.[kafka,rabbit]'", "unknown extras: rabbit"),
         ("pip install ./examples/none", "not this project"),
         ("python benchmarks/run.py --fast", "refused"),
