@@ -64,6 +64,9 @@ class WorkerProcess:
         self._handed: dict[str, int] = {}
         """Descriptors that the process was started with, by the name of the listener."""
         self._ending = asyncio.Event()
+        self._stopped = asyncio.Event()
+        """Set while no process is run or about to be."""
+        self._stopped.set()
 
     @property
     def ready(self) -> bool:
@@ -82,6 +85,13 @@ class WorkerProcess:
 
     async def keep_running(self) -> None:
         """Run the process, and start it again whenever it ends, until `end` is called."""
+        self._stopped.clear()
+        try:
+            await self._keep_running()
+        finally:
+            self._stopped.set()
+
+    async def _keep_running(self) -> None:
         delay = _FIRST_DELAY_S
         while not self._ending.is_set():
             began_at = monotonic()
@@ -120,6 +130,7 @@ class WorkerProcess:
         try:
             async with asyncio.timeout(deadline_s + 5):
                 await asyncio.gather(*(process.wait() for process in processes))
+                await self._stopped.wait()
         except TimeoutError:
             log.error("worker did not end in time, killing it", extra={"broker": self.broker})
             self.kill()
@@ -150,6 +161,10 @@ class WorkerProcess:
         self._failure = ""
         self._has_served = self._drains = False
         process, ours = await self._start()
+        if self._ending.is_set():  # a signal to the process group ends the worker and its supervisor at once
+            ours.close()
+            process.kill()
+            return await process.wait()
         reader, writer = await asyncio.open_connection(sock=ours)
         self._writer = writer
         self.tell("start", **self._start_content(), listeners=self._handed)
