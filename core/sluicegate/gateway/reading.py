@@ -1,11 +1,11 @@
-"""When a client is read from, and what becomes of bytes that arrive while it should not be.
-
-What reading waits for is a set of reasons, kept as bits, so that pausing twice or resuming what was not
-paused does no harm.
-"""
+"""When a client is read from, and what becomes of bytes that arrive while it should not be."""
 
 import asyncio
 import select
+from abc import abstractmethod
+
+from sluicegate.gateway.pacing import TURN, PacedReading
+from sluicegate.gateway.turns import Turns
 
 DIALLING = 1
 """The broker is not connected yet."""
@@ -19,84 +19,60 @@ ENDING = 16
 """The gateway drains, or this connection is being closed."""
 UNREAD = 32
 """The client does not take what is sent to it."""
-KEPT_WHILE = DIALLING | SESSION | ASKING | ENDING
+_STOPPED_WHILE = DIALLING | SESSION | ASKING | ENDING
+KEPT_WHILE = _STOPPED_WHILE | TURN
 """Reasons for which bytes that still arrive are kept back; a transport may deliver after it was paused."""
 
-PENDING_LIMIT = 1024 * 1024
+_PENDING_LIMIT = 1024 * 1024
 """Bytes kept back for one client; one read of the event loop is at most a quarter of it."""
 _GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
-class PausableReading(asyncio.Protocol):
+class PausableReading(PacedReading):
     """The reading half of a client's connection.
 
+    :param turns: shared by all connections.
     :param descriptor: of the client's socket, to notice that it hung up while nothing is read from it.
     """
 
-    __slots__ = (
-        "_descriptor",
-        "_eof",
-        "_pauses",
-        "_pending",
-        "_pending_bytes",
-        "_transport",
-        "closing_ns",
-    )
+    __slots__ = ("_descriptor", "_eof")
 
-    def __init__(self, descriptor: int) -> None:
-        self.closing_ns = 0
-        """When closing began; 0 while the connection is in use."""
+    def __init__(self, turns: Turns, descriptor: int) -> None:
+        super().__init__(turns, DIALLING)
         self._descriptor = descriptor
-        self._transport: asyncio.Transport | None = None
-        self._pauses = DIALLING
-        self._pending: list[bytes] | None = None
-        self._pending_bytes = 0
         self._eof = False
 
-    def pause(self, reason: int) -> None:
-        """Stop reading from the client for a further reason."""
-        if not self._pauses and self._transport is not None and not self.closing_ns:
-            self._transport.pause_reading()
-        self._pauses |= reason
+    @abstractmethod
+    def _go_on(self) -> None:
+        """Hand over what was kept back, if that may be."""
 
-    def resume(self, reason: int) -> None:
-        """Take one reason back; reading goes on when none is left."""
-        if not self._pauses & reason:
-            return
-        self._pauses &= ~reason
-        if not (self._pauses or self._eof or self.closing_ns) and self._transport is not None:
-            self._transport.resume_reading()
+    def _may_read(self) -> bool:
+        return not self._eof
 
-    def hold_back_reading(self) -> None:
-        """Apply the reasons to a transport that has only now begun to read."""
-        if self._pauses and self._transport is not None and not self.closing_ns:
-            self._transport.pause_reading()
+    def _is_stopped(self) -> bool:
+        return bool(self._pauses & _STOPPED_WHILE)
 
-    def _keep(self, data: bytes) -> bool:
-        """Keep bytes back that came while reading was paused; those of a closing connection are dropped.
+    def _handed_on(self, count: int) -> None:
+        self._go_on()
 
-        :return: False if there are too many now.
-        """
+    @abstractmethod
+    def close(self, counter: str = "", detail: str = "") -> None:
+        """Send what is queued, then close both sides."""
+
+    def _keep(self, data: bytes) -> None:
+        """Keep bytes back that came while reading was paused; those of a closing connection are dropped."""
         if self.closing_ns:
-            return True
-        if self._pending is None:
-            self._pending = []
-        self._pending.append(data)
-        self._pending_bytes += len(data)
+            return
+        self._put_behind(data)
         self.hold_back_reading()
-        return self._pending_bytes <= PENDING_LIMIT
+        if self._pending_bytes > _PENDING_LIMIT:
+            self.close("early_bytes_over_limit", f"over {_PENDING_LIMIT} bytes while reading was paused")
 
     def _take_pending(self) -> bytes | None:
         """What was kept back, if it may be used now."""
         if self._pending is None or self._pauses & KEPT_WHILE or self.closing_ns:
             return None
-        data = b"".join(self._pending)
-        self._drop_pending()
-        return data
-
-    def _drop_pending(self) -> None:
-        self._pending = None
-        self._pending_bytes = 0
+        return self._taken_back()
 
     def _close_client(self, transport: asyncio.Transport) -> None:
         """Close towards the client so that it gets the last answer.

@@ -26,17 +26,17 @@ from sluicegate.broker import (
     WakeAt,
 )
 from sluicegate.gateway.limits import Limits
+from sluicegate.gateway.pacing import CHEAP_NS, UNTIMED_BYTES
 from sluicegate.gateway.reading import (
     ASKING,
     DIALLING,
     KEPT_WHILE,
-    PENDING_LIMIT,
     SESSION,
     UNREAD,
     PausableReading,
 )
 from sluicegate.gateway.splicing import WORTHWHILE, Splice, begin
-from sluicegate.gateway.upstream_side import HIGH_WATER, LOW_WATER, UpstreamSide
+from sluicegate.gateway.upstream_side import HIGH_WATER, LOW_WATER, SPLICED, UpstreamSide
 from sluicegate.model import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class ClientSide(PausableReading):
     )
 
     def __init__(self, connections: "Connections", listener: Listener, peer: str, descriptor: int) -> None:
-        super().__init__(descriptor)
+        super().__init__(connections.turns, descriptor)
         self.connections = connections
         self.peer = peer
         self.session: Session | None = None
@@ -90,7 +90,7 @@ class ClientSide(PausableReading):
         self.unanswered = False
         """True if the client was the last to send something: the broker may still answer."""
         self._listener = listener
-        self._upstream: asyncio.Transport | None = None
+        self._upstream: UpstreamSide | None = None
         # What sends to either side: kept bound, as it is looked up for every message.
         self._to_upstream: Callable[[Buffer], None] = _discard
         self.to_client: Callable[[Buffer], None] = _discard
@@ -135,10 +135,20 @@ class ClientSide(PausableReading):
             listener = self._listener
             if session is None and self._pending is None and listener.upstream:
                 self.connections.dial(self, listener.upstream, listener.name)
-            if not self._keep(data):
-                self.close("early_bytes_over_limit", f"over {PENDING_LIMIT} bytes while reading was paused")
+            self._keep(data)
             return
-        self.last_ns = now_ns = monotonic_ns()
+        if len(data) > self._cheap_bytes:
+            self._pace(data)
+            return
+        now_ns = monotonic_ns()
+        if self._hand_on(data, now_ns) and len(data) <= UNTIMED_BYTES:
+            return
+        if (spent_ns := monotonic_ns() - now_ns) > CHEAP_NS:
+            self._learn(len(data), spent_ns)
+
+    def _hand_on(self, data: bytes, now_ns: int) -> bool:
+        session: Session = self.session  # type: ignore[assignment]  # no call of cast() on the hot path
+        self.last_ns = now_ns
         self.connections.bytes_from_clients += len(data)
         try:
             commands = session.receive_client(data, now_ns)
@@ -146,27 +156,31 @@ class ClientSide(PausableReading):
                 self.unanswered = True
                 if commands is PASS:
                     self._to_upstream(data)
-                else:
-                    self.carry_out(commands)
+                    return True
+                self.carry_out(commands)
         except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
             self.failed(error)
+        return False
 
     def pause_writing(self) -> None:
         """The client does not read: stop reading for it from the broker, and further requests from it."""
-        if self._upstream is not None and not self.closing_ns:
-            self._upstream.pause_reading()
+        if self._upstream is not None:
+            self._upstream.pause(UNREAD)
         self.pause(UNREAD)
-        if self._transport is not None:
-            self.connections.queued(self._transport.get_write_buffer_size())
+        self.connections.queued(self.unsent_bytes)
 
     def resume_writing(self) -> None:
         """The client takes bytes again."""
         self.resume(UNREAD)
-        self._resume_upstream()
+        if self._upstream is not None:
+            self._upstream.resume(UNREAD)
 
     def eof_received(self) -> bool:
         """The client has said all; it may still listen, unless this is TLS."""
-        if self.closing_ns or self._transport is None or not self._transport.can_write_eof():
+        if self.closing_ns or self._transport is None:
+            return False
+        if not self._transport.can_write_eof():
+            self._hand_on_all()
             return False
         if self.session is None and self._pending is None and self._listener.upstream:
             return False  # it never said anything
@@ -186,7 +200,7 @@ class ClientSide(PausableReading):
     def dialled(self, upstream: UpstreamSide) -> None:
         """The broker is connected: begin, with what the client sent meanwhile."""
         self._sides += 1
-        self._upstream = upstream.transport
+        self._upstream = upstream
         if self.closing_ns:
             upstream.transport.abort()
             return
@@ -239,7 +253,10 @@ class ClientSide(PausableReading):
         connections, upstream, transport = self.connections, self._upstream, self._transport
         if count < WORTHWHILE or connections.is_tls or self._splice or not upstream or not transport:
             return
-        self._splice = begin(connections.loop, connections.pipes, upstream, transport, count, self._spliced)
+        source = upstream.transport
+        self._splice = begin(connections.loop, connections.pipes, source, transport, count, self._spliced)
+        if self._splice is not None:
+            upstream.pause(SPLICED)
 
     def _spliced(self, splice: Splice) -> None:
         """The kernel has moved what it could."""
@@ -251,7 +268,7 @@ class ClientSide(PausableReading):
         if not splice.is_empty:
             self.close("client_gone")  # what is in the pipe cannot be sent any more
             return
-        self._upstream.resume_reading()
+        self._upstream.resume(SPLICED)
         self._turn(cast("StreamingSession", self.session).passed, splice.moved, monotonic_ns())
 
     def upstream_ended(self) -> None:
@@ -288,7 +305,7 @@ class ClientSide(PausableReading):
             self._splice.end()
         self._cancel_wake()
         if self._upstream is not None:
-            self._upstream.close()
+            self._upstream.close(now_ns)
         if self._transport is not None:
             self._close_client(self._transport)
         if self.session is not None:
@@ -300,9 +317,9 @@ class ClientSide(PausableReading):
     def abort(self) -> None:
         """Close both sides without waiting for what is queued."""
         self.close()
-        for transport in (self._upstream, self._transport):
-            if transport is not None:
-                transport.abort()
+        self.hang_up()
+        if self._upstream is not None:
+            self._upstream.hang_up()
 
     # -- once a second ----------------------------------------------------------------------------
 
@@ -371,11 +388,7 @@ class ClientSide(PausableReading):
         )
 
     def _queued(self) -> int:
-        return sum(
-            transport.get_write_buffer_size()
-            for transport in (self._upstream, self._transport)
-            if transport is not None
-        )
+        return self.unsent_bytes + (self._upstream.queued_bytes if self._upstream is not None else 0)
 
     # -- commands ---------------------------------------------------------------------------------
 
@@ -397,7 +410,7 @@ class ClientSide(PausableReading):
         if len(up) == 1:
             self._to_upstream(up[0])
         elif up and self._upstream is not None and self._to_upstream is not _discard:
-            self._upstream.writelines(up)
+            self._upstream.transport.writelines(up)
         if len(down) == 1:
             self.to_client(down[0])
         elif down and self._transport is not None and self.to_client is not _discard:
@@ -416,8 +429,8 @@ class ClientSide(PausableReading):
         elif isinstance(command, Ask):
             self._asks += 1
             self.pause(ASKING)
-            if type(command.question) is NextTurn and self._upstream is not None and not self.closing_ns:
-                self._upstream.pause_reading()
+            if type(command.question) is NextTurn and self._upstream is not None:
+                self._upstream.pause(ASKING)
             self.connections.ask(self, command.question)
         elif isinstance(command, Dial):
             self.pause(DIALLING)
@@ -432,14 +445,9 @@ class ClientSide(PausableReading):
             return
         if not self._asks:
             self.resume(ASKING)
-            self._resume_upstream()
+            if self._upstream is not None:
+                self._upstream.resume(ASKING)
         self._turn(self.session.answered, question, answer, monotonic_ns())
-
-    def _resume_upstream(self) -> None:
-        """Read from the broker again, unless the client takes nothing or a question is open."""
-        is_held = self._asks or self._pauses & UNREAD or self._splice is not None
-        if self._upstream is not None and not is_held and not self.closing_ns:
-            self._upstream.resume_reading()
 
     def _turn(self, call: Callable[..., Sequence[Command]], *arguments: object) -> None:
         """Call the session, otherwise than with bytes, and do what it says."""
@@ -492,7 +500,7 @@ class ClientSide(PausableReading):
         if not self._eof or held or self.closing_ns or self._upstream is None:
             return
         self._to_upstream = _discard
-        if self._upstream.can_write_eof():
-            self._upstream.write_eof()
+        if self._upstream.transport.can_write_eof():
+            self._upstream.transport.write_eof()
         else:
             self.close()

@@ -1,45 +1,91 @@
-"""Turns of the event loop for sessions that do long work in slices.
+"""Turns of the event loop for long work: one slice in each turn, whichever client it belongs to.
 
-One slice is done in each turn of the loop, whichever client it belongs to. So however many clients send what
-takes long, all others are served between two slices.
+However many clients send what takes long, all others are served between two slices. Two kinds of work wait
+here, first come first served: slices that sessions ask for (`NextTurn`), and large reads (`pacing`).
 """
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Final
 
 from sluicegate.broker import NextTurn
 
 if TYPE_CHECKING:
     from sluicegate.gateway.relay import ClientSide
 
+SLICE_NS: Final = 1_000_000
+"""How long large reads may take in one turn of the loop, all together."""
+
 
 class Turns:
-    """The queue of those who wait for a turn, first come first served.
+    """The queue of those who wait for a turn.
 
     :param loop: the running event loop.
     """
 
-    __slots__ = ("_loop", "_waiting", "taken")
+    __slots__ = ("_ended_ns", "_is_due", "_left_ns", "_loop", "_waiting", "taken")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: deque[tuple[ClientSide, NextTurn]] = deque()
+        self._waiting: deque[tuple[Callable[[], object], bool]] = deque()
+        """Work, and whether it is a session's slice, which takes a whole turn."""
+        self._is_due = False
+        self._left_ns = SLICE_NS
+        self._ended_ns = 0
         self.taken = 0
-        """Slices done so far."""
+        """Pieces of work done so far."""
 
     def ask(self, client: "ClientSide", question: NextTurn) -> None:
         """Answer a session's question in a turn of its own."""
-        self._waiting.append((client, question))
-        if len(self._waiting) == 1:
+        self._wait(partial(client.answered, question, None), is_slice=True)
+
+    def queue(self, work: Callable[[], object]) -> None:
+        """Have a part of a large read done when its turn comes; the work itself ends after `SLICE_NS`."""
+        self._wait(work, is_slice=False)
+
+    def may_begin(self, now_ns: int) -> bool:
+        """Whether a large read may be worked on at once: nothing waits, and the loop has had time for others.
+
+        Large reads that are done at once may take twice as long as passes without them, and `SLICE_NS` in one
+        go.
+
+        :param now_ns: monotonic time.
+        """
+        if self._is_due:
+            return False
+        self._left_ns = min(SLICE_NS, self._left_ns + 2 * (now_ns - self._ended_ns))
+        return self._left_ns > 0
+
+    def ended(self, now_ns: int, spent_ns: int) -> None:
+        """Charge a large read that was worked on at once.
+
+        :param now_ns: monotonic time.
+        :param spent_ns: how long it took.
+        """
+        self._left_ns = max(-SLICE_NS, self._left_ns - spent_ns)
+        self._ended_ns = now_ns
+
+    def _wait(self, work: Callable[[], object], *, is_slice: bool) -> None:
+        self._waiting.append((work, is_slice))
+        if not self._is_due:
+            self._is_due = True
             self._loop.call_soon(self._next)
 
     def _next(self) -> None:
-        client, question = self._waiting[0]
+        """Do a session's slice, or large reads for as long as a slice; who comes meanwhile waits."""
+        waiting = self._waiting
+        until_ns = monotonic_ns() + SLICE_NS
         try:
-            self.taken += 1
-            client.answered(question, None)
+            for _ in range(len(waiting)):
+                work, is_slice = waiting.popleft()
+                self.taken += 1
+                work()
+                if is_slice or monotonic_ns() >= until_ns:
+                    break
         finally:
-            self._waiting.popleft()
-            if self._waiting:
+            self._is_due = bool(waiting)
+            if waiting:
                 self._loop.call_soon(self._next)

@@ -5,6 +5,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, cast
 
 from sluicegate.broker import PASS
+from sluicegate.gateway.pacing import CHEAP_NS, TURN, UNTIMED_BYTES, PacedReading
 from sluicegate.gateway.reading import FULL
 
 if TYPE_CHECKING:
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
 
 HIGH_WATER, LOW_WATER = 256 * 1024, 64 * 1024
 """Bytes queued for one end: with more, no more is read for it, until it has taken all but the second."""
+SPLICED = 128
+"""A reason not to read: the kernel moves what comes (`splicing`)."""
 _LARGE_READ = 16 * 1024
 """A read of fewer bytes tells that the rest comes slowly: it is read as it comes."""
 
 
-class UpstreamSide(asyncio.Protocol):
+class UpstreamSide(PacedReading):
     """The connection to the broker; everything that lasts is kept by the client's side."""
 
     __slots__ = ("_client", "stands_in", "transport")
@@ -24,35 +27,73 @@ class UpstreamSide(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(self, client: "ClientSide", *, stands_in: bool = False) -> None:
+        super().__init__(client.connections.turns)
         self._client = client
         self.stands_in = stands_in
         """True if another broker was preferred, and cannot be connected."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The broker accepted."""
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
+        self.transport = self._transport = cast("asyncio.Transport", transport)  # no inheritance in uvloop
         self.transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
         self._client.dialled(self)
 
     def data_received(self, data: bytes) -> None:
         """Hand bytes from the broker to the session."""
+        if self._pauses & TURN:
+            if not self.closing_ns:
+                self._put_behind(data)
+            return
+        count = len(data)
+        if count > self._cheap_bytes:
+            self._pace(data)
+            return
+        now_ns = monotonic_ns()
+        if self._hand_on(data, now_ns) and count <= UNTIMED_BYTES:
+            return
+        if (spent_ns := monotonic_ns() - now_ns) > CHEAP_NS:
+            self._learn(count, spent_ns)
+        if count >= _LARGE_READ:
+            self._handed_on(count)
+
+    def _hand_on(self, data: bytes, now_ns: int) -> bool:
         client = self._client
         session = client.session
         if session is None or client.closing_ns:
-            return
-        client.last_ns = now_ns = monotonic_ns()
+            return True
+        client.last_ns = now_ns
         client.unanswered = False
         client.connections.bytes_from_brokers += len(data)
         try:
             commands = session.receive_upstream(data, now_ns)
             if commands is PASS:
                 client.to_client(data)
-                if len(data) >= _LARGE_READ:
-                    client.look_ahead(session)
-            elif commands:
+                return True
+            if commands:
                 client.carry_out(commands)
         except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
             client.failed(error)
+        return False
+
+    def _is_stopped(self) -> bool:
+        return False  # what was read goes on; back-pressure ends reading
+
+    def _handed_on(self, count: int) -> None:
+        """See whether the kernel can move what comes next."""
+        client = self._client
+        if count >= _LARGE_READ and client.session is not None and not self._pauses:
+            client.look_ahead(client.session)
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes for the broker that it has not taken, and of the broker that wait for their turn."""
+        return self.unsent_bytes + self._pending_bytes
+
+    def close(self, now_ns: int) -> None:
+        """Send what is queued, then close."""
+        self.closing_ns = now_ns
+        self._drop_pending()
+        self.transport.close()
 
     def pause_writing(self) -> None:
         """The broker is slow: stop reading from the client."""
@@ -64,9 +105,11 @@ class UpstreamSide(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """The broker has said all; the client gets what is on its way, then the same end."""
+        self._hand_on_all()
         self._client.upstream_ended()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection to the broker is gone."""
+        self._hand_on_all()
         self._client.upstream_ended()
         self._client.side_lost()

@@ -1,0 +1,206 @@
+"""Reading that shares the event loop with all other connections.
+
+A read that is known to take little goes to the session at once. A larger one is cut into pieces and takes
+turns with those of other connections (`turns`), so a client that sends one small request waits for a slice of
+others' work, not for all that they have sent. How many bytes take little is learned from each connection, for
+each direction: 64 KiB of a batch pass in a few microseconds, 500 bytes of tiny requests take a millisecond.
+
+What reading waits for is a set of reasons, kept as bits, so that pausing twice or resuming what was not
+paused does no harm.
+"""
+
+import asyncio
+from abc import abstractmethod
+from time import monotonic_ns, thread_time_ns
+from typing import Final
+
+from sluicegate.gateway.turns import SLICE_NS, Turns
+
+TURN: Final = 64
+"""A reason to pause: what was read is being worked on in pieces, or waits for its turn."""
+CHEAP_NS: Final = 100_000
+"""What takes no longer is done at once. A hundred connections may each do so much in one turn of the loop."""
+UNTIMED_BYTES: Final = 2048
+"""What passes as it came and is no larger is not timed: it costs next to nothing."""
+_LEAST, _FIRST, _MOST = 512, 1024, 64 * 1024
+"""Bytes that are done at once: at least, of a new connection, and at most, however little they take."""
+_PIECE: Final = SLICE_NS // CHEAP_NS * 4 // 5
+"""Pieces are so much larger than what is cheap: a turn is a slice, and each cut costs something."""
+
+
+class PacedReading(asyncio.Protocol):
+    """One end's reading: pauses, bytes that are kept back, and turns for large reads.
+
+    :param turns: shared by all connections.
+    :param pauses: reasons not to read from the beginning.
+    """
+
+    __slots__ = (
+        "_cheap_bytes",
+        "_pauses",
+        "_pending",
+        "_pending_bytes",
+        "_transport",
+        "_turns",
+        "closing_ns",
+    )
+
+    def __init__(self, turns: Turns, pauses: int = 0) -> None:
+        self.closing_ns = 0
+        """When closing began; 0 while the connection is in use."""
+        self._turns = turns
+        self._transport: asyncio.Transport | None = None
+        self._pauses = pauses
+        self._pending: list[bytes] | None = None
+        self._pending_bytes = 0
+        self._cheap_bytes = _FIRST
+        """Reads up to this size are expected to take no longer than `CHEAP_NS`."""
+
+    def pause(self, reason: int) -> None:
+        """Stop reading for a further reason."""
+        if not self._pauses:
+            self._pauses = reason
+            self.hold_back_reading()
+        self._pauses |= reason
+
+    def resume(self, reason: int) -> None:
+        """Take one reason back; reading goes on when none is left."""
+        if not self._pauses & reason:
+            return
+        self._pauses &= ~reason
+        transport = self._transport
+        if self._pauses or transport is None or not self._may_read() or self._is_ending(transport):
+            return
+        transport.resume_reading()
+
+    def hold_back_reading(self) -> None:
+        """Apply the reasons to a transport that has not been paused for them."""
+        transport = self._transport
+        if self._pauses and transport is not None and not self._is_ending(transport):
+            transport.pause_reading()
+
+    def _is_ending(self, transport: asyncio.Transport) -> bool:
+        """Whether it closes; uvloop's raise then, and may be lost before that is reported."""
+        return bool(self.closing_ns) or transport.is_closing()
+
+    def _may_read(self) -> bool:
+        """Whether this end may still say anything."""
+        return True
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes for this end that it has not taken."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def hang_up(self) -> None:
+        """Close at once; what is queued is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- pieces and turns ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def _hand_on(self, data: bytes, now_ns: int) -> bool:
+        """Give bytes to the session and do what it says.
+
+        :return: True if they pass as they came.
+        """
+
+    @abstractmethod
+    def _is_stopped(self) -> bool:
+        """Whether nothing more may be handed on, other than for want of a turn."""
+
+    @abstractmethod
+    def _handed_on(self, count: int) -> None:
+        """A large read has been handed on to its end."""
+
+    def _learn(self, count: int, spent_ns: int) -> None:
+        """Take note of how long so many bytes took."""
+        cheap = self._cheap_bytes
+        if spent_ns > CHEAP_NS or count >= cheap:
+            fitting = count * CHEAP_NS // max(1, spent_ns)
+            # Not all at once: a small read's time may be one in which the machine had no processor for it.
+            self._cheap_bytes = max(_LEAST, cheap // 4, min(_MOST, 2 * cheap, fitting))
+
+    def _pace(self, data: bytes) -> None:
+        """Work on a large read: now, as far as that does not keep others waiting, and then in turns."""
+        turns, now_ns, began_ns = self._turns, monotonic_ns(), thread_time_ns()
+        may_begin = turns.may_begin(now_ns)
+        if may_begin and len(data) <= _PIECE * self._cheap_bytes:  # the way of bulk: nothing to cut
+            self._hand_on(data, now_ns)
+            spent_ns = thread_time_ns() - began_ns
+            self._learn(len(data), spent_ns)
+            turns.ended(monotonic_ns(), spent_ns)
+            self._handed_on(len(data))
+            return
+        self._put_back(data)
+        self._pauses |= TURN
+        if not may_begin:
+            self._await_turn()
+            return
+        self._take_turn()
+        turns.ended(monotonic_ns(), thread_time_ns() - began_ns)
+
+    def _await_turn(self) -> None:
+        self.hold_back_reading()
+        self._turns.queue(self._take_turn)
+
+    def _take_turn(self) -> None:
+        """Hand on pieces of what is kept for as long as a slice; `TURN` stands until all of it has gone."""
+        if self._transport is None or self._is_ending(self._transport):
+            return  # what is kept goes on when the end is reported, or was dropped
+        data = self._taken_back()
+        used_ns = thread_time_ns()
+        until_ns = used_ns + SLICE_NS
+        at, size = 0, len(data)
+        while at < size and used_ns < until_ns and self._may_hand_on():
+            piece = data[at : at + _PIECE * self._cheap_bytes]
+            at += len(piece)
+            began_ns = used_ns
+            self._hand_on(piece, monotonic_ns())
+            used_ns = thread_time_ns()
+            self._learn(len(piece), used_ns - began_ns)
+        if at < size and not self.closing_ns:
+            self._put_back(data[at:])
+            if self._may_hand_on():
+                self._await_turn()
+                return
+        self.resume(TURN)
+        self.hold_back_reading()
+        self._handed_on(size)
+
+    def _may_hand_on(self) -> bool:
+        return not (self._is_stopped() or self.closing_ns)
+
+    def _hand_on_all(self) -> None:
+        """Hand on what waits for a turn, as there will be no other: this end has hung up."""
+        if self._pauses & TURN and self._may_hand_on() and (data := self._taken_back()):
+            self._hand_on(data, monotonic_ns())
+        self._pauses &= ~TURN
+
+    # -- bytes that are kept back -------------------------------------------------------------------
+
+    def _put_back(self, data: bytes) -> None:
+        """Keep bytes that go before all others that are kept."""
+        if self._pending is None:
+            self._pending = []
+        self._pending.insert(0, data)
+        self._pending_bytes += len(data)
+
+    def _put_behind(self, data: bytes) -> None:
+        """Keep bytes that come after all others that are kept."""
+        if self._pending is None:
+            self._pending = []
+        self._pending.append(data)
+        self._pending_bytes += len(data)
+
+    def _taken_back(self) -> bytes:
+        """All bytes that are kept, which no longer are."""
+        pending = self._pending or ()
+        data = pending[0] if len(pending) == 1 else b"".join(pending)
+        self._drop_pending()
+        return data
+
+    def _drop_pending(self) -> None:
+        self._pending = None
+        self._pending_bytes = 0
