@@ -11,16 +11,10 @@ from sluicegate_kafka.codec.groups import (
     sasl_mechanism,
     sasl_token,
 )
-from sluicegate_kafka.codec.primitives import with_length
-from sluicegate_kafka.codec.versions import (
-    client_software,
-    restrict_api_versions,
-    unsupported_version_response,
-)
+from sluicegate_kafka.codec.versions import client_software, unsupported_version_response
 from sluicegate_kafka.connection import Connection, Handler
 from sluicegate_kafka.pending import Expected
 from sluicegate_kafka.shared import Shared
-from sluicegate_kafka.supported import HIDDEN, SUPPORTED
 
 OPENING = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 """What a client sends before the broker has accepted its login."""
@@ -55,7 +49,7 @@ class Handshake:
         self._connection.software = client_software(frame, head)
 
         def restrict(response: bytes, now_ns: int) -> Buffer:
-            return with_length([restrict_api_versions(response, head.version, SUPPORTED, HIDDEN)])
+            return self._shared.offered_versions.restricted(response, head.version)
 
         self._connection.outstanding.expect(Expected(head.correlation_id, restrict))
         return True

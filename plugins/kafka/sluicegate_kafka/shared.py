@@ -17,6 +17,7 @@ from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.connection import Connection, Identity
 from sluicegate_kafka.listing import GroupListing
 from sluicegate_kafka.nodes import Nodes
+from sluicegate_kafka.offered_versions import OfferedVersions
 from sluicegate_kafka.plain_producers import PlainProducers
 from sluicegate_kafka.request_sizes import API_KEYS, RequestSizes
 from sluicegate_kafka.sequences import Sequences
@@ -70,6 +71,7 @@ class Shared:
         """Version of the policies, and whether they ask about delivery, limit consumers, limit subscriptions,
         and inspect."""
         self.arrivals = Arrivals()
+        self.offered_versions = OfferedVersions()
         self.topic_names: dict[bytes, str] = {}
         """Names of topics by their ids, as far as they were needed."""
 
