@@ -16,6 +16,7 @@ from benchmarks.harness.samples import Results
 from benchmarks.harness.scenario import Scenario, run
 from benchmarks.scenarios import (
     adaptive,
+    beside_attacks,
     bounded_memory,
     bounded_work,
     certificates,
@@ -62,6 +63,12 @@ _GATEWAY = (
     full_disk,
     failover,
     failover_kills,
+    beside_attacks,
+    plugin_checks,
+    adaptive,
+    certificates,
+    decision_log,
+    full_disk,
 )
 _MODULES = (*_GATEWAY, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}

@@ -3,11 +3,12 @@
 import socket
 import struct
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 
 API_VERSIONS_V0 = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """The smallest request: its length, API key, version, correlation id, no client id."""
-_METADATA = 3
+_PRODUCE, _METADATA = 0, 3
 _FETCH_MAX_BYTES = 50 * 1024 * 1024
 """What stock consumers ask for (`fetch.max.bytes`)."""
 
@@ -58,6 +59,16 @@ def fetch(topic: str) -> bytes:
     return struct.pack(">ihhih", 10 + len(body), 1, 4, 1, -1) + body
 
 
+def produce(topic: str, record: bytes, count: int) -> bytes:
+    """A Produce of version 3 with `acks=0`: one batch that holds the same record so many times."""
+    records = record * count
+    head = struct.pack(">qiibIhiqqqhii", 0, 49 + len(records), 0, 2, 0, 0, 0, 10, 20, -1, -1, -1, count)
+    name = topic.encode()
+    body = struct.pack(">hhiih", -1, 0, 30_000, 1, len(name)) + name
+    body += struct.pack(">iii", 1, 0, len(head) + len(records)) + head + records
+    return struct.pack(">ihhih", 10 + len(body), _PRODUCE, 3, 1, -1) + body
+
+
 def metadata_head(length: int) -> bytes:
     """The start of a Metadata request that announces so many bytes."""
     return struct.pack(">ihhih", length, _METADATA, 1, 1, -1)
@@ -65,14 +76,19 @@ def metadata_head(length: int) -> bytes:
 
 def round_trips_ms(address: str, count: int) -> list[float]:
     """Times of so many requests, one after the other, of a client that does what clients should."""
-    times = []
     with ExitStack() as stack:
         connection = connect(stack, address)
-        for _ in range(count):
-            began = time.perf_counter()
-            answer(connection)
-            times.append((time.perf_counter() - began) * 1e3)
-            time.sleep(0.002)
+        return times_ms(lambda: answer(connection), count)
+
+
+def times_ms(ask: Callable[[], object], count: int) -> list[float]:
+    """How long so many calls take, one after the other, with a little rest between them."""
+    times = []
+    for _ in range(count):
+        began = time.perf_counter()
+        ask()
+        times.append((time.perf_counter() - began) * 1e3)
+        time.sleep(0.002)
     return times
 
 

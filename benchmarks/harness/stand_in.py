@@ -1,6 +1,9 @@
 """A stand-in for a Kafka broker: answers at once, one request after the other, and keeps nothing.
 
-Run as a program with the port to listen on. Fetch gets 50 MiB, everything else what ApiVersions 0 gets.
+As Kafka does, it answers one request of each connection in turn, however many a connection has sent.
+
+Run as a program with the port to listen on. Fetch gets 50 MiB, Produce nothing (it is taken for one with
+`acks=0`), everything else what ApiVersions 0 gets.
 """
 
 import asyncio
@@ -9,7 +12,7 @@ import sys
 
 import uvloop
 
-_FETCH = 1
+_PRODUCE, _FETCH = 0, 1
 _FETCHED_BYTES = 50 * 1024 * 1024
 _VERSIONS = struct.pack(">hi", 0, 60) + b"".join(struct.pack(">hhh", key, 0, 3) for key in range(60))
 """As many APIs as a broker has."""
@@ -27,9 +30,10 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
                 for _ in range(_FETCHED_BYTES // len(_PIECE)):
                     writer.write(_PIECE)
                     await writer.drain()
-            else:
+            elif api_key != _PRODUCE:
                 writer.write(struct.pack(">ii", 4 + len(_VERSIONS), correlation_id) + _VERSIONS)
                 await writer.drain()
+            await asyncio.sleep(0)
     except (asyncio.IncompleteReadError, ConnectionError):
         writer.close()
 
