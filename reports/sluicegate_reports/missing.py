@@ -11,6 +11,7 @@ MEANINGS = {
     Verdict.EXACT: "Every arm did what the policies say, to the message.",
     Verdict.WITHIN: "Every arm kept to the policies within the bound that is stated for each.",
     Verdict.MISSING: "Not everything could be measured, and nothing that was is off.",
+    Verdict.DISPUTED: "A gate's log and its clients disagree, and nothing that was measured is off.",
     Verdict.OFF: "At least one arm differs from a policy by more than its bound.",
 }
 """What the verdict over all says, where the results have no summary of their own."""

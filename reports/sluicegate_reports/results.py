@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-VERSION = 2
-"""Of the JSON form; 2 tells where rows lie and what clocks rest on. A later version may add fields; an older
-reader refuses a later version."""
+VERSION = 3
+"""Of the JSON form; 2 tells where rows lie and what clocks rest on, 3 knows disputed verdicts. A later one
+may add fields; an older reader refuses a later version."""
 REFERENCE_LABEL = "reference broker, not Danube"
 """What stands beside every figure that was measured on Danube's reference broker."""
 
@@ -39,6 +39,8 @@ class Verdict(StrEnum):
     """It differs by no more than the bound that is stated for it."""
     MISSING = "missing"
     """It should have been measured and was not: the text says why."""
+    DISPUTED = "disputed"
+    """The gate's log and its clients tell of different things, so one of them is wrong."""
     OFF = "off"
     """It differs by more than the bound."""
 
@@ -53,6 +55,7 @@ _VERDICTS = {
     Verdict.EXACT: "exact",
     Verdict.WITHIN: "within bound",
     Verdict.MISSING: "missing",
+    Verdict.DISPUTED: "disputed",
     Verdict.OFF: "off",
 }
 
@@ -62,13 +65,14 @@ MARKS = {
     Verdict.EXACT: "✓",
     Verdict.WITHIN: "≈",
     Verdict.MISSING: "?",
+    Verdict.DISPUTED: "≠",
     Verdict.OFF: "✕",
 }
 """A sign beside each verdict's text, so that colour is never all that tells them apart."""
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict over several: OFF before MISSING before WITHIN before EXACT.
+    """The verdict over several: OFF before DISPUTED before MISSING before WITHIN before EXACT.
 
     :returns: MISSING for none at all, since then nothing was compared.
     """

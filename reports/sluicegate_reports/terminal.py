@@ -14,6 +14,7 @@ _STYLES = {
     Verdict.EXACT: "green",
     Verdict.WITHIN: "yellow",
     Verdict.MISSING: "magenta",
+    Verdict.DISPUTED: "red",
     Verdict.OFF: "bold red",
 }
 _WIDTH = 150

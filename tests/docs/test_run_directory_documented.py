@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate_reports import observations, verdicts
+from sluicegate_reports import observations
 from sluicegate_reports.results import Arm, RunFacts, Skew
 from sluicegate_reports.runs import MEASURED, Run, Trial
+from sluicegate_reports.verdicts import thresholds
 
 DOCS = Path(__file__).parents[2] / "docs"
 DIRECTORY = (DOCS / "run-directory.md").read_text()
@@ -31,10 +32,14 @@ def test_the_rules_of_verdicts_are_documented_with_their_bounds() -> None:
     bases = {policy.removesuffix("_bytes") for policy in MEASURED}
     assert [policy for policy in bases if f"`{policy}`" not in rules] == []
     for told in (
-        f"windows of {verdicts.WINDOW_S} s",
-        f"error <= {verdicts.EXACT_SHARE * 100:g} %",
-        f"<= {verdicts.WITHIN_SHARE * 100:g} %",
-        f"p99 at most {verdicts.EXACT_LATE_MS:,.0f} ms late",
-        f"p99 at most {verdicts.WITHIN_LATE_MS:,.0f} ms late",
+        f"windows of {thresholds.WINDOW_S} s",
+        f"<= {thresholds.EXACT_SHARE * 100:g} %",
+        f"<= {thresholds.WITHIN_SHARE * 100:g} %",
+        f"{thresholds.WITHIN_DELIVERIES * 100:g} %",
+        f"for {thresholds.GRACE_S:g} s and four messages",
+        f"up to {thresholds.STALL_S:g} s of the rate",
+        f"goes on for {thresholds.IDLE_S:g} s, for three mean gaps",
+        f"p99 at most {thresholds.EXACT_LATE_MS:,.0f} ms late",
+        f"p99 at most {thresholds.WITHIN_LATE_MS:,.0f} ms late",
     ):
         assert told in rules

@@ -11,7 +11,10 @@ from sluicegate_reports.runs import Trial
 from sluicegate_reports.transforms import lanes
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
-FLOWS = "lane int, source string, client string, at_us bigint, amount bigint, window_ms int, action string"
+FLOWS = (
+    "lane int, source string, client string, at_us bigint, amount bigint, window_ms int, action string, "
+    "messages bigint, until_us bigint"
+)
 Row = Mapping[str, Any]
 
 
@@ -36,7 +39,8 @@ def trial(policy: str = "max_publish_rate", limit: float = 10, **changes: Any) -
 
 def flow(at_s: float, amount: int = 1, action: str = "admitted", **changes: Any) -> Row:
     """A flow of lane 0, from the log."""
-    row = {"lane": 0, "source": "log", "client": "c1", "window_ms": 0}
+    row = {"lane": 0, "source": "log", "client": "c1", "window_ms": 0, "until_us": None}
+    row["messages"] = amount
     return {**row, "at_us": round(at_s * 1e6), "amount": amount, "action": action, **changes}
 
 

@@ -20,6 +20,15 @@ from sluicegate_reports.runs import DECISIONS, NATIVE_DOOR, OBSERVATIONS, Family
 from sluicegate_reports.session import partitions_for
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
 
+_DELIVERED = {
+    "lost_messages": "acknowledged to producers and never received",
+    "duplicated_messages": "deliveries too many",
+    "reordered_messages": "received after a later message of the same producer",
+    "told_refused_messages": "refused to producers and received",
+}
+
+_COLUMN = {"duplicated_messages": "duplicates"}
+
 
 def compare_run(spark: SparkSession, directory: Path) -> Results:
     """Compare what a run recorded.
@@ -28,6 +37,11 @@ def compare_run(spark: SparkSession, directory: Path) -> Results:
     :raises RunError: if it is no run's, see `runs.read_run`.
     :raises PySparkException, Py4JError: if Spark fails, for another reason than a damaged file.
     """
+    return compare_trials(spark, directory)[0]
+
+
+def compare_trials(spark: SparkSession, directory: Path) -> tuple[Results, Sequence[Finding]]:
+    """Likewise, with what was found of each trial, in the run's order."""
     run = read_run(directory)
     try:
         return _compared(spark, directory, run, thorough=False)
@@ -37,7 +51,9 @@ def compare_run(spark: SparkSession, directory: Path) -> Results:
     return _compared(spark, directory, run, thorough=True)
 
 
-def _compared(spark: SparkSession, directory: Path, run: Run, *, thorough: bool) -> Results:
+def _compared(
+    spark: SparkSession, directory: Path, run: Run, *, thorough: bool
+) -> tuple[Results, Sequence[Finding]]:
     directory = directory.resolve()
     decisions = reading.read_decisions(spark, directory / DECISIONS, thorough=thorough)
     observations = reading.read_observations(spark, directory / OBSERVATIONS, thorough=thorough)
@@ -48,15 +64,35 @@ def _compared(spark: SparkSession, directory: Path, run: Run, *, thorough: bool)
             decisions.frame if decisions.rows else None,
             observations.frame if observations.rows else None,
         )
-    return results_of(run, found, tuple(_notes(directory, run, decisions, observations)))
+    findings = judged(run, found)
+    return results_of(run, found, tuple(_notes(directory, run, decisions, observations)), findings), findings
 
 
-def results_of(run: Run, found: Measures, notes: Sequence[str] = ()) -> Results:
+def judged(run: Run, found: Measures) -> Sequence[Finding]:
+    """What was found of each trial, in the run's order."""
+    tried: dict[tuple[str, str, str], set[str]] = {}
+    for trial in run.trials:
+        tried.setdefault((trial.system, trial.door, trial.topic), set()).add(trial.policy)
+    findings = []
+    for number, trial in enumerate(run.trials):
+        figures = figures_of(number, trial, found)
+        others = tried[trial.system, trial.door, trial.topic] - {trial.policy}
+        if figures.get("otherwise") and not figures.get("limited") and not others:
+            # Nothing else is set there that could have refused all that this limit should have.
+            figures = {**figures, "misattributed": figures["otherwise"]}
+        findings.append(judge(trial, figures))
+    return findings
+
+
+def results_of(
+    run: Run, found: Measures, notes: Sequence[str] = (), findings: Sequence[Finding] | None = None
+) -> Results:
     """Put what was found where it belongs.
 
     :param notes: what is missing or was left out.
+    :param findings: of the trials, see `judged`, if they were made before.
     """
-    findings = [judge(trial, figures_of(number, trial, found)) for number, trial in enumerate(run.trials)]
+    findings = judged(run, found) if findings is None else findings
     matrix = tuple(_cells(run, findings, first_rows(run.trials, found)))
     sections = (*policy_sections(run, findings, found), *overall_sections(run, found))
     told = {table.name for section in sections for table in section.tables}
@@ -119,18 +155,28 @@ def _thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[T
     delivered = [
         row for row in found.deliveries if (row["system"], row["door"], row["topic"]) not in withheld
     ]
-    lost = sum(row["lost"] for row in delivered) if delivered else None
     yield _threshold("off_cells", 0, off, "", "places of the matrix that are off, native doors not counted")
+    text = "places of the matrix where a gate's log and its clients disagree"
+    yield _threshold("disputed_cells", 0, count[Verdict.DISPUTED], "", text)
     yield _threshold("missing_cells", 0, count[Verdict.MISSING], "", "places of the matrix without a figure")
     if rates:
         rate, rows = max(rates)
         yield _threshold("rate_error_percent", 5, rate, "%", "worst rate error of a gate", rows)
+    judged = [row for row in found.judged if row["admitted"] + row["refused"]]
+    if judged:
+        shares = [
+            (row["wrongly_admitted"] + row["wrongly_refused"]) / (row["admitted"] + row["refused"]) * 100
+            for row in judged
+        ]
+        text = "worst share of a gate's decisions that a perfect bucket would not have taken"
+        yield _threshold("wrong_decisions_percent", 5, max(shares), "%", text)
     if early is not None:
         rows, text = rows_name("fixed_delivery_delay"), "messages delivered before their delay"
         yield _threshold("early_messages", 0, early, "messages", text, rows)
-    if lost is not None:
-        text = "acknowledged to producers and never received"
-        yield _threshold("lost_messages", 0, lost, "messages", text, "delivery")
+    if delivered:
+        for name, text in _DELIVERED.items():
+            count = sum(row[_COLUMN.get(name, name.removesuffix("_messages"))] for row in delivered)
+            yield _threshold(name, 0, count, "messages", text, "delivery")
 
 
 def _threshold(name: str, bound: float, measured: float, unit: str, text: str, rows: str = "") -> Threshold:

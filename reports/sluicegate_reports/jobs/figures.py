@@ -7,13 +7,21 @@ from sluicegate_reports.runs import Family, Trial
 from sluicegate_reports.transforms import counts
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.verdicts import Figures
+from sluicegate_reports.verdicts.rates import SEEN
 
 _RATE_MEASURES = {
-    "errors": ("windows", "above", "below", "largest", "window_s"),
+    "errors": (
+        *("windows", "above", "below", "above_net", "below_net", "above_burst", "pressed", "window_s"),
+    ),
     "firsts": ("first_second", "allowed"),
     "overshoots": ("overshoot", "admitted", "window_ms"),
     "shares": ("clients", "jain"),
     "engaged": ("engage_ms", "release_ms"),
+    "totals": (
+        *("admitted_messages", "refused_messages", "largest_messages", "largest"),
+        *("limited", "otherwise"),
+        *("asked", "answered", "stalled_us"),
+    ),
 }
 _JUDGED = ("refused", "wrongly_admitted", "wrongly_refused", "ideal_refused")
 
@@ -22,16 +30,55 @@ def figures_of(number: int, trial: Trial, found: Measures) -> Figures:
     """A trial's figures; of a rate those from the decision log where there are any, else the clients'.
 
     :param number: the trial's place in the run's list.
+    :return: with those of `delivery`; of a rate that a log tells of also what clients saw, see `_beside`.
     """
+    delivered = _delivered(trial, found)
     if trial.measured.family is Family.RATE:
-        return rate_figures(number, trial, found, source_of(number, found))
-    return {
+        source = source_of(number, found)
+        figures = rate_figures(number, trial, found, source)
+        if source == CLIENTS:
+            return {**figures, **delivered}
+        # A gate's times are its own: it never stands still for want of a reader.
+        return {**figures, "stalled_us": None, **_beside(number, trial, found, figures), **delivered}
+    own = {
         Family.COUNT: lambda: _counts(number, found),
         Family.SIZE: lambda: _answers(number, found),
         Family.ASKED_DELAY: lambda: _answers(number, found),
         Family.DELAY: lambda: _delay(number, found),
         Family.UNACKED: lambda: _of_trial(number, found.unacked),
     }[trial.measured.family]()
+    return {**own, **delivered}
+
+
+def _beside(number: int, trial: Trial, found: Measures, log: Figures) -> Figures:
+    """What clients saw of a rate that a log tells of: names begin with `rates.SEEN`."""
+    seen = dict(rate_figures(number, trial, found, CLIENTS))
+    refused = (seen.get("answered") or 0) - (seen.get("admitted_messages") or 0)
+    elsewhere = max(0.0, refused - (log.get("refused_messages") or 0))
+    payload, reading = trial.policy.endswith("_bytes"), trial.measured.operation == "dispatch"
+    if elsewhere or payload or reading:
+        # Refused by the broker, without what frames carry, or not read yet: less is no sign of the gate's.
+        seen["below"] = None
+    if trial.measured.operation != "publish":
+        elsewhere = max(elsewhere, (log.get("admitted_messages") or 0) - (seen.get("admitted_messages") or 0))
+    return {"under_way": elsewhere, **{f"{SEEN}{name}": value for name, value in seen.items()}}
+
+
+def _delivered(trial: Trial, found: Measures) -> Figures:
+    """What became of the messages of a trial's topic, phase and subscription."""
+    place = (trial.system, trial.door, trial.topic, trial.phase)
+    rows = [
+        row
+        for row in found.deliveries
+        if (row["system"], row["door"], row["topic"], row["phase"]) == place
+        and trial.subscription in ("", row["subscription"])
+    ]
+    if not rows:
+        return {}
+    names = ("lost", "unread", "duplicates", "reordered", "told_refused")
+    return {name: sum(row[name] for row in rows) for name in names} | {
+        "delivered_of": sum(row["acknowledged"] for row in rows)
+    }
 
 
 def source_of(number: int, found: Measures) -> str:
@@ -52,6 +99,7 @@ def rate_figures(number: int, trial: Trial, found: Measures, source: str) -> Fig
             key: judged.get(key)
             for key in ("refused", "wrongly_admitted", "wrongly_refused", "ideal_refused")
         }
+        figures["judged"] = (judged.get("admitted") or 0) + (judged.get("refused") or 0)
     # A window of a summary may begin before the first second and end in it.
     figures["slack"] = trial.limit * (figures.get("window_ms") or 0) / 1000
     return figures

@@ -24,13 +24,15 @@ from sluicegate_reports.transforms import (
     flows,
     lanes,
     overshoot,
+    pressure,
     refusals,
     skew,
     slots,
     throttle,
+    totals,
     windows,
 )
-from sluicegate_reports.verdicts import WINDOW_S
+from sluicegate_reports.verdicts.thresholds import GRACE_S, IDLE_S, WINDOW_S
 
 Row: TypeAlias = dict[str, Any]
 Rows: TypeAlias = list[Row]
@@ -58,6 +60,7 @@ class Measures:
     shares: Rows = field(default_factory=list)
     engaged: Rows = field(default_factory=list)
     judged: Rows = field(default_factory=list)
+    totals: Rows = field(default_factory=list)
     attachments: Rows = field(default_factory=list)
     bounded: Rows = field(default_factory=list)
     unacked: Rows = field(default_factory=list)
@@ -129,7 +132,10 @@ def _of_observations(
     decisions: DataFrame | None,
     ahead_us: Mapping[tuple[str, str], float],
 ) -> dict[str, DataFrame]:
-    wanted = {"latencies": throttle.latencies(observations), "deliveries": delivery.delivery(observations)}
+    wanted = {
+        "latencies": throttle.latencies(observations),
+        "deliveries": delivery.delivery(observations, IDLE_S),
+    }
     families: dict[Family, tuple[str, Callable[[DataFrame], DataFrame]]] = {
         Family.COUNT: (
             "attachments",
@@ -172,12 +178,14 @@ class _Rates:
             "firsts": first_second.first_second(rows, self.lanes),
             "shares": fairness.jain(sums),
             "engaged": engage.engage(sums, self.lanes, self.width_us),
+            "totals": totals.totals(sums),
             "judged": refusals.refusals(rows, self.lanes, _JUDGED_US),
         }
+        under = pressure.pressure(sums, self.lanes, self.width_us, GRACE_S)
         for length in sorted({window_s(trial) for trial in self.tried}):
             numbers = [n for n, t in enumerate(self.trials) if t in self.tried and window_s(t) == length]
             chosen = self.lanes.where(self.lanes["lane"].isin(numbers))
-            frames[f"{_ERRORS}{length}"] = windows.rate_error(sums, chosen, self.width_us, length)
+            frames[f"{_ERRORS}{length}"] = windows.rate_error(sums, chosen, self.width_us, length, under)
         return frames
 
 

@@ -9,7 +9,7 @@ from sluicegate_reports.jobs.figures import figures_of, rate_figures
 from sluicegate_reports.jobs.measuring import Measures, Rows
 from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
 from sluicegate_reports.runs import NATIVE_DOOR, Family, Run, Trial
-from sluicegate_reports.transforms import cost, throttle
+from sluicegate_reports.transforms import cost, delivery, throttle
 from sluicegate_reports.transforms.flows import CLIENTS
 
 _DELIVERY = ("acknowledged", "refused", "failed", "received")
@@ -44,24 +44,21 @@ def _delivery(run: str, found: Measures) -> Iterator[Section]:
         "system",
         "door",
         "topic",
+        "phase",
         "subscription",
-        "acknowledged",
-        "received",
-        "lost",
-        "duplicates",
-        "reordered",
-        "told_refused",
+        *delivery.COUNTS,
     )
     if found.deliveries:
         text = (
-            "What producers were told against what consumers got. Lost: acknowledged and never received "
-            "before the end; what max_unacked_messages_per_consumer withholds counts for no threshold. "
-            "Told refused: received, though the answer was a refusal or none."
+            "What producers were told against what consumers got. Lost: acknowledged and never received, "
+            "though later ones came or nothing came any more. Unread: not received before the run was over; "
+            "what max_unacked_messages_per_consumer withholds counts for no threshold. "
+            "Told refused: received, though the answer was a refusal. Told nothing: received, and no answer."
         )
         table = _table("delivery", columns, found.deliveries)
         lie = [
-            origins.of_clients(run, str(s), _DELIVERY, door=str(d), topic=str(t))
-            for s, d, t, *_ in table.rows
+            origins.of_clients(run, str(s), _DELIVERY, door=str(d), topic=str(t), scenario=str(phase))
+            for s, d, t, phase, *_ in table.rows
         ]
         table = replace(table, origins=tuple(lie))
         yield Section("Delivery", text, tables=(table,), overall=True)

@@ -218,13 +218,21 @@ def _rate_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Cha
 
 
 def _points(by_second: dict[int, float], trial: Trial) -> tuple[Point, ...]:
-    """Whole seconds of the phase; those without a row admitted nothing."""
+    """Whole seconds of the phase; those without a row admitted nothing.
+
+    Of long phases each stretch keeps its lowest and its highest second, so that no peak and no gap is lost.
+    """
     length = int((trial.end - trial.start).total_seconds())
-    step = max(1, -(-length // _MOST_POINTS))
-    return tuple(
-        Point(second, sum(by_second.get(second + each, 0) for each in range(step)) / step)
-        for second in range(0, length - step + 1, step)
-    )
+    step = max(1, -(-2 * length // _MOST_POINTS)) if length > _MOST_POINTS else 1
+    points = [Point(second, by_second.get(second, 0)) for second in range(length)]
+    if step == 1:
+        return tuple(points)
+    kept: list[Point] = []
+    for start in range(0, length, step):
+        stretch = points[start : start + step]
+        ends = {choose(stretch, key=lambda point: point.y or 0) for choose in (min, max)}
+        kept += sorted(ends, key=lambda point: point.x)
+    return tuple(kept)
 
 
 def _delay_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Chart]:

@@ -52,7 +52,7 @@ TEXTS = (
 """Words of Danube's, the gate's and Pulsar's refusals that one policy alone uses."""
 
 ID, TEXT, LOG, CODE, NO_ROW = "id", "text", "log", "code", "no row"
-_MARKED = r"\[sluicegate ([0-9a-z]{4,}-[0-9a-z]+)\]"
+MARKED = r"\[sluicegate ([0-9a-z]{4,}-[0-9a-z]+)\]"
 """As `sluicegate.decisions.ids` writes it."""
 _SLACK_US = 500_000
 """Of the clocks of gate and client, what their measured difference leaves, and of the way between them."""
@@ -170,7 +170,7 @@ def _asked(refused: DataFrame) -> DataFrame:
     began_us = F.coalesce("began_us", F.col("told_us") - _UNTOLD_US) - _SLACK_US
     first = F.floor(began_us / 1_000_000)
     seconds = F.sequence(first, F.floor((F.col("told_us") + _SLACK_US) / 1_000_000))
-    marked = F.regexp_extract(F.coalesce("text", F.lit("")), _MARKED, 1)
+    marked = F.regexp_extract(F.coalesce("text", F.lit("")), MARKED, 1)
     by_id = F.array(F.struct(F.concat(F.lit("id "), marked).alias("key"), F.lit(0).alias("rank")))
     by_time = [_keys(F.col("client"), 1, seconds), _keys(F.lit(""), 2, seconds)]
     return refused.select(*_ATTEMPT, F.explode(F.concat(by_id, *by_time)).alias("asked")).select(

@@ -1,23 +1,32 @@
-"""What became of messages: lost, doubled, out of order, or delivered though they were told as refused."""
+"""What became of messages: lost, not read in time, doubled, out of order, or delivered though refused."""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 _ARM = ("system", "door", "topic")
 _MESSAGE = (*_ARM, "producer", "sequence")
+COUNTS = (
+    *("acknowledged", "received", "lost", "unread", "duplicates", "reordered"),
+    *("told_refused", "told_nothing"),
+)
 
 
-def delivery(observations: DataFrame) -> DataFrame:
+def delivery(observations: DataFrame, idle_s: float = 1.0) -> DataFrame:
     """Compare what producers were told with what each subscription got.
 
     Order is that of one producer at one consumer, first deliveries only; topics have one partition. What a
     subscription that began late could not get counts as lost: scenarios attach consumers first.
 
+    A message that did not come is lost if a later one of its producer came, or if nothing came any more: the
+    recording went on for `idle_s`, three mean gaps and the longest way of any message after the last one.
+    Otherwise nobody knows, and it is unread.
+
     :param observations: columns of the observations.
-    :return: for each `system`, `door`, `topic`, `subscription` that a consumer had: `acknowledged` (messages
-        that producers were told to be stored), `received` (different messages), `lost`,
-        `duplicates` (deliveries too many), `reordered`, `told_refused` (received, though
-        refused or failed was the answer).
+    :param idle_s: for so long at least the recording has to go on.
+    :return: for each `system`, `door`, `topic`, `phase` in which messages were sent, and `subscription` that
+        a consumer had: `acknowledged` (messages that producers were told to be stored), `received`
+        (different messages), `lost`, `unread`, `duplicates` (deliveries too many), `reordered`,
+        `told_refused` (received, though refused), `told_nothing` (received, and the answer did not tell).
     """
     answers = _answers(observations)
     received = _received(observations)
@@ -26,15 +35,44 @@ def delivery(observations: DataFrame) -> DataFrame:
     subscriptions = received.select(*_ARM, "subscription").union(attached.select(*_ARM, "subscription"))
     expected = answers.join(F.broadcast(subscriptions.distinct()), on=list(_ARM), how="inner")
     both = expected.join(received, on=[*_MESSAGE, "subscription"], how="left")
-    stored, came = F.col("stored"), F.col("times").isNotNull()
-    return both.groupBy(*_ARM, "subscription").agg(
-        F.count(F.when(stored, 1)).alias("acknowledged"),
-        F.count("times").alias("received"),
-        F.count(F.when(stored & ~came, 1)).alias("lost"),
-        F.sum(F.when(came, F.col("times") - 1).otherwise(0)).alias("duplicates"),
-        F.count(F.when(F.col("late"), 1)).alias("reordered"),
-        F.count(F.when(~stored & came, 1)).alias("told_refused"),
+    ends = observations.groupBy("system", "door").agg(F.max(F.unix_micros("time")).alias("end_us"))
+    told = both.join(F.broadcast(ends), on=["system", "door"], how="inner")
+    missed = F.col("stored") & F.col("times").isNull()
+    lost = F.coalesce(_lost(idle_s * 1e6), F.lit(False))
+    came = F.col("times").isNotNull()
+    return (
+        told.withColumn("gone", missed & lost)
+        .withColumn("perhaps", missed & ~lost)
+        .groupBy(*_ARM, "phase", "subscription")
+        .agg(
+            F.count(F.when(F.col("stored"), 1)).alias("acknowledged"),
+            F.count("times").alias("received"),
+            F.count(F.when(F.col("gone"), 1)).alias("lost"),
+            F.count(F.when(F.col("perhaps"), 1)).alias("unread"),
+            F.sum(F.when(came, F.col("times") - 1).otherwise(0)).alias("duplicates"),
+            F.count(F.when(F.col("late"), 1)).alias("reordered"),
+            F.count(F.when(F.col("refused") & came, 1)).alias("told_refused"),
+            F.count(F.when(~F.col("stored") & ~F.col("refused") & came, 1)).alias("told_nothing"),
+        )
     )
+
+
+def _lost(idle_us: float) -> Column:
+    """Whether one that did not come would have, had it not been lost."""
+    here = Window.partitionBy(*_ARM, "subscription")
+    of_producer = Window.partitionBy(*_ARM, "subscription", "producer").orderBy(F.desc("sequence"))
+    came_us = F.col("came_us")
+    count = F.count(came_us).over(here)
+    last_us = F.max(came_us).over(here)
+    gap_us = (last_us - F.min(came_us).over(here)) / F.greatest(count - 1, F.lit(1))
+    way_us = F.max(came_us - F.col("told_us")).over(here)
+    quiet_us = F.greatest(F.lit(idle_us), 3 * gap_us, way_us)
+    overtaken_us = F.min(came_us).over(of_producer.rowsBetween(Window.unboundedPreceding, -1))
+    due_us = F.col("told_us") + F.coalesce("delay_ms", F.lit(0)) * 1_000
+    end_us = F.col("end_us")
+    overtaken = overtaken_us.isNotNull() & (F.greatest(overtaken_us, due_us) + idle_us <= end_us)
+    # Where nothing came at all, last_us is null, and `greatest` passes it over.
+    return overtaken | (F.greatest(last_us, due_us) + quiet_us <= end_us)
 
 
 def _answers(observations: DataFrame) -> DataFrame:
@@ -42,7 +80,13 @@ def _answers(observations: DataFrame) -> DataFrame:
         (F.col("role") == "producer") & F.col("event").isin("acknowledged", "refused", "failed")
     )
     return told.groupBy("system", "door", "topic", F.col("client").alias("producer"), "sequence").agg(
-        F.bool_or(F.col("event") == "acknowledged").alias("stored")
+        F.min("scenario").alias("phase"),
+        F.bool_or(F.col("event") == "acknowledged").alias("stored"),
+        (F.bool_or(F.col("event") == "refused") & ~F.bool_or(F.col("event") == "acknowledged")).alias(
+            "refused"
+        ),
+        F.max(F.unix_micros("time")).alias("told_us"),
+        F.max("delay_ms").alias("delay_ms"),
     )
 
 
@@ -60,5 +104,9 @@ def _received(observations: DataFrame) -> DataFrame:
     return (
         firsts.withColumn("out_of_order", late)
         .groupBy(*_MESSAGE, "subscription")
-        .agg(F.count("time").alias("times"), F.bool_or("out_of_order").alias("late"))
+        .agg(
+            F.count("time").alias("times"),
+            F.bool_or("out_of_order").alias("late"),
+            F.min(F.unix_micros("time")).alias("came_us"),
+        )
     )

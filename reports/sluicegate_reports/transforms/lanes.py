@@ -15,7 +15,7 @@ ALL_TOPICS = "*"
 """Topic of a limit that holds over all topics."""
 SCHEMA = (
     "lane int, policy string, system string, door string, phase string, topic string, subscription string, "
-    "operation string, counts string, rate double, burst double, saturated boolean, "
+    "operation string, counts string, rate double, burst double, saturated boolean, full boolean, "
     "begin_us bigint, end_us bigint, gate_begin_us bigint, gate_end_us bigint"
 )
 
@@ -36,9 +36,14 @@ def lanes(
     """The trials of rates that were carried out, one row each.
 
     :param skew_us: how much later a gate's clock is than the clients', by system and door.
-    :return: columns of `SCHEMA`; `lane` is the trial's place in `trials`, times are us since 1970.
+    :return: columns of `SCHEMA`; `lane` is the trial's place in `trials`, times are us since 1970;
+        `full` is false of trials that follow others on their topic, whose buckets may be spent.
     """
     rows = []
+    first: dict[tuple[str, str, str], datetime] = {}
+    for trial in trials:
+        place = (trial.system, trial.door, trial.topic)
+        first[place] = min(first.get(place, trial.start), trial.start)
     for number, trial in enumerate(trials):
         if trial.measured.family is not Family.RATE or trial.missing or trial.not_applicable:
             continue
@@ -58,6 +63,7 @@ def lanes(
                 float(trial.limit),
                 float(trial.burst),
                 trial.saturated,
+                trial.start <= first[trial.system, trial.door, trial.topic],
                 begin,
                 end,
                 begin + later,

@@ -37,15 +37,15 @@ def refusals(chunks: DataFrame, lanes: DataFrame, within_us: int) -> DataFrame:
     rows = (
         decided.where(F.col("chunk") < within_us // CHUNK_US)
         .join(F.broadcast(summed_up), on="lane", how="left_anti")
-        .join(F.broadcast(lanes.select("lane", "rate", "burst")), on="lane", how="inner")
-        .select("lane", "rate", "burst", "chunk", "admitted", "limited")
+        .join(F.broadcast(lanes.select("lane", "rate", "burst", "full")), on="lane", how="inner")
+        .select("lane", "rate", "burst", "full", "chunk", "admitted", "limited")
     )
     return rows.groupBy("lane").applyInArrow(_judged, SCHEMA)
 
 
 def _judged(rows: pa.Table) -> pa.Table:
-    lane, rate, burst = (rows[name][0].as_py() for name in ("lane", "rate", "burst"))
-    found = judge(_requests(rows), rate, burst, _SLACK_US)
+    lane, rate, burst, full = (rows[name][0].as_py() for name in ("lane", "rate", "burst", "full"))
+    found = judge(_requests(rows), rate, burst, _SLACK_US, full=full)
     values = [lane, *(getattr(found, name) for name in _NAMES[1:])]
     kinds = [pa.int32(), *(pa.int64() for _ in _NAMES[1:])]
     return pa.table([pa.array([v], k) for v, k in zip(values, kinds, strict=True)], names=list(_NAMES))

@@ -23,7 +23,9 @@ def per_second(slots: DataFrame, width_us: int) -> DataFrame:
     )
 
 
-def rate_error(slots: DataFrame, lanes: DataFrame, width_us: int, window_s: int) -> DataFrame:
+def rate_error(
+    slots: DataFrame, lanes: DataFrame, width_us: int, window_s: int, pressure: DataFrame | None = None
+) -> DataFrame:
     """The windows that are furthest from the rate, among all of one length, each a slot after the one before.
 
     Windows begin when the burst is spent: after the slot in which something was limited for the first time.
@@ -33,24 +35,45 @@ def rate_error(slots: DataFrame, lanes: DataFrame, width_us: int, window_s: int)
     :param lanes: see `lanes.lanes`.
     :param width_us: of these slots; a divisor of a second.
     :param window_s: length of a window in s.
+    :param pressure: see `pressure.pressure`; without it clients are taken to have always asked for more.
     :return: `lane`, `source`, `windows` (how many), `above`, `below` (largest and smallest relative error,
-        0.01 for one percent; `below` only means something where clients always asked for more), `largest`
-        (amount admitted at once). A lane too short for one window has no row.
+        0.01 for one percent; `below` is of the windows under pressure all the time, null if there is none),
+        `above_net` and `below_net` (likewise, less the one operation that each window may have cut),
+        `above_burst` (of all windows from the lane's start on, less a full bucket or such an operation),
+        `pressed` (windows under pressure), `largest` (amount admitted at once). A lane shorter than a window
+        has no row.
     """
     length = window_s * 1_000_000 // width_us
     filled = _filled(slots, lanes, width_us)
     lane = Window.partitionBy("lane", "source").orderBy("slot")
     window = lane.rowsBetween(1 - length, 0)
-    whole = F.col("slot") - length + 1 >= F.col("steady")
-    error = F.sum("admitted").over(window) / (F.col("rate") * window_s) - 1
+    begins = F.col("slot") - length + 1
+    steady = begins >= F.col("steady")
+    if pressure is None:
+        filled = filled.withColumn("pressed", F.lit(True))
+    else:
+        filled = filled.join(pressure, on=["lane", "slot"], how="left")
+    total, of_window = F.sum("admitted").over(window), F.col("rate") * window_s
+    # A window may begin or end in the middle of one operation: of one within it, or of the next.
+    ends = F.max("largest").over(window)
+    cut = F.coalesce(F.max("largest").over(lane.rowsBetween(1 - length, length)), F.lit(0))
+    under = F.min(F.coalesce("pressed", F.lit(False))).over(window)
     return (
-        filled.withColumn("error", error)
-        .where(whole)
+        filled.withColumn("error", total / of_window - 1)
+        .withColumn("less", (total - F.coalesce(ends, F.lit(0))) / of_window - 1)
+        .withColumn("more", (total + cut) / of_window - 1)
+        .withColumn("beyond", (total - F.greatest("burst", ends)) / of_window - 1)
+        .withColumn("under", under & steady)
+        .where(begins >= 0)
         .groupBy("lane", "source")
         .agg(
-            F.count("error").alias("windows"),
-            F.max("error").alias("above"),
-            F.min("error").alias("below"),
+            F.count(F.when(steady, 1)).alias("windows"),
+            F.max(F.when(steady, F.col("error"))).alias("above"),
+            F.min(F.when(F.col("under"), F.col("error"))).alias("below"),
+            F.max(F.when(steady, F.col("less"))).alias("above_net"),
+            F.max("beyond").alias("above_burst"),
+            F.min(F.when(F.col("under"), F.col("more"))).alias("below_net"),
+            F.count(F.when(F.col("under"), 1)).alias("pressed"),
             F.max("largest").alias("largest"),
         )
     )
@@ -72,6 +95,7 @@ def _filled(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
             "lane",
             "source",
             "rate",
+            "burst",
             _steady(width_us).alias("steady"),
             F.explode(F.sequence(F.lit(0), last)).alias("slot"),
         )

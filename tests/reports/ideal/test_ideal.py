@@ -195,3 +195,13 @@ def test_the_engine_decides_as_the_oracle_does(asked: list[tuple[int, int]], rat
         assert passed in right
         if passed:
             oracle.charge(amount, time_us)
+
+
+def test_refusals_after_an_earlier_phase_are_not_called_wrong() -> None:
+    # One a second is asked for twice a second by clients that have emptied the bucket of 10 before.
+    requests = [(n * 500_000, 1, n % 2 == 1) for n in range(1, 20)]
+    assert ideal.judge(requests, 1, 10).wrongly_refused == 9
+    found = ideal.judge(requests, 1, 10, full=False)
+    assert (found.wrongly_admitted, found.wrongly_refused) == (0, 0)
+    generous = [(n * 500_000, 1, False) for n in range(1, 8)]
+    assert ideal.judge(generous, 1, 10, full=False).wrongly_refused == 5

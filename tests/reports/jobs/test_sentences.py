@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.reports.frames import trial
+from tests.reports.frames import at, trial
 
 from sluicegate_reports.jobs import clocks
 from sluicegate_reports.jobs.compare import results_of
@@ -13,6 +13,7 @@ from sluicegate_reports.missing import gaps
 from sluicegate_reports.results import Arm, RunFacts, Verdict
 from sluicegate_reports.runs import Run
 from sluicegate_reports.verdicts import Finding, judge
+from sluicegate_reports.verdicts.rates import SEEN
 
 
 def skewed(at_least_us: int, at_most_us: int) -> Measures:
@@ -74,3 +75,69 @@ def test_the_trial_that_decides_a_place_is_the_one_drawn() -> None:
     run = Run(RunFacts("r1", "", ""), trials)
     (section,) = policy_sections(run, findings, Measures(delays=delays))
     assert {point.y for series in section.charts[0].series for point in series.points} == {0.0}
+
+
+def test_a_peak_and_a_gap_of_one_second_survive_an_hour() -> None:
+    hour = trial(end=at(3_600))
+    seconds: list[dict[str, Any]] = [
+        {"lane": 0, "source": "clients", "second": n, "admitted": 10 + 90 * (n == 1_801)}
+        for n in range(3_600)
+        if n != 2_500
+    ]
+    run = Run(RunFacts("r1", "", ""), (hour,))
+    findings = [Finding(Verdict.EXACT, 0.0)]
+    (section,) = policy_sections(run, findings, Measures(seconds=seconds))
+    points = {point.x: point.y for point in section.charts[0].series[0].points}
+    assert (points[1_801], points[2_500]) == (100, 0)
+    assert len(points) <= 600
+    assert list(points) == sorted(points)
+
+
+_KEPT = {
+    "above": 0.0,
+    "below": 0.0,
+    "largest": 1.0,
+    "window_s": 20.0,
+    "overshoot": 0.0,
+    "first_second": 20.0,
+    "allowed": 20.0,
+    "admitted": 220.0,
+    "admitted_messages": 220.0,
+}
+
+
+def beside(**changes: float | None) -> dict[str, float | None]:
+    """Figures of a log that was kept, and of clients that saw something else."""
+    return {**_KEPT, **{f"{SEEN}{name}": value for name, value in {**_KEPT, **changes}.items()}}
+
+
+def test_a_log_and_clients_that_disagree_are_disputed() -> None:
+    assert judge(trial(), beside()).verdict is Verdict.EXACT
+    more = judge(trial(), beside(admitted_messages=330.0))
+    assert more.verdict is Verdict.DISPUTED
+    assert "220 messages were admitted by the log, 330 by the clients" in more.text
+    at_once = judge(trial(), beside(overshoot=100.0, above=0.5))
+    assert at_once.verdict is Verdict.DISPUTED
+    assert judge(trial(), {**beside(), "overshoot": 100.0, "above": 0.5}).verdict is Verdict.DISPUTED
+    both = {**beside(overshoot=100.0, above=0.5), "overshoot": 100.0, "above": 0.5}
+    assert judge(trial(), both).verdict is Verdict.OFF
+
+
+def test_clients_that_were_never_held_back_were_too_slow() -> None:
+    slow = {**_KEPT, "above": -0.52, "below": None, "pressed": 0.0}
+    finding = judge(trial(), slow)
+    assert finding.verdict is Verdict.MISSING
+    assert "clients too slow" in finding.text
+    assert judge(trial(), {**slow, "below": -0.52, "pressed": 9.0}).verdict is Verdict.OFF
+
+
+def test_what_became_of_messages_takes_part_in_any_verdict() -> None:
+    for name, verdict in (
+        ("lost", Verdict.OFF),
+        ("told_refused", Verdict.OFF),
+        ("duplicates", Verdict.WITHIN),
+        ("unread", Verdict.EXACT),
+    ):
+        finding = judge(trial(), {**_KEPT, name: 1, "delivered_of": 5_000})
+        assert finding.verdict is verdict
+        assert finding.text.rpartition("; ")[2].startswith("of 5,000 messages 1 ")

@@ -1,5 +1,6 @@
 """Whole runs on stand-ins for the brokers: real clients, real gates, a few seconds each."""
 
+import asyncio
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -8,9 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+from tests.reports.runner import in_sql
 from tests.reports.runner.conftest import Record, Recorded
 
 from sluicegate_danube.reference import ReferenceBroker
+from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.results import REFERENCE_LABEL
 from sluicegate_reports.runner.doors import Arm, Setting, Way, register, registry
 from sluicegate_reports.runner.names import scenario_name
@@ -79,12 +83,17 @@ def check_that_deliveries_carry_their_origin(made: Recorded) -> None:
 
 
 @pytest.mark.parametrize("system", ["kafka", "pulsar"])
-async def test_what_clients_see_is_what_the_gate_decides(system: str, record: Record) -> None:
+async def test_what_clients_see_is_what_the_gate_decides(
+    system: str, record: Record, spark: SparkSession
+) -> None:
     made = await record(SCENARIO, (system,), ("proxy",))
     [arm] = made.run.facts.arms
     assert (arm.system, arm.door, arm.missing) == (system, "proxy", "")
     check_that_clients_saw_what_was_decided(made, system, "proxy")
     check_that_deliveries_carry_their_origin(made)
+    if system == "kafka":
+        results = await asyncio.to_thread(compare_run, spark, made.directory)
+        assert in_sql.check(made.directory, made.run, results) >= 30
 
 
 async def test_a_system_that_cannot_be_reached_is_told_and_the_others_are_played(record: Record) -> None:

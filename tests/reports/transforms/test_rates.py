@@ -85,7 +85,7 @@ def test_decisions_of_a_lane_become_flows(spark: SparkSession) -> None:
     )
     found = flows.from_decisions(log, lane(spark))
     assert found.columns == list(flows.COLUMNS)
-    assert rows_of(found) == [
+    assert rows_of(found, *flows.COLUMNS[:7]) == [
         (0, "log", None, 0, 7, 100, "admitted"),
         (0, "log", None, SECOND, 3, 100, "admitted"),
         (0, "log", "c1", 2 * SECOND, 1, 0, "refused"),
@@ -138,6 +138,7 @@ def test_what_clients_saw_becomes_flows(spark: SparkSession) -> None:
         (0, "clients", "p1", SECOND, "offered"),
         (0, "clients", "p1", 2 * SECOND, "admitted"),
         (0, "clients", "p1", 3 * SECOND, "refused"),
+        (0, "clients", "p1", 4 * SECOND, "failed"),
         (1, "clients", "c1", 5 * SECOND, "admitted"),
         (2, "clients", "p1", 7 * SECOND, "admitted"),
     ]
@@ -197,7 +198,10 @@ def test_windows_begin_when_the_first_is_refused(spark: SparkSession) -> None:
 
 def test_a_lane_too_short_for_a_window_has_none(spark: SparkSession) -> None:
     short = lane(spark, trial(end=frames.at(2.5)))
-    assert windows.rate_error(slotted(spark, [flow(0.1)]), short, 100_000, 1).collect() == []
+    found = one(windows.rate_error(slotted(spark, [flow(0.1)]), short, 100_000, 1))
+    assert (found["windows"], found["above"], found["below"]) == (0, None, None)
+    shorter = lane(spark, trial(end=frames.at(0.5)))
+    assert windows.rate_error(slotted(spark, [flow(0.1)]), shorter, 100_000, 1).collect() == []
 
 
 def test_the_first_second_begins_with_the_first_admission(spark: SparkSession) -> None:

@@ -1,0 +1,54 @@
+"""Pressure: when the clients of a lane asked for more than its limit, by what was seen and not by plan."""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+_STALLED_US = 1_000_000
+
+
+def pressure(slots: DataFrame, lanes: DataFrame, width_us: int, grace_s: float) -> DataFrame:
+    """Whether each slot of a lane was under pressure.
+
+    A gate's clients are under pressure while it refuses or holds what they ask for, and while they wait and
+    nothing is admitted. Where there is no log, waiting is all that is seen: producers that wait for any
+    answer are taken to be held back, and consumers always, since what waits for them is not seen.
+
+    :param slots: see `slots.by_client`; of both sources.
+    :param lanes: see `lanes.lanes`.
+    :param width_us: of these slots.
+    :param grace_s: so long after a refusal or the end of a hold pressure goes on, and for four messages.
+    :return: `lane`, `slot` (all of the lane), `pressed`.
+    """
+    of_clients, of_log = F.col("source") == "clients", F.col("source") == "log"
+    sums = slots.groupBy("lane", "slot").agg(
+        F.max(F.greatest(F.coalesce("until_us", "last_limited_us"), "last_limited_us")).alias("until_us"),
+        F.sum("asked").alias("asked"),
+        F.sum("answered").alias("answered"),
+        F.sum(F.when(of_clients, F.col("admitted"))).alias("admitted"),
+    )
+    logged = slots.groupBy("lane").agg(F.bool_or(of_log).alias("logged"), F.max("largest").alias("largest"))
+    last = F.floor((F.col("end_us") - F.col("begin_us")) / width_us).cast("int") - 1
+    every = (
+        lanes.join(logged, on="lane", how="inner")
+        .where(last >= 0)
+        .select(
+            "lane",
+            "logged",
+            "operation",
+            (F.lit(grace_s) + 4 * F.col("largest") / F.col("rate")).alias("grace_s"),
+            F.explode(F.sequence(F.lit(0), last)).alias("slot"),
+        )
+    )
+    filled = every.join(sums, on=["lane", "slot"], how="left").na.fill(0, ["asked", "answered", "admitted"])
+    so_far = Window.partitionBy("lane").orderBy("slot").rowsBetween(Window.unboundedPreceding, 0)
+    second = Window.partitionBy("lane").orderBy("slot").rowsBetween(1 - max(1, _STALLED_US // width_us), 0)
+    limited = F.max("until_us").over(so_far) + F.col("grace_s") * 1e6 >= F.col("slot") * width_us
+    waiting = (F.sum("asked").over(so_far) - F.sum("answered").over(so_far)) > 0
+    stalled = waiting & (F.sum("admitted").over(second) == 0)
+    return filled.select("lane", "slot", _pressed(limited, waiting, stalled).alias("pressed"))
+
+
+def _pressed(limited: Column, waiting: Column, stalled: Column) -> Column:
+    unseen = F.col("operation") != "publish"
+    limited = F.coalesce(limited, F.lit(False))
+    return F.when(F.col("logged"), limited | stalled).otherwise(limited | waiting | unseen)

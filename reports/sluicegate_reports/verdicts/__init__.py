@@ -1,0 +1,113 @@
+"""When a policy counts as kept: the only place that says so.
+
+A verdict compares one trial's figures with what the policy says; docs/reports.md has the rules in words.
+
+| module | judges |
+| --- | --- |
+| `rates` | rates, by the gate's log and by its clients: off, within, exact, disputed or too slow to tell |
+| here | counts, sizes and delays asked for (no wrong answer), fixed delays, unacknowledged messages |
+| `delivery` | what became of the messages, which takes part in every verdict |
+| `thresholds` | the bounds |
+
+What a system has that is only nearest to the policy (`Trial.nearest`) is never called exact, however near.
+"""
+
+from dataclasses import replace
+
+from sluicegate_reports.results import Verdict
+from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.verdicts.delivery import with_deliveries
+from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
+from sluicegate_reports.verdicts.rates import rate
+from sluicegate_reports.verdicts.thresholds import EXACT_LATE_MS, WINDOW_S, WITHIN_LATE_MS
+
+__all__ = ["WINDOW_S", "Figures", "Finding", "judge", "worst_finding"]
+
+
+def judge(trial: Trial, figures: Figures) -> Finding:
+    """The verdict over one trial.
+
+    :param figures: those of its family, see the functions below.
+    """
+    if trial.not_applicable:
+        return Finding(Verdict.NOT_APPLICABLE, text=trial.not_applicable)
+    if trial.missing:
+        return Finding(Verdict.MISSING, text=trial.missing)
+    finding = with_deliveries(_BY_FAMILY[trial.measured.family](trial, figures), trial, figures)
+    if trial.nearest and finding.verdict is not Verdict.MISSING:
+        verdict = Verdict.WITHIN if finding.verdict is Verdict.EXACT else finding.verdict
+        return replace(
+            finding, verdict=verdict, text=f"{finding.text}; nearest, not the same: {trial.nearest}"
+        )
+    return finding
+
+
+def _answers(trial: Trial, figures: Figures) -> Finding:
+    """Of what is answered one by one: `wrongly_admitted`, `wrongly_refused`, and how many were tried.
+
+    Of counts also `otherwise`, `unclear` and `doubtful`, see `counts.folded`.
+    """
+    admitted, refused = figures.get("wrongly_admitted"), figures.get("wrongly_refused")
+    tried = figures.get("attempts")
+    if admitted is None or refused is None or not tried:
+        return Finding(Verdict.MISSING, text="nobody tried, or nothing was written down")
+    if figures.get("above") == 0:
+        return Finding(Verdict.MISSING, text="nothing above the limit was tried")
+    wrong, doubtful = admitted + refused, figures.get("doubtful") or 0
+    text = f"{wrong:,.0f} of {tried:,.0f} answers wrong"
+    if wrong:
+        text += f": {admitted:,.0f} let in, {refused:,.0f} refused"
+    if figures.get("otherwise"):
+        text += f"; {figures['otherwise']:,.0f} more refused, not by this policy"
+    if figures.get("unclear"):
+        text += f"; of {figures['unclear']:,.0f} refused it cannot be told whether it was this policy"
+    if doubtful:
+        text += f", and {doubtful:,.0f} of them would be wrong"
+    if doubtful and not wrong:
+        return Finding(Verdict.MISSING, text=text)
+    verdict = Verdict.OFF if wrong else Verdict.EXACT
+    return Finding(verdict, wrong, 0, "answers", text)
+
+
+def _delay(trial: Trial, figures: Figures) -> Finding:
+    """Of a fixed delay: `messages`, `early`, `least_ms`, `p99_ms`."""
+    early, late = figures.get("early"), figures.get("p99_ms")
+    if early is None or late is None or not figures.get("messages"):
+        return Finding(Verdict.MISSING, text="no message was received in this phase")
+    least = figures.get("least_ms")
+    text = f"{early:,.0f} early, p99 {late:,.0f} ms late"
+    if early:
+        text += f", the earliest by {-(least or 0):,.0f} ms"
+        return Finding(Verdict.OFF, late, WITHIN_LATE_MS, "ms", text)
+    for verdict, bound in ((Verdict.EXACT, EXACT_LATE_MS), (Verdict.WITHIN, WITHIN_LATE_MS)):
+        if late <= bound:
+            return Finding(verdict, late, WITHIN_LATE_MS, "ms", text)
+    return Finding(Verdict.OFF, late, WITHIN_LATE_MS, "ms", text)
+
+
+def _unacked(trial: Trial, figures: Figures) -> Finding:
+    """Of unacknowledged messages: `most`, `acknowledged`, `untold`, see `bounds.unacked`."""
+    most = figures.get("most")
+    if most is None:
+        return Finding(Verdict.MISSING, text="no message was received in this phase")
+    text = f"at most {most:,.0f} unacknowledged, limit {trial.limit:,.0f}"
+    if figures.get("acknowledged"):
+        text += f"; {figures['acknowledged']:,.0f} were acknowledged meanwhile"
+    if figures.get("untold") and most > trial.limit:
+        text = (
+            f"{most:,.0f} were received, and these observations, of version 1, do not tell what consumers "
+            "acknowledged: record the run again"
+        )
+        return Finding(Verdict.MISSING, text=text)
+    verdict = Verdict.OFF if most > trial.limit else Verdict.EXACT if most == trial.limit else Verdict.WITHIN
+    return Finding(verdict, most, trial.limit, "messages", text)
+
+
+_BY_FAMILY = {
+    Family.RATE: rate,
+    Family.COUNT: _answers,
+    Family.SIZE: _answers,
+    Family.ASKED_DELAY: _answers,
+    Family.DELAY: _delay,
+    Family.UNACKED: _unacked,
+}

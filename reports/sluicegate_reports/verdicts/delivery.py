@@ -1,0 +1,40 @@
+"""Verdicts on what became of messages: they take part in the verdict on every policy of their topic."""
+
+from dataclasses import replace
+
+from sluicegate_reports.results import Verdict
+from sluicegate_reports.runs import Family, Trial
+from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
+from sluicegate_reports.verdicts.thresholds import WITHIN_DELIVERIES
+
+_NEVER = {"lost": "lost", "told_refused": "told refused but delivered"}
+_SELDOM = {"duplicates": "received twice", "reordered": "out of order"}
+_TOLD = {"unread": "not read in time"}
+
+
+def with_deliveries(finding: Finding, trial: Trial, figures: Figures) -> Finding:
+    """A finding, or what is worse: what was lost, repeated, reordered, or stored though refused.
+
+    :param figures: see `transforms.delivery`; those that are missing take no part.
+    """
+    counts = {name: figures.get(name) or 0 for name in (*_NEVER, *_SELDOM, *_TOLD)}
+    if trial.measured.family is Family.UNACKED:
+        counts["lost"] = 0  # what is withheld until others are acknowledged is not lost
+    if trial.measured.family in (Family.ASKED_DELAY, Family.UNACKED):
+        counts["reordered"] = 0  # of different delays, or redelivered
+    words = {**_NEVER, **_SELDOM, **_TOLD}
+    said = [f"{count:,.0f} {words[name]}" for name, count in counts.items() if count]
+    if not said:
+        return finding
+    told = figures.get("delivered_of") or 0
+    never, seldom = sum(counts[name] for name in _NEVER), sum(counts[name] for name in _SELDOM)
+    verdict = Verdict.EXACT
+    if never or seldom > WITHIN_DELIVERIES * told:
+        verdict = Verdict.OFF
+    elif seldom:
+        verdict = Verdict.WITHIN
+    text = "; ".join([finding.text, f"of {told:,.0f} messages {', '.join(said)}"])
+    worse = worst_finding([replace(finding, figure=0), Finding(verdict, -1)]).verdict
+    if worse is finding.verdict:
+        return replace(finding, text=text)
+    return Finding(worse, never + seldom, 0, "messages", text)

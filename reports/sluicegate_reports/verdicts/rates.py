@@ -1,0 +1,183 @@
+"""Verdicts on rates: each figure is an error as a share of what a window admits, and the worst one counts.
+
+A gate is judged by its log and by what its clients saw. Where one of the two is off and the other shows
+nothing, or both tell of different amounts, the trial is disputed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sluicegate_reports.results import Verdict
+from sluicegate_reports.runs import Trial
+from sluicegate_reports.verdicts.finding import Figures, Finding
+from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, STALL_S, WINDOW_S, WITHIN_SHARE
+
+SEEN = "seen_"
+"""Before the name of a figure: as clients saw it, where the others are the log's."""
+_DISPUTE = "the log and the clients disagree"
+_NOTHING = "nothing was admitted in this phase, or nothing was written down"
+
+
+def rate(trial: Trial, figures: Figures) -> Finding:
+    """The verdict by the log and by the clients, or by what there is.
+
+    :param figures: of each source see `_Seen`; those of the clients beside a log begin with SEEN.
+    """
+    own = _Seen(trial, figures).finding()
+    seen = {name.removeprefix(SEEN): value for name, value in figures.items() if name.startswith(SEEN)}
+    if seen.get("admitted") is None:
+        return own
+    # What came at once is told by the log alone: clients are answered one by one.
+    largest = max(seen.get("largest") or 0, figures.get("largest") or 0)
+    clients = _Seen(trial, {**seen, "largest": largest, "pressed": figures.get("pressed")}).finding()
+    told = _difference(trial, figures, seen)
+    if told:
+        return replace(own, verdict=Verdict.DISPUTED, text=f"{_DISPUTE}: {told}; log: {own.text}")
+    off = own.verdict is Verdict.OFF
+    # Clients that cannot tell of too little do not speak against it.
+    contradicted = clients.verdict is Verdict.EXACT and seen.get("below") is not None
+    if (clients.verdict is Verdict.OFF and not off) or (off and contradicted):
+        figure = max(own.figure or 0, clients.figure or 0)
+        text = f"{_DISPUTE}: log {own.text}; clients {clients.text}"
+        return replace(own, verdict=Verdict.DISPUTED, figure=figure, unit="%", text=text)
+    return own
+
+
+def _difference(trial: Trial, figures: Figures, seen: Figures) -> str:
+    """By how much the two differ in all that was admitted, if it is more than the bound."""
+    log, clients = figures.get("admitted_messages"), seen.get("admitted_messages")
+    if log is None or clients is None:
+        return ""
+    # What is under way at either end is told by one of them alone.
+    under_way = (figures.get("largest_messages") or 1) + (figures.get("under_way") or 0)
+    allowed = WITHIN_SHARE * log + under_way
+    if abs(clients - log) <= allowed:
+        return ""
+    return f"{log:,.0f} messages were admitted by the log, {clients:,.0f} by the clients"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What one source tells: `above`, `below` (relative; with `_net`: less one operation), `largest`,
+    `first_second`, `allowed`, `overshoot`, `wrongly_admitted`, `wrongly_refused`, `judged`, `otherwise`,
+    `window_s`, `slack` (what times that are not exact may put on either side), `stalled_us` (clients'
+    longest stand-still), `pressed` (windows in which the clients were limited all the time).
+    """  # noqa: D205 - one list
+
+    trial: Trial
+    figures: Figures
+
+    def finding(self) -> Finding:
+        """The verdict by this source alone."""
+        figures = self.figures
+        if figures.get("first_second") is None or figures.get("allowed") is None:
+            return Finding(Verdict.MISSING, text=_NOTHING)
+        errors = list(self._errors())
+        worst = max(error for _, error in errors)
+        text = self._text()
+        for name, error in errors:
+            if error > EXACT_SHARE and name:
+                text += f"; {name}"
+        bound = WITHIN_SHARE * 100
+        unmeasured = self._unmeasured()
+        if worst > WITHIN_SHARE or not unmeasured:
+            grain = self._grain() if worst <= EXACT_SHARE else ""
+            over = self._first_over() > 0
+            verdict = Verdict.EXACT if worst <= EXACT_SHARE and not over else Verdict.WITHIN
+            verdict = Verdict.OFF if worst > WITHIN_SHARE else verdict
+            return Finding(verdict, worst * 100, bound, "%", text + grain)
+        return Finding(Verdict.MISSING, text=f"{unmeasured}; {text}")
+
+    def _of(self, name: str) -> float:
+        return self.figures.get(name) or 0.0
+
+    @property
+    def _window_s(self) -> float:
+        return self.figures.get("window_s") or WINDOW_S
+
+    @property
+    def _in_window(self) -> float:
+        return self.trial.limit * self._window_s
+
+    @property
+    def _slack(self) -> float:
+        """Amount that the source's times may put on either side of any moment."""
+        stalled_s = min(self._of("stalled_us") / 1e6, STALL_S)
+        return self._of("slack") + self.trial.limit * stalled_s
+
+    def _errors(self) -> Iterator[tuple[str, float]]:
+        """Each figure as a share of what a window admits, with the words for it."""
+        grain, slack = self._of("largest") / self._in_window, self._slack / self._in_window
+        below = self.figures.get("below")
+        yield self._over(grain, slack)
+        if below is not None and self.trial.saturated and self.figures.get("pressed") != 0:
+            net = self.figures.get("below_net")
+            yield "", max(0.0, -(below + grain if net is None else net) - slack)
+        yield "", self._first_over() / self._of("allowed")
+        judged = self._of("judged")
+        for name, words in (
+            ("wrongly_admitted", "wrongly admitted"),
+            ("wrongly_refused", "wrongly refused"),
+        ):
+            count = self._of(name)
+            # One answer at a boundary is no error of a short phase.
+            yield f"{count:,.0f} {words}", (count if count > 1 else 0.0) / max(judged, 1.0)
+        otherwise = self._of("misattributed")
+        yield f"{otherwise:,.0f} refused in the name of another policy", float(otherwise > 0)
+
+    def _over(self, grain: float, slack: float) -> tuple[str, float]:
+        """By how much windows are above the rate, but for what a full bucket or one operation explains.
+
+        Clients that pause let the bucket fill again, so a window alone shows no error: what the worst stretch
+        of any length overshot has to show it too. That in turn grows with the phase, and a window does not.
+        """
+        of_windows = [self.figures.get(name) for name in ("above_net", "above_burst")]
+        if self.figures.get("above_net") is None and self.figures.get("above") is not None:
+            of_windows.append(self._of("above") - grain)
+        above = max((error - slack for error in of_windows if error is not None), default=None)
+        if self.figures.get("overshoot") is None:
+            return "", max(0.0, above or 0.0)
+        at_once = max(0.0, self._of("largest") - self.trial.burst)
+        over = max(0.0, self._of("overshoot") - at_once - 2 * self._slack)
+        share = over / self._in_window
+        unit = self.trial.measured.unit.partition("/")[0]
+        text = f"{over:,.0f} {unit} more than the limit and a full bucket"
+        return text, share if above is None else max(0.0, min(share, above))
+
+    def _first_over(self) -> float:
+        most = max(self._of("allowed"), self._of("largest")) + self._slack
+        return max(0.0, self._of("first_second") - most)
+
+    def _unmeasured(self) -> str:
+        if self.figures.get("above") is None:
+            return "the phase is too short for a window once the burst is spent"
+        if self.trial.saturated and self.figures.get("pressed") == 0:
+            return "clients too slow: in no window were they held back all the time"
+        return ""
+
+    def _grain(self) -> str:
+        above, below = self._of("above"), self.figures.get("below")
+        low = -below if self.trial.saturated and below is not None else 0.0
+        if max(above, low) <= EXACT_SHARE or not self._of("largest"):
+            return ""
+        unit = self.trial.measured.unit.partition("/")[0]
+        share = self._of("largest") / self._in_window * 100
+        return (
+            f"; exact to its grain: {self._of('largest'):,.0f} {unit} came at once, {share:.2f} % of a window"
+        )
+
+    def _text(self) -> str:
+        figures = self.figures
+        above = figures.get("above")
+        text = f"{self._window_s:g} s windows {_percent(above)}"
+        if self.trial.saturated:
+            text += f" to {_percent(figures.get('below'))}"
+        unit = self.trial.measured.unit.partition("/")[0]
+        text += f", first second {self._of('first_second'):,.0f} of {self._of('allowed'):,.0f} {unit}"
+        if not self.trial.saturated and above is not None and above < -EXACT_SHARE:
+            text += "; no window came up to the limit"
+        return text
+
+
+def _percent(share: float | None) -> str:
+    return "not measured" if share is None else f"{share * 100:+.2f} %"

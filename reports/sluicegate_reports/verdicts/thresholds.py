@@ -1,0 +1,22 @@
+"""Bounds of the verdicts: docs/reports.md tells what each is compared with."""
+
+WINDOW_S = 20
+"""Length of the windows that rates are measured over: long enough that a second's burst does not hide in the
+mean, short enough that nobody has to wait; what the benchmarks measure too."""
+EXACT_SHARE = 0.005
+"""Of the rate: clients start, stop and are scheduled by an operating system; what they do about it in 20 s is
+less than this, and so cannot be told from an exact limiter."""
+WITHIN_SHARE = 0.05
+"""Of the rate: what operators take for kept, and what a limiter that counts by seconds stays within."""
+EXACT_LATE_MS = 250.0
+"""p99 of a delayed delivery: brokers look for what is due in ticks of up to 100 ms, twice on the way."""
+WITHIN_LATE_MS = 1_000.0
+"""Brokers' default tick for delayed delivery is one second."""
+GRACE_S = 2.0
+"""Clients that are limited at all are limited again within this time, or within four messages of the rate."""
+STALL_S = 2.0
+"""So long a stand-still of clients, at most, explains that they saw more at once afterwards."""
+IDLE_S = 1.0
+"""A subscription to which nothing comes for this long, and for three times its mean gap, has all it gets."""
+WITHIN_DELIVERIES = 0.001
+"""Of the messages: what protocols that deliver at least once may repeat or reorder, on a reconnect."""

@@ -1,0 +1,332 @@
+"""The library: each entry plants one fault into one trial, and says by which words it has to be named."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tests.reports.planted.book import LENGTH_S, RATE, SECOND, SIZE, Book, Message, asked, bucket, holding
+
+_PUBLISH = "max_publish_rate"
+_WORDS = "Consumer limit per topic reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A trial with a fault; its topic is its name."""
+
+    name: str
+    plant: Callable[[Book, str], None]
+    named: str
+    """Words of the finding."""
+
+
+def library() -> Iterator[Planted]:
+    """All faults."""
+    yield from _rates()
+    yield from _answers_of_rates()
+    yield from _delivery()
+    yield from _told()
+    yield from _counts()
+    yield from _messages()
+    yield from _clocks()
+
+
+def publishing(change: Callable[[list[Message]], list[Message]], **arm: Any) -> Callable[[Book, str], None]:
+    """A perfect limit on publishing, then a change."""
+
+    def plant(book: Book, topic: str) -> None:
+        book.tries(_PUBLISH, RATE, topic, **{k: v for k, v in arm.items() if k != "gate_us"})
+        book.publishes(topic, _PUBLISH, change(bucket(asked())), **arm)
+
+    return plant
+
+
+def each(
+    share: int, change: Callable[[Message], Message], passed: bool = True
+) -> Callable[[list[Message]], list[Message]]:
+    """One in so many of those that passed, or did not, is changed."""
+
+    def changed(messages: list[Message]) -> list[Message]:
+        count, found = 0, []
+        for message in messages:
+            count += message.passed is passed
+            chosen = message.passed is passed and count % share == 0
+            found.append(change(message) if chosen else message)
+        return found
+
+    return changed
+
+
+# -- rates --------------------------------------------------------------------------------------------------
+
+
+def rate_trial(book: Book, topic: str, policy: str, factor: float, at_first: float = 0) -> None:
+    """One trial of any policy of rate under a gate that lets through `factor` of the limit.
+
+    :param at_first: seconds in which it lets through all that is asked for.
+    """
+    limit = RATE * (SIZE if policy.endswith("_bytes") else 1)
+    of_one = "s" if "subscription" in policy else ""
+    if policy == "connection_rate_limit":
+        book.tries(policy, RATE, "", system="kafka-attach", door=topic)
+        return _attaching(book, topic, factor)
+    book.tries(policy, limit, topic, subscription=of_one)
+    messages = asked(2 * RATE) if factor > 1 else asked()
+    late = [m for m in messages if m.at_us >= at_first * SECOND]
+    early = [m for m in messages if m.at_us < at_first * SECOND]
+    if "dispatch" not in policy:
+        return book.publishes(topic, policy, early + bucket(late, RATE * factor))
+    passed = early + holding(late, RATE * factor)
+    book.publishes(topic, "", [replace(m, decided_us=None, held=False, arrivals=()) for m in passed])
+    for m in passed:
+        if m.held:
+            told = {"policy": policy, "action": "delay", "delay": (m.gate_us - m.at_us) * 1_000}
+            book.decided(m.at_us + 500, topic, operation="dispatch", subscription="s", **told)
+        if m.gate_us < LENGTH_S * SECOND:
+            book.decided(m.gate_us, topic, operation="dispatch", subscription="s")
+            book._received(m.gate_us + 3_000, topic, m)
+    return None
+
+
+def _attaching(book: Book, door: str, factor: float) -> None:
+    arm = {"system": "kafka-attach", "door": door}
+    for m in bucket(asked(2 * RATE), RATE * factor):
+        client = {"client": f"n{m.number}", "role": "producer", "latency_ns": 3_000_000}
+        event = "attached" if m.passed else "attach_refused"
+        book.saw(m.at_us + 3_000, f"{door}-topic", event=event, **client, **arm)
+        action = {} if m.passed else {"action": "reject", "policy": "connection_rate_limit"}
+        row = {"operation": "attach_producer", "messages": 0, "client": f"n{m.number}@h:1"}
+        book.decided(m.at_us + 1_000, f"{door}-topic", **row, **action, **arm)
+
+
+_RATES = (
+    _PUBLISH,
+    "max_publish_rate_bytes",
+    "max_dispatch_rate",
+    "max_dispatch_rate_bytes",
+    "max_subscription_dispatch_rate",
+    "max_subscription_dispatch_rate_bytes",
+    "connection_rate_limit",
+)
+
+
+def _rates() -> Iterator[Planted]:
+    for policy in _RATES:
+        for name, factor, named in (("over", 1.2, "+"), ("under", 0.8, "-")):
+            yield Planted(f"{policy}-{name}", partial(rate_trial, policy=policy, factor=factor), named)
+    for policy in _RATES[:6]:
+        # Twice the limit for eight seconds, then exact: no window after the burst shows it.
+        late = partial(rate_trial, policy=policy, factor=1.0001, at_first=8)
+        yield Planted(f"{policy}-late", late, "more than the limit and")
+
+
+def _answers_of_rates() -> Iterator[Planted]:
+    def sparse(book: Book, topic: str) -> None:
+        """At 60 % of the limit every fourth is refused."""
+        book.tries(_PUBLISH, RATE, topic, saturated=False)
+        messages = each(4, lambda m: replace(m, passed=False))(asked(0.6 * RATE))
+        book.publishes(topic, _PUBLISH, messages)
+
+    def early(messages: list[Message]) -> list[Message]:
+        return [replace(m, passed=m.passed and m.number % 2 == 0) if m.number < 240 else m for m in messages]
+
+    def batches(book: Book, topic: str) -> None:
+        """Five times as large as a second's worth, and 80 % too often."""
+        book.tries(_PUBLISH, RATE, topic)
+        client = {"client": f"p-{topic}", "role": "producer"}
+        for n in range(8):
+            at_us = int(n * 5 * SECOND / 1.8) + 1
+            for k in range(100):
+                book.saw(at_us, topic, event="sent", sequence=n * 100 + k, **client)
+                told = {"event": "acknowledged", "latency_ns": 3_000_000, "sequence": n * 100 + k}
+                book.saw(at_us + 3_000, topic, **told, **client)
+            told = {"action": "delay", "policy": _PUBLISH, "delay": 10**9}
+            book.decided(at_us + 500, topic, messages=100, **told)
+            book.decided(at_us + 1_000, topic, messages=100)
+
+    def misattributed(messages: list[Message]) -> list[Message]:
+        return [replace(m, policy="" if m.passed else "max_message_size") for m in messages]
+
+    yield Planted("refused-below-the-limit", sparse, "wrongly refused")
+    yield Planted("limited-too-early", publishing(early), "wrongly refused")
+    yield Planted("large-batches-too-often", batches, "more than the limit and")
+    yield Planted("refused-in-another-name", publishing(misattributed), "in the name of another policy")
+
+
+# -- what became of messages --------------------------------------------------------------------------------
+
+
+def _delivery() -> Iterator[Planted]:
+    def twice(m: Message) -> Message:
+        return replace(m, arrivals=(*m.came, m.gate_us + 90_000))
+
+    def overtaken(m: Message) -> Message:
+        return replace(m, arrivals=(m.gate_us + 250_000,))
+
+    def lost_tail(messages: list[Message]) -> list[Message]:
+        return [
+            replace(m, arrivals=()) if 15 < m.at_us / SECOND < 18 or m.number > 500 else m for m in messages
+        ]
+
+    for policy in _RATES[:2]:
+        for name, change, named in (
+            ("lost", each(3, lambda m: replace(m, arrivals=())), "lost"),
+            ("twice", each(1, twice), "received twice"),
+            ("reordered", each(5, overtaken), "out of order"),
+            (
+                "refused-but-stored",
+                each(10, lambda m: replace(m, told="refused")),
+                "told refused but delivered",
+            ),
+        ):
+            yield Planted(f"{policy}-{name}", _delivering(policy, change), named)
+    yield Planted("lost-at-the-end", publishing(lost_tail), "lost")
+    yield Planted("all-lost", publishing(each(1, lambda m: replace(m, arrivals=()))), "lost")
+
+
+def _delivering(policy: str, change: Callable[[list[Message]], list[Message]]) -> Callable[[Book, str], None]:
+    def plant(book: Book, topic: str) -> None:
+        book.tries(policy, RATE * (SIZE if policy.endswith("_bytes") else 1), topic)
+        book.publishes(topic, policy, change(bucket(asked())))
+
+    return plant
+
+
+def _told() -> Iterator[Planted]:
+    """The gate's log against what clients saw."""
+
+    def unlogged(messages: list[Message]) -> list[Message]:
+        """The log is perfect, and half as much again is let through beside it."""
+        return [replace(m, passed=True, logged=m.passed) for m in messages]
+
+    named = "the log and the clients disagree"
+    yield Planted("more-than-the-log-tells", publishing(unlogged), named)
+    few = each(4, lambda m: replace(m, told="nothing", arrivals=()))
+    yield Planted("less-than-the-log-tells", publishing(few), named)
+    # The log tells of a tenth more than came to it.
+    yield Planted("log-has-gaps", publishing(each(5, lambda m: replace(m, logged=False))), named)
+
+
+# -- counts, sizes, delays ----------------------------------------------------------------------------------
+
+
+def _counts() -> Iterator[Planted]:
+    refused = {"event": "attach_refused", "code": "PolicyViolationError"}
+    for policy, role, code in (
+        ("max_producers_per_topic", "producer", "PolicyViolationError"),
+        ("max_consumers_per_topic", "consumer", "GroupMaxSizeReachedError"),
+        ("max_consumers_per_subscription", "consumer", "GroupMaxSizeReachedError"),
+        ("max_subscriptions_per_topic", "consumer", "GroupMaxSizeReachedError"),
+    ):
+        for name, events, named in (
+            ("over", [{}, {}, {}, {**refused, "code": code}], "let in"),
+            ("under", [{}, {**refused, "code": code}, {**refused, "code": code}], "refused"),
+        ):
+            yield Planted(f"{policy}-{name}", _attached(policy, role, events), named)
+
+
+def _attached(policy: str, role: str, events: list[dict[str, Any]]) -> Callable[[Book, str], None]:
+    words = {
+        "max_producers_per_topic": "Producer limit reached for topic",
+        "max_consumers_per_topic": _WORDS,
+        "max_consumers_per_subscription": "Consumer limit per subscription reached",
+        "max_subscriptions_per_topic": "Subscription limit reached for topic",
+    }
+
+    def plant(book: Book, topic: str) -> None:
+        book.tries(policy, 2, topic, subscription="s" if policy.endswith("subscription") else "")
+        told = [
+            {
+                **event,
+                "text": words[policy] if "code" in event else None,
+                "subscription": None
+                if role == "producer"
+                else f"s{n}"
+                if policy == "max_subscriptions_per_topic"
+                else "s",
+            }
+            for n, event in enumerate(events)
+        ]
+        book.attaches(topic, told, role)
+
+    return plant
+
+
+def sized(policy: str, change: Callable[[Message], Message]) -> Callable[[Book, str], None]:
+    """A perfect limit on sizes or on delays asked for, then a change of each message."""
+
+    def plant(book: Book, topic: str) -> None:
+        book.tries(policy, 1_000, topic)
+        messages = []
+        for message in asked(10, 20):
+            value = 1_001 if message.number % 4 == 0 else 1_000
+            told = replace(message, passed=value <= 1_000, code="MessageSizeTooLarge")
+            by_size = policy == "max_message_size"
+            told = replace(told, size=value) if by_size else replace(told, asked_ms=value)
+            messages.append(change(told))
+        book.publishes(topic, policy, messages)
+
+    return plant
+
+
+def _messages() -> Iterator[Planted]:
+    for policy in ("max_message_size", "max_delivery_delay"):
+        for name, change, named in (
+            ("over", lambda m: replace(m, passed=m.passed or m.number % 40 == 0), "let in"),
+            ("under", lambda m: replace(m, passed=m.passed and m.number % 50 != 1), "refused"),
+            ("refused-but-stored", lambda m: replace(m, passed=True, told=m.answer), "told refused but"),
+            ("lost", lambda m: replace(m, arrivals=() if m.number % 3 == 1 else m.arrivals), "lost"),
+            ("twice", lambda m: replace(m, arrivals=m.came * 2), "received twice"),
+        ):
+            yield Planted(f"{policy}-{name}", sized(policy, change), named)
+    for name, late_ms, named in (
+        ("early", -60, "early"),
+        ("late", 1_500, "late"),
+        ("lost", None, "lost"),
+    ):
+        yield Planted(f"fixed_delivery_delay-{name}", delayed(late_ms), named)
+    yield Planted("max_unacked_messages_per_consumer-over", unacknowledged(12), "12 unacknowledged")
+
+
+def delayed(late_ms: int | None) -> Callable[[Book, str], None]:
+    """Messages delayed by 500 ms; one in ten otherwise, or never delivered."""
+
+    def plant(book: Book, topic: str) -> None:
+        book.tries("fixed_delivery_delay", 500, topic)
+        messages = []
+        for message in asked(10, 20):
+            wrong = message.number % 10 == 3
+            due_us = message.at_us + 500_000 + (late_ms or 0) * 1_000 * wrong + 20_000
+            came = () if wrong and late_ms is None else (due_us,)
+            messages.append(replace(message, arrivals=came))
+        book.publishes(topic, "", messages)
+
+    return plant
+
+
+def unacknowledged(most: int) -> Callable[[Book, str], None]:
+    """A consumer that acknowledges nothing gets so many; its limit is 10."""
+
+    def plant(book: Book, topic: str) -> None:
+        book.tries("max_unacked_messages_per_consumer", 10, topic)
+        consumer = {"client": f"c-{topic}", "role": "consumer", "subscription": "s"}
+        book.saw(0, topic, event="attached", acknowledges=False, **consumer)
+        messages = [replace(m, arrivals=None if m.number < most else ()) for m in asked(5, 20)]
+        book.publishes(topic, "", messages)
+
+    return plant
+
+
+# -- clocks -------------------------------------------------------------------------------------------------
+
+
+def _clocks() -> Iterator[Planted]:
+    over = each(3, lambda m: replace(m, passed=True), passed=False)
+    for name, clock in (
+        ("ahead", lambda us: us + 3600 * SECOND),
+        ("ten-years-off", lambda us: us - 10 * 365 * 86_400 * SECOND),
+        ("drifting", lambda us: us + 2 * SECOND + us // 2_000),
+    ):
+        arm: dict[str, Any] = {"system": f"kafka-{name}", "gate_us": clock}
+        yield Planted(f"over-under-a-clock-{name}", publishing(over, **arm), "+")

@@ -1,0 +1,161 @@
+"""Perfect runs under noise: none of them may be called off, and none may be disputed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from tests.reports.planted.book import LENGTH_S, RATE, SECOND, START, Book, Message, asked, bucket, holding
+from tests.reports.planted.faults import (
+    _RATES,
+    delayed,
+    each,
+    publishing,
+    rate_trial,
+    sized,
+    unacknowledged,
+)
+
+from sluicegate_reports.results import Verdict
+
+_PUBLISH = "max_publish_rate"
+_KEPT = (Verdict.EXACT, Verdict.WITHIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Perfect:
+    """A trial of a perfect gate; its topic is its name."""
+
+    name: str
+    play: Callable[[Book, str], None]
+    verdicts: tuple[Verdict, ...] = _KEPT
+    named: str = ""
+
+
+def library() -> Iterator[Perfect]:
+    """All perfect trials."""
+    for policy in _RATES:
+        yield Perfect(f"perfect-{policy}", partial(rate_trial, policy=policy, factor=1.0))
+    for policy in ("max_message_size", "max_delivery_delay"):
+        yield Perfect(f"perfect-{policy}", sized(policy, lambda m: m), (Verdict.EXACT,))
+    yield Perfect("perfect-delay", delayed(0), (Verdict.EXACT,))
+    yield Perfect("perfect-unacked", unacknowledged(10), (Verdict.EXACT,))
+    yield Perfect("calm", publishing(lambda m: m), (Verdict.EXACT,))
+    yield Perfect("held", _held)
+    yield Perfect("slow-clients", _slow, (Verdict.MISSING,), "clients too slow")
+    yield Perfect("clients-that-stop-for-a-while", publishing(_stalled))
+    yield Perfect("restart", publishing(_restarted), (*_KEPT, Verdict.MISSING))
+    yield Perfect("bursts", _bursts)
+    yield Perfect("not-read-in-time", publishing(_unread), named="not read in time")
+    yield Perfect("batches", _batches)
+    yield Perfect("second-phase", _second_phase)
+    yield Perfect("two-policies", _two_policies)
+    for name, clock in (("ahead", 3600 * SECOND), ("back", -700_000)):
+        arm: dict[str, Any] = {"system": f"kafka-right-{name}", "gate_us": lambda us, by=clock: us + by}
+        yield Perfect(f"clock-{name}", publishing(lambda m: m, **arm))
+    yield Perfect("clock-drifts", _drifting)
+    # The gate lets them pass, and the broker refuses one in ten.
+    refusing = each(10, lambda m: replace(m, told="refused", arrivals=(), code="NotEnoughReplicas"))
+    yield Perfect("broker-refuses", publishing(refusing, system="kafka-refusing"), (*_KEPT, Verdict.MISSING))
+
+
+def _held(book: Book, topic: str) -> None:
+    # What is held is answered long after the others: an arm of its own, whose recording ends later.
+    book.tries(_PUBLISH, RATE, topic, system="kafka-held")
+    book.publishes(topic, _PUBLISH, holding(asked()), system="kafka-held")
+
+
+def _drifting(book: Book, topic: str) -> None:
+    """The gate's clock gains 0.02 %, and it decides by it; no message comes just when it may pass."""
+    book.tries(_PUBLISH, RATE, topic, system="kafka-drift")
+    messages = bucket(asked(1.47 * RATE), RATE * 1.0002)
+    book.publishes(topic, _PUBLISH, messages, system="kafka-drift", gate_us=lambda us: us + us // 5_000)
+
+
+def _slow(book: Book, topic: str) -> None:
+    book.tries(_PUBLISH, RATE, topic)
+    book.publishes(topic, _PUBLISH, asked(0.48 * RATE))
+
+
+def _stalled(messages: list[Message]) -> list[Message]:
+    """A client's process stands still for 0.8 s: what it would have seen it sees after it."""
+    found = []
+    for m in messages:
+        if 12 * SECOND <= m.at_us < 12.8 * SECOND and m.passed:
+            found.append(replace(m, arrivals=(int(12.8 * SECOND) + m.number,)))
+        else:
+            found.append(m)
+    return found
+
+
+def _restarted(messages: list[Message]) -> list[Message]:
+    """For 1.5 s nothing answers; the new gate's bucket is full."""
+    cut = [m for m in messages if 10 <= m.at_us / SECOND < 11.5]
+    before = [m for m in messages if m.at_us < 10 * SECOND]
+    after = bucket([m for m in messages if m.at_us >= 11.5 * SECOND])
+    again_us = int(11.5 * SECOND)
+    failed = [
+        replace(m, passed=False, told="failed", logged=False, arrivals=(), decided_us=again_us) for m in cut
+    ]
+    return [*before, *failed, *after]
+
+
+def _bursts(book: Book, topic: str) -> None:
+    """All of a second's messages in its first 100 ms."""
+    book.tries(_PUBLISH, RATE, topic)
+    packed = [
+        replace(m, at_us=m.at_us // SECOND * SECOND + (m.at_us % SECOND) // 10 + m.number % 7)
+        for m in asked()
+    ]
+    book.publishes(topic, _PUBLISH, bucket(packed))
+
+
+def _unread(messages: list[Message]) -> list[Message]:
+    """The consumer takes 12 a second, and the run ends before it has all."""
+    read, found = 0, []
+    for m in messages:
+        if m.passed:
+            came = max(m.gate_us + 5_000, int(read * SECOND / 12))
+            read += 1
+            m = replace(m, arrivals=(came,) if came < (LENGTH_S + 1) * SECOND else ())
+        found.append(m)
+    return found
+
+
+def _batches(book: Book, topic: str) -> None:
+    """Batches of five seconds' worth: a full bucket lets one pass and is in debt for five seconds."""
+    book.tries(_PUBLISH, RATE, topic)
+    client = {"client": f"p-{topic}", "role": "producer"}
+    for n in range(5):
+        at_us = n * 5 * SECOND + 1
+        for k in range(100):
+            told = {"sequence": n * 100 + k, **client}
+            book.saw(at_us, topic, event="sent", **told)
+            book.saw(at_us + 3_000, topic, event="acknowledged", latency_ns=3_000_000, **told)
+        if n:
+            waited = {"action": "delay", "policy": _PUBLISH, "delay": 4_900_000_000}
+            book.decided(at_us - 4_900_000, topic, messages=100, **waited)
+        book.decided(at_us + 1_000, topic, messages=100)
+
+
+def _second_phase(book: Book, topic: str) -> None:
+    """The bucket was emptied in an earlier phase."""
+    middle = START + timedelta(seconds=12)
+    book.tries(_PUBLISH, RATE, topic, end=middle)
+    book.tries(_PUBLISH, RATE, topic, start=middle, phase="loaded")
+    book.publishes(topic, _PUBLISH, bucket(asked()))
+
+
+def _two_policies(book: Book, topic: str) -> None:
+    """One in five is too large, and charged to no rate."""
+    book.tries(_PUBLISH, RATE, topic)
+    book.tries("max_message_size", 1_000, topic)
+    messages = asked(2 * RATE)
+    large = [
+        replace(m, size=2_000, passed=False, policy="max_message_size", code="MessageSizeTooLarge")
+        for m in messages
+        if m.number % 5 == 0
+    ]
+    small = bucket([m for m in messages if m.number % 5])
+    book.publishes(topic, _PUBLISH, sorted([*large, *small], key=lambda m: m.number))

@@ -1,0 +1,68 @@
+"""Mutation runs for verdicts: every planted fault is named, and no perfect run is called off."""
+
+from dataclasses import dataclass
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.reports.planted import faults, perfect
+from tests.reports.planted.book import SECOND, Book
+
+from sluicegate_reports.jobs.compare import compare_trials
+from sluicegate_reports.results import Results, Verdict
+from sluicegate_reports.runs import Trial
+from sluicegate_reports.verdicts import Finding
+
+_FAULTS = {each.name: each for each in faults.library()}
+_PERFECT = {each.name: each for each in perfect.library()}
+_NAMED = (Verdict.OFF, Verdict.DISPUTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """All trials of the library, judged in one go."""
+
+    results: Results
+    findings: list[tuple[Trial, Finding]]
+
+    def of(self, name: str) -> list[Finding]:
+        told = [f for trial, f in self.findings if name in (trial.topic, trial.door)]
+        assert told
+        return told
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    directory = tmp_path_factory.mktemp("planted")
+    book = Book()
+    for fault in _FAULTS.values():
+        fault.plant(book, fault.name)
+    for trial in _PERFECT.values():
+        trial.play(book, trial.name)
+    for system in list(book.observations):
+        # Whoever reads goes on for two seconds after the last message.
+        row = {"role": "consumer", "client": "watch", "event": "attached", "subscription": "w"}
+        book.saw(27 * SECOND, "watched", system=system, **row)
+    run = book.write(directory)
+    folder = directory / "decisions/run=r1/system=kafka"
+    (folder / "part-main-torn.parquet").write_bytes((folder / "part-main-1.parquet").read_bytes()[:5_000])
+    results, findings = compare_trials(spark, directory)
+    return Judged(results, list(zip(run.trials, findings, strict=True)))
+
+
+def test_there_are_enough_faults() -> None:
+    assert len(_FAULTS) >= 40
+    assert len(_PERFECT) >= 15
+
+
+@pytest.mark.parametrize("name", _FAULTS)
+def test_a_planted_fault_is_named(judged: Judged, name: str) -> None:
+    for finding in judged.of(name):
+        assert finding.verdict in _NAMED, finding.text
+        assert _FAULTS[name].named in finding.text
+
+
+@pytest.mark.parametrize("name", _PERFECT)
+def test_a_perfect_run_is_not_off(judged: Judged, name: str) -> None:
+    for finding in judged.of(name):
+        assert finding.verdict in _PERFECT[name].verdicts, finding.text
+        assert _PERFECT[name].named in finding.text
