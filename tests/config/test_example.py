@@ -122,7 +122,7 @@ def keys(model: type[BaseModel]) -> Iterator[str]:
 @pytest.mark.seed("S1-141")
 def test_the_examples_of_the_documentation_are_valid(schema: dict[str, Any]) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     broker = plain(EXAMPLE.read_text())
     assert isinstance(broker, dict)
     for block in blocks:

@@ -31,7 +31,11 @@ _FORMS: dict[Form, dict[str, Any]] = {
     Form.SINGLE: {"batchingEnabled": False},
     Form.BATCHED: {"batchingEnabled": True, "batchingMaxPublishDelayMicros": 100_000},
     Form.CHUNKED: {"batchingEnabled": False, "chunkingEnabled": True, "chunkMaxMessageSize": CHUNK_BYTES},
-    Form.COMPRESSED: {"batchingEnabled": True, "compressionType": "LZ4"},
+    Form.COMPRESSED: {
+        "batchingEnabled": True,
+        "batchingMaxPublishDelayMicros": 100_000,
+        "compressionType": "LZ4",
+    },
     Form.ENCRYPTED: {"batchingEnabled": False},
     Form.TRANSACTIONAL: {"batchingEnabled": False, "sendTimeoutMs": 0},
 }

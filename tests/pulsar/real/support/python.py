@@ -25,7 +25,11 @@ _FORMS: dict[Form, dict[str, Any]] = {
     Form.BATCHED: {"batching_enabled": True, "batching_max_publish_delay_ms": 100},
     # Only what is larger than the broker's limit is cut, 5 MiB by default.
     Form.CHUNKED: {"chunking_enabled": True},
-    Form.COMPRESSED: {"batching_enabled": True, "compression_type": pulsar.CompressionType.LZ4},
+    Form.COMPRESSED: {
+        "batching_enabled": True,
+        "batching_max_publish_delay_ms": 100,
+        "compression_type": pulsar.CompressionType.LZ4,
+    },
     Form.ENCRYPTED: {},
 }
 _TYPES = {
