@@ -72,10 +72,10 @@ def test_the_example_is_checked_where_its_broker_can_be_served(fresh: Fresh) -> 
 
 
 def test_a_store_in_etcd_is_used_or_refused_with_the_remedy(fresh: Fresh) -> None:
-    """Whatever brings gRPC brings all that `sluicegate[etcd]` does."""
+    """Whatever brings gRPC brings all that `sluicegate[etcd]` does; Spark's client brings it too."""
     opened = "from sluicegate.store.plugin import sluicegate_metadata_store as s; s('etcd://127.0.0.1:1/x')"
     done = fresh.run("-c", opened)
-    has_grpc = fresh.extra in ("danube", "grpc")
+    has_grpc = fresh.extra in ("danube", "grpc", "reports")
     assert ("cannot be reached" if has_grpc else "pip install 'sluicegate[etcd]'") in done.stdout
 
 
