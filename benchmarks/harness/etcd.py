@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import ssl
+import time
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -114,8 +115,10 @@ class Etcd:
         self.stop()
 
     def pause(self) -> None:
-        """Stop it from running, with its connections open."""
+        """Stop it from running, with its connections open; returns once all of its threads stand."""
         os.killpg(self.pid, signal.SIGSTOP)
+        while any(not _stands(thread) for thread in Path(f"/proc/{self.pid}/task").iterdir()):
+            time.sleep(0.001)
 
     def resume(self) -> None:
         """Have it run again."""
@@ -168,3 +171,11 @@ class EtcdCluster:
     ) -> None:
         for member in self.members:
             member.stop()
+
+
+def _stands(thread: Path) -> bool:
+    """Whether a thread is stopped; a signal reaches one that runs on another core a little later."""
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] in "TtZX"
+    except OSError:  # it has ended
+        return True

@@ -113,15 +113,13 @@ async def test_an_etcd_that_is_down(own_etcd: Etcd) -> None:
 
 
 async def test_an_etcd_that_is_silent(own_etcd: Etcd) -> None:
-    async with opened(f"{own_etcd.url}/x?timeout=200ms") as store:
+    async with opened(f"{own_etcd.url}/x?timeout=1s") as store:
         await store.put("/a", b"1")
         own_etcd.pause()
         try:
-            with pytest.raises(StoreError, match=r"did not answer within 0\.2 s: check its load"):
+            with pytest.raises(StoreError, match=r"did not answer within 1 s: check its load"):
                 await store.get("/a")
-            with pytest.raises(
-                StoreError, match=r"did not answer within 0\.2 s; the change may have been made"
-            ):
+            with pytest.raises(StoreError, match=r"did not answer within 1 s; the change may have been made"):
                 await store.put("/a", b"2")
         finally:
             own_etcd.resume()
