@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from sluicegate.broker import Buffer, NextTurn
+from sluicegate.broker import Buffer
 from sluicegate.engine.budget import Budget
 from sluicegate_grpc.splice.flow import Flow, NoRoomError, Outlet
 from sluicegate_grpc.splice.frames import (
@@ -32,13 +32,13 @@ Handler: TypeAlias = Callable[[bytes, int, int, int, int, int], None]
 """`(buffer, start, stop, flags, stream, now_ns)` of one whole frame, which passes unless it is cut."""
 _NOTHING_YET = -1
 WORK_PER_TURN = 3_000
-"""Frames that nobody looks at, of some 0.3 us each, in one turn of the event loop."""
+"""How many frames without a handler, of some 0.3 us each, one turn of the event loop may take."""
 CONTROL_WORK = 2
-"""Times the work that a frame is which somebody looks at."""
+"""What a frame with a handler costs beyond that, in frames without one."""
 CALL_WORK = 20
 """The same for HEADERS and DATA."""
 _BYTES_SHIFT = 7
-"""Bytes of such a frame that are as much work as a frame that nobody looks at, as a power of two."""
+"""So many bytes of a frame with a handler, as a power of two, cost as much as a frame without one."""
 _JOINED_BYTES = 16_384
 """Parts that are smaller together are sent as one."""
 
@@ -59,8 +59,8 @@ class Lane:
         "_need",
         "_rest_bytes",
         "_walked",
-        "asks",
         "at",
+        "await_turn",
         "back",
         "continued",
         "data",
@@ -70,12 +70,14 @@ class Lane:
         "max_frame",
         "reads",
         "told",
-        "turn",
+        "waits_for_turn",
         "watched",
     )
 
     back: "Lane"
     """The other direction: what its sender is told goes there."""
+    await_turn: Callable[[], None]
+    """Has the rest of the frames looked at in a turn of their own."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -98,10 +100,8 @@ class Lane:
         """The bytes that are looked at now."""
         self.reads = 0
         """How often bytes have come."""
-        self.turn: NextTurn | None = None
-        """Asked for while frames that have come are not looked at yet: they wait for its answer."""
-        self.asks = False
-        """True until it is asked for."""
+        self.waits_for_turn = False
+        """True while frames that have come are not looked at until their turn comes."""
         self._walked = 0
         self._edits: list[tuple[int, int, bytes]] = []
         self._grants: dict[int, int] = {}
@@ -137,7 +137,7 @@ class Lane:
         if self._chunks:
             if data:
                 self._keep(data)
-            if self._rest_bytes < self._need or self.turn is not None:
+            if self._rest_bytes < self._need or self.waits_for_turn:
                 return
             data = b"".join(self._chunks)
             self._forget_rest()
@@ -165,7 +165,8 @@ class Lane:
         at, end, left = 0, len(data), WORK_PER_TURN
         while end - at >= HEAD:
             if left <= 0:
-                self.turn, self.asks = NextTurn(), True
+                self.waits_for_turn = True
+                self.await_turn()
                 break
             left -= 1
             high, low, kind, flags, stream = read_head(data, at)

@@ -4,8 +4,9 @@ Rules of this file: no IO, no clock, no policy; what a frame means is told by th
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from sluicegate.broker import PASS, Ask, Close, Command, Dial, ToClient, ToUpstream, WakeAt
+from sluicegate.broker import PASS, Ask, Close, Command, Dial, NextTurn, ToClient, ToUpstream, WakeAt
 from sluicegate_grpc.splice.absent import Absent
 from sluicegate_grpc.splice.answers import Answers
 from sluicegate_grpc.splice.broker_side import BrokerSide
@@ -77,6 +78,8 @@ class GrpcSession:
         self._connection = connection = Connection(shared, peer)
         self._up = connection.up
         self._down = connection.down
+        self._up.await_turn = partial(self._await_turn, self._up, self._walk_up)
+        self._down.await_turn = partial(self._await_turn, self._down, self._walk_down)
         self._answers = Answers(connection)
         refusals = Refusals(connection)
         empty = Flood("empty_frames", shared.limits.empty_frames)
@@ -214,11 +217,6 @@ class GrpcSession:
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """What the front was asked is known, or cannot be known (then it is an exception)."""
         self._connection.check_policies()
-        for lane, walk in ((self._up, self._walk_up), (self._down, self._walk_down)):
-            if question is lane.turn:
-                lane.turn = None
-                self._guarded(walk, b"", now_ns)
-                return self._finish(now_ns)
 
         def answered(data: bytes, now_ns: int) -> None:
             self._connection.answered(question, now_ns)
@@ -334,6 +332,13 @@ class GrpcSession:
         if len(streams.ids) < streams.floor:
             streams.shrink()
 
+    def _await_turn(self, lane: Lane, walk: Callable[[bytes, int], None]) -> None:
+        def turn(now_ns: int) -> None:
+            lane.waits_for_turn = False
+            walk(b"", now_ns)
+
+        self._connection.ask(NextTurn(), turn)
+
     def _run_due(self, data: bytes, now_ns: int) -> None:
         self._connection.run_due(now_ns)
         self._holding.settle(b"", now_ns)
@@ -389,10 +394,6 @@ class GrpcSession:
         if connection.new_questions:
             out.extend(map(Ask, connection.new_questions))
             connection.new_questions.clear()
-        for lane in (self._up, self._down):
-            if lane.asks:
-                lane.asks = False
-                out.append(Ask(lane.turn))
         if self._dialling:
             self._dialling = False
             out.append(Dial(self._addresses + self._stand_ins, in_order=bool(self._stand_ins)))
