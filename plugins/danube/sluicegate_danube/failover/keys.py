@@ -15,6 +15,7 @@ broker's address. State: `{"mode": "active"}`; any other mode takes no new topic
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -217,19 +218,14 @@ def _number(text: str) -> int | None:
     return number if number <= MAX_BROKER else None
 
 
-def _registration(key: str, rest: str) -> Key:
-    broker = _number(rest)
-    return Registration(broker) if broker is not None else _no_number(key, rest)
+def _by_id(kind: Callable[[int], Key]) -> Callable[[str, str], Key]:
+    """Reads keys that are a prefix and an id."""
 
+    def read(key: str, rest: str) -> Key:
+        number = _number(rest)
+        return kind(number) if number is not None else _no_number(key, rest)
 
-def _load(key: str, rest: str) -> Key:
-    broker = _number(rest)
-    return Load(broker) if broker is not None else _no_number(key, rest)
-
-
-def _controller(key: str, rest: str) -> Key:
-    controller = _number(rest)
-    return Controller(controller) if controller is not None else _no_number(key, rest)
+    return read
 
 
 def _of_broker(key: str, rest: str) -> Key:
@@ -273,11 +269,11 @@ def _no_topic(key: str, text: str) -> Unknown:
 
 
 _READERS = (
-    (REGISTRATIONS, _registration),
+    (REGISTRATIONS, _by_id(Registration)),
     (BROKERS, _of_broker),
     (UNASSIGNED, _unassigned),
-    (LOADS, _load),
+    (LOADS, _by_id(Load)),
     (TOPICS, _topic_entry),
     (NAMESPACES, _namespace_entry),
-    (CONTROLLERS, _controller),
+    (CONTROLLERS, _by_id(Controller)),
 )
