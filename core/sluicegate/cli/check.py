@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from sluicegate.cli.findings import file_findings, policy_warnings, soon_findings, store_findings
+from sluicegate.cli.findings import file_findings, policy_warnings, store_findings
 from sluicegate.cli.opening import Opened, counted, plugin_findings
 from sluicegate.config.errors import Finding, by_place, render
 from sluicegate.config.load import Loaded, Reading, plugin_modules, read
@@ -49,8 +49,7 @@ def _look(file: str, *, with_files: bool) -> tuple[Reading, list[Finding]]:
         return Reading(tuple(plugin_findings(file, error, os.environ)), None), []
     more: list[Finding] = []
     if with_files:
-        more += file_findings(reading, "error")
-        more += soon_findings(reading)
+        more += file_findings(reading, "error", tells_soon=True)
     if reading.loaded is not None:
         opened = Opened(reading.loaded, plugins)
         more += policy_warnings(opened)

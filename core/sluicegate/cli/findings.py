@@ -11,7 +11,6 @@ from sluicegate.config.consistency import levels
 from sluicegate.config.errors import Finding, Severity
 from sluicegate.config.files import (
     directory_findings,
-    expiry_findings,
     problem_with_directory,
     tls_findings,
     tls_sections,
@@ -59,23 +58,18 @@ def policy_warnings(opened: Opened) -> Iterator[Finding]:
         yield from dict.fromkeys(found)  # several brokers may have the same to say
 
 
-def file_findings(reading: Reading, outdated_is: Severity) -> Iterator[Finding]:
+def file_findings(reading: Reading, outdated_is: Severity, *, tells_soon: bool = False) -> Iterator[Finding]:
     """Files and directories that the configuration names and the gateway cannot use.
 
     :param outdated_is: how severe a certificate is that is not valid now.
+    :param tells_soon: whether to warn of certificates that expire soon.
     """
     if reading.root is None:
         return
     sections = tls_sections(reading.brokers)
-    yield from tls_findings(reading.root, sections, datetime.now(UTC), outdated_is)
+    yield from tls_findings(reading.root, sections, datetime.now(UTC), outdated_is, tells_soon=tells_soon)
     if reading.loaded is not None:
         yield from directory_findings(reading.root, reading.loaded.config)
-
-
-def soon_findings(reading: Reading) -> Iterator[Finding]:
-    """Certificates that expire soon; a gateway that runs says so in its log."""
-    if reading.root is not None:
-        yield from expiry_findings(reading.root, reading.brokers, datetime.now(UTC))
 
 
 def store_findings(opened: Opened) -> Iterator[Finding]:

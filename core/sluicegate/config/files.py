@@ -18,6 +18,8 @@ class LocatedTls(NamedTuple):
 
     path: Path
     section: TlsSection
+    warn_before: timedelta
+    """A certificate that expires within this time expires soon."""
 
 
 def tls_sections(brokers: Iterable[tuple[int, BrokerConfig]]) -> Iterator[LocatedTls]:
@@ -26,44 +28,46 @@ def tls_sections(brokers: Iterable[tuple[int, BrokerConfig]]) -> Iterator[Locate
     :param brokers: entries, each with its index in the file.
     """
     for index, broker in brokers:
+        before = timedelta(milliseconds=max(broker.tls.warn_before, default=0))
         for keys, section in broker.tls_sections():
-            yield LocatedTls(("brokers", index, *keys), section)
+            yield LocatedTls(("brokers", index, *keys), section, before)
 
 
 def tls_findings(
-    root: Node, sections: Iterable[LocatedTls], now: datetime, outdated_is: Severity = "warning"
+    root: Node,
+    sections: Iterable[LocatedTls],
+    now: datetime,
+    outdated_is: Severity = "warning",
+    *,
+    tells_soon: bool = False,
 ) -> Iterator[Finding]:
     """Find TLS files that cannot be used.
 
     :param root: the whole file.
     :param now: what certificates must be valid at.
-    :param outdated_is: how grave it is if one is not. The gateway can start with it, and no client or broker
+    :param outdated_is: how severe it is if one is not. The gateway can start with it, and no client or broker
         that verifies certificates will talk to it.
+    :param tells_soon: whether to warn of certificates that expire soon, as a gateway that runs does itself.
     """
-    for path, section in sections:
+    for path, section, warn_before in sections:
         found = problems(section)
         yield from (_finding(root, path, error, "error") for error in found)
-        if not found:
-            yield from (_finding(root, path, error, outdated_is) for error in outdated(section, now))
+        if found:
+            continue
+        late = outdated(section, now)
+        yield from (_finding(root, path, error, outdated_is) for error in late)
+        if tells_soon and not late:
+            yield from (
+                _finding(root, path, each, "warning") for each in _expiring(section, now + warn_before)
+            )
 
 
-def expiry_findings(
-    root: Node, brokers: Iterable[tuple[int, BrokerConfig]], now: datetime
-) -> Iterator[Finding]:
-    """Find certificates that expire soon: within what `tls.warn_before` of their entry names.
-
-    :param root: the whole file.
-    :param brokers: entries, each with its index in the file.
-    """
-    for index, broker in brokers:
-        soon = timedelta(milliseconds=max(broker.tls.warn_before, default=0))
-        for path, section in tls_sections([(index, broker)]):
-            is_sound = not problems(section) and not outdated(section, now)
-            for each in expiries(section) if is_sound else ():
-                if each.ends < now + soon:
-                    problem = f"{each.path!r} expires on {each.ends:%Y-%m-%d %H:%M} UTC"
-                    remedy = "renew the file; a running gateway reads it again without a restart"
-                    yield _finding(root, path, TlsFileError(each.key, problem, remedy), "warning")
+def _expiring(section: TlsSection, by: datetime) -> Iterator[TlsFileError]:
+    for each in expiries(section):
+        if each.ends < by:
+            problem = f"{each.path!r} expires on {each.ends:%Y-%m-%d %H:%M} UTC"
+            remedy = "renew the file; a running gateway reads it again without a restart"
+            yield TlsFileError(each.key, problem, remedy)
 
 
 def _finding(root: Node, path: Path, error: TlsFileError, severity: Severity) -> Finding:
