@@ -8,7 +8,7 @@ from hpack import Encoder
 from tests.fuzz import foreign
 from tests.fuzz.link import FoundError
 from tests.fuzz.mutating import Framing
-from tests.fuzz.services import Bench, now
+from tests.fuzz.services import AnyFuzz, now
 from tests.grpc.splice.oracle import service
 from tests.grpc.splice.oracle.reshape import (
     ACK,
@@ -272,15 +272,13 @@ def _stream_of(found: bytes) -> int:
 _RECEIVE_BLOCK = _block(_RECEIVE, 0)[:30]
 
 
-class DanubeFuzz:
+class DanubeFuzz(AnyFuzz):
     """A Danube front."""
 
     framing = Framing(9, resized, (3, 8), (*foreign.KAFKA, *foreign.PULSAR))
-    _WITHOUT = frozenset({"inspect", "delay_clock", "max_delivery_delay"})
 
     def __init__(self, chance: Random) -> None:
-        self.chance = chance
-        self.bench = Bench()
+        super().__init__(chance, TOPICS, frozenset({"inspect", "delay_clock", "max_delivery_delay"}))
         entry = {
             "name": "d",
             "system": "danube",
@@ -296,17 +294,9 @@ class DanubeFuzz:
     def connect(self, number: int, now_ns: int) -> DanubeEnds:
         return DanubeEnds(self, number, now_ns)
 
-    def change(self) -> None:
-        self.bench.draw(self.chance, TOPICS, self._WITHOUT)
-
     def tick(self, now_ns: int) -> None:
         self.front.tick(now_ns)
 
     def check(self, now_ns: int) -> None:
         shared = self.front._started
-        if self.bench.budget.used or shared.sessions:
-            raise FoundError(f"{self.bench.budget.used} bytes, {shared.sessions} sessions are left")
-        states = shared.services.gates.states
-        left = [name for name, state in states.items() if state.producers or state.consumer_count]
-        if left:
-            raise FoundError(f"producers or consumers are left of {left}")
+        self.left(shared.sessions, shared.services.gates.states)

@@ -7,7 +7,7 @@ from tests.fuzz import foreign
 from tests.fuzz.kafka_frames import TOPICS, produced, request, response, versions, whole_frames
 from tests.fuzz.link import FoundError
 from tests.fuzz.mutating import Framing
-from tests.fuzz.services import Bench, now
+from tests.fuzz.services import AnyFuzz, now
 
 from sluicegate.broker import Listener
 from sluicegate_kafka.codec.api_keys import ApiKey
@@ -183,15 +183,14 @@ class KafkaEnds:
         return None
 
 
-class KafkaFuzz:
+class KafkaFuzz(AnyFuzz):
     """A Kafka front."""
 
     framing = Framing(4, resized, (4, 7), (*foreign.PULSAR, *foreign.HTTP2))
-    _WITHOUT = frozenset({"max_unacked_messages_per_consumer", "max_delivery_delay"})
 
     def __init__(self, chance: Random) -> None:
-        self.chance = chance
-        self.bench = Bench()
+        without = frozenset({"max_unacked_messages_per_consumer", "max_delivery_delay"})
+        super().__init__(chance, TOPICS, without)
         self.bench.exempt = frozenset({"admin"})
         entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
         self.front = KafkaFront(KafkaConfig.model_validate(entry))
@@ -200,9 +199,6 @@ class KafkaFuzz:
 
     def connect(self, number: int, now_ns: int) -> KafkaEnds:
         return KafkaEnds(self, number, now_ns)
-
-    def change(self) -> None:
-        self.bench.draw(self.chance, TOPICS, self._WITHOUT)
 
     def tick(self, now_ns: int) -> None:
         shared = self.front._started

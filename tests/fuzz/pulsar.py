@@ -10,7 +10,7 @@ from tests.fuzz.kafka_frames import whole_frames
 from tests.fuzz.link import FoundError
 from tests.fuzz.mutating import Framing
 from tests.fuzz.pulsar_frames import TOPICS, batch, client_frame, delivered, resized, response, unprompted
-from tests.fuzz.services import Bench, now
+from tests.fuzz.services import AnyFuzz, now
 from tests.pulsar.session import messages
 
 from sluicegate.broker import Listener
@@ -183,15 +183,13 @@ def _sent(frame: bytes) -> tuple[int, int] | None:
     return send.producer_id, send.sequence_id
 
 
-class PulsarFuzz:
+class PulsarFuzz(AnyFuzz):
     """A Pulsar front."""
 
     framing = Framing(4, resized, (8, 12), (*foreign.KAFKA, *foreign.HTTP2))
-    _WITHOUT = frozenset({"inspect", "delay_clock"})
 
     def __init__(self, chance: Random) -> None:
-        self.chance = chance
-        self.bench = Bench()
+        super().__init__(chance, TOPICS, frozenset({"inspect", "delay_clock"}))
         self.bench.name_of = topic_name
         entry = {"name": "p", "system": "pulsar", "bootstrap": ["b:6650"], "listen": {"port": 19_000}}
         self.front = PulsarFront(PulsarConfig.model_validate(entry))
@@ -201,17 +199,9 @@ class PulsarFuzz:
     def connect(self, number: int, now_ns: int) -> PulsarEnds:
         return PulsarEnds(self, number, now_ns)
 
-    def change(self) -> None:
-        self.bench.draw(self.chance, TOPICS, self._WITHOUT)
-
     def tick(self, now_ns: int) -> None:
         self.front.tick(now_ns)
 
     def check(self, now_ns: int) -> None:
         shared = self.front._started
-        if self.bench.budget.used or shared.sessions:
-            raise FoundError(f"{self.bench.budget.used} bytes, {shared.sessions} sessions are left")
-        states = shared.gates.states
-        left = [name for name, state in states.items() if state.producers or state.consumer_count]
-        if left:
-            raise FoundError(f"producers or consumers are left of {left}")
+        self.left(shared.sessions, shared.gates.states)

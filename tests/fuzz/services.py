@@ -7,7 +7,9 @@ from typing import Any
 
 from tests.bench import START
 from tests.bench import Bench as AnyBench
+from tests.fuzz.link import FoundError
 
+from sluicegate.engine.state import TopicState
 from sluicegate.model import PolicyValue
 
 _WALL_MS = 1_750_000_000_000
@@ -65,6 +67,35 @@ class Bench(AnyBench):
 def _drawn(chance: Random, without: frozenset[str], count: int) -> Mapping[str, PolicyValue]:
     fields = chance.sample([field for field in POLICIES if field not in without], count)
     return {field: chance.choice(POLICIES[field]) for field in fields}
+
+
+class AnyFuzz:
+    """A front under policies that chance draws.
+
+    :param topics: whose policies change.
+    :param without: policies that the broker's driver does not have.
+    """
+
+    def __init__(self, chance: Random, topics: tuple[str, ...], without: frozenset[str]) -> None:
+        self.chance = chance
+        self.bench = Bench()
+        self._topics = topics
+        self._without = without
+
+    def change(self) -> None:
+        """Put other policies in force."""
+        self.bench.draw(self.chance, self._topics, self._without)
+
+    def left(self, sessions: int, states: Mapping[str, TopicState]) -> None:
+        """See that nothing outlives its connection.
+
+        :raises FoundError: if bytes, sessions, producers or consumers do.
+        """
+        if self.bench.budget.used or sessions:
+            raise FoundError(f"{self.bench.budget.used} bytes, {sessions} sessions are left")
+        left = [name for name, state in states.items() if state.producers or state.consumer_count]
+        if left:
+            raise FoundError(f"producers or consumers are left of {left}")
 
 
 def now(work: Coroutine[Any, Any, None]) -> None:
