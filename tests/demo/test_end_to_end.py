@@ -98,9 +98,10 @@ def test_pulsar(tmp_path: Path) -> None:
     assert "in-memory reference broker, not Pulsar" in done.printed
     held = [row for row in rows if row["policy"] == "adaptive_publish_throttling"]
     assert {row["action"] for row in held} == {"delay"}
-    assert min(row["factor"] for row in held) < 0.2
+    least = min(row["factor"] for row in held)
+    assert least < 0.2
     if "not saturated" not in done.printed:
-        assert "rows delay by adaptive_publish_throttling, factor 0.1" in done.printed
+        assert f"rows delay by adaptive_publish_throttling, factor {least:.2f} to " in done.printed
 
 
 @pytest.mark.seed("S1-123", "S1-124", "S1-125", "S1-126")

@@ -118,8 +118,12 @@ async def test_memory_that_runs_short_between_two_sweeps_costs_the_largest_at_on
             writer.write(b"go\n")
         await it.until(lambda: it.counts["buffer_budget_used_up"] >= 5)
         await it.until(lambda: len(it.connections) <= 5)
-        await it.sweep()
-        assert it.connections.buffered_bytes <= it.connections.budget.mark
+        async with asyncio.timeout(60):
+            # A sweep tells what it found before it closed the largest; what is left may still be filling up.
+            await it.sweep()
+            while it.connections.buffered_bytes > it.connections.budget.mark:
+                await asyncio.sleep(0)
+                await it.sweep()
         assert it.connections.budget.others == it.connections.buffered_bytes
 
 
