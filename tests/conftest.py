@@ -1,6 +1,9 @@
 """What holds for all tests: how they spread over processes, and what a slow machine leaves out."""
 
+import gc
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,7 +38,11 @@ _SPARK = tuple(
 
 
 def pytest_configure() -> None:
-    """Give each process ports of its own, which the programs that it starts take over."""
+    """Give each process ports of its own, which the programs that it starts take over.
+
+    Garbage is not looked for while thousands of tests are collected: none of them is garbage.
+    """
+    gc.disable()
     worker, count = os.environ.get("PYTEST_XDIST_WORKER"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
     if worker is not None:
         from sluicegate.demo.ports import RANGE, port_range  # not installed where installing is tested
@@ -44,6 +51,11 @@ def pytest_configure() -> None:
         share = (last - first) // count
         first += share * int(worker.removeprefix("gw"))
         os.environ[RANGE] = f"{first}-{first + share}"
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from now on."""
+    gc.enable()
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -67,6 +79,17 @@ class Spreading(LoadFileScheduling):  # type: ignore[misc] # xdist tells no type
         if any(folder in file for folder in _SPARK):
             return "spark"
         return next((folder for folder in _SHARED_BROKERS if folder in file), file)
+
+
+@pytest.fixture(autouse=True)
+def restored_logging() -> Iterator[None]:
+    """Put handlers and levels back: `sluicegate run`, which tests call too, replaces those of its process."""
+    root, own = logging.getLogger(), logging.getLogger("sluicegate")
+    handlers, levels = list(root.handlers), (root.level, own.level)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    own.setLevel(levels[1])
 
 
 @pytest.hookimpl(trylast=True)

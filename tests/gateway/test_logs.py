@@ -19,9 +19,6 @@ ROOMS = ("core", "interceptors", "plugins", "reports")
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 
-pytestmark = pytest.mark.usefixtures("restored_logging")
-
-
 @pytest.mark.seed("S1-116")
 def test_json_lines_carry_fields_and_traceback() -> None:
     stream = io.StringIO()

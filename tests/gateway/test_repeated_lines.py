@@ -240,7 +240,6 @@ def test_json_lines_tell_the_number_as_a_field() -> None:
     assert entries[1]["broker"] == "main"
 
 
-@pytest.mark.usefixtures("restored_logging")
 def test_set_up_limits_all_loggers() -> None:
     stream = io.StringIO()
     logs.set_up("info", "text", stream, repeats=3, repeat_window_ms=60_000)

@@ -10,7 +10,7 @@ from tests.real.needs import need
 _numbers = count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
     """One member for all tests, each below a prefix of its own."""
     need(why_no_etcd())

@@ -127,6 +127,9 @@ class SharedStore:
             await self._replica.stop()
         if self._metadata is not None:
             await self._metadata.close()
+        # gRPC ends its calls in tasks of its own, some turns after their channel was closed.
+        if calls := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(calls, timeout=_MARGIN_S)
         await self._loop.shutdown_asyncgens()
 
     def _change(self, level: Level, name: str, field: str, value: PolicyValue | None, actor: str) -> int:

@@ -32,7 +32,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Those of all tests."""
     need(why_no_etcd())
