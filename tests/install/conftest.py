@@ -45,15 +45,17 @@ class Fresh:
         return self.run("-m", f"tests.install.programs.{name}", PYTHONPATH=str(_ROOT))
 
 
-def _pip(python: str | Path, *arguments: str | Path) -> None:
-    subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments], check=True)
+def _pip(*arguments: str | Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments], check=True
+    )
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The distribution, as users get it."""
     directory = tmp_path_factory.mktemp("wheel")
-    _pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", directory, _ROOT)
+    _pip("wheel", "--no-deps", "--wheel-dir", directory, _ROOT)
     [made] = directory.glob("*.whl")
     return made
 
@@ -63,7 +65,8 @@ def fresh(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.
     """An environment for each extra in turn."""
     extra: str = request.param
     directory = tmp_path_factory.mktemp(extra or "none")
-    subprocess.run([sys.executable, "-m", "venv", directory / "venv"], check=True)
+    # One pip serves all environments: to install it into each takes longer than most of them need otherwise.
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory / "venv"], check=True)
     python = directory / "venv/bin/python"
-    _pip(python, "install", f"{wheel}[{extra}]" if extra else wheel)
+    _pip("--python", python, "install", f"{wheel}[{extra}]" if extra else wheel)
     return Fresh(extra, python, directory)
