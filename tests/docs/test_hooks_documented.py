@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def section(hook: str) -> str:
     return found[0]
 
 
+@cache
 def hook_tests() -> set[str]:
     """The names of all test functions about hooks, found without importing anything."""
     return {
