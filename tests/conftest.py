@@ -20,16 +20,20 @@ SLOW_MACHINE = "SLUICEGATE_SLOW_MACHINE"
 ARTEFACTS = "SLUICEGATE_ARTEFACTS"
 """Names a directory that keeps what a run leaves behind; CI sets it."""
 _SHARED_BROKERS = ("tests/kafka/real/", "tests/pulsar/real/", "tests/danube/failover/real/")
-"""Tests below each of these run in one process, so that the session's brokers start once."""
+"""Tests below each of these share a broker, which ends when a process is done with its folder."""
 _OWN_BROKERS = (
     "kafka/real/test_cluster",
     "kafka/real/test_matrix",
     "kafka/real/test_security",
     "kafka/real/test_storage",
+    "pulsar/real/test_cluster",
     "pulsar/real/test_matrix",
+    "pulsar/real/test_tokens",
     "pulsar/real/test_transactions",
 )
-"""Files that do without the session's brokers, or are worth one of their own: they run in any process."""
+"""Files that do without the folder's broker, or are worth one of their own: they run in any process."""
+_SECOND_HALF = "test_p"
+"""Files of a folder from this name on run in another process than those before: mostly they wait."""
 _SPARK = tuple(
     f"tests/reports/{folder}/"
     for folder in ("follow", "jobs", "reading", "recommend", "replay", "transforms")
@@ -70,7 +74,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> "Spread
 
 
 class Spreading(LoadFileScheduling):  # type: ignore[misc] # xdist tells no types
-    """File by file, but all that shares a broker together, and all that shares a Spark session."""
+    """File by file, but half of what shares a broker together, and all that shares a Spark session."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
@@ -78,7 +82,10 @@ class Spreading(LoadFileScheduling):  # type: ignore[misc] # xdist tells no type
             return file
         if any(folder in file for folder in _SPARK):
             return "spark"
-        return next((folder for folder in _SHARED_BROKERS if folder in file), file)
+        folder = next((folder for folder in _SHARED_BROKERS if folder in file), None)
+        if folder is None:
+            return file
+        return f"{folder} {'second' if Path(file).name >= _SECOND_HALF else 'first'} half"
 
 
 @pytest.fixture(autouse=True)
@@ -121,12 +128,13 @@ def _is_longer(item: pytest.Item) -> bool:
 
 
 def _rank(item: pytest.Item) -> int:
-    """Shared brokers first, as each is a long row of tests; then what else waits or computes for long."""
+    """Long rows of tests first: on Spark, then on shared brokers; then what else takes long."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        return 0
     place = item.path.as_posix()
     if not any(own in place for own in _OWN_BROKERS):
-        for rank, folder in enumerate(_SHARED_BROKERS):
+        for rank, folder in enumerate(_SHARED_BROKERS, 1):
             if folder in place:
                 return rank
-    if item.get_closest_marker("broker") or item.get_closest_marker("slow"):
-        return len(_SHARED_BROKERS)
-    return len(_SHARED_BROKERS) + (1 if "spark" in getattr(item, "fixturenames", ()) else 2)
+    waits = item.get_closest_marker("broker") or item.get_closest_marker("slow")
+    return len(_SHARED_BROKERS) + (1 if waits else 2)

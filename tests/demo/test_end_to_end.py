@@ -69,6 +69,7 @@ def assert_filled(done: Ended, rows: list[dict[str, Any]]) -> None:
     assert "rows delay by storage_quota, factor 0.00 to " in done.printed
 
 
+@pytest.mark.longer
 @pytest.mark.seed("S1-123", "S1-124", "S1-125", "S1-126", "S4-010", "S4-011", "S4-012")
 def test_kafka(quiet: Path) -> None:
     scenes = ("producers", "message-size", "publish-rate", "consumers-topic", "live-change", "storage-quota")
@@ -90,6 +91,7 @@ def test_kafka(quiet: Path) -> None:
     }
 
 
+@pytest.mark.longer
 @pytest.mark.seed("S1-123", "S1-124", "S1-126", "S5-041", "S5-042")
 def test_pulsar(tmp_path: Path) -> None:
     scenes = ("message-size", "subscriptions", "dispatch-rate", "unacked", "adaptive-throttling")
@@ -104,6 +106,7 @@ def test_pulsar(tmp_path: Path) -> None:
         assert f"rows delay by adaptive_publish_throttling, factor {least:.2f} to " in done.printed
 
 
+@pytest.mark.longer
 @pytest.mark.seed("S1-123", "S1-124", "S1-125", "S1-126")
 def test_danube(tmp_path: Path) -> None:
     scenes = (

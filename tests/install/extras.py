@@ -6,7 +6,6 @@ The name of this file keeps it out of them: it needs a package index, and minute
 from pathlib import Path
 
 import pytest
-
 from tests.install.conftest import Fresh
 
 pytestmark = pytest.mark.timeout(1200)

@@ -63,8 +63,8 @@ def cells(system: str, families: Sequence[str]) -> Iterator[Cell]:
 def parameters(system: str, families: Sequence[str]) -> list[ParameterSet]:
     """The same as parameters of a test.
 
-    On a slow machine only the first family plays what several processes do to rates, and rates in bytes: the
-    others differ from it in how they attach, and that they show by the counts and by rates of messages.
+    On a slow machine only the first family plays all of them: the others differ from it in how they attach,
+    and that they show by the counts.
     """
     return [
         pytest.param(cell, id=cell.name, marks=[pytest.mark.longer] if _is_longer(cell, families[0]) else [])
@@ -75,5 +75,4 @@ def parameters(system: str, families: Sequence[str]) -> list[ParameterSet]:
 def _is_longer(cell: Cell, first: str) -> bool:
     policy = cell.shown.policy
     counts = policy.startswith("max_") and "rate" not in policy
-    again = cell.where == SEVERAL or policy.endswith("_bytes")
-    return again and not counts and cell.family != first
+    return cell.family != first and not counts

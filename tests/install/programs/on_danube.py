@@ -4,9 +4,9 @@ import asyncio
 
 import grpc
 from danube import DanubeClientBuilder
+from tests.install.programs.gate import LARGE, SMALL, TOPICS, gate, tell
 
 from sluicegate_danube.reference import ReferenceBroker
-from tests.install.programs.gate import LARGE, SMALL, TOPICS, gate, tell
 
 
 async def publish(address: str) -> None:

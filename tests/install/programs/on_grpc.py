@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from tests.install.programs.gate import LARGE, SMALL, TOPICS, tell
 
 from sluicegate.embedded import PolicyEngine
 from sluicegate.model import Method, MethodMap, Role
 from sluicegate_grpc.aio import PolicyServerInterceptor
-from tests.install.programs.gate import LARGE, SMALL, TOPICS, tell
 
 SEND = "/shop.Broker/Send"
 METHODS = MethodMap("service", {SEND: Method(Role.PUBLISH, topic=(1,), payload=(2,))})

@@ -4,9 +4,9 @@ import asyncio
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
+from tests.install.programs.gate import LARGE, SMALL, TOPICS, gate, tell
 
 from sluicegate_kafka.demo.embedded import mock_cluster
-from tests.install.programs.gate import LARGE, SMALL, TOPICS, gate, tell
 
 
 async def main() -> None:

@@ -3,9 +3,9 @@
 import asyncio
 
 import pulsar
+from tests.install.programs.gate import LARGE, SMALL, TOPICS, gate, tell
 
 from sluicegate_pulsar.reference import ReferenceBroker
-from tests.install.programs.gate import LARGE, SMALL, TOPICS, gate, tell
 
 
 def publish(address: str) -> None:

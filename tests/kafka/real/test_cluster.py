@@ -209,7 +209,7 @@ def _timeout(seconds: float) -> dict[str, Any]:
 # -- nodes that come and go ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("topic", ["stays", "moves"])
+@pytest.mark.parametrize("topic", [pytest.param("stays", marks=pytest.mark.longer), "moves"])
 def test_nodes_that_come_and_go(gate: Gate, kafka_cluster: KafkaCluster, tmp_path: Any, topic: str) -> None:
     """A node stops and comes back, at its old address or at another one.
 

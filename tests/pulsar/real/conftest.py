@@ -76,7 +76,7 @@ def own_pulsar(pulsar_libs: None, tmp_path: Path) -> Iterator[PulsarBroker]:
         yield broker
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def guarded_pulsar(pulsar_libs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarBroker]:
     """One node that asks for tokens and lets roles do only what they were granted."""
     directory, headers = tmp_path_factory.mktemp("guarded") / "node", tokens.bearer(tokens.SUPERUSER)
@@ -107,9 +107,9 @@ def transactional_pulsar(
         yield broker
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def pulsar_cluster(pulsar_libs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarCluster]:
-    """Two brokers of one cluster for all tests of this folder."""
+    """Two brokers of one cluster, for as long as a file's tests need them."""
     cluster = PulsarCluster(tmp_path_factory.mktemp("cluster"))
     _brokers.extend(cluster.brokers)
     with cluster:

@@ -4,17 +4,11 @@ from collections import Counter
 
 import pytest
 from tests.pulsar.real.conftest import NewTopic
-from tests.pulsar.real.support import tokens
 from tests.pulsar.real.support.admin import Admin
 from tests.pulsar.real.support.broker import PulsarBroker, Tls
-from tests.pulsar.real.support.cluster import PulsarCluster
 from tests.pulsar.real.support.family import EVERY_FORM, Family, Form, Subscription, collect, numbered
 from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, read_topic
-from tests.pulsar.real.support.raw import RawClient
-from tests.waiting import until
-
-from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 
 
 @pytest.mark.parametrize(("family", "form"), EVERY_FORM, indirect=["family"])
@@ -86,31 +80,3 @@ def test_kill_and_restart_keep_what_was_confirmed(
     own_pulsar.start()
     assert own_pulsar.child.pid != pid
     assert [one.value for one in read_topic(own_pulsar.service_url, topic)] == values
-
-
-@pytest.mark.longer(but="python")
-def test_a_topic_moves_to_the_other_broker(pulsar_cluster: PulsarCluster, family: Family) -> None:
-    topic, values = f"persistent://public/{family.name}/moving", numbered(20)
-    pulsar_cluster.admin.create_namespace(f"public/{family.name}")
-    pulsar_cluster.admin.create_topic(topic)
-    first = pulsar_cluster.owner(topic)
-    consumer = family.consume(pulsar_cluster.brokers[0].service_url, topic, "one", Subscription.EXCLUSIVE)
-    producer = family.produce(pulsar_cluster.brokers[1].service_url, topic, values, interval_ms=100)
-    collect(consumer, 1)
-    pulsar_cluster.move(topic)
-    assert pulsar_cluster.owner(topic) is not first
-    published = producer.close()
-    assert {one.value for one in published if one.entry} == set(values)
-    until(lambda: {one.value for one in consumer.received} == set(values), "all received")
-    consumer.close()
-
-
-def test_a_broker_that_asks_for_tokens(guarded_pulsar: PulsarBroker) -> None:
-    topic = "persistent://public/default/guarded"
-    guarded_pulsar.admin.create_topic(topic)
-    guarded_pulsar.admin.post("/namespaces/public/default/permissions/alice", ["produce"])
-    with RawClient(guarded_pulsar.address) as nobody:
-        assert nobody.connected.error.error == ServerError.AUTHENTICATION_ERROR
-    with RawClient(guarded_pulsar.address, **tokens.login("alice")) as alice:
-        assert alice.producer(topic).HasField("producer_success")
-        assert alice.subscribe(topic, "one").error.error == ServerError.AUTHORIZATION_ERROR

@@ -4,15 +4,7 @@ from pathlib import Path
 
 from tests.pulsar.real.support.broker import PulsarBroker
 from tests.pulsar.real.support.gate import Gate
-from tests.real.reachability import check_stall, check_up
-
-
-def test_a_broker_that_asks_for_tokens_answers_the_greeting(
-    guarded_pulsar: PulsarBroker, tmp_path: Path
-) -> None:
-    with Gate(tmp_path / "gate", guarded_pulsar.address) as gate:
-        check_up(gate)
-        assert "cannot reach broker" not in gate.output()
+from tests.real.reachability import check_stall
 
 
 def test_a_broker_that_stalls_is_told_of_until_it_goes_on(own_pulsar: PulsarBroker, tmp_path: Path) -> None:

@@ -30,7 +30,11 @@ def closed_alone(gate: Gate) -> float:
 @pytest.mark.parametrize(
     ("library", "form"), [case for case in EVERY_FORM if case[1] in (Form.SINGLE, Form.BATCHED, Form.CHUNKED)]
 )
-@pytest.mark.parametrize("named", [False, True], ids=["", "named, deduplicated"])
+@pytest.mark.parametrize(
+    "named",
+    [False, pytest.param(True, marks=pytest.mark.longer)],
+    ids=["", "named, deduplicated"],
+)
 def test_what_does_not_fit_is_sent_again_and_stored_once(
     pulsar: PulsarBroker,
     admin: Admin,

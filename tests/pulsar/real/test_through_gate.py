@@ -1,15 +1,11 @@
 """The gate without policies: stock clients and admin clients work as they do without it."""
 
-from pathlib import Path
-
 import pytest
 from tests.pulsar.real.conftest import NewGate, NewTopic
 from tests.pulsar.real.support.broker import PulsarBroker
-from tests.pulsar.real.support.cluster import PulsarCluster
-from tests.pulsar.real.support.family import EVERY_FORM, Family, Form, Subscription, collect, numbered
+from tests.pulsar.real.support.family import EVERY_FORM, Family, Form, collect, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.python import PythonFamily, read_topic
-from tests.waiting import until
 
 
 @pytest.mark.parametrize(("family", "form"), EVERY_FORM, indirect=["family"])
@@ -27,29 +23,6 @@ def test_every_form_arrives(
     consumer.close()
     assert sorted(one.value for one in received) == sorted(values)
     gate.eventually(lambda: passed(gate) >= before + len(values), "the gate has counted them")
-
-
-@pytest.mark.longer(but="python")
-def test_a_topic_moves_to_the_other_broker(
-    pulsar_cluster: PulsarCluster, tmp_path: Path, family: Family
-) -> None:
-    """Clients stay with the gate, which learns of the other broker from the cluster's own answers."""
-    topic, values = f"persistent://public/gate-{family.name}/moving", numbered(20)
-    pulsar_cluster.admin.create_namespace(f"public/gate-{family.name}")
-    pulsar_cluster.admin.create_topic(topic)
-    addresses = [broker.address for broker in pulsar_cluster.brokers]
-    known = {"known_brokers": addresses}
-    url = pulsar_cluster.brokers[0].admin_url
-    with Gate(tmp_path / "gate", addresses[0], broker=known, admin_url=url) as gate:
-        consumer = family.consume(gate.service_url, topic, "one", Subscription.EXCLUSIVE)
-        producer = family.produce(gate.service_url, topic, values, interval_ms=100)
-        collect(consumer, 1)
-        pulsar_cluster.move(topic)
-        published = producer.close()
-        assert {one.value for one in published if one.entry} == set(values)
-        until(lambda: {one.value for one in consumer.received} == set(values), "all received")
-        consumer.close()
-        gate.eventually(lambda: passed(gate) >= len(values), "the gate has counted them")
 
 
 def passed(gate: Gate) -> float:

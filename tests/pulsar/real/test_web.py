@@ -5,14 +5,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import httpx
 import pytest
 from benchmarks.harness import jars
 from benchmarks.harness.pulsar import LOGGING, OPENED
 from tests.pulsar.real.conftest import NewNamespace, NewTopic
-from tests.pulsar.real.support.admin import Admin, AdminError, policy_path, topic_path
+from tests.pulsar.real.support.admin import Admin, AdminError, policy_path
 from tests.pulsar.real.support.broker import PulsarBroker
-from tests.pulsar.real.support.cluster import PulsarCluster
 from tests.pulsar.real.support.family import ANSWER_S, Family, collect, numbered
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.java import why_no_compiler
@@ -155,27 +153,6 @@ def test_clients_that_look_up_over_http_come_through_the_gate(
     assert sorted(one.value for one in collect(consumer, 10)) == values
     gate.eventually(lambda: gate.metric(accepted) > before, "the consumer came through the gate")
     consumer.close()
-
-
-def test_a_topic_of_another_broker(pulsar_cluster: PulsarCluster, tmp_path: Path) -> None:
-    first, second = pulsar_cluster.brokers
-    topic = "persistent://public/default/moved"
-    pulsar_cluster.admin.create_topic(topic)
-    if pulsar_cluster.owner(topic) is first:
-        pulsar_cluster.move(topic)
-    known = {"known_brokers": [f"127.0.0.1:{second.web_port}"]}
-    gate = Gate(tmp_path / "gate", first.address, broker=known, admin_url=first.admin_url)
-    with gate, closing(gate.web()) as web:
-        stats = f"{topic_path(topic)}/stats"
-        moved = httpx.get(f"{gate.web_url}/admin/v2{stats}")
-        assert moved.status_code == 307
-        assert moved.headers["location"].startswith(f"{gate.web_url}/admin/v2{stats}?")
-        followed = httpx.get(moved.headers["location"])
-        assert (followed.status_code, followed.json()["publishers"]) == (200, [])
-
-        web.set_policy(topic, POLICY, NATIVE | FIXED)
-        assert second.admin.policy(topic, POLICY)["maxDeliveryDelayInMillis"] == 0
-        web.remove_policy(topic, POLICY)
 
 
 def test_pulsars_own_admin_client(
