@@ -18,6 +18,11 @@ _SETTINGS = {
     # Each test is a short job: the second compiler would cost more than it saves.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
+    # For a hundred rows, code that is compiled and plans that are made anew take longer than the work. The
+    # command's own runs, in other tests, are with both.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # A machine that is slow, or busy with other things, must not look like one that is dead.
