@@ -7,7 +7,7 @@ import pytest
 from tests.gateway.echo_plugin import RawSession
 from tests.gateway.lab import lab, on_uvloop, upstream
 
-from sluicegate.broker import PASS, Ask, Command, NextTurn, ToClient
+from sluicegate.broker import PASS, Ask, Close, Command, NextTurn, ToClient, ToUpstream
 from sluicegate.gateway.relay import ClientSide
 
 BULK = 32 * 1024 * 1024
@@ -54,3 +54,45 @@ async def test_a_broker_is_not_read_from_until_the_slice_is_done() -> None:
             client.answered(turn, None)
             assert await reader.readexactly(BULK) == bytes(BULK)
             assert len(asked) == 1
+
+
+class PublishingSession(SlicingSession):
+    """Keeps what the client sends until its turn comes; ends with its client where that matters."""
+
+    def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes from the client."""
+        assert self.kept is not None
+        self.kept.append(data)
+        return [Ask(NextTurn())]
+
+    def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
+        """The turn has come."""
+        return [ToUpstream(b"".join(self.kept or []))]
+
+    def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
+        """The client has hung up while something of its own waited."""
+        return [Close("client_gone")] if client_gone else ()
+
+
+@on_uvloop
+async def test_what_a_client_sent_before_it_hung_up_is_not_lost_while_it_waits_for_its_turn() -> None:
+    heard = bytearray()
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1024):
+            heard.extend(data)
+
+    asked: list[tuple[ClientSide, NextTurn]] = []
+    async with upstream(hear) as port, lab(port) as it:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(it.front, "session", lambda listener, peer, now_ns: PublishingSession(peer))
+            patch.setattr(it.connections, "ask", lambda *turn: asked.append(turn))
+            _, writer = await it.connect()
+            writer.write(b"fire and forget")
+            await it.until(lambda: asked)
+            writer.close()
+            client, turn = asked[0]
+            await it.until(client._is_client_gone)
+            await it.sweep()
+            client.answered(turn, None)
+            await it.until(lambda: heard == b"fire and forget")

@@ -66,6 +66,7 @@ class ClientSide(PausableReading):
         "_login_from_ns",
         "_progress_ns",
         "_sides",
+        "_slices",
         "_splice",
         "_to_upstream",
         "_upstream",
@@ -95,7 +96,7 @@ class ClientSide(PausableReading):
         self._to_upstream: Callable[[Buffer], None] = _discard
         self.to_client: Callable[[Buffer], None] = _discard
         self._login_from_ns = self._progress_ns = self.last_ns
-        self._asks = 0
+        self._asks = self._slices = 0
         self._wake_ns = 0
         self._wake_timer: asyncio.TimerHandle | None = None
         self._sides = 0
@@ -339,7 +340,8 @@ class ClientSide(PausableReading):
             self._check_login(now_ns, limits.login_ns)
         if session is not None:
             self._check_frame(session, now_ns, limits.frame_ns)
-        if self._pauses & (SESSION | ASKING) or self._wake_timer is not None:
+        # What waits for nothing but its turn goes on, even if its client has said all and hung up.
+        if self._pauses & SESSION or self._asks > self._slices or self._wake_timer is not None:
             if self._is_client_gone():
                 self._wake(client_gone=True)
         else:
@@ -429,8 +431,10 @@ class ClientSide(PausableReading):
         elif isinstance(command, Ask):
             self._asks += 1
             self.pause(ASKING)
-            if type(command.question) is NextTurn and self._upstream is not None:
-                self._upstream.pause(ASKING)
+            if type(command.question) is NextTurn:
+                self._slices += 1
+                if self._upstream is not None:
+                    self._upstream.pause(ASKING)
             self.connections.ask(self, command.question)
         elif isinstance(command, Dial):
             self.pause(DIALLING)
@@ -441,6 +445,7 @@ class ClientSide(PausableReading):
     def answered(self, question: object, answer: object) -> None:
         """The front has answered, or could not: then `answer` is the exception."""
         self._asks -= 1
+        self._slices -= type(question) is NextTurn
         if self.closing_ns or self.session is None:
             return
         if not self._asks:
