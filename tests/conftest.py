@@ -11,12 +11,9 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-# A busy machine takes what time it likes for one example; pytest's own limit ends what never ends.
-settings.register_profile("no deadline", parent=settings(), deadline=None)
-settings.load_profile("no deadline")
-
 SLOW_MACHINE = "SLUICEGATE_SLOW_MACHINE"
 """Set to 1 by `.ci/run` where it measures a slow machine: tests marked `longer` are left out there."""
+_IS_SLOW = os.environ.get(SLOW_MACHINE) == "1"
 ARTEFACTS = "SLUICEGATE_ARTEFACTS"
 """Names a directory that keeps what a run leaves behind; CI sets it."""
 _SHARED_BROKERS = ("tests/kafka/real/", "tests/pulsar/real/", "tests/danube/failover/real/")
@@ -39,6 +36,11 @@ _SPARK = tuple(
     for folder in ("follow", "jobs", "reading", "recommend", "replay", "transforms")
 )
 """Tests below these share one Spark session: it costs more to start than most of them take."""
+
+# A busy machine takes what time it likes for one example; pytest's own limit ends what never ends.
+settings.register_profile("whole", deadline=None)
+settings.register_profile("slow machine", deadline=None, max_examples=25)
+settings.load_profile("slow machine" if _IS_SLOW else "whole")
 
 
 def pytest_configure() -> None:
@@ -65,7 +67,7 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Tests on brokers mostly wait, so three processes for each core; a slow machine has enough with one."""
     cores = max(2, os.cpu_count() or 2)
-    return cores if _is_slow() else min(3 * cores, 8)
+    return cores if _IS_SLOW else min(3 * cores, 8)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> "Spreading":
@@ -103,7 +105,7 @@ def restored_logging() -> Iterator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run what takes long first, so that no process is left with it at the end; skip what is only longer."""
     items.sort(key=_rank)
-    if not _is_slow():
+    if not _IS_SLOW:
         return
     longer = [item for item in items if _is_longer(item)]
     for item in longer:
@@ -113,10 +115,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         told = Path(os.environ[ARTEFACTS])
         told.mkdir(parents=True, exist_ok=True)
         (told / "left-out.txt").write_text("".join(f"{item.nodeid}\n" for item in longer))
-
-
-def _is_slow() -> bool:
-    return os.environ.get(SLOW_MACHINE) == "1"
 
 
 def _is_longer(item: pytest.Item) -> bool:
