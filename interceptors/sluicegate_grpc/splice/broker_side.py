@@ -129,7 +129,7 @@ class BrokerSide(Side):
         """The end of a response that is looked at; True if it passes as it came."""
         try:
             return watcher.trailers(block, frames, now_ns)
-        except WireError:  # nobody knows what the broker answered
+        except WireError:  # the answer cannot be read
             watcher.ended(now_ns, by_client=False)
             raise
 

@@ -100,7 +100,7 @@ class Holding:
         self._watch_answer(stream, request)
 
     def _watch_answer(self, stream: int, request: Request) -> None:
-        """No answer that is to be rewritten may pass as it came, whatever becomes of the request."""
+        """Have an answer that may have to be rewritten read before it passes."""
         rewrite = self._shared.rewrites.get(request.path)
         if rewrite is not None:
             self._answers.rewrite(stream, request, rewrite)
