@@ -5,7 +5,7 @@ The bound ends what never comes. It says nothing about speed: no test fails beca
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -44,3 +44,19 @@ async def until_so(holds: Callable[[], object]) -> None:
     async with asyncio.timeout(LONG_S):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.002)
+
+
+async def until_answered(asks: Callable[[], Awaitable[T]], again: Callable[[Exception], bool]) -> T:
+    """Ask until there is an answer, which is returned.
+
+    :param again: whether an error means that asking again may do; others are raised.
+    :raises TimeoutError: if there is no answer.
+    """
+    async with asyncio.timeout(LONG_S):
+        while True:
+            try:
+                return await asks()
+            except Exception as error:
+                if not again(error):
+                    raise
+            await asyncio.sleep(_FIRST_PAUSE_S)

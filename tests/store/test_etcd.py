@@ -10,7 +10,7 @@ import pytest
 from benchmarks.harness.etcd import Etcd, EtcdCluster, Tls, why_no_etcd
 from tests.gateway.certificates import Authority
 from tests.real.needs import need
-from tests.waiting import LONG_S
+from tests.waiting import LONG_S, until_answered
 
 from sluicegate.store import StoreError
 from sluicegate.store.metadata import (
@@ -48,14 +48,7 @@ async def error_of(url: str) -> StoreError:
 
 async def until_served(store: MetadataStore) -> None:
     """Return once etcd answers again."""
-    async with asyncio.timeout(LONG_S):
-        while True:
-            try:
-                await store.get("/")
-            except StoreError:
-                await asyncio.sleep(0.02)
-            else:
-                return
+    await until_answered(lambda: store.get("/"), lambda error: isinstance(error, StoreError))
 
 
 async def test_a_watch_goes_on_behind_its_revision_after_a_crash(own_etcd: Etcd) -> None:
@@ -204,16 +197,8 @@ async def test_logins(own_etcd: Etcd, tmp_path: Path) -> None:
 
 
 async def until_mine(store: MetadataStore) -> None:
-    async with asyncio.timeout(LONG_S):
-        while True:
-            try:
-                await store.get("/mine/a")
-            except StoreError as error:
-                if "cannot be reached" not in str(error):  # such as that the token is not known
-                    raise
-                await asyncio.sleep(0.02)
-            else:
-                return
+    """Return once etcd answers again; it is not to refuse the login meanwhile."""
+    await until_answered(lambda: store.get("/mine/a"), lambda error: "cannot be reached" in str(error))
 
 
 async def test_a_login_that_etcd_does_not_ask_for(own_etcd: Etcd) -> None:

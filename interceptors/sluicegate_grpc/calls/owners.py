@@ -12,11 +12,14 @@ _UNDECIDED = Decision(Action.ALLOW, ())
 
 
 class Owners:
-    """See the module. Of too many topics it forgets those that were not looked up for longest.
+    """The owner of each topic, as look-ups name it.
 
-    When a topic moves, those who were attached to it at its old owner no longer count, even if their
-    connections are still open: a broker that hangs closes none. Whoever is still there attaches anew at the
-    new owner, and is not refused for the places of the dead. Rates, delays and policies stay as they are.
+    It knows at most 10,000 topics: beyond that it forgets the ones that were looked up least recently.
+
+    When a topic moves, the producers and consumers at its old owner no longer count, even if their
+    connections are still open: a broker that hangs closes none. Clients that are still there attach again at
+    the new owner, and are not refused because of the places of the dead. Rates, delays and policies stay as
+    they are.
 
     :param gates: as for `Calls`.
     :param places: who is attached.

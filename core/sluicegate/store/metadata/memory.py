@@ -128,7 +128,7 @@ class MemoryMetadata:
         return self._space
 
     def _wait_for_expiry(self) -> None:
-        """Have leases expire even if nobody asks."""
+        """Set a timer for the end of the next lease, so that leases expire without a call of any client."""
         if self._timer is not None:
             self._timer.cancel()
         due_ns = self._space.next_expiry_ns

@@ -12,9 +12,9 @@ _MOST = 10_000
 
 
 class Writes:
-    """See the module. What cannot be written is told and counted, and not tried again.
+    """A queue of writes, at most 10,000. A write that fails is logged and counted, and not tried again.
 
-    All of it can be had again: who attaches once more writes once more.
+    Nothing depends on one of them: a client that attaches again writes its entry again.
     """
 
     def __init__(self) -> None:
