@@ -10,4 +10,6 @@ STATUS: Final[dict[str, Any]] = {
     "log_lines_left_out": 0,
     "facts_waiting": 0,
     "facts_lost": 0,
+    "store_age_s": 0.1,
+    "store_copy_in_use": False,
 }

@@ -25,6 +25,8 @@ STATUS: dict[str, Any] = {
     "log_lines_left_out": 5,
     "facts_waiting": 7,
     "facts_lost": 8,
+    "store_age_s": 12.5,
+    "store_copy_in_use": True,
 }
 
 
@@ -197,6 +199,7 @@ def test_state_of_the_supervisor() -> None:
     assert found["sluicegate_log_lines_left_out_total{process=supervisor}"] == 5
     assert found["sluicegate_log_lines_left_out_total{process=worker}"] == 6
     assert (found["sluicegate_store_facts_waiting{}"], found["sluicegate_store_facts_lost_total{}"]) == (7, 8)
+    assert (found["sluicegate_store_age_seconds{}"], found["sluicegate_store_copy_in_use{}"]) == (12.5, 1)
 
 
 def test_the_build_is_told() -> None:

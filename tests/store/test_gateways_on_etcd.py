@@ -10,12 +10,18 @@ from tests.waiting import until
 from sluicegate.cli.opening import open_desk, read_facts, read_store
 from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Level
+from sluicegate.store import StoreError
 
 
 def lab_on(directory: Path, url: str) -> Lab:
     """A gateway's watch of its file and its store; the file leads to the store alone."""
     directory.mkdir()
-    return Lab(directory, f"{GOOD}store: {url}\nplugins: [tests.gateway.echo_plugin]\n")
+    return Lab(directory, file_on(url))
+
+
+def file_on(url: str) -> str:
+    """The text of such a file."""
+    return f"{GOOD}store: {url}\nplugins: [tests.gateway.echo_plugin]\n"
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +60,34 @@ def test_policies_of_a_fleet(own_etcd: Etcd, tmp_path: Path, caplog: pytest.LogC
     until(lambda: one.watch.facts("b1") == {"node.1": "kafka:9092", "node.2": "kafka:9093"})
     one.watch.close()
     two.watch.close()
+
+
+def runs_on_copy(lab: Lab) -> bool:
+    return lab.watch.copy_in_use
+
+
+def test_a_gateway_that_starts_while_etcd_is_down(own_etcd: Etcd, tmp_path: Path) -> None:
+    """On its local copy; what etcd holds is in force once it is back."""
+    url = f"{own_etcd.url}/fleet?timeout=500ms"
+    first = lab_on(tmp_path / "one", url)
+    desk = open_desk(str(first.path))
+    desk.change(Level.BROKER, "", {"max_message_size": 50})
+    until(first.watch.check)
+    first.watch.close()
+    own_etcd.kill()
+
+    with pytest.raises(StoreError, match="there is no local copy"):
+        lab_on(tmp_path / "two", url)
+    (tmp_path / "one" / "gateway.yaml").unlink()
+    again = Lab(tmp_path / "one", file_on(url))
+    assert again.size() == [100, 50]
+    assert runs_on_copy(again)
+    assert [again.watch.check(), again.watch.successful] == [False, False]
+
+    own_etcd.start()
+    desk.change(Level.BROKER, "", {"max_message_size": 60})
+    until(again.watch.check)
+    assert again.size() == [100, 60]
+    assert again.watch.successful
+    assert not runs_on_copy(again)
+    again.watch.close()

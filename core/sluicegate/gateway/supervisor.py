@@ -160,6 +160,8 @@ class Supervisor:
             "log_lines_left_out": logs.left_out(),
             "facts_waiting": self._watch.facts_waiting,
             "facts_lost": self._watch.facts_lost,
+            "store_age_s": self._watch.store_age_s,
+            "store_copy_in_use": self._watch.copy_in_use,
             "reload_successful": self._watch.successful,
             "reloads_failed": self._watch.failures,
             "version": self._watch.version,

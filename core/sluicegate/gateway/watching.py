@@ -4,6 +4,8 @@ import logging
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from time import monotonic_ns
 
 from sluicegate.backoff import Backoff
@@ -17,6 +19,9 @@ from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins
 from sluicegate.model import Level, PolicyLayer, PolicySet
 from sluicegate.store import PolicyStore, StoreError
+from sluicegate.store.local_copy import NAME as COPY_NAME
+from sluicegate.store.local_copy import LocalCopy
+from sluicegate.store.standby import StandbyStore, is_remote
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +30,7 @@ _LIVE = frozenset({"observe_only", "exempt"})
 _FileMark = tuple[int, int, int]
 _FIRST_RETRY_NS = 250_000_000
 _LONGEST_RETRY_NS = 5_000_000_000
+_NS = 1_000_000_000
 _FACTS_LIMIT = 10_000
 """Facts that may wait for a store that cannot be written."""
 
@@ -36,7 +42,8 @@ class PolicyWatch:
     :param loaded: what it said at the start.
     :param plugins: what it is read with.
     :param environ: environment that overrides it.
-    :raises StoreError: if the store cannot be read: at the start there are no last good policies.
+    :raises StoreError: if the store cannot be read: at the start there are no last good policies but those in
+        the local copy of a store over the network, which is used if that does not answer.
     :raises PluginError: if no plugin opens the store.
     """
 
@@ -56,7 +63,8 @@ class PolicyWatch:
         self._path = os.fspath(path)
         self._plugins = plugins
         self._environ = environ
-        self._store: PolicyStore = plugins.open_store(loaded.config.store_url)
+        self._store = _open_store(loaded, plugins)
+        self._answered_ns = monotonic_ns()
         self._store_version, self._layers = self._store.layers()
         self._mark = self._file_mark()
         self._file_broken = False
@@ -95,6 +103,17 @@ class PolicyWatch:
             self._broken("facts", f"facts cannot be read: {error}")
             return {}
         return {key.removeprefix(prefix): value for key, value in found.items()}
+
+    @property
+    def copy_in_use(self) -> bool:
+        """Whether the local copy stands for a store that did not answer since the start."""
+        return isinstance(self._store, StandbyStore) and self._store.copy_age_s is not None
+
+    @property
+    def store_age_s(self) -> float:
+        """Time since what is known of the store was up to date."""
+        age_s = self._store.copy_age_s if isinstance(self._store, StandbyStore) else None
+        return (monotonic_ns() - self._answered_ns) / _NS if age_s is None else age_s
 
     @property
     def facts_waiting(self) -> int:
@@ -220,6 +239,7 @@ class PolicyWatch:
     def _check_store(self, force: bool) -> bool:
         try:
             same = self._store.version() == self._store_version
+            self._answered_ns = monotonic_ns()
             if same and not (force or self._store_broken):
                 return False
             version, layers = self._store.layers()
@@ -245,6 +265,14 @@ class PolicyWatch:
         left_out = self._throttle.passes(what, monotonic_ns())
         if left_out is not None:
             log.error("%s", text)
+
+
+def _open_store(loaded: Loaded, plugins: Plugins) -> PolicyStore:
+    config = loaded.config
+    open_store: partial[PolicyStore] = partial(plugins.open_store, config.store_url)
+    if not is_remote(config.store_url):
+        return open_store()
+    return StandbyStore(open_store, LocalCopy(Path(config.state_dir) / COPY_NAME, config.store_url))
 
 
 def _differing(before: BrokerConfig, after: BrokerConfig) -> list[str]:

@@ -299,6 +299,16 @@ def _supervisor(status: Status) -> Iterable[Metric]:
         value=status["facts_lost"],
     )
     yield GaugeMetricFamily(
+        "sluicegate_store_age_seconds",
+        "Time since what is known of the policy store was up to date: near 0 while it answers.",
+        value=status["store_age_s"],
+    )
+    yield GaugeMetricFamily(
+        "sluicegate_store_copy_in_use",
+        "1 if the local copy stands for a policy store that has not answered since the start.",
+        value=status["store_copy_in_use"],
+    )
+    yield GaugeMetricFamily(
         "sluicegate_config_last_reload_successful",
         "1 if file and store could be read when they last changed; at 0 the last good policies are in force.",
         value=status["reload_successful"],

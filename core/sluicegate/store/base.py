@@ -21,6 +21,10 @@ class StoreError(Exception):
         """What to do about it."""
 
 
+class StoreAwayError(StoreError):
+    """The store does not answer now. Any other error means that it answers and refuses, or is damaged."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One setting as a store keeps it."""

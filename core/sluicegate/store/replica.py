@@ -5,7 +5,7 @@ import threading
 from collections.abc import Coroutine, Sequence
 from time import monotonic
 
-from sluicegate.store.base import Row, StoreError
+from sluicegate.store.base import Row, StoreAwayError, StoreError
 from sluicegate.store.metadata.base import Entry, Event, Listing, MetadataStore
 from sluicegate.store.metadata.following import follow
 from sluicegate.store.records import decoded_row
@@ -63,7 +63,7 @@ class Replica:
                 lambda: self._confirmed is not None or self._trouble is not None, timeout_s
             )
             if self._confirmed is None:
-                raise self._trouble or StoreError(
+                raise self._trouble or StoreAwayError(
                     f"{self._place} does not answer", "check its load and network"
                 )
 
@@ -96,7 +96,7 @@ class Replica:
         age_s = monotonic() - (self._confirmed or 0.0)
         if age_s > self._stale_s:
             cause = f": {self._trouble}" if self._trouble is not None else ""
-            raise StoreError(
+            raise StoreAwayError(
                 f"{self._place} is away, what is known of it is {age_s:.0f} s old{cause}",
                 "policies hold as they are until it is back",
             )

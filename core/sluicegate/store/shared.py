@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue
-from sluicegate.store.base import Change, Row, StoreError, layers_of
+from sluicegate.store.base import Change, Row, StoreAwayError, StoreError, layers_of
 from sluicegate.store.metadata.base import Delete, MetadataStore, Put, Unchanged
 from sluicegate.store.records import decoded_change, decoded_row, encoded_change, encoded_row, setting_key
 from sluicegate.store.replica import VERSION_KEY, Replica
@@ -199,7 +199,7 @@ class SharedStore:
             return done.result(2 * self._timeout_s + _MARGIN_S + longer_s)
         except FutureTimeoutError:
             done.cancel()
-            raise StoreError(f"{self._place} does not answer", "check its load and its network") from None
+            raise StoreAwayError(f"{self._place} does not answer", "check its load and its network") from None
         except ValueError as error:
             message = f"{self._place} holds what is no policy ({error})"
             raise StoreError(message, "mend or delete those keys") from error

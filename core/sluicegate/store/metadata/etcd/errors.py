@@ -3,7 +3,7 @@
 import grpc
 from grpc.aio import AioRpcError
 
-from sluicegate.store.base import StoreError
+from sluicegate.store.base import StoreAwayError, StoreError
 from sluicegate.store.metadata.base import CompactedError, LeaseExpiredError
 from sluicegate.store.metadata.etcd.address import EtcdAddress
 
@@ -35,10 +35,15 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str, str], ...] = (
         "refuses this client",
         "name a certificate that it trusts: cert, key",
     ),
-    (_UNREACHED, StoreError, "cannot be reached", "start it; check host, port and whether it wants etcds://"),
-    ("no leader", StoreError, "has no quorum", "bring a majority of its members back"),
-    ("leader changed", StoreError, "changes its leader", "try again"),
-    ("request timed out", StoreError, "is slow or has no quorum", "check its members, disks and load"),
+    (
+        _UNREACHED,
+        StoreAwayError,
+        "cannot be reached",
+        "start it; check host, port and whether it wants etcds://",
+    ),
+    ("no leader", StoreAwayError, "has no quorum", "bring a majority of its members back"),
+    ("leader changed", StoreAwayError, "changes its leader", "try again"),
+    ("request timed out", StoreAwayError, "is slow or has no quorum", "check its members, disks and load"),
     ("has been compacted", CompactedError, "no longer keeps these changes", _LISTED),
     ("lease not found", LeaseExpiredError, "has no such lease", "it expired or was revoked: make a new one"),
     ("authentication failed", StoreError, "refuses user or password", "correct them in the URL"),
@@ -60,11 +65,12 @@ def explain(error: AioRpcError, address: EtcdAddress, *, written: bool = False) 
     unsure = "; the change may have been made" if written and is_unsure(error) else ""
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
         told = f"etcd at {address} did not answer within {address.timeout_s:g} s{unsure}"
-        return StoreError(told, "check its load, its network and that a majority of its members is up")
+        return StoreAwayError(told, "check its load, its network and that a majority of its members is up")
     for part, kind, meaning, remedy in _MEANINGS:
         if part in text:
             return kind(f"etcd at {address} {meaning} ({text}){unsure}", remedy)
-    return StoreError(f"etcd at {address} failed ({text}){unsure}", "see its log")
+    kind = StoreAwayError if is_away(error) else StoreError
+    return kind(f"etcd at {address} failed ({text}){unsure}", "see its log")
 
 
 def is_away(error: AioRpcError) -> bool:

@@ -1,0 +1,120 @@
+"""The last good state of a store that is reached over the network, in a file of this host."""
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sluicegate.model import Level, PolicyLayer, Setting, Source
+from sluicegate.private_files import make_folder
+
+NAME = "store-copy.json"
+"""Of the file, below the state directory."""
+_FORMAT = 1
+_MOST_BYTES = 64 << 20
+_PLACE = re.compile(r"(?P<scheme>[^:]+://)(?:[^/?]*@)?(?P<place>[^?]*)")
+_LEVELS = {level.label: level for level in Level}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a store held."""
+
+    version: int
+    layers: tuple[PolicyLayer, ...]
+    facts: Mapping[str, str]
+    at_s: float
+    """When it was known to be up to date, Unix time."""
+
+
+class LocalCopy:
+    """One file, which is replaced as a whole and which only its owner can read.
+
+    :param path: of the file.
+    :param url: of the store; its login and its options are not kept.
+    """
+
+    def __init__(self, path: Path, url: str) -> None:
+        self.path = path
+        found = _PLACE.match(url)
+        self._place = found["scheme"] + found["place"] if found is not None else ""
+
+    def write(self, known: Known) -> None:
+        """Replace the copy: a reader sees the old one or the new one, even after a crash.
+
+        :raises OSError: if it cannot be written; the old one stays.
+        """
+        make_folder(self.path.parent)
+        content = {
+            "format": _FORMAT,
+            "store": self._place,
+            "at": known.at_s,
+            "version": known.version,
+            "settings": list(_settings(known.layers)),
+            "facts": dict(known.facts),
+        }
+        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)  # mode 0600
+        try:
+            with open(handle, "w") as file:
+                json.dump(content, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self.path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+
+    def read(self) -> Known | None:
+        """What was written last; None if there is no copy.
+
+        :raises OSError: if the file cannot be read.
+        :raises ValueError: if it is damaged, or the copy of another store.
+        """
+        try:
+            with open(self.path, "rb") as file:
+                text = file.read(_MOST_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        if len(text) > _MOST_BYTES:
+            raise ValueError(f"it has more than {_MOST_BYTES} bytes")
+        try:
+            found = json.loads(text)
+            if found["format"] != _FORMAT:
+                raise ValueError(f"its format is {found['format']!r}, expected {_FORMAT}")
+            place, version, at_s = str(found["store"]), int(found["version"]), float(found["at"])
+            facts = {str(key): str(value) for key, value in found["facts"].items()}
+            layers = _layers(found["settings"])
+        except (KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+            raise ValueError(f"it is damaged ({error!r})") from error
+        if place != self._place:
+            raise ValueError(f"it is of another store, {place!r}")
+        return Known(version, layers, facts, at_s)
+
+
+def _settings(layers: Sequence[PolicyLayer]) -> Iterator[list[object]]:
+    """Each setting and ceiling: level, name, whether it is a ceiling, field, value, location."""
+    for layer in layers:
+        for is_ceiling, settings in enumerate((layer.settings, layer.ceilings)):
+            for field, setting in settings.items():
+                own = [field, setting.value, setting.location]
+                yield [layer.level.label, layer.name, is_ceiling, *own]
+
+
+def _layers(settings: Sequence[Sequence[Any]]) -> tuple[PolicyLayer, ...]:
+    """The other way round.
+
+    :raises ValueError: if a setting has no known shape.
+    """
+    found: dict[tuple[Level, str], tuple[dict[str, Setting], dict[str, Setting]]] = {}
+    for label, name, is_ceiling, field, value, location in settings:
+        if not isinstance(value, int | float | str) or not isinstance(field, str):
+            raise ValueError(f"it is damaged ({field!r} is no setting)")
+        own = found.setdefault((_LEVELS[label], str(name)), ({}, {}))
+        own[bool(is_ceiling)][field] = Setting(value, Source.STORE, str(location))
+    return tuple(PolicyLayer(level, name, *parts) for (level, name), parts in found.items())

@@ -1,0 +1,168 @@
+"""A policy store over the network, and its local copy in its place while it is away at the start."""
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from time import monotonic_ns
+
+from sluicegate.backoff import Backoff
+from sluicegate.model import Level, PolicyLayer, PolicyValue
+from sluicegate.store.base import Change, PolicyStore, StoreAwayError, StoreError
+from sluicegate.store.local_copy import Known, LocalCopy
+from sluicegate.store.sqlite_file import sqlite_path
+
+log = logging.getLogger(__name__)
+
+_NS = 1_000_000_000
+_FIRST_RETRY_NS, _LONGEST_RETRY_NS = _NS, 5 * _NS
+_COPY_NS = 60 * _NS
+"""How often the copy is written although the policies are the same: so that it says how old it is."""
+
+
+def is_remote(url: str) -> bool:
+    """Whether a store can be away while this host runs."""
+    return sqlite_path(url) is None and not url.startswith("memory:")
+
+
+class StandbyStore:
+    """See `PolicyStore`. Belongs to one thread.
+
+    If the store does not answer at the start, `layers` and `facts` come from the copy, all other methods
+    raise, and the store is tried again and again. Once it has answered, it alone counts.
+
+    :param open_store: opens the store.
+    :param copy: where its last good state is kept.
+    :param now_ns: monotonic time.
+    :param wall_s: Unix time; only the age of a copy is told by it.
+    :raises StoreError: if the store refuses, or does not answer and there is no copy that can be used.
+    """
+
+    def __init__(
+        self,
+        open_store: Callable[[], PolicyStore],
+        copy: LocalCopy,
+        now_ns: Callable[[], int] = monotonic_ns,
+        wall_s: Callable[[], float] = lambda: datetime.now(UTC).timestamp(),
+    ) -> None:
+        self._open_store = open_store
+        self._copy = copy
+        self._now_ns = now_ns
+        self._wall_s = wall_s
+        self._retries = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
+        self._store: PolicyStore | None = None
+        self._copy_due_ns = 0
+        self._is_writable = True
+        self._age_ns = self._began_ns = 0
+        try:
+            self._store = open_store()
+        except StoreAwayError as error:
+            self._trouble: StoreError = error
+            self._known = self._read_copy(error)
+            self._retries.failed(now_ns())
+            log.warning("%s", self._away().message)
+
+    @property
+    def copy_age_s(self) -> float | None:
+        """How old the copy is that stands for the store; None if the store itself is in use."""
+        return (self._age_ns + self._now_ns() - self._began_ns) / _NS if self._store is None else None
+
+    def layers(self) -> tuple[int, tuple[PolicyLayer, ...]]:
+        """Everything that is set, and the version it belongs to."""
+        try:
+            store = self._opened()
+        except StoreError:
+            return self._known.version, self._known.layers
+        version, layers = store.layers()
+        self._write_copy(store, version, layers)
+        return version, layers
+
+    def version(self) -> int:
+        """Number of the last change; raises while a copy stands for the store."""
+        store = self._opened()
+        version = store.version()
+        if self._now_ns() >= self._copy_due_ns:
+            self._write_copy(store, *store.layers())
+        return version
+
+    def set(self, level: Level, name: str, field: str, value: PolicyValue, actor: str) -> int:
+        """Set one field."""
+        return self._opened().set(level, name, field, value, actor)
+
+    def unset(self, level: Level, name: str, field: str, actor: str) -> int:
+        """Take one field away."""
+        return self._opened().unset(level, name, field, actor)
+
+    def history(self, limit: int) -> list[Change]:
+        """The last changes, newest first."""
+        return self._opened().history(limit)
+
+    def get_fact(self, key: str) -> str | None:
+        """A fact kept with `put_fact`."""
+        return self._opened().get_fact(key)
+
+    def put_fact(self, key: str, value: str) -> None:
+        """Keep a small fact."""
+        self._opened().put_fact(key, value)
+        self._copy_due_ns = 0
+
+    def facts(self, prefix: str) -> Mapping[str, str]:
+        """All facts whose keys begin with a prefix."""
+        try:
+            store = self._opened()
+        except StoreError:
+            return {key: value for key, value in self._known.facts.items() if key.startswith(prefix)}
+        return store.facts(prefix)
+
+    def close(self) -> None:
+        """Close the store; the copy stays."""
+        if self._store is not None:
+            self._store.close()
+
+    def _opened(self) -> PolicyStore:
+        """The store itself.
+
+        :raises StoreError: if it is away still; it is not asked more often than the backoff allows.
+        """
+        if self._store is None:
+            now_ns = self._now_ns()
+            if self._retries.wait_ns(now_ns):
+                raise self._away()
+            try:
+                self._store = self._open_store()
+            except StoreError as error:
+                self._trouble = error
+                self._retries.failed(now_ns)
+                raise self._away() from error
+        return self._store
+
+    def _away(self) -> StoreAwayError:
+        message = (
+            f"{self._trouble.message}; policies and facts are those of {self._copy.path}, "
+            f"which is {self.copy_age_s or 0:.0f} s old"
+        )
+        return StoreAwayError(message, self._trouble.remedy)
+
+    def _read_copy(self, error: StoreAwayError) -> Known:
+        try:
+            known = self._copy.read()
+        except (OSError, ValueError) as damage:
+            message = f"{error.message}, and the local copy {self._copy.path} cannot be used: {damage}"
+            raise StoreAwayError(message, error.remedy) from error
+        if known is None:
+            message = f"{error.message}, and there is no local copy of it at {self._copy.path}"
+            raise StoreAwayError(message, error.remedy) from error
+        # A clock that was set back makes no copy younger than new.
+        self._age_ns = max(0, int((self._wall_s() - known.at_s) * _NS))
+        self._began_ns = self._now_ns()
+        return known
+
+    def _write_copy(self, store: PolicyStore, version: int, layers: tuple[PolicyLayer, ...]) -> None:
+        self._copy_due_ns = self._now_ns() + _COPY_NS
+        try:
+            self._copy.write(Known(version, layers, store.facts(""), self._wall_s()))
+        except (OSError, StoreError) as error:
+            if self._is_writable:
+                log.warning("no local copy of the policy store can be kept: %s", error)
+            self._is_writable = False
+            return
+        self._is_writable = True
