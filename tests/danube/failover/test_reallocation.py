@@ -92,6 +92,21 @@ async def test_the_least_loaded_by_topics_and_then_by_usage_is_next(world: World
     }
 
 
+async def test_a_busy_broker_is_spared_by_its_report_and_a_silent_one_counts_by_its_topics() -> None:
+    world = World()
+    for broker in (1, 2, 3, 4):
+        await world.start(broker)
+    for broker, usage in ((2, 100), (3, 69)):
+        report = {"resources_usage": [{"resource": "CPU", "usage": usage}], "topics_len": 0}
+        await world.store.put(keys.load_key(broker), json.dumps(report).encode())
+    for number in range(50):
+        await world.provide(f"/default/t{number}", 1)
+    await world.leave(1)
+    await turn(world.controller())
+    owned = (await world.view()).owned
+    assert {broker: len(topics) for broker, topics in owned.items()} == {2: 10, 3: 20, 4: 20}
+
+
 @pytest.mark.seed("S3-012")
 async def test_a_broker_that_is_back_within_the_grace_keeps_its_topics(world: World) -> None:
     controller = world.controller(grace_ns=3 * NS)

@@ -10,7 +10,8 @@ Paths are exactly Danube's. Who writes them:
 
 Values are JSON. Registration: an object with `broker_addr`, `advertised_addr` and `admin_addr`, or only the
 broker's address. State: `{"mode": "active"}`; any other mode takes no new topics. Load: an object with
-`topics_len`. Leader: the leader's id, a number. Assignment: null. Unassigned entry: null, or
+`topics_len`, `topic_list`, and `resources_usage`, such as `[{"resource": "CPU", "usage": 12.5}]` in percent.
+Leader: the leader's id, a number. Assignment: null. Unassigned entry: null, or
 `{"reason": "unload", "from_broker": 1}`, or `{"reason": "rebalance", "from_broker": 1, "to_broker": 2}`.
 """
 

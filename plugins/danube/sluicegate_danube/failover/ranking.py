@@ -3,12 +3,17 @@
 from sluicegate_danube.failover.values import Wish
 from sluicegate_danube.failover.view import ClusterView
 
+_BUSY = 70.0
+"""CPU and memory in use, in percent, from which on a broker is spared."""
+
 
 class Ranking:
     """The active brokers and how many topics each has, those that are given out meanwhile included.
 
-    The fewest topics win, then the least CPU and memory in use as last reported, then the lowest id. So
-    topics spread evenly even while reports are old.
+    A broker's load is the number of its topics. If it reports more than 70 % of CPU and memory in use, each
+    topic counts for more, up to twice at 100 %. A broker without a report counts by its topics alone. The least
+    loaded wins, then the one that uses least, then the lowest id. So topics spread evenly over brokers that
+    have room, even while their reports are old.
 
     :param view: the cluster; it is not to change meanwhile.
     """
@@ -16,6 +21,7 @@ class Ranking:
     def __init__(self, view: ClusterView) -> None:
         self._view = view
         self._topics = {broker: len(view.owned.get(broker, ())) for broker in view.active()}
+        self._weights = {broker: _weight(view.usage(broker)) for broker in self._topics}
 
     def get_next_broker(self, wish: Wish) -> int | None:
         """The broker that had better have one more topic; None if no broker may.
@@ -29,7 +35,7 @@ class Ranking:
             # The broker that is to lose the topic keeps it if there is no other: better that than no owner.
             key=lambda broker: (
                 broker == wish.without,
-                self._topics[broker],
+                (self._topics[broker] + 1) * self._weights[broker],
                 self._view.usage(broker),
                 broker,
             ),
@@ -39,3 +45,8 @@ class Ranking:
     def give(self, broker: int) -> None:
         """Count one more topic of a broker."""
         self._topics[broker] += 1
+
+
+def _weight(usage: float) -> float:
+    """What one topic counts for on a broker that uses so much, in percent."""
+    return 1 + max(0.0, min(usage, 100.0) - _BUSY) / (100.0 - _BUSY)

@@ -9,18 +9,21 @@ from typing import Any
 
 import grpc.aio
 
-from sluicegate.store.metadata import MetadataStore
+from sluicegate.store.metadata import NO_LEASE, MetadataStore
 from sluicegate_danube.failover import keys
 from sluicegate_danube.reference.server import call_later, start_server
 from sluicegate_danube.reference.settings import Settings
 from sluicegate_danube.reference.stored.assignments import Assignments
 from sluicegate_danube.reference.stored.cluster import StoredCluster, StoredNode
 from sluicegate_danube.reference.stored.membership import Membership
+from sluicegate_danube.reference.stored.reports import Usage, report_value
 from sluicegate_danube.reference.stored.view import ClusterView, registration_value
 from sluicegate_danube.reference.stored.writes import Writes
 
 TTL_S = 32
 """How long a broker counts as alive that is not heard of: Danube's own default."""
+REPORT_S = 30.0
+"""How often a broker reports its load."""
 _STATE = b'{"mode": "active"}'
 
 
@@ -37,6 +40,7 @@ class StoredBroker:
     :param ttl_s: how long the lease lives without being renewed: the time to failover against flapping.
     :param cache_wait_s: how long to wait for the watch to tell all of an assigned topic, before the store is
         asked for it.
+    :param report_s: how often it reports its load. A report ends with the broker's lease.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class StoredBroker:
         port: int = 0,
         ttl_s: int = TTL_S,
         cache_wait_s: float = 0.5,
+        report_s: float = REPORT_S,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
         tls: grpc.ServerCredentials | None = None,
     ) -> None:
@@ -63,6 +68,8 @@ class StoredBroker:
         self._store = store
         self._host, self._port = host, port
         self._ttl_s = ttl_s
+        self._report_s = report_s
+        self._usage = Usage()
         self._interceptors, self._tls = interceptors, tls
         self._server: grpc.aio.Server | None = None
         self._registered = asyncio.Event()
@@ -99,6 +106,7 @@ class StoredBroker:
         caches = (*self.view.caches, self.assignments.cache)
         for work in (self.membership.run(), self.writes.run(), *(cache.run() for cache in caches)):
             self._spawn(work)
+        self._spawn(self._report())
         await self._registered.wait()
         for cache in caches:
             await cache.listed.wait()
@@ -126,6 +134,18 @@ class StoredBroker:
             await self._listen()
             await self.assignments.open_all()
         self._registered.set()
+
+    async def _report(self) -> None:
+        while True:
+            await self._registered.wait()
+            self.writes.add(self._write_report)
+            await asyncio.sleep(self._report_s)
+
+    async def _write_report(self) -> None:
+        lease = self.membership.lease if self.membership is not None else NO_LEASE
+        if lease != NO_LEASE:
+            value = report_value(self._usage.cpu(), self._usage.memory(), self.cluster.topics)
+            await self._store.put(keys.load_key(self.broker_id), value, lease)
 
     async def _on_lost(self) -> None:
         self._registered.clear()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from time import monotonic_ns
 
 from sluicegate.store.base import StoreError
-from sluicegate.store.metadata import LeaseExpiredError, MetadataStore, Put, Unchanged
+from sluicegate.store.metadata import NO_LEASE, LeaseExpiredError, MetadataStore, Put, Unchanged
 
 log = logging.getLogger("sluicegate.danube.reference")
 
@@ -61,6 +61,11 @@ class Membership:
     def is_valid(self) -> bool:
         """Whether the lease cannot be over yet."""
         return self._now_ns() < self._valid_until_ns
+
+    @property
+    def lease(self) -> int:
+        """The lease of the registration, for keys that are to end with it; NO_LEASE if it may be over."""
+        return self._lease if self.is_valid else NO_LEASE
 
     async def run(self) -> None:
         """Stay registered until this is cancelled."""
