@@ -44,7 +44,11 @@ class World:
             if self.clock_ns >= end_ns:
                 break
             self.clock_ns = min(self.clock_ns + NS, end_ns)
-            self.memory.expire()
+            await self.expire()
+
+    async def expire(self) -> None:
+        """End the leases whose time is over by the clock."""
+        self.memory.expire()
 
     async def start(self, broker: int, address: str | None = None, ttl_s: int = BROKER_TTL_S) -> None:
         """A broker registers on a lease."""
