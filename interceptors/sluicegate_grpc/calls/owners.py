@@ -21,13 +21,28 @@ class Owners:
     the new owner, and are not refused because of the places of the dead. Rates, delays and policies stay as
     they are.
 
+    Where the gate creates producers anew (`keep_ns`), a producer whose connection is open keeps its place for
+    that long: it goes on at the new owner without attaching, and another producer must not take the only
+    place while it is silent.
+
     :param gates: as for `Calls`.
     :param places: who is attached.
     :param topics: what is known of topics; the list of subscriptions of one that moved is outdated.
     :param release: releases a place.
     """
 
-    __slots__ = ("_gates", "_owners", "_places", "_release", "_topics", "changes", "on_change", "released")
+    __slots__ = (
+        "_gates",
+        "_kept",
+        "_owners",
+        "_places",
+        "_release",
+        "_topics",
+        "changes",
+        "keep_ns",
+        "on_change",
+        "released",
+    )
 
     def __init__(
         self,
@@ -42,11 +57,15 @@ class Owners:
         """Producers and consumers that no longer count, as their topic has moved."""
         self.on_change: Callable[[str, str, str], None] = lambda topic, before, owner: None
         """Called with a topic that has moved, its old owner and its new one."""
+        self.keep_ns = 0
+        """How long producers of a topic that has moved keep their places while they are silent."""
         self._gates = gates
         self._places = places
         self._topics = topics
         self._release = release
         self._owners: dict[str, str] = {}
+        self._kept: dict[Place, int] = {}
+        """Since when producers keep their places at a new owner, the oldest first."""
 
     def owner(self, topic: str) -> str:
         """The broker that was last said to serve a topic; empty if none was."""
@@ -72,10 +91,26 @@ class Owners:
         if before and before != owner:
             self._changed(topic, before, owner, now_ns)
 
+    def release_silent(self, now_ns: int) -> None:
+        """Release the producers that kept their places and were not heard of in time; due once a second."""
+        while self._kept:
+            place, since_ns = next(iter(self._kept.items()))
+            if now_ns < since_ns + self.keep_ns:
+                return
+            del self._kept[place]
+            if place.held and not place.pending and place.seen_ns <= since_ns:
+                self._release(place, now_ns)
+                self.released += 1
+
     def _changed(self, topic: str, before: str, owner: str, now_ns: int) -> None:
         self.changes += 1
         for place in self._places.of_topic(topic):
-            if place.held and not place.pending:
+            if not place.held or place.pending:
+                continue
+            if self.keep_ns and place.kind is OperationKind.ATTACH_PRODUCER:
+                self._kept.pop(place, None)
+                self._kept[place] = now_ns
+            else:
                 self._release(place, now_ns)
                 self.released += 1
         self._topics.outdated(topic)

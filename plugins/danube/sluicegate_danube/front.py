@@ -83,6 +83,7 @@ class DanubeFront:
             calls = self._shared.calls
             resumer = ProducerResumer(config, brokers, self._lookup, calls.is_reliable, services.spawn)
             self._shared.aliases = Aliases(resumer)
+            calls.owners.keep_ns = config.max_hold * 1_000_000
         self._shared.calls.owners.on_change = _owner_changed
         listen = config.listen
         await services.listen(Listener(_MAIN, listen.host, listen.port, ()))
@@ -159,6 +160,7 @@ class DanubeFront:
         """Once a second: release those of whom nothing was heard for too long."""
         if self._shared is not None:
             self._shared.calls.release_ghosts(now_ns)
+            self._shared.calls.owners.release_silent(now_ns)
 
     def counters(self) -> Mapping[str, int]:
         """Event counters."""

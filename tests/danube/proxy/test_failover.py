@@ -224,6 +224,41 @@ async def test_an_unchanged_producer_goes_on(
         await check_health(client, low)
 
 
+@pytest.mark.parametrize("owner_lives", [True, False])
+async def test_a_silent_producer_keeps_its_only_place_or_is_told_that_it_is_gone(
+    tmp_path: Path, store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str, owner_lives: bool
+) -> None:
+    """It is kept while the connection lives; what comes back too late is raised at once, not retried."""
+    await provide(store, topic, brokers[A])
+    policies = on_topic(topic, max_producers_per_topic=1)
+    async with AsyncExitStack() as stack:
+        entry: dict[str, Any] = {"resume_producers": True}
+        by = await stack.enter_async_context(gate(tmp_path, addresses(brokers), policies, **entry))
+        client = await stack.enter_async_context(danube_client(by.url))
+        silent = await stack.enter_async_context(producing(client, topic, "silent"))
+        await silent.send(b"before")
+        if owner_lives:
+            await orphan(store, topic, A)
+            await assign(store, topic, brokers[B])
+        else:
+            await fail_over(store, topic, brokers)
+            await until_so(lambda: not by.state(topic).producers)  # the connection ends with the broker
+        other = await stack.enter_async_context(danube_client(by.url))
+        await other.lookup_service.lookup_topic(by.url, topic)
+        assert by.counters()["owner_changed"] == 1
+        if owner_lives:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await stack.enter_async_context(producing(other, topic, "other", max_retries=0))
+            assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            await silent.send(b"after")
+        else:
+            await stack.enter_async_context(producing(other, topic, "other"))
+            late = await told(silent._producers[0])
+            while late.code() is grpc.StatusCode.UNAVAILABLE:
+                late = await told(silent._producers[0])
+            assert late.code() is grpc.StatusCode.NOT_FOUND
+
+
 async def check_health(client: DanubeClient, low: TopicProducer) -> None:
     """The new owner knows a producer by its old id, through the gate."""
     connection = await client.connection_manager.get_connection(low.broker_addr, low.connect_url)

@@ -102,3 +102,50 @@ def test_so_many_topics_are_kept_and_no_more() -> None:
         owners.learned("t0", "a:1", 0)  # looked up all the time
     assert (owners.owner("t0"), owners.owner("t1"), owners.owner("t2")) == ("a:1", "", "a:1")
     assert len(owners._owners) == _MAX_TOPICS
+
+
+def moved(lab: Lab, at_ns: int) -> None:
+    lab.calls.owners.learned(TOPIC, f"owner:{at_ns}", at_ns)
+
+
+def lab_that_keeps() -> Lab:
+    """A producer at a topic that has just moved, with room for one; silent ones keep places for 10 ns."""
+    lab = Lab(max_producers_per_topic=1, max_consumers_per_topic=1)
+    lab.calls.owners.keep_ns = 10
+    moved(lab, 0)
+    lab.producer("silent", 7)
+    lab.consumer("c", 9)
+    moved(lab, 100)
+    return lab
+
+
+def test_a_silent_producer_that_is_to_go_on_keeps_the_only_place_for_a_while() -> None:
+    lab = lab_that_keeps()
+    assert (lab.producers, lab.calls.owners.released) == (1, 1), "its consumer has to attach anew anyhow"
+    assert lab.ask_producer("new", Caller("me", "peer:2")).decision is not None
+    lab.calls.owners.release_silent(109)
+    _, decision = lab.calls.publish(method("Send"), values(topic=TOPIC, producer=7, payload=1), lab.me, 109)
+    assert decision is None
+    lab.calls.owners.release_silent(500)
+    assert lab.producers == 1, "it was heard of"
+
+
+def test_a_silent_producer_gives_way_after_that_and_is_told_when_it_comes_back() -> None:
+    lab = lab_that_keeps()
+    lab.calls.owners.release_silent(110)
+    assert (lab.producers, lab.calls.owners.released) == (0, 2)
+    lab.producer("new", 8, Caller("me", "peer:2"))
+    _, decision = lab.calls.publish(method("Send"), values(topic=TOPIC, producer=7, payload=1), lab.me, 111)
+    assert decision is not None
+    assert decision.action is Action.REJECT
+    lab.calls.owners.release_silent(200)
+    assert lab.producers == 1
+
+
+def test_a_topic_that_moves_again_gives_its_producers_the_whole_time_again() -> None:
+    lab = lab_that_keeps()
+    moved(lab, 105)
+    lab.calls.owners.release_silent(112)
+    assert lab.producers == 1
+    lab.calls.owners.release_silent(115)
+    assert lab.producers == 0

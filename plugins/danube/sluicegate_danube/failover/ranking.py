@@ -11,9 +11,10 @@ class Ranking:
     """The active brokers and how many topics each has, those that are given out meanwhile included.
 
     A broker's load is the number of its topics. If it reports more than 70 % of CPU and memory in use, each
-    topic counts for more, up to twice at 100 %. A broker without a report counts by its topics alone. The least
-    loaded wins, then the one that uses least, then the lowest id. So topics spread evenly over brokers that
-    have room, even while their reports are old.
+    topic counts for more, up to twice at 100 %. A broker without a report counts by its topics alone.
+
+    The least loaded wins, then the one that uses least, then the lowest id. So topics spread evenly over
+    brokers that have room, even while their reports are old.
 
     :param view: the cluster; it is not to change meanwhile.
     """
