@@ -10,6 +10,7 @@ STATUS: Final[dict[str, Any]] = {
     "log_lines_left_out": 0,
     "facts_waiting": 0,
     "facts_lost": 0,
+    "facts_conflicting": 0,
     "store_age_s": 0.1,
     "store_copy_in_use": False,
 }

@@ -25,6 +25,7 @@ STATUS: dict[str, Any] = {
     "log_lines_left_out": 5,
     "facts_waiting": 7,
     "facts_lost": 8,
+    "facts_conflicting": 9,
     "store_age_s": 12.5,
     "store_copy_in_use": True,
 }
@@ -199,6 +200,7 @@ def test_state_of_the_supervisor() -> None:
     assert found["sluicegate_log_lines_left_out_total{process=supervisor}"] == 5
     assert found["sluicegate_log_lines_left_out_total{process=worker}"] == 6
     assert (found["sluicegate_store_facts_waiting{}"], found["sluicegate_store_facts_lost_total{}"]) == (7, 8)
+    assert found["sluicegate_store_facts_conflicting_total{}"] == 9
     assert (found["sluicegate_store_age_seconds{}"], found["sluicegate_store_copy_in_use{}"]) == (12.5, 1)
 
 

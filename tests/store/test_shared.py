@@ -4,11 +4,14 @@ import json
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from benchmarks.harness.etcd import Etcd
+from tests.store.test_gateways_on_etcd import lab_on
 from tests.waiting import until
 
+from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Level
 from sluicegate.store import PolicyStore, StoreError
 from sluicegate.store import replica as replica_module
@@ -218,3 +221,41 @@ def test_a_store_that_was_closed(lab: Lab) -> None:
         assert error is not None
         assert str(error) == "the store was closed: open it again"
     lab.store.close()
+
+
+def test_of_two_writers_one_claims_a_fact(etcd_url: str) -> None:
+    with opened(etcd_url) as one, opened(etcd_url) as two:
+        both = threading.Barrier(2)
+        told: dict[tuple[str, int], str] = {}
+
+        def claim(store: PolicyStore, broker: str) -> None:
+            for port in range(20):
+                both.wait()
+                told[broker, port] = store.claim_fact(f"main/broker.{port}", broker)
+
+        threads = [threading.Thread(target=claim, args=args) for args in ((one, "a:1"), (two, "b:1"))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        kept = one.facts("main/")
+        for port in range(20):
+            assert told["a:1", port] == told["b:1", port] == kept[f"main/broker.{port}"]
+
+
+def test_gateways_that_learn_of_two_brokers_at_once_share_no_port(
+    etcd_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second is told, and takes over the store's ports when it is restarted."""
+    monkeypatch.setenv(CHOICE, "")
+    one, two = lab_on(tmp_path / "one", etcd_url), lab_on(tmp_path / "two", etcd_url)
+    one.watch.keep_fact("b1", "broker.2", "x:1")
+    two.watch.keep_fact("b1", "broker.2", "y:1")
+    two.watch.keep_fact("b1", "node.2", "y:1")
+    one.watch.keep_fact("b1", "node.2", "z:1")
+    assert (one.watch.facts_conflicting, two.watch.facts_conflicting) == (0, 1)
+    assert "the port of y:1 is x:1's at another gateway" in caplog.text
+    for lab in (one, two):
+        assert lab.watch.facts("b1") == {"broker.2": "x:1", "node.2": "z:1"}, "a node may move"
+        assert lab.watch.facts_waiting == 0
+        lab.watch.close()

@@ -36,6 +36,15 @@ def test_an_empty_store_says_nothing(store: PolicyStore) -> None:
     assert store.history(5) == []
 
 
+def test_a_fact_can_be_claimed_once(store: PolicyStore) -> None:
+    assert store.claim_fact("b/broker.1", "x:1") == "x:1"
+    assert store.claim_fact("b/broker.1", "y:1") == "x:1"
+    assert store.claim_fact("b/broker.1", "x:1") == "x:1"
+    assert store.facts("b/") == {"b/broker.1": "x:1"}
+    store.put_fact("b/broker.2", "z:1")
+    assert store.claim_fact("b/broker.2", "x:1") == "z:1"
+
+
 @pytest.mark.seed("S1-010")
 def test_settings_come_back_as_layers_in_the_order_of_the_levels(store: PolicyStore) -> None:
     store.set(Level.TOPIC, "orders.created", RATE, 5, "ann")

@@ -160,6 +160,7 @@ class Supervisor:
             "log_lines_left_out": logs.left_out(),
             "facts_waiting": self._watch.facts_waiting,
             "facts_lost": self._watch.facts_lost,
+            "facts_conflicting": self._watch.facts_conflicting,
             "store_age_s": self._watch.store_age_s,
             "store_copy_in_use": self._watch.copy_in_use,
             "reload_successful": self._watch.successful,

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic_ns
 
 from sluicegate.backoff import Backoff
+from sluicegate.broker_ports import FACT as UNIQUE
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.files import tls_findings, tls_sections
 from sluicegate.config.load import Loaded, load
@@ -74,6 +75,8 @@ class PolicyWatch:
         self._writing = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
         self.facts_lost = 0
         """Facts that were given up because too many waited."""
+        self.facts_conflicting = 0
+        """Facts that another gateway keeps with another value."""
         self._throttle = Throttle()
 
     def policies(self, broker: str) -> PolicySet:
@@ -135,7 +138,7 @@ class PolicyWatch:
         kept = 0
         try:
             for key, value in tuple(self._unkept.items()):
-                self._store.put_fact(key, value)
+                self._write_fact(key, value)
                 del self._unkept[key]
                 kept += 1
         except StoreError as error:
@@ -146,6 +149,20 @@ class PolicyWatch:
         if self._writing.failures:
             self._writing.reset()
             log.warning("store is written again: %d facts kept, %d lost", kept, self.facts_lost)
+
+    def _write_fact(self, key: str, value: str) -> None:
+        broker, _, name = key.partition("/")
+        if not name.startswith(UNIQUE):
+            self._store.put_fact(key, value)
+            return
+        kept = self._store.claim_fact(key, value)
+        if kept != value:
+            self.facts_conflicting += 1
+            log.error(
+                "broker %r: the port of %s is %s's at another gateway of this store: restart this gateway, "
+                "so that it takes over the ports of the store",
+                *(broker, value, kept),
+            )
 
     def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
         """Set policies in the store; `check` then finds them.

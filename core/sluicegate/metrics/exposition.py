@@ -298,6 +298,11 @@ def _supervisor(status: Status) -> Iterable[Metric]:
         "Node addresses given up because too many waited for the store.",
         value=status["facts_lost"],
     )
+    yield CounterMetricFamily(
+        "sluicegate_store_facts_conflicting",
+        "Ports for single brokers that another gateway of the store gave to another broker.",
+        value=status["facts_conflicting"],
+    )
     yield GaugeMetricFamily(
         "sluicegate_store_age_seconds",
         "Time since what is known of the policy store was up to date: near 0 while it answers.",

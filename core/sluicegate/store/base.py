@@ -103,6 +103,13 @@ class PolicyStore(Protocol):
         :raises StoreError: if the store cannot be written.
         """
 
+    def claim_fact(self, key: str, value: str) -> str:
+        """Keep a fact unless its key is taken, by compare-and-set: of two processes only one gets it.
+
+        :return: the value that the key holds now, which may be another process's.
+        :raises StoreError: if the store cannot be written.
+        """
+
     def facts(self, prefix: str) -> Mapping[str, str]:
         """All facts whose keys begin with a prefix.
 

@@ -65,6 +65,11 @@ class MemoryStore:
         """Keep a small fact."""
         self._facts[key] = value
 
+    def claim_fact(self, key: str, value: str) -> str:
+        """Keep a fact unless its key is taken."""
+        with self._lock:
+            return self._facts.setdefault(key, value)
+
     def facts(self, prefix: str) -> Mapping[str, str]:
         """All facts whose keys begin with a prefix."""
         with self._lock:

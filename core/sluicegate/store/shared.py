@@ -100,6 +100,19 @@ class SharedStore:
 
         self._run(write())
 
+    def claim_fact(self, key: str, value: str) -> str:
+        """Keep a fact unless its key is taken."""
+
+        async def claim() -> str:
+            place = self._fact(key)
+            while not await self._keys.transact([Unchanged(place, 0)], [Put(place, value.encode())]):
+                entry = await self._keys.get(place)
+                if entry is not None:  # else it was deleted just now
+                    return entry.value.decode(errors="replace")
+            return value
+
+        return self._run(claim())
+
     def facts(self, prefix: str) -> Mapping[str, str]:
         """All facts whose keys begin with a prefix."""
         start = len(self._fact(""))

@@ -114,6 +114,15 @@ class SqliteStore:
         statement = "INSERT OR REPLACE INTO fact VALUES (?, ?)"
         self._file.do(lambda connection: connection.execute(statement, (key, value)))
 
+    def claim_fact(self, key: str, value: str) -> str:
+        """Keep a fact unless its key is taken."""
+
+        def claim(connection: sqlite3.Connection) -> str:
+            connection.execute("INSERT OR IGNORE INTO fact VALUES (?, ?)", (key, value))
+            return str(connection.execute("SELECT value FROM fact WHERE key = ?", (key,)).fetchone()[0])
+
+        return self._file.do(claim)
+
     def facts(self, prefix: str) -> Mapping[str, str]:
         """All facts whose keys begin with a prefix."""
         query = "SELECT key, value FROM fact WHERE substr(key, 1, length(?)) = ?"

@@ -105,6 +105,12 @@ class StandbyStore:
         self._opened().put_fact(key, value)
         self._copy_due_ns = 0
 
+    def claim_fact(self, key: str, value: str) -> str:
+        """Keep a fact unless its key is taken."""
+        kept = self._opened().claim_fact(key, value)
+        self._copy_due_ns = 0
+        return kept
+
     def facts(self, prefix: str) -> Mapping[str, str]:
         """All facts whose keys begin with a prefix."""
         try:
