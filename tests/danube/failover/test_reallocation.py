@@ -3,9 +3,11 @@
 import json
 
 import pytest
-from tests.danube.failover.world import World, entries, turn
+from tests.danube.failover.world import CONTROLLER_TTL_S, World, entries, turn
 
 from sluicegate_danube.failover import keys
+from sluicegate_danube.failover.controller import Controller
+from sluicegate_danube.failover.election import Election
 from sluicegate_danube.failover.figures import Figures
 from sluicegate_danube.failover.load_manager import LoadManager
 from sluicegate_danube.failover.values import Wish, wish_value
@@ -290,3 +292,29 @@ async def test_a_registration_under_an_id_in_use_is_told(
         controller.see(events)
     assert controller.figures.registered_again == 1
     assert "broker 1 (http://10.0.0.1:6650) is registered again under the same id" in caplog.text
+
+
+@pytest.mark.parametrize("jump_s", [3_600, -3_600])
+async def test_a_clock_that_jumps_takes_nothing_from_a_broker_that_lives(world: World, jump_s: int) -> None:
+    """The broker is back within its grace, and the controller has not seen that when its clock jumps."""
+    clock = [10 * 3_600 * NS]
+    election = Election(world.store, 1001, CONTROLLER_TTL_S, lambda: clock[0])
+    controller = Controller(world.store, election, 3 * NS, lambda: clock[0])
+    await world.leave(1)
+    await turn(controller)
+    before, durable = (await world.view()).owned[1], entries(await world.durable())
+    await world.start(1)
+    clock[0] += jump_s * NS
+    for _ in range(2):
+        await controller.turn()
+        await controller.keep()
+        assert (await world.view()).owned == {1: before}
+
+    await controller.refresh()
+    await world.leave(1)
+    for _ in range(2):
+        await turn(controller)
+        await controller.keep()
+        clock[0] += 3 * NS
+    assert (await world.view()).owned == {2: before}, "graces count from the jump on"
+    assert entries(await world.durable()) == durable

@@ -9,7 +9,7 @@ import pytest
 from tests.danube.failover.world import World, entries
 from tests.waiting import until_so
 
-from sluicegate.store.base import StoreError
+from sluicegate.store.base import StoreAwayError, StoreError
 from sluicegate.store.metadata.base import Delete, Entry, Event, Put, Unchanged
 from sluicegate.store.metadata.memory import MemoryMetadata
 from sluicegate_danube.failover import keys, runner
@@ -97,11 +97,11 @@ async def test_changes_that_were_compacted_are_listed_again(world: World) -> Non
 class Unreliable(MemoryMetadata):
     """A store that can be made to answer nothing."""
 
-    down = False
+    error: StoreError | None = None
 
     def _refuse(self) -> None:
-        if self.down:
-            raise StoreError("etcd has no quorum", "start its other members")
+        if self.error is not None:
+            raise self.error
 
     async def get(self, key: str) -> Entry | None:
         self._refuse()
@@ -117,20 +117,33 @@ class Unreliable(MemoryMetadata):
             yield events
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        StoreAwayError("etcd cannot be reached", "start it"),
+        StoreAwayError("etcd did not answer within 2 s", "check its load"),
+        StoreAwayError("etcd has no quorum", "start its other members"),
+        StoreError("etcd refuses user or password", "correct them"),
+    ],
+    ids=["down", "slow", "no quorum", "wrong credentials"],
+)
 async def test_nothing_moves_while_the_store_is_away_and_all_of_it_afterwards(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: World, caplog: pytest.LogCaptureFixture, error: StoreError
 ) -> None:
     unreliable = Unreliable(world.now_ns)
     unreliable._space = world.memory._space
     async with running(world, store=unreliable) as controller:
         await until_so(lambda: controller.figures.leading)
-        unreliable.down = True
+        unreliable.error = error
+        before = entries(await world.durable())
         await world.leave(1)
         await until_so(lambda: controller.figures.store_errors > 1)
         assert await owners(world) == {1}
-        unreliable.down = False
+        unreliable.error = None
         await until_so(lambda: controller.figures.failovers == 1)
         assert await owners(world) == {2}
+        assert entries(await world.durable()) == before
+    assert error.message in caplog.text
     assert caplog.text.count("no topic moves while the metadata store cannot be used") == 1
     assert "the metadata store answers again" in caplog.text
 
