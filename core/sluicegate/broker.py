@@ -16,6 +16,8 @@ from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicySet, TopicName
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+UNIQUE_FACT = "broker."
+"""Begins the keys of facts (`Services.remember`) that belong to the first gateway which writes them."""
 
 
 @dataclass(slots=True)

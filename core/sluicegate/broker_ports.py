@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, TypeAlias
 
-from sluicegate.broker import Listener
+from sluicegate.broker import UNIQUE_FACT, Listener
 from sluicegate.config import units
 from sluicegate.config.models import Listen, Ports
 
 Address: TypeAlias = tuple[str, int]
 """Host, in lower case, and port."""
-FACT = "broker."
+FACT = UNIQUE_FACT
 """Prefix of the facts that are remembered over restarts."""
 _PREFIX = "broker-"
 """What names of listeners begin with that stand for one broker, whose address follows."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic_ns
 
 from sluicegate.backoff import Backoff
-from sluicegate.broker_ports import FACT as UNIQUE
+from sluicegate.broker import UNIQUE_FACT
 from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.files import tls_findings, tls_sections
 from sluicegate.config.load import Loaded, load
@@ -152,7 +152,7 @@ class PolicyWatch:
 
     def _write_fact(self, key: str, value: str) -> None:
         broker, _, name = key.partition("/")
-        if not name.startswith(UNIQUE):
+        if not name.startswith(UNIQUE_FACT):
             self._store.put_fact(key, value)
             return
         kept = self._store.claim_fact(key, value)
