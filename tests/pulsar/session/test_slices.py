@@ -241,3 +241,20 @@ def test_a_schema_may_be_as_large_as_ever() -> None:
     schema = {"name": "s", "schema_data": b"x" * 900_000, "type": 2}
     wire.client_sends(frame("producer", topic="t", producer_id=0, request_id=1, schema=schema))
     assert wire.closed is None
+
+
+@pytest.mark.parametrize("from_broker", [False, True])
+@pytest.mark.parametrize("fields", [0, 29])
+def test_commands_whose_type_is_hard_to_tell_take_more_turns(from_broker: bool, fields: int) -> None:
+    wire = Wire(Bench())
+    one = frame("end_txn", request_id=1)[8:]
+    command = one + b"".join(write_uvarint(number << 3) + b"\1" for number in range(1_000, 1_000 + fields))
+    frames = [struct.pack(">II", len(command) + 4, len(command)) + command] * 3_000
+    sent = wire.sent_down if from_broker else wire.sent_up
+    (wire.broker_sends if from_broker else wire.client_sends)(*frames)
+    seen = [sent()]
+    while wire.take_turn():
+        seen.append(sent())
+    assert [each for some in seen for each in some] == frames
+    assert max(map(len, seen)) * len(command) <= WORK_PER_TURN
+    assert wire.shared.budget.used == 0

@@ -89,23 +89,37 @@ def command_type(data: bytes, at: int) -> int:
     :param at: offset of the frame's size.
     :raises ProtocolError: when there is none, or when the sizes lie.
     """
+    return short_command_type(data, at) or any_command_type(data, at)
+
+
+def short_command_type(data: bytes, at: int) -> int:
+    """The type where it stands first and one short field of that type fills the command, as in a SEND.
+
+    :param data: a buffer that holds the whole frame.
+    :param at: offset of the frame's size.
+    :return: 0 if the fields have to be read for it (`any_command_type`).
+    """
     try:
         total, size, type_, tag, length = _PEEK(data, at)
     except struct.error:  # a tiny frame at the end of the buffer
-        return _any_command_type(data, at)
+        return 0
     kind = type_ - 0x0800
     # One byte each for tag and value of the type, then one field that is this type's and fills the command.
     if 0 < kind < _FIRST_LONG_TAG and tag == kind * 8 + 2 and length + 4 == size < total - 3 and length < 128:
         return int(kind)
-    return _any_command_type(data, at)
+    return 0
 
 
-def _any_command_type(data: bytes, at: int) -> int:
+def any_command_type(data: bytes, at: int) -> int:
     """The type wherever it stands; only its lower 32 bits count, as in protobuf.
 
     A frame must not be one thing here and another at the broker, so no field may stand there twice: of two
     types brokers pass over one that they do not know, and of two commands they read the last, where protobuf
     puts both together. No client writes such frames.
+
+    :param data: a buffer that holds the whole frame.
+    :param at: offset of the frame's size.
+    :raises ProtocolError: when there is no type, or when the sizes lie.
     """
     if len(data) - at < 8:
         raise ProtocolError(f"a frame of {len(data) - at} bytes, expected 8 or more")
