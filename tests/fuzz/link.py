@@ -120,7 +120,7 @@ class Link:
         self.closing: Close | None = None
         self.wake_ns: int | None = None
         self.questions: deque[object] = deque()
-        self.is_paused = False
+        self.is_paused = self.is_ending = False
         self.received = 0
         """Bytes of both sides."""
         self.has_broker = not ends.dials
@@ -132,7 +132,7 @@ class Link:
     @property
     def is_read(self) -> bool:
         """Whether the gateway reads from the client now."""
-        return not (self.is_paused or self.questions or self._is_dialling)
+        return not (self.is_paused or self.is_ending or self.questions or self._is_dialling)
 
     def client_sends(self, data: bytes, now_ns: int) -> None:
         """One read from the client."""
@@ -206,7 +206,8 @@ class Link:
         self._do("waking", now_ns, self.session.wake, now_ns, client_gone)
 
     def end(self, now_ns: int) -> None:
-        """The gateway ends."""
+        """The gateway ends: it reads no further from clients whose sessions do not need that."""
+        self.is_ending = not getattr(self.session, "reads_while_ending", False)
         ending: Any = self.session
         self._do("ending", now_ns, ending.ending, now_ns)
 
