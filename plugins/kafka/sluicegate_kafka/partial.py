@@ -47,15 +47,19 @@ class Partial:
         self._take(piece)
         if self.size < self._need:
             return None
-        whole = b"".join(self._pieces)
-        self.drop()
-        return whole
+        return self.all()
 
     def behind_first(self) -> bytes:
         """All that was kept after the first piece; nothing is kept any more."""
         rest = b"".join(self._pieces[1:])
         self.drop()
         return rest
+
+    def all(self) -> bytes:
+        """All that was kept; nothing is kept any more."""
+        whole = b"".join(self._pieces)
+        self.drop()
+        return whole
 
     def drop(self) -> None:
         """Forget what is here."""

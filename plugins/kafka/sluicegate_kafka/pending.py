@@ -71,11 +71,21 @@ class Ready:
 class Held:
     """A response that waits for its turn and for its time."""
 
-    __slots__ = ("at_ns", "frame")
+    __slots__ = ("at_ns", "frame", "is_waiting")
 
     def __init__(self, frame: Buffer, at_ns: int) -> None:
         self.frame = frame
         self.at_ns = at_ns
+        self.is_waiting = False
+        """Whether it is in its place, and neither sent nor settled."""
+
+
+def _placed(made: Buffer | Held) -> Ready | Held:
+    """What stands in the place of a response that is finished."""
+    if not isinstance(made, Held):
+        return Ready(made)
+    made.is_waiting = True
+    return made
 
 
 class Outstanding:
@@ -84,12 +94,14 @@ class Outstanding:
     :param budget: bytes that all clients may hold together; finished responses are charged to it.
     """
 
-    __slots__ = ("_budget", "_finished_bytes", "finished", "queue")
+    __slots__ = ("_ahead", "_budget", "_finished_bytes", "finished", "queue")
 
     def __init__(self, budget: Budget) -> None:
         self.queue: deque[Owed | Ready | Held] = deque()
         self.finished = 0
         """How many responses wait for their turn or their time."""
+        self._ahead = 0
+        """So many at the head are finished: the broker's next response belongs behind them."""
         self._budget = budget
         self._finished_bytes = 0
 
@@ -121,6 +133,8 @@ class Outstanding:
         return entry
 
     def _discharge(self, entry: Ready | Held) -> None:
+        if isinstance(entry, Held):
+            entry.is_waiting = False
         size = len(entry.frame)
         self._budget.give(size)
         self._finished_bytes -= size
@@ -132,28 +146,36 @@ class Outstanding:
         Entries before it that are Ready or Held were left by earlier responses and are skipped: they
         stay in place and go out first.
         """
-        for entry in self.queue:
+        queue, place = self.queue, self._ahead
+        while place < len(queue):
+            entry = queue[place]
             if not isinstance(entry, Ready | Held):
+                self._ahead = place
                 return entry
+            place += 1
+        self._ahead = place
         return None
 
     def replace(self, entry: Owed, frame: "Buffer | Held | None") -> None:
-        """Put the finished response in the place of the entry it was expected at."""
-        place = self.queue.index(entry)
+        """Put the finished response in the place of the entry it was expected at, the next that is owed."""
+        if self.arrived() != entry:
+            raise LookupError("a response is put in the place of one that is not its turn")
+        place = self._ahead
         if frame is None:
             del self.queue[place]
         else:
-            self.queue[place] = self._charged(frame if isinstance(frame, Held) else Ready(frame))
+            self.queue[place] = self._charged(_placed(frame))
+            self._ahead = place + 1
 
     def is_held(self, held: Held) -> bool:
         """Whether a response still waits here for its time."""
-        return held in self.queue
+        return held.is_waiting
 
     def settle(self, held: Held, frame: Buffer) -> None:
         """Have a response that is held wait for its turn only, and say something else."""
-        place = self.queue.index(held)
         self._discharge(held)
-        self.queue[place] = self._charged(Ready(frame))
+        held.frame, held.at_ns = frame, 0
+        self._charged(held)
 
     def release(self, now_ns: int) -> list[Command]:
         """Everything at the head that may go to the client now."""
@@ -168,13 +190,14 @@ class Outstanding:
                 break
             out.append(ToClient(head.frame))
             queue.popleft()
+            self._ahead = max(0, self._ahead - 1)
             self._discharge(head)
         return out
 
     def drop(self) -> None:
         """The connection is gone: nothing waits any more."""
         self._budget.give(self._finished_bytes)
-        self._finished_bytes = self.finished = 0
+        self._finished_bytes = self.finished = self._ahead = 0
         self.queue.clear()
 
     @property

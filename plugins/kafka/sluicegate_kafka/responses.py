@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from sluicegate.broker import PASS, Ask, Buffer, Close, Command, ToClient, ToUpstream
+from sluicegate.broker import PASS, Ask, Buffer, Close, Command, NextTurn, ToClient, ToUpstream
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.partial import NoRoomError, Partial, no_room
 from sluicegate_kafka.pending import Outstanding, Owed, correlation_id_of
@@ -18,6 +18,10 @@ from sluicegate_kafka.sliced import Made, SlicedResponse
 _read_response = Struct(">ii").unpack_from
 _MIN_RESPONSE = 4
 _RESPONSE_HEAD = 8
+RESPONSES_PER_TURN = 50
+"""Responses that are looked at in one turn of the event loop: 35 us each where addresses are rewritten."""
+_BYTES_SHIFT = 9
+"""So many bytes of them, as a power of two, count as one more: lists take long, and batches little."""
 _FOR_EVER = 2**62
 """More bytes than ever come: what is kept meanwhile is not looked at."""
 
@@ -67,6 +71,7 @@ class ResponseStream:
         "_most_owed",
         "_partial_response",
         "_reading",
+        "_resting",
         "_shared",
         "_skip_upstream",
         "outstanding",
@@ -79,6 +84,8 @@ class ResponseStream:
         self._skip_upstream = 0
         self._reading: _Reading | None = None
         """While there is one, it is kept in `_partial_response`, and behind it what comes."""
+        self._resting: NextTurn | None = None
+        """Asked while responses wait in `_partial_response` for their turn to be looked at."""
         self._most_owed = shared.max_requests_in_flight
         self._is_full = False
         """True while so many responses are owed that no further request is looked at."""
@@ -185,7 +192,8 @@ class ResponseStream:
         run = 0
         end = len(data)
         queue = outstanding.queue
-        while end - at >= _RESPONSE_HEAD:
+        left = RESPONSES_PER_TURN
+        while end - at >= _RESPONSE_HEAD and left > 0:
             length, correlation_id = _read_response(data, at)
             stop = at + 4 + length
             head = queue[0] if queue else None
@@ -197,6 +205,7 @@ class ResponseStream:
                 continue
             if stop > end:
                 break
+            left -= 1 + (length >> _BYTES_SHIFT)
             if type(head) is tuple and head[0] == correlation_id and head[1].passes(data[at + 4 : stop]):
                 queue.popleft()
                 at = stop
@@ -214,7 +223,10 @@ class ResponseStream:
         if outstanding.finished:
             out.extend(self._answers(now_ns))
         if at < end:
-            self._expect_rest(data[at:])
+            if left > 0:
+                self._expect_rest(data[at:])
+            else:
+                self._rest(data[at:], out)
 
     def _expect_rest(self, rest: bytes) -> None:
         """Keep the start of a response that is to be seen whole until the rest of it has come."""
@@ -222,6 +234,18 @@ class ResponseStream:
         if need > self._shared.max_response_bytes:
             raise ProtocolError(f"response of {need!r} bytes from the broker is too large to read")
         self._partial_response.begin(rest, need)
+
+    def _rest(self, rest: bytes, out: list[Command]) -> None:
+        """Keep what came behind many responses until others have had their turn."""
+        self._partial_response.begin(rest, _FOR_EVER)
+        self._resting = NextTurn()
+        out.append(Ask(self._resting))
+
+    def _look_on(self, now_ns: int, out: list[Command]) -> None:
+        """Look at the responses that waited for their turn."""
+        self._resting = None
+        rest = self._partial_response.all()
+        out.extend(as_commands(ToClient, rest, self.receive_upstream(rest, now_ns)))
 
     def _finish(self, data: bytes, start: int, stop: int, now_ns: int) -> None:
         """Put a response that came whole in the place of the entry that it belongs to."""
@@ -276,7 +300,8 @@ class ResponseStream:
             out.extend(as_commands(ToClient, rest, self.receive_upstream(rest, now_ns)))
 
     def _give_up_reading(self) -> None:
-        """The rest of a response is not read."""
+        """The rest of a response is not read, nor what waits for its turn."""
+        self._resting = None
         if self._reading is not None:
             self._reading.turn.give_up()
             self._reading = None

@@ -128,9 +128,9 @@ class KafkaSession(ResponseStream):
         at = 0
         repeated = self.producing.repeated
         waiting = self._suspended or self._skip_client or self._partial_request.size
-        if repeated is not None and not waiting and len(self.outstanding.queue) < self._most_owed:
-            end = len(data)
-            while at < end and (stop := repeated.again(data, at, end, now_ns)):
+        if repeated is not None and not waiting:
+            end, queue, most_owed = len(data), self.outstanding.queue, self._most_owed
+            while at < end and len(queue) < most_owed and (stop := repeated.again(data, at, end, now_ns)):
                 at = stop
             if at == end:
                 return PASS
@@ -321,6 +321,8 @@ class KafkaSession(ResponseStream):
         reading, held = self._reading, self._suspended
         if reading is not None and reading.is_asked(question):
             self._read_on(reading, now_ns, out)
+        elif question is self._resting:
+            self._look_on(now_ns, out)
         elif held is not None and (held.question is question or not isinstance(question, NextTurn)):
             self._retry(now_ns, out)
         self.grouping.answered(question, now_ns)
