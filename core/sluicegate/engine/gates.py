@@ -22,10 +22,12 @@ class GateCache:
     :param max_gates: bound on gates, and on states that nothing depends on.
     """
 
-    __slots__ = ("_compile", "_replaced", "exempt", "live", "max_gates", "retired", "states")
+    __slots__ = ("_compile", "_replaced", "compiled", "exempt", "live", "max_gates", "retired", "states")
 
     def __init__(self, compile: Callable[[str, bool, int], Gate], max_gates: int = 10_000) -> None:  # noqa: A002
         self._compile = compile
+        self.compiled = 0
+        """Gates that were compiled so far, which takes long: sessions do few of them in a turn."""
         self.max_gates = max_gates
         self.live: dict[str, Gate] = {}
         """Gates for principals that policies apply to, by topic."""
@@ -49,6 +51,7 @@ class GateCache:
             if state is not None:
                 state.now_ns = now_ns
             gate = self._compile(topic, exempt, now_ns)
+            self.compiled += 1
             _was_used(gate)
             if len(gates) >= self.max_gates:
                 self._evict(gates, now_ns)

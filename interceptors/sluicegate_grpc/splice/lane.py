@@ -52,6 +52,7 @@ class Lane:
     __slots__ = (
         "_began_ns",
         "_budget",
+        "_charged",
         "_chunks",
         "_edits",
         "_grants",
@@ -102,6 +103,8 @@ class Lane:
         """How often bytes have come."""
         self.waits_for_turn = False
         """True while frames that have come are not looked at until their turn comes."""
+        self._charged = 0
+        """Work that a handler asked to count beside its frame."""
         self._walked = 0
         self._edits: list[tuple[int, int, bytes]] = []
         self._grants: dict[int, int] = {}
@@ -185,8 +188,18 @@ class Lane:
                 left -= (CALL_WORK if kind <= HEADERS else CONTROL_WORK) + (size >> _BYTES_SHIFT)
                 self.at = at
                 handlers.get(kind, default)(data, at, stop, flags, stream, now_ns)
+                if self._charged:
+                    left -= self._charged
+                    self._charged = 0
             at = stop
         return at
+
+    def charge(self, work: int) -> None:
+        """Count more for the frame that is looked at than others take.
+
+        :param work: in frames without a handler.
+        """
+        self._charged += work
 
     def _out_of_place(self, kind: int) -> None:
         if self.continued != _NOTHING_YET:

@@ -164,6 +164,7 @@ class Publishing:
         gate = self._shared.gate(producer.topic, self._connection.exempt, now_ns)
         if gate is not producer.gate:
             producer.use(gate)
+            self._connection.attaches()  # the policies changed, and it was compiled anew
         return gate
 
     def _decide(

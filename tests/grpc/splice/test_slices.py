@@ -4,11 +4,13 @@ import struct
 from itertools import pairwise
 
 import pytest
+from tests.bench import Bench
 from tests.grpc.splice.oracle import service
-from tests.grpc.splice.talk import PUBLISH, TOPIC, Talk, front
+from tests.grpc.splice.talk import ATTACH, PUBLISH, TOPIC, Talk, front
 
 from sluicegate.broker import PASS, Ask, Command, NextTurn, ToClient, ToUpstream
 from sluicegate_grpc.splice import lane
+from sluicegate_grpc.splice.deciding import NEW_TOPIC_WORK
 from sluicegate_grpc.splice.frames import (
     DATA,
     END_STREAM,
@@ -111,6 +113,24 @@ def test_calls_are_decided_some_at_a_time_and_in_order(monkeypatch: pytest.Monke
     assert max(after - before for before, after in pairwise(seen)) <= 10  # each is HEADERS and DATA
     talk.wire.settle()
     assert [stream for stream in talk.wire.server.seen if stream in streams] == streams
+
+
+def test_calls_for_topics_that_are_new_take_more_turns() -> None:
+    talk = Talk(front(Bench(max_producers_per_topic=5)))
+    talk.attach()
+    gates = talk.shared.services.gates
+    seen = [gates.compiled]
+    for number in range(60):
+        talk.call(ATTACH, service.message((1, f"t{number}"), (2, "p"), (3, 1)), settled=False)
+    talk.wire.collect()
+    talk.wire.move(talk.wire.to_gate, talk.wire.to_gate.size)
+    seen.append(gates.compiled)
+    while talk.wire.take_turn():
+        seen.append(gates.compiled)
+    assert seen[-1] - seen[0] == 60
+    assert max(after - before for before, after in pairwise(seen)) <= 1 + lane.WORK_PER_TURN // NEW_TOPIC_WORK
+    talk.hang_up()
+    assert talk.shared.services.budget.used == 0
 
 
 def test_a_client_that_goes_between_two_turns_leaves_nothing_behind() -> None:

@@ -1,6 +1,7 @@
 """What takes long is done in slices: the session asks for a turn between two of them, and order is kept."""
 
 import struct
+from itertools import pairwise
 
 import pytest
 from tests.pulsar.session.deliveries import (
@@ -258,3 +259,24 @@ def test_commands_whose_type_is_hard_to_tell_take_more_turns(from_broker: bool, 
     assert [each for some in seen for each in some] == frames
     assert max(map(len, seen)) * len(command) <= WORK_PER_TURN
     assert wire.shared.budget.used == 0
+
+
+def test_messages_take_more_turns_once_the_policies_of_many_topics_have_changed() -> None:
+    wire = Wire(Bench(max_publish_rate=1_000_000))
+    count = 35
+    for number in range(count):
+        wire.client_sends(producer(number, request_id=number, topic=f"t{number}"))
+        wire.take_turns()
+        wire.broker_sends(producer_success(number))
+    wire.sent_up()
+    gates = wire.shared.gates
+    gates.replace()
+    before = [gates.compiled]
+    wire.client_sends(*[send(0, producer_id=number) for number in range(count)])
+    before.append(gates.compiled)
+    while wire.take_turn():
+        before.append(gates.compiled)
+    assert len(wire.sent_up()) == before[-1] - before[0] == count
+    assert max(b - a for a, b in pairwise(before)) <= 10
+    wire.client_sends(*[send(1, producer_id=number) for number in range(count)])
+    assert len(wire.sent_up()) == count
