@@ -5,9 +5,11 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
+from typing import Any
 
 import pytest
 from tests.gateway.lab import lab, module_path, on_uvloop, upstream
+from tests.waiting import until_so
 
 from sluicegate.broker import Listener
 from sluicegate.gateway.acceptor import Acceptor
@@ -100,6 +102,40 @@ async def test_used_up_descriptors_cost_only_the_clients_that_come_too_late() ->
         assert gate.process.stderr is not None
         log = (await gate.process.stderr.read()).decode()
         assert 0 < log.count("file descriptors used up") <= 1 + monotonic() - began  # one a second
+
+
+class Counted:
+    """Takes the clients of an acceptor, and serves none of them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, is_tls: bool) -> None:
+        self.loop = loop
+        self.is_client_tls = is_tls
+        self.clients: list[socket.socket] = []
+
+    def refusal(self, host: str) -> str:
+        """Everybody may come in."""
+        return ""
+
+    def accept(self, client: socket.socket, peer: str, listener: Listener) -> None:
+        """Keep a client."""
+        self.clients.append(client)
+
+
+@on_uvloop
+@pytest.mark.parametrize(("is_tls", "at_once"), [(False, 8), (True, 2)])
+async def test_a_turn_accepts_few_clients_and_fewer_if_handshakes_follow(is_tls: bool, at_once: int) -> None:
+    loop = asyncio.get_running_loop()
+    counted: Any = Counted(loop, is_tls)
+    acceptor = await Acceptor.open(Listener("main", "127.0.0.1", 0, ()), counted)
+    waiting = [socket.create_connection(acceptor.address) for _ in range(20)]
+    try:
+        acceptor._ready()
+        assert len(counted.clients) == at_once
+        await until_so(lambda: len(counted.clients) == len(waiting))
+    finally:
+        acceptor.close()
+        for each in (*waiting, *counted.clients):
+            each.close()
 
 
 @on_uvloop

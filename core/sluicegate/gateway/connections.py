@@ -69,6 +69,7 @@ class Connections:
         self.admission = Admission(limits)
         self._tls = tls
         self.is_tls = bool(tls.client or tls.broker)
+        self.is_client_tls = bool(tls.client)
         self.reachability = reachability
         self._dialler = Dialler(tls, limits.dial_s, loop)
         self.prober = Prober(reachability, self._dialler, getattr(front, "greeting", b""))
