@@ -37,6 +37,7 @@ from sluicegate.gateway.reading import (
 )
 from sluicegate.gateway.splicing import WORTHWHILE, Splice, begin
 from sluicegate.gateway.upstream_side import HIGH_WATER, LOW_WATER, SPLICED, UpstreamSide
+from sluicegate.gateway.wake_up import WakeUp
 from sluicegate.model import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -70,8 +71,7 @@ class ClientSide(PausableReading):
         "_splice",
         "_to_upstream",
         "_upstream",
-        "_wake_ns",
-        "_wake_timer",
+        "_wake_up",
         "connections",
         "last_ns",
         "peer",
@@ -97,8 +97,7 @@ class ClientSide(PausableReading):
         self.to_client: Callable[[Buffer], None] = _discard
         self._login_from_ns = self._progress_ns = self.last_ns
         self._asks = self._slices = 0
-        self._wake_ns = 0
-        self._wake_timer: asyncio.TimerHandle | None = None
+        self._wake_up: WakeUp | None = None
         self._sides = 0
         self._splice: Splice | None = None
         """Moves bytes to the client meanwhile; nothing else is sent to it."""
@@ -186,7 +185,7 @@ class ClientSide(PausableReading):
         if self.session is None and self._pending is None and self._listener.upstream:
             return False  # it never said anything
         self._eof = True
-        if self._wake_timer is not None:
+        if self._wake_up is not None:
             self._wake(client_gone=True)
         self._pass_eof()
         return True
@@ -341,7 +340,7 @@ class ClientSide(PausableReading):
         if session is not None:
             self._check_frame(session, now_ns, limits.frame_ns)
         # What waits for nothing but its turn goes on, even if its client has said all and hung up.
-        if self._pauses & SESSION or self._asks > self._slices or self._wake_timer is not None:
+        if self._pauses & SESSION or self._asks > self._slices or self._wake_up is not None:
             if self._is_client_gone():
                 self._wake(client_gone=True)
         else:
@@ -383,7 +382,7 @@ class ClientSide(PausableReading):
         return session is None or not (
             self._asks
             or self._splice is not None
-            or self._wake_timer is not None
+            or self._wake_up is not None
             or session.held_bytes
             or getattr(session, "open_calls", 0)
             or self._queued()
@@ -468,15 +467,9 @@ class ClientSide(PausableReading):
         if self.closing_ns:
             return
         self._cancel_wake()
-        self._wake_ns = at_ns
-        # Event loops count whole milliseconds: rounded up, so that nothing is ever early.
-        wait_ms = max(0, -((monotonic_ns() - at_ns) // 1_000_000))
-        self._wake_timer = self.connections.loop.call_later(wait_ms / 1000, self._woken)
+        self._wake_up = WakeUp(self.connections.loop, at_ns, self._woken)
 
     def _woken(self) -> None:
-        if monotonic_ns() < self._wake_ns:
-            self._wake_at(self._wake_ns)
-            return
         self._wake(client_gone=self._eof or self._is_client_gone())
 
     def _wake(self, *, client_gone: bool) -> None:
@@ -486,9 +479,9 @@ class ClientSide(PausableReading):
         self._turn(self.session.wake, monotonic_ns(), client_gone)
 
     def _cancel_wake(self) -> None:
-        if self._wake_timer is not None:
-            self._wake_timer.cancel()
-            self._wake_timer = None
+        if self._wake_up is not None:
+            self._wake_up.cancel()
+            self._wake_up = None
 
     # -- bytes that came while they could not be used -----------------------------------------------
 
@@ -501,7 +494,7 @@ class ClientSide(PausableReading):
 
     def _pass_eof(self) -> None:
         """Tell the broker that the client has said all, once nothing of it is held back any more."""
-        held = self._pending or self._pauses & KEPT_WHILE or self._wake_timer is not None
+        held = self._pending or self._pauses & KEPT_WHILE or self._wake_up is not None
         if not self._eof or held or self.closing_ns or self._upstream is None:
             return
         self._to_upstream = _discard
