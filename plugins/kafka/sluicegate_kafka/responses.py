@@ -34,14 +34,11 @@ def as_commands(
 
 
 def close_last(out: list[Command]) -> list[Command]:
-    """The same commands, with a Close at the end: what is said beside it is sent before."""
+    """The same commands, with the first Close at the end: what is said beside it is sent before."""
     if len(out) > 1 and any(type(command) is Close for command in out):
-        out.sort(key=_is_close)  # it keeps the order of the others
+        first = next(command for command in out if type(command) is Close)
+        return [*(command for command in out if type(command) is not Close), first]
     return out
-
-
-def _is_close(command: Command) -> bool:
-    return type(command) is Close
 
 
 class _Reading(NamedTuple):

@@ -8,6 +8,7 @@ from tests.kafka.session.messages import batch, fetch, fetched, produce, produce
 from tests.kafka.session.test_in_flight import api_versions, ids, list_groups, listed, versions
 from tests.kafka.session.wire import Bench, Wire
 
+from sluicegate.broker import Close
 from sluicegate_kafka.pending import Held, Outstanding, Owed, Ready
 from sluicegate_kafka.responses import RESPONSES_PER_TURN
 
@@ -123,3 +124,16 @@ def test_repeated_produce_requests_of_one_read_wait_for_responses_too() -> None:
         assert len(wire.session.outstanding) <= most
     assert asked == list(range(100))
     assert ids(wire.answered(), 0) == [0, 1, 2, *range(100)]
+
+
+def test_a_full_connection_that_ends_is_closed_for_one_reason() -> None:
+    most = 20
+    wire = Wire(Bench(), max_requests_in_flight=most)
+    malformed = (-1).to_bytes(4, "big", signed=True) + bytes(20)
+    wire.client_sends(b"".join(map(list_groups, range(most - 1))) + api_versions(most - 1) + malformed)
+    assert len(wire.forwarded()) == most
+    truncated = (6).to_bytes(4, "big") + (most - 1).to_bytes(4, "big") + bytes(2)
+    wire.broker_sends(b"".join(map(listed, range(most - 1))) + truncated)
+    closes = [command for command in wire.commands if isinstance(command, Close)]
+    assert [close.counter for close in closes] == ["malformed_response"]
+    assert wire.commands[-1] is closes[0]
