@@ -5,7 +5,7 @@ timers and back-pressure and carries the commands out in order.
 """
 
 import ssl
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final, Protocol, TypeAlias
@@ -207,6 +207,13 @@ class CallingSession(Session, Protocol):
     @property
     def open_calls(self) -> int:
         """How many; a gateway that is ending waits for them."""
+
+
+class PartingSession(Session, Protocol):
+    """A session that may hold so much that to release it all at once takes long."""
+
+    def parting(self, now_ns: int) -> Iterator[None]:
+        """As `closed`, and called in its place; yields where other clients may have their turn."""
 
 
 class EndingSession(Session, Protocol):

@@ -131,7 +131,7 @@ class Lab:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        names = ("opened", "closing", "queued", "count")
+        names = ("opened", "closing", "queued", "count", "session_failed")
         self.connections: Any = SimpleNamespace(**dict.fromkeys(names, lambda *_: None))
         self.connections.turns = Turns(asyncio.get_running_loop())
         self.connections.bytes_from_clients = self.connections.bytes_from_brokers = 0

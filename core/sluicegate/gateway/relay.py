@@ -6,6 +6,7 @@ Writes are never changed after they were handed to a transport.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic_ns
 from typing import TYPE_CHECKING, cast
 
@@ -27,6 +28,7 @@ from sluicegate.broker import (
 )
 from sluicegate.gateway.limits import Limits
 from sluicegate.gateway.pacing import CHEAP_NS, UNTIMED_BYTES
+from sluicegate.gateway.parting import part
 from sluicegate.gateway.reading import (
     ASKING,
     DIALLING,
@@ -309,10 +311,7 @@ class ClientSide(PausableReading):
         if self._transport is not None:
             self._close_client(self._transport)
         if self.session is not None:
-            try:
-                self.session.closed(now_ns)
-            except Exception as error:  # noqa: BLE001 - must not keep others from being served
-                self.connections.session_failed(self, error)
+            part(self.session, now_ns, self._turns, partial(self.connections.session_failed, self))
 
     def abort(self) -> None:
         """Close both sides without waiting for what is queued."""

@@ -1,6 +1,7 @@
 """What a call means for the engine: see the package."""
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import (
@@ -446,9 +447,9 @@ class Calls:
             consumers = self._places.consumers
             self._leave(consumers.get(values.consumer if method.consumer else values.attachment), now_ns)
 
-    def caller_gone(self, caller: Caller, now_ns: int) -> None:
-        """A connection was closed: what nobody else uses is released."""
-        for place in tuple(caller.places):
+    def caller_gone(self, caller: Caller, now_ns: int, most: int | None = None) -> None:
+        """A connection was closed: what nobody else uses is released, of so many of its places at most."""
+        for place in tuple(islice(caller.places, most)):
             self._unproved(place, caller, now_ns)
             place.left_by(caller)
             if not place.callers and not place.in_use:

@@ -3,7 +3,7 @@
 Rules of this file: no IO, no clock, no policy; what a frame means is told by the rooms.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from sluicegate.broker import PASS, Ask, Close, Command, Dial, NextTurn, ToClient, ToUpstream, WakeAt
@@ -244,13 +244,18 @@ class GrpcSession:
 
     def closed(self, now_ns: int) -> None:
         """The connection is gone: whatever it held or was counted for is released."""
+        for _ in self.parting(now_ns):
+            pass
+
+    def parting(self, now_ns: int) -> Iterator[None]:
+        """The same in slices (`broker.PartingSession`)."""
         self._holding.closed(now_ns)
         self._answers.closed(now_ns)
-        self._connection.closed(now_ns)
         if self._opening is not None:
             self._opening.take()
         self._absent = None
         self._shared.sessions -= 1
+        yield from self._connection.parting(now_ns)
 
     # -- the beginning ----------------------------------------------------------------------------------
 

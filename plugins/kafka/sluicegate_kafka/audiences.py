@@ -116,14 +116,18 @@ class Audiences:
             yield
         self._topics.get(connection, {}).pop(key, None)
 
-    def forget(self, connection: Connection) -> None:
-        """A connection has ended: its members may go on by another one, and what they fetch is theirs."""
+    def forgetting(self, connection: Connection) -> Iterator[None]:
+        """A connection has ended: its members may go on by another one, and what they fetch is theirs.
+
+        Yields after each of their topics.
+        """
         for key, topics in self._topics.pop(connection, {}).items():
             for topic in topics:
                 for reader in self._audience(self._identities[connection], topic).readers:
                     if reader.match is not None and reader.match.key == key:
                         reader.is_orphan = True
                 self._drop(connection, key, topic)
+                yield
         self._identities.pop(connection, None)
 
     def returns(self, connection: Connection, key: MemberKey, topic: str) -> None:

@@ -269,10 +269,6 @@ class Fetching:
             after_ms = by_ms  # then disbelief costs a short delay, and only once for what was stored before
         return due_ms(rule, stamp_ms, by_ms, after_ms) - wall_ms
 
-    def closed(self, now_ns: int) -> None:
-        """Detach what was attached by fetching."""
-        self.reading.closed()
-
 
 class _Cut:
     """What is to be cut from one response."""

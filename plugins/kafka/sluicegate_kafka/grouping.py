@@ -221,9 +221,9 @@ class Grouping:
         """A question is answered: go on with what waits for it."""
         self._heartbeats.answered(question, now_ns)
 
-    def closed(self, now_ns: int) -> None:
+    def parting(self) -> Slices[None]:
         """The connection is gone, and its members with it."""
-        self._joining.closed()
+        yield from self._joining.parting()
 
 
 def _key(member: Member) -> MemberKey:

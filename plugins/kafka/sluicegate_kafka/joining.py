@@ -254,14 +254,16 @@ class Joining:
             if count % DECIDED_PER_SLICE == 0:
                 yield
 
-    def closed(self) -> None:
+    def parting(self) -> Slices[None]:
         """The connection is gone, and its members with it."""
-        self._shared.audiences.forget(self._connection)
-        for key in list(self._members):
-            self.detach(key)
-        for gate, operation in self._created.values():  # of a member that was about to be renamed
-            gate.detach(operation)
-        self._created.clear()
+        yield from noted(self._shared.audiences.forgetting(self._connection))
+        for key in tuple(self._members):
+            yield from self.leaving(key)
+        while self._created:  # of a member that was about to be renamed
+            for _ in range(min(DECIDED_PER_SLICE, len(self._created))):
+                _, (gate, operation) = self._created.popitem()
+                gate.detach(operation)
+            yield
 
     def _topics_of(self, key: MemberKey) -> dict[str, Attached]:
         """What a member is attached to; nothing yet if it is new."""

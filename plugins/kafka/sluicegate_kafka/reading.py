@@ -182,10 +182,12 @@ class Reading:
         self.refused.discard(topic)
         self.held.pop(topic, None)
 
-    def closed(self) -> None:
-        """The connection is gone."""
-        for reader in self._readers.values():
+    def parting(self) -> Slices[None]:
+        """The connection is gone: so are its readers."""
+        for count, reader in enumerate(tuple(self._readers.values()), 1):
             self._shared.audiences.closed(reader)
+            if count % TOPICS_PER_SLICE == 0:
+                yield
         self._readers.clear()
 
 

@@ -22,6 +22,7 @@ from sluicegate_kafka.addressing import Addressing
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
+from sluicegate_kafka.codec.slices import Slices, at_once
 from sluicegate_kafka.connection import Connection, Handler
 from sluicegate_kafka.fetching import Fetching
 from sluicegate_kafka.grouping import Grouping
@@ -384,6 +385,10 @@ class KafkaSession(ResponseStream):
 
     def closed(self, now_ns: int) -> None:
         """The connection is gone: whatever it held or was counted for is released."""
+        at_once(self.parting(now_ns))
+
+    def parting(self, now_ns: int) -> Slices[None]:
+        """The same in slices (`broker.PartingSession`)."""
         if (held := self._end_suspension()) is not None:
             held.abandon(now_ns)
         self._give_up_reading()
@@ -391,7 +396,7 @@ class KafkaSession(ResponseStream):
         self._partial_response.drop()
         self._ahead.drop()
         self.outstanding.drop()
-        self.producing.closed(now_ns)
-        self.fetching.closed(now_ns)
-        self.grouping.closed(now_ns)
         self._shared.forget(self.connection)
+        yield from self.producing.parting(now_ns)
+        yield from self.fetching.reading.parting()
+        yield from self.grouping.parting()

@@ -158,6 +158,5 @@ class Shared:
         return {**self.counts, "sessions": len(self.releases), "nodes": len(self.nodes)}
 
     def forget(self, connection: Connection) -> None:
-        """A connection has ended."""
+        """A connection has ended: there is nothing idle to be released any more."""
         self.releases.pop(connection, None)
-        self.audiences.forget(connection)

@@ -148,7 +148,7 @@ class Consuming:
         self._connection.answer(command_frame(command))
         return False
 
-    def closed(self, now_ns: int) -> None:
-        """Detach all consumers of this connection."""
+    def parting(self, now_ns: int) -> Iterator[None]:
+        """The connection is gone: detach all its consumers, in slices."""
         self._subscribing.closed(now_ns)
-        self._delivering.closed(now_ns)
+        yield from self._delivering.parting(now_ns)

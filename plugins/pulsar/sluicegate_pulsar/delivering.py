@@ -18,6 +18,8 @@ from sluicegate_pulsar.stream import NoRoomError
 from sluicegate_pulsar.withheld import OverfullError
 
 _TYPES = pb.BaseCommand.Type
+_ENDED_PER_SLICE = 100
+"""Consumers that are detached in one slice once their connection is gone, some 10 us each."""
 _MAX_PERMITS = 2**31 - 1
 """Brokers count them in 32 bits, signed."""
 _MAX_SIZES = 1_000
@@ -251,11 +253,12 @@ class Delivering:
             self._connection.expect(seek.request_id, answered)
         return True
 
-    def closed(self, now_ns: int) -> None:
-        """Detach all consumers of this connection."""
-        for consumer in self.consumers.values():
-            consumer.gone(now_ns)
-        self.consumers.clear()
+    def parting(self, now_ns: int) -> Iterator[None]:
+        """The connection is gone: detach all its consumers, in slices."""
+        for count, consumer_id in enumerate(tuple(self.consumers), 1):
+            self.consumers.pop(consumer_id).gone(now_ns)
+            if count % _ENDED_PER_SLICE == 0:
+                yield
 
 
 def _choose(handlers: dict[int, Handler], wanted: bool, some: dict[int, Handler]) -> None:

@@ -23,6 +23,8 @@ from sluicegate_pulsar.reopening import Reopening
 from sluicegate_pulsar.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
+_ENDED_PER_SLICE = 100
+"""Producers that are detached in one slice once their connection is gone, some 10 us each."""
 _MAX_RECENT = 1_000
 """Producers of one connection closed by the broker whose last messages may still be on their way."""
 _PONG = command_frame(pb.BaseCommand(type=_TYPES.PONG, pong=pb.Pong()))
@@ -245,11 +247,16 @@ class Producing:
                 close = pb.CloseProducer(producer_id=producer.id, request_id=NO_REQUEST)
                 yield command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
 
-    def closed(self, now_ns: int) -> None:
-        """Detach all producers of this connection."""
-        for producer in [*self._live.values(), *self._leaving.values()]:
+    def parting(self, now_ns: int) -> Iterator[None]:
+        """The connection is gone: detach all its producers, in slices."""
+        for count, producer in enumerate([*self._live.values(), *self._leaving.values()], 1):
             self._end(producer, now_ns)
+            if count % _ENDED_PER_SLICE == 0:
+                yield
         self._leaving.clear()
-        for producer in list(self._live.values()):
-            self._producers.detach(producer, now_ns)
+        gone = list(self._live.values())
+        while gone:  # emptied as it goes, as to drop thousands of producers takes long too
+            self._producers.detach(gone.pop(), now_ns)
+            if len(gone) % _ENDED_PER_SLICE == 0:
+                yield
         self._attaching.closed(now_ns)

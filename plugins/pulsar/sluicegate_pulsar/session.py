@@ -3,7 +3,7 @@
 Rules of this file: no IO, no clock, no policy; what a frame means is told by the rooms.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sluicegate.broker import (
     PASS,
@@ -221,10 +221,15 @@ class PulsarSession:
 
     def closed(self, now_ns: int) -> None:
         """The connection is gone: whatever it held or was counted for is released."""
-        self.producing.closed(now_ns)
-        self.consuming.closed(now_ns)
+        for _ in self.parting(now_ns):
+            pass
+
+    def parting(self, now_ns: int) -> Iterator[None]:
+        """The same in slices (`broker.PartingSession`)."""
         self._from_client.drop()
         self._from_broker.drop()
+        yield from self.producing.parting(now_ns)
+        yield from self.consuming.parting(now_ns)
         self._shared.budget.give(self.connection.held_bytes)
         self.connection.held_bytes = 0
         self._shared.sessions -= 1

@@ -138,3 +138,21 @@ def test_a_client_that_goes_between_two_turns_leaves_nothing_behind() -> None:
     talk.session.receive_client(frame(DATA, 0, 1, b"x") * (2 * lane.WORK_PER_TURN), talk.wire.now)
     assert talk.shared.services.budget.used > 0
     talk.hang_up()
+
+
+def test_a_connection_that_is_gone_leaves_its_places_in_slices() -> None:
+    talk = Talk(front(Bench(max_producers_per_topic=5)))
+    for number in range(250):
+        stream = talk.call(ATTACH, service.message((1, f"t{number}"), (2, "p"), (3, 1)))
+        talk.answer(stream, service.message((1, 100 + number)))
+
+    def attached() -> int:
+        return sum(len(state.producers) for state in talk.shared.services.gates.states.values())
+
+    seen = [attached()]
+    for _ in talk.session.parting(talk.wire.now):
+        seen.append(attached())
+    seen.append(attached())
+    assert (seen[0], seen[-1]) == (250, 0)
+    assert max(before - after for before, after in pairwise(seen)) <= 100
+    assert talk.shared.services.budget.used == 0

@@ -280,3 +280,24 @@ def test_messages_take_more_turns_once_the_policies_of_many_topics_have_changed(
     assert max(b - a for a, b in pairwise(before)) <= 10
     wire.client_sends(*[send(1, producer_id=number) for number in range(count)])
     assert len(wire.sent_up()) == count
+
+
+def test_producers_and_consumers_of_a_connection_that_is_gone_are_detached_in_slices() -> None:
+    wire = Wire(Bench(max_producers_per_topic=5, max_consumers_per_topic=5))
+    count = 250
+    for number in range(count):
+        wire.client_sends(producer(number, request_id=2 * number, topic=f"t{number}"))
+        wire.client_sends(subscribe(number, request_id=2 * number + 1, topic=f"t{number}"))
+        wire.take_turns()
+
+    def attached() -> int:
+        states = wire.shared.gates.states.values()
+        return sum(len(state.producers) + state.consumer_count for state in states)
+
+    seen = [attached()]
+    for _ in wire.session.parting(wire.now):
+        seen.append(attached())
+    seen.append(attached())
+    assert (seen[0], seen[-1]) == (2 * count, 0)
+    assert max(a - b for a, b in pairwise(seen)) < 200
+    assert wire.shared.budget.used == 0

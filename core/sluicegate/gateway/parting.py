@@ -1,0 +1,36 @@
+"""The end of a session: what it held is released, in turns of the event loop if it is much."""
+
+from collections.abc import Callable, Iterator
+
+from sluicegate.broker import Session
+from sluicegate.gateway.turns import Turns
+
+
+def part(session: Session, now_ns: int, turns: Turns, failed: Callable[[Exception], None]) -> None:
+    """Tell a session that its connection is gone.
+
+    :param session: what is told; nothing else is called on it from here on.
+    :param now_ns: monotonic time.
+    :param turns: where slices wait that cannot be done at once.
+    :param failed: called with what the session raises.
+    """
+    try:
+        slices = getattr(session, "parting", None)
+        if slices is None:
+            session.closed(now_ns)
+            return
+        _go_on(slices(now_ns), turns, failed)
+    except Exception as error:  # noqa: BLE001 - must not keep others from being served
+        failed(error)
+
+
+def _go_on(slices: Iterator[None], turns: Turns, failed: Callable[[Exception], None]) -> None:
+    def turn() -> None:
+        try:
+            _go_on(slices, turns, failed)
+        except Exception as error:  # noqa: BLE001 - must not keep others from being served
+            failed(error)
+
+    for _ in slices:
+        turns.queue(turn)
+        return
