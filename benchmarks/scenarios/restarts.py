@@ -2,11 +2,12 @@
 
 import itertools
 import socket
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, suppress
 
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.clients import create_topic
 from benchmarks.harness.gateway import Gateway, knocking, wait
+from benchmarks.harness.kafka_bytes import answer, connect
 from benchmarks.harness.names import SLUICEGATE
 from benchmarks.harness.numbered import NumberedProducer, account, sending, stored
 from benchmarks.harness.scenario import Scenario
@@ -61,17 +62,17 @@ def _reloads(bench: Bench, name: str, quick: bool) -> dict[str, float]:
     create_topic(source, topic)
     with ExitStack() as stack:
         gateway = Gateway(stack, bench.directory / topic, source, _POLICIES)
-        idle = [
-            stack.enter_context(closing(socket.create_connection(("127.0.0.1", gateway.port))))
-            for _ in range(_IDLE)
-        ]
+        idle = [connect(stack, f"127.0.0.1:{gateway.port}") for _ in range(_IDLE)]
         with sending(
             gateway.bootstrap, topic, producers=_PRODUCERS, record_bytes=_RECORD_BYTES, pause_s=0.01
         ) as senders:
+            _ask(idle)
             for number in range(_WARM_UP):
                 _reload(gateway, number)
             before = gateway.resident_bytes()
             for number in range(_WARM_UP, count):
+                if number % _WARM_UP == 0:
+                    _ask(idle)
                 _reload(gateway, number)
             grown = gateway.resident_bytes() - before
             goes_on(senders)
@@ -93,6 +94,13 @@ def _reload(gateway: Gateway, number: int) -> None:
     gateway.write(None if is_broken else {"broker": _POLICIES["broker"] | size})
     gateway.reload()
     wait(lambda: gateway.metric(metric) > before, f"reload {number} did not happen")
+
+
+def _ask(clients: list[socket.socket]) -> None:
+    """Have clients ask something, so that none is closed for silence; one that was is found at the end."""
+    for client in clients:
+        with suppress(OSError, RuntimeError):
+            answer(client)
 
 
 def _is_closed(client: socket.socket) -> bool:
