@@ -26,6 +26,7 @@ from sluicegate.broker import (
     ToUpstream,
     WakeAt,
 )
+from sluicegate.gateway.deadlines import Deadlines
 from sluicegate.gateway.limits import Limits
 from sluicegate.gateway.pacing import CHEAP_NS, UNTIMED_BYTES
 from sluicegate.gateway.parting import part
@@ -65,9 +66,8 @@ class ClientSide(PausableReading):
 
     __slots__ = (
         "_asks",
+        "_deadlines",
         "_listener",
-        "_login_from_ns",
-        "_progress_ns",
         "_sides",
         "_slices",
         "_splice",
@@ -97,7 +97,7 @@ class ClientSide(PausableReading):
         # What sends to either side: kept bound, as it is looked up for every message.
         self._to_upstream: Callable[[Buffer], None] = _discard
         self.to_client: Callable[[Buffer], None] = _discard
-        self._login_from_ns = self._progress_ns = self.last_ns
+        self._deadlines = Deadlines(self.last_ns)
         self._asks = self._slices = 0
         self._wake_up: WakeUp | None = None
         self._sides = 0
@@ -334,10 +334,9 @@ class ClientSide(PausableReading):
                 self.abort()
             return self._queued()
         session = self.session
-        if self._login_from_ns:
-            self._check_login(now_ns, limits.login_ns)
-        if session is not None:
-            self._check_frame(session, now_ns, limits.frame_ns)
+        is_paused, has_said = bool(self._pauses), self._pending is not None
+        if missed := self._deadlines.missed(session, now_ns, limits, is_paused=is_paused, has_said=has_said):
+            self.close(*missed)
         # What waits for nothing but its turn goes on, even if its client has said all and hung up.
         if self._pauses & SESSION or self._asks > self._slices or self._wake_up is not None:
             if self._is_client_gone():
@@ -348,25 +347,6 @@ class ClientSide(PausableReading):
             if longest_ns and now_ns - last_ns > longest_ns:
                 self.close("idle_timed_out", "no bytes from either side")
         return self.kept_bytes
-
-    def _check_frame(self, session: Session, now_ns: int, frame_ns: int) -> None:
-        """End a client that began a frame and does not finish it; while it is not read, its time stands."""
-        if self._pauses:
-            self._progress_ns = now_ns
-            return
-        began_ns = session.frame_began_ns if frame_ns else 0
-        if began_ns and now_ns - max(began_ns, self._progress_ns) > frame_ns:
-            self.close("frame_timed_out", "a frame was begun and not finished")
-
-    def _check_login(self, now_ns: int, login_ns: int) -> None:
-        """End a client that has not said in time what it wants or who it is."""
-        session = self.session
-        if session is not None and getattr(session, "is_logged_in", True):
-            self._login_from_ns = 0
-        elif login_ns and now_ns - self._login_from_ns > login_ns:
-            if session is None and self._pending is not None:
-                return  # it waits for its broker, not we for it
-            self.close("login_timed_out", "no whole request or no accepted login in time")
 
     @property
     def kept_bytes(self) -> int:
