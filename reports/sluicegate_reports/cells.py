@@ -1,11 +1,13 @@
 """Cells of tables as text, the same in the page, in Markdown and in the terminal."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from sluicegate_reports.quantities import NOT_MEASURED, number
+from sluicegate_reports.quantities import NOT_MEASURED, Scaled, number, scaled
 from sluicegate_reports.results import Chart, Kind, RunFacts, Table, Value
 
+_UNIT = re.compile(r"(.+) \(([^()]+)\)")
 _SYSTEM = "system"
 _DOOR = "door"
 
@@ -29,6 +31,29 @@ def texts(table: Table, run: RunFacts, most: int) -> Iterator[list[tuple[str, Va
             label = run.arm(name, told[door][0]).label if door is not None else run.label(name)
             told[system] = (f"{name} ({label})" if label else name, row[system])
         yield told
+
+
+def scaled_columns(table: Table) -> Table:
+    """A table whose columns are in units of a fitting size, as its charts are; shares are percents.
+
+    A column tells its unit in brackets at the end of its name.
+    """
+    columns, values = list(table.columns), [list(row) for row in table.rows]
+    for place, name in enumerate(columns):
+        found = _UNIT.fullmatch(name)
+        measured = [row[place] for row in values if is_number(row[place])]
+        if found is None or not measured:
+            continue
+        fitting = scaled(found[2], max(abs(float(value or 0)) for value in measured))
+        if found[2] == "share":
+            fitting = Scaled("%", 0.01)
+        if fitting.divisor != 1.0:
+            columns[place] = f"{found[1]} ({fitting.unit})"
+            for row in values:
+                value = row[place]
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    row[place] = value / fitting.divisor
+    return replace(table, columns=tuple(columns), rows=tuple(tuple(row) for row in values))
 
 
 def cell_text(value: Value) -> str:

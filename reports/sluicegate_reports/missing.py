@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from sluicegate_reports.results import Arm, Cell, Results, Verdict
+from sluicegate_reports.results import NATIVE_DOOR, Arm, Cell, Results, Verdict
 
 NOTHING = "Nothing is missing: every arm of the scenario ran and was measured."
 MEANINGS = {
@@ -18,13 +18,21 @@ MEANINGS = {
 
 
 def counted(results: Results) -> str:
-    """How many places of the matrix have which verdict, and how many thresholds were passed."""
-    found = Counter(cell.verdict for cell in cells(results).values())
-    told = [f"{found[verdict]} {verdict.text}" for verdict in reversed(Verdict) if found[verdict]]
+    """How many places of the matrix have which verdict, and how many thresholds were passed.
+
+    Native doors are told apart, as thresholds judge gates.
+    """
+    told = []
+    for native in (False, True):
+        mine = [cell for cell in cells(results).values() if (cell.door == NATIVE_DOOR) is native]
+        found = Counter(cell.verdict for cell in mine)
+        counts = [f"{found[verdict]} {verdict.text}" for verdict in reversed(Verdict) if found[verdict]]
+        if counts:
+            told.append(f"{'natively' if native else 'through gates'} {', '.join(counts)}")
     passed = sum(threshold.passed for threshold in results.thresholds)
     count = len(results.thresholds)
     told.append(f"{passed} of {count} thresholds passed" if count else "no thresholds")
-    return ", ".join(told)
+    return "; ".join(told)
 
 
 def gaps(results: Results) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Numbers as people read them: with thousands apart, few digits, and a unit of a fitting size."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _DIGITS = 4
@@ -66,3 +67,15 @@ def quantity(value: float | None, unit: str) -> str:
         return NOT_MEASURED
     fitting = scaled(unit, value)
     return f"{number(value / fitting.divisor)} {fitting.unit}".rstrip()
+
+
+def together(values: Sequence[float | None], unit: str) -> list[str]:
+    """Quantities that are compared, all in the unit that fits the smallest of them."""
+    measured = [abs(value) for value in values if value is not None and math.isfinite(value) and value]
+    fitting = scaled(unit, min(measured, default=0.0))
+    return [
+        NOT_MEASURED
+        if value is None or not math.isfinite(value)
+        else f"{number(value / fitting.divisor)} {fitting.unit}".rstrip()
+        for value in values
+    ]

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-VERSION = 3
-"""Of the JSON form; 2 tells where rows lie and what clocks rest on, 3 knows disputed verdicts. A later one
-may add fields; an older reader refuses a later version."""
+VERSION = 4
+"""Of the JSON form; 2 tells where rows lie and what clocks rest on, 3 knows disputed verdicts, 4 has panels
+and histograms. A later one may add fields; an older reader refuses a later version."""
 REFERENCE_LABEL = "reference broker, not Danube"
 """What stands beside every figure that was measured on Danube's reference broker."""
+
+NATIVE_DOOR = "native"
+"""The door of clients that talk to a system itself, whose own policies hold."""
 
 Value: TypeAlias = str | int | float | bool | None
 """One cell of a table; None is shown as `not measured`."""
@@ -93,6 +96,8 @@ class Kind(StrEnum):
     """One bar for each point, x is an index into `categories`; `low` and `high` are its bounds."""
     DOTS = "dots"
     """As BARS, a dot each: for figures whose distance from 0 says nothing, or many in a row."""
+    HISTOGRAM = "histogram"
+    """y is what lies in a stretch of values, x the stretch's index into `categories`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +272,8 @@ class Chart:
     """One sentence that says how to read it, or what it shows."""
     limit_text: str = "limit"
     """What is written at the limit's line."""
+    panels: bool = False
+    """True for a panel for each arm, all on one scale; the first series of an arm is its main one."""
 
 
 @dataclass(frozen=True, slots=True)

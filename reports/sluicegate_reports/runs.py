@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from sluicegate_reports.results import NATIVE_DOOR as NATIVE_DOOR
 from sluicegate_reports.results import RunFacts
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ VERSION = 1
 FACTS_FILE = "run.json"
 DECISIONS = "decisions"
 OBSERVATIONS = "observations"
-NATIVE_DOOR = "native"
-"""The door of clients that talk to a system itself, whose own policies hold."""
 
 
 class RunError(Exception):

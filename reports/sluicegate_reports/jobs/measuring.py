@@ -23,6 +23,7 @@ from sluicegate_reports.transforms import (
     first_second,
     flows,
     lanes,
+    over_time,
     overshoot,
     pressure,
     refusals,
@@ -67,6 +68,9 @@ class Measures:
     delays: Rows = field(default_factory=list)
     holds: Rows = field(default_factory=list)
     latencies: Rows = field(default_factory=list)
+    answers: Rows = field(default_factory=list)
+    """Over time, as `over_time.answers`; `held` likewise."""
+    held: Rows = field(default_factory=list)
     costs: Rows = field(default_factory=list)
     deliveries: Rows = field(default_factory=list)
 
@@ -86,6 +90,8 @@ def measure(
     wanted: dict[str, DataFrame] = {}
     if decisions is not None:
         wanted |= {"holds": throttle.holds(decisions), "costs": cost.percentiles(decisions)}
+        if trials:
+            wanted["held"] = over_time.holds(decisions, *over_time.span(trials), ahead_us)
     if observations is not None:
         wanted |= _of_observations(spark, trials, observations, decisions, ahead_us)
     rates = _of_rates(spark, trials, decisions, observations, ahead_us)
@@ -136,6 +142,8 @@ def _of_observations(
         "latencies": throttle.latencies(observations),
         "deliveries": delivery.delivery(observations, IDLE_S),
     }
+    if trials:
+        wanted["answers"] = over_time.answers(observations, *over_time.span(trials))
     families: dict[Family, tuple[str, Callable[[DataFrame], DataFrame]]] = {
         Family.COUNT: (
             "attachments",

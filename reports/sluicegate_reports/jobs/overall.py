@@ -7,6 +7,7 @@ from dataclasses import replace
 from sluicegate_reports.jobs import origins
 from sluicegate_reports.jobs.figures import figures_of, rate_figures
 from sluicegate_reports.jobs.measuring import Measures, Rows
+from sluicegate_reports.jobs.waiting import waiting_charts
 from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
 from sluicegate_reports.runs import NATIVE_DOOR, Family, Run, Trial
 from sluicegate_reports.transforms import cost, delivery, throttle
@@ -33,9 +34,9 @@ _COMPARED = (
 def overall_sections(run: Run, found: Measures) -> Iterator[Section]:
     """The sections for which there is anything."""
     name = run.facts.run
+    yield from _throttle(run, found)
     yield from _delivery(name, found)
     yield from _drift(run.trials, found)
-    yield from _throttle(name, found)
     yield from _cost(name, found)
 
 
@@ -102,7 +103,8 @@ def _compared(number: int, trial: Trial, found: Measures) -> dict[str, float]:
     return {name: value for name, value in figures.items() if value is not None}
 
 
-def _throttle(run: str, found: Measures) -> Iterator[Section]:
+def _throttle(whole: Run, found: Measures) -> Iterator[Section]:
+    run = whole.facts.run
     tables = []
     if found.holds:
         columns = ("system", "door", "topic", "policy", "holds", "total_ms", "longest_ms")
@@ -116,7 +118,8 @@ def _throttle(run: str, found: Measures) -> Iterator[Section]:
         tables.append(_latencies(run, found.latencies))
     if tables:
         text = "How long gates held what they let pass later, and how long producers waited for an answer."
-        yield Section("Waiting", text, tables=tuple(tables), overall=True)
+        charts = tuple(waiting_charts(whole.trials, found))
+        yield Section("Waiting", text, charts, tuple(tables), overall=True)
 
 
 def _latencies(run: str, rows: Rows) -> Table:

@@ -6,7 +6,9 @@ from functools import partial
 
 from sluicegate_reports.jobs import origins
 from sluicegate_reports.jobs.figures import figures_of, rate_figures, source_of
+from sluicegate_reports.jobs.lateness import lateness
 from sluicegate_reports.jobs.measuring import DELAY_SHARES, Measures
+from sluicegate_reports.quantities import quantity
 from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
 from sluicegate_reports.runs import Family, Run, Trial
 from sluicegate_reports.transforms import attribution, skew
@@ -111,7 +113,7 @@ def policy_sections(run: Run, findings: Sequence[Finding], found: Measures) -> I
 
 
 def _text(mine: Numbered) -> str:
-    limits = dict.fromkeys(f"{trial.limit:,g} {trial.measured.unit}" for _, trial, _ in mine)
+    limits = dict.fromkeys(quantity(trial.limit, trial.measured.unit) for _, trial, _ in mine)
     phases = dict.fromkeys(trial.phase for _, trial, _ in mine)
     return f"Limit: {', '.join(limits)}. Tried in: {', '.join(phases)}."
 
@@ -200,20 +202,22 @@ def _rate_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Cha
         rows = [row for row in found.seconds if row["lane"] == number and row["source"] == source]
         if rows:
             limits.add(trial.limit)
-            points = {row["second"]: row["admitted"] for row in rows}
-            series.append(
-                Series(trial.system, trial.door, _points(points, trial), trial.topic, of(trial, source))
-            )
+            for name in ("admitted", "offered"):
+                points = _points({row["second"]: row[name] for row in rows}, trial)
+                if name == "admitted" or any(point.y for point in points):
+                    series.append(Series(trial.system, trial.door, points, name, of(trial, source)))
     unit = mine[0][1].measured.unit
     if series:
         yield Chart(
-            "Admitted in each second",
+            "Offered and admitted in each second",
             unit,
             "s since the phase began",
             tuple(series),
             limit=limits.pop() if len(limits) == 1 else None,
             rows=rows_name(mine[0][1].policy),
-            text="The first second may hold the burst on top; from then on a line should lie on the limit.",
+            text="The first second may hold the burst on top; from then on what is admitted should lie on "
+            "the limit while more is offered.",
+            panels=True,
         )
 
 
@@ -260,3 +264,4 @@ def _delay_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Ch
             text="How much later than published + delay messages came; below 0 is early.",
             limit_text="due",
         )
+    yield from lateness(mine[0][1].policy, [(number, trial) for number, trial in _shown(mine)], found)

@@ -16,7 +16,7 @@ from sluicegate_reports.quantities import number, quantity, scaled
 from sluicegate_reports.results import Chart, Kind, Point, Series
 
 HEIGHT = 240.0
-_WIDTH = 1000.0
+WIDTH = 1000.0
 _MARKED = 8
 """A line has about that many marks, and one at its end."""
 _FAR = 4.0
@@ -44,7 +44,7 @@ class Frame:
 
     def place(self, point: Point, value: float) -> tuple[float, float]:
         """Pixels of the inner SVG."""
-        return self.x.place(point.x) * _WIDTH, self.height(value)
+        return self.x.place(point.x) * WIDTH, self.height(value)
 
     def height(self, value: float) -> float:
         """Pixels from the top."""
@@ -61,15 +61,15 @@ def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Mar
     chart = replace(
         chart, series=tuple(replace(series, points=thinned(series.points, most)) for series in chart.series)
     )
-    frame = _frame(chart)
+    frame = frame_of(chart)
     pairs = list(zip(chart.series, shown, strict=True))
     inner = tag(
         "svg",
-        *(_band(series, look, frame) for series, look in pairs),
-        *(_line(series, look, frame, chart.kind) for series, look in pairs),
+        *(band(series, look, frame) for series, look in pairs),
+        *(line(series, look, frame, chart.kind) for series, look in pairs),
         width="100%",
         height=f"{HEIGHT:.0f}",
-        viewBox=f"0 0 {_WIDTH:.0f} {HEIGHT:.0f}",
+        viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
         preserveAspectRatio="none",
     )
     marks = [
@@ -108,7 +108,8 @@ def _values(chart: Chart) -> list[float]:
     return [value for value in found if math.isfinite(value)]
 
 
-def _frame(chart: Chart) -> Frame:
+def frame_of(chart: Chart) -> Frame:
+    """Scales that hold everything in a chart; its limit too, unless that is far away."""
     values = _values(chart)
     highest = max(values, default=0.0)
     limit = chart.limit
@@ -132,6 +133,8 @@ def _x_scale(chart: Chart) -> Scale:
     xs = [point.x for series in chart.series for point in series.points]
     if chart.kind is Kind.QUANTILES:
         return Nines.over(xs)
+    if chart.kind is Kind.HISTOGRAM:
+        return Linear(0.0, float(max(1, len(chart.categories))), 1.0)
     return Linear.within(min(xs, default=0.0), max(xs, default=1.0))
 
 
@@ -189,7 +192,8 @@ def _runs(series: Series) -> Iterator[list[tuple[Point, float]]]:
         yield run
 
 
-def _line(series: Series, look: Look, frame: Frame, kind: Kind) -> Markup:
+def line(series: Series, look: Look, frame: Frame, kind: Kind) -> Markup:
+    """The points of a series, joined; broken at each gap."""
     drawn: list[str] = []
     for run in _runs(series):
         places = [frame.place(point, value) for point, value in run]
@@ -199,7 +203,8 @@ def _line(series: Series, look: Look, frame: Frame, kind: Kind) -> Markup:
     return tag("path", d="".join(drawn), class_=f"line {look.colour} {look.door}-line")
 
 
-def _band(series: Series, look: Look, frame: Frame) -> Markup:
+def band(series: Series, look: Look, frame: Frame) -> Markup:
+    """The area between the ends of its points' spread; empty if they have none."""
     ends = [(point, point.low, point.high) for point in series.points]
     upper = [frame.place(point, high) for point, low, high in ends if low is not None and high is not None]
     lower = [frame.place(point, low) for point, low, high in ends if low is not None and high is not None]
@@ -224,7 +229,7 @@ def _marks(series: Series, look: Look, frame: Frame, shift: float) -> Iterator[M
     ]
     for point, value in dict.fromkeys(chosen):
         x, y = frame.place(point, value)
-        yield look.mark(f"{short(x * 100 / _WIDTH)}%", y)
+        yield look.mark(f"{short(x * 100 / WIDTH)}%", y)
 
 
 def _labels(pairs: Sequence[tuple[Series, Look]], frame: Frame) -> Markup:

@@ -1,4 +1,4 @@
-"""The whole page: verdict and thresholds, what is missing, the matrix, the policies, the run's facts."""
+"""The whole page: verdict, charts, the matrix, thresholds, what is missing, all figures, the run's facts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,50 +8,29 @@ from importlib.resources import files
 
 from sluicegate_reports.cells import of_chart
 from sluicegate_reports.missing import MEANINGS, NOTHING, counted, gaps
-from sluicegate_reports.page.bars import rows
-from sluicegate_reports.page.curves import curves, limit_told
+from sluicegate_reports.page.budget import BUDGETS, MAX_BYTES, Budget
+from sluicegate_reports.page.charts import Charts, chart_id, section_id
 from sluicegate_reports.page.facts import facts, moment, seconds
-from sluicegate_reports.page.looks import definitions, legend, looks
+from sluicegate_reports.page.looks import definitions
 from sluicegate_reports.page.markup import Markup, join, tag
-from sluicegate_reports.page.tables import badge, matrix, table
-from sluicegate_reports.quantities import NOT_MEASURED, quantity
-from sluicegate_reports.results import Chart, Kind, Results, RunFacts, Section, Threshold
-
-MAX_BYTES = 1_000_000
-"""Of a page; with more than fits, points and rows are thinned out, and the page says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How much of everything a page shows."""
-
-    points: int
-    """Of one series."""
-    rows: int
-    """Of one table."""
-    text: int
-    """Characters of the scenario and of the policies."""
-    charts: bool = True
-
-
-_BUDGETS = (
-    Budget(800, 200, 60_000),
-    Budget(400, 60, 40_000),
-    Budget(200, 30, 20_000),
-    Budget(100, 12, 10_000),
-    Budget(40, 6, 4_000),
-    Budget(40, 3, 2_000, charts=False),
-)
+from sluicegate_reports.page.parity import badge, matrix
+from sluicegate_reports.page.tables import table
+from sluicegate_reports.quantities import quantity
+from sluicegate_reports.results import Results, RunFacts, Section, Threshold
 
 
 def page(results: Results) -> str:
     """The report as one HTML file of at most MAX_BYTES, unless the matrix alone is longer."""
-    made = ""
-    for budget in _BUDGETS:
-        made = _document(results, budget)
-        if len(made.encode()) <= MAX_BYTES:
-            break
-    return made
+    made = {0: _document(results, BUDGETS[0])}
+    low, high = 0, len(BUDGETS) - 1
+    if len(made[0].encode()) > MAX_BYTES:
+        low = 1
+        # Each budget makes a smaller page than the one before it.
+        while low < high:
+            middle = (low + high) // 2
+            made[middle] = _document(results, BUDGETS[middle])
+            low, high = (low, middle) if len(made[middle].encode()) <= MAX_BYTES else (middle + 1, high)
+    return made.get(low) or _document(results, BUDGETS[low])
 
 
 @cache
@@ -75,25 +54,22 @@ def _document(results: Results, budget: Budget) -> str:
     )
     sections: dict[str, str] = {}
     for index, section in enumerate(results.sections):
-        sections.setdefault(section.policy, _section_id(index))
+        sections.setdefault(section.policy, section_id(index))
     anchors = _anchors(results)
     main = tag(
         "main",
+        _part("charts", "What happened", Charts(results.run, budget, anchors).made(results)),
+        _part("matrix", "Parity", _parity(results, anchors, sections, budget.rows)),
         _part("thresholds", "Thresholds", _thresholds(results.thresholds, anchors)),
         _part("missing", "What is missing", _missing(results)),
-        _part("matrix", "Parity", _parity(results, anchors, sections, budget.rows)),
         *(
-            _Policy(results.run, section, budget, anchors, _section_id(index)).made()
+            _Policy(results.run, section, budget, anchors, section_id(index)).made()
             for index, section in enumerate(results.sections)
         ),
         _part("facts", "The run", facts(results.run, budget.text)),
     )
     body = tag("body", definitions(), _header(results), _contents(sections), main, _footer(budget))
     return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
-
-
-def _section_id(index: int) -> str:
-    return f"policy-{index + 1}"
 
 
 def _table_id(section: str, index: int) -> str:
@@ -106,12 +82,13 @@ def _anchors(results: Results) -> dict[str, str]:
     for place, section in enumerate(results.sections):
         for index, named in enumerate(section.tables):
             if named.name:
-                found.setdefault(named.name, _table_id(_section_id(place), index))
+                found.setdefault(named.name, _table_id(section_id(place), index))
     return found
 
 
 def _header(results: Results) -> Markup:
     run = results.run
+    told_missing = gaps(results)
     told = [
         ("run", run.run),
         ("began", moment(run.started)),
@@ -126,6 +103,9 @@ def _header(results: Results) -> Markup:
             "p",
             tag("a", badge(results.verdict), href="#matrix"),
             tag("span", counted(results), class_="passed"),
+            tag("a", f"{len(told_missing)} missing or doubtful", href="#missing")
+            if told_missing
+            else Markup(),
             class_="verdict",
         ),
         tag("p", results.summary or MEANINGS[results.verdict], class_="lead"),
@@ -134,7 +114,12 @@ def _header(results: Results) -> Markup:
 
 
 def _contents(sections: Mapping[str, str]) -> Markup:
-    fixed = {"Thresholds": "thresholds", "What is missing": "missing", "Parity": "matrix"}
+    fixed = {
+        "What happened": "charts",
+        "Parity": "matrix",
+        "Thresholds": "thresholds",
+        "What is missing": "missing",
+    }
     links = {**fixed, **sections, "The run": "facts"}
     items = [tag("li", tag("a", name, href=f"#{place}")) for name, place in links.items()]
     return tag("nav", tag("ul", *items), aria_label="Contents")
@@ -209,63 +194,30 @@ class _Policy:
     """Its own id."""
 
     def made(self) -> Markup:
-        """The section: text, charts, rows."""
+        """The section: text and rows."""
         anchor = self.anchor
+        name = self.section.policy if self.section.overall else tag("code", self.section.policy)
+        drawn = tag("p", tag("a", "Charts", href=f"#{chart_id(anchor, 0)}"), class_="absent")
         return tag(
             "section",
-            tag("h2", tag("code", self.section.policy), id=f"{anchor}-title"),
+            tag("h2", name, id=f"{anchor}-title"),
             tag("p", self.section.text, class_="lead") if self.section.text else Markup(),
-            self._charts(),
+            drawn if self.section.charts and self.budget.charts else Markup(),
             *self._tables(),
             id=anchor,
             aria_labelledby=f"{anchor}-title",
         )
 
-    def _charts(self) -> Markup:
-        if not self.section.charts:
-            return tag("p", "There is no chart of this policy.", class_="absent")
-        if not self.budget.charts:
-            text = f"{len(self.section.charts)} charts are left out: the page would be too large."
-            return tag("p", text, class_="absent")
-        made = [
-            self._chart(chart, f"{self.anchor}-{index + 1}")
-            for index, chart in enumerate(self.section.charts)
-        ]
-        return tag("div", *made, class_="charts")
-
-    def _chart(self, chart: Chart, anchor: str) -> Markup:
-        shown = looks(chart, self.run)
-        in_rows = chart.kind in {Kind.BARS, Kind.DOTS}
-        if not any(series.points for series in chart.series):
-            drawn = tag("p", f"Nothing to draw: {NOT_MEASURED}.", class_="absent")
-        elif in_rows:
-            drawn = rows(chart, shown, self.budget.rows)
-        else:
-            drawn = curves(chart, shown, self.budget.points, f"{anchor}-title")
-        links = [tag("a", "points", href=f"#{anchor}-rows")]
-        if chart.rows in self.anchors:
-            links = [tag("a", "figures", href=f"#{self.anchors[chart.rows]}"), Markup(" "), *links]
-        heading = tag("h3", chart.metric, " ", tag("small", *links))
-        text = tag("p", chart.text) if chart.text else Markup()
-        # Rows of bars name their arms themselves; dots in categories and lines do not.
-        named = chart.kind is Kind.BARS or (chart.kind is Kind.DOTS and not chart.categories)
-        key = legend([] if named else shown, not in_rows, limit_told(chart))
-        return tag(
-            "figure",
-            tag("figcaption", heading, text, key),
-            drawn,
-            id=anchor,
-            class_="half" if in_rows else None,
-        )
-
     def _tables(self) -> list[Markup]:
-        most = self.budget.rows
-        made = []
-        for index, found in enumerate(self.section.tables):
-            made.append(table(found, self.run, _table_id(self.anchor, index), most))
+        budget = self.budget
+        made = [
+            table(found, self.run, _table_id(self.anchor, index), budget.rows, budget.origins)
+            for index, found in enumerate(self.section.tables)
+        ]
         for index, chart in enumerate(self.section.charts):
-            if self.budget.charts or chart.rows not in self.anchors:
-                made.append(table(of_chart(chart), self.run, f"{self.anchor}-{index + 1}-rows", most))
+            if budget.tables_points:
+                anchor = f"{chart_id(self.anchor, index)}-rows"
+                made.append(table(of_chart(chart), self.run, anchor, budget.rows, budget.origins))
         return made
 
 
@@ -273,7 +225,6 @@ def _footer(budget: Budget) -> Markup:
     text = (
         f"Lines are drawn with about {budget.points} points at most, peaks and gaps among them; "
         f"tables show at most {budget.rows} rows and say how many there are. All of them are in the JSON "
-        "form of this report; the rows of the logs that they come from are named by path and condition. "
-        "Only tables that are unfolded are printed."
+        "form of this report; the rows of the logs that they come from are named by path and condition."
     )
     return tag("footer", tag("p", text))

@@ -1,7 +1,8 @@
 """What a job found in a log, as one HTML file: notes before any figure, then the tables."""
 
 from sluicegate_reports.findings import Findings
-from sluicegate_reports.page.document import MAX_BYTES, style
+from sluicegate_reports.page.budget import MAX_BYTES
+from sluicegate_reports.page.document import style
 from sluicegate_reports.page.markup import Markup, join, tag
 from sluicegate_reports.page.tables import table
 from sluicegate_reports.results import RunFacts

@@ -31,7 +31,7 @@ def tag(name: str, /, *content: str, **attributes: Attribute) -> Markup:
 
 def join(*parts: str) -> Markup:
     """Parts one after the other, text among them escaped."""
-    return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in parts))
+    return Markup("".join(part if isinstance(part, Markup) else escape(part, quote=False) for part in parts))
 
 
 def _attribute(key: str, value: Attribute) -> str:

@@ -1,59 +1,138 @@
-"""Tables of the page: rows that figures come from, and the parity matrix."""
+"""Tables of the page: rows that figures come from; a wide one is split, as paper does not scroll."""
 
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from sluicegate_reports.cells import is_number, left_out, texts
-from sluicegate_reports.missing import cells
+from sluicegate_reports.cells import is_number, left_out, scaled_columns, texts
 from sluicegate_reports.page.markup import Markup, join, tag
-from sluicegate_reports.quantities import quantity
-from sluicegate_reports.results import MARKS, Arm, Cell, Origin, Results, RunFacts, Table, Verdict
+from sluicegate_reports.quantities import NOT_MEASURED
+from sluicegate_reports.results import Origin, RunFacts, Table, Value
 
 _FOLDED = 8
 """Tables with more rows than that are shown on demand."""
+_WIDE = 8
+"""A table with more columns than that is split."""
+_BLOCK = 7
+"""Columns of figures in one block, as many as paper has room for."""
+_NAMES = ("system", "door", "policy", "phase", "topic", "subscription", "seen by")
+"""Columns that tell whose figures a row has; in a wide table they are one."""
+_VERDICT = "verdict"
+_Row = list[tuple[str, Value]]
 
-_MANY = 6
-"""A matrix with more arms than that is set in smaller type."""
 
-
-def badge(verdict: Verdict) -> Markup:
-    """A verdict: its sign and its text; colour comes on top."""
-    return tag("span", tag("i", MARKS[verdict], aria_hidden="true"), verdict.text, class_=f"badge {verdict}")
-
-
-def table(shown: Table, run: RunFacts, anchor: str, most: int) -> Markup:
+def table(shown: Table, run: RunFacts, anchor: str, most: int, most_origins: int = 1_000) -> Markup:
     """A table of rows, folded if it is long.
 
     :param anchor: its id.
     :param most: rows.
+    :param most_origins: rows whose place in the logs is told.
     """
     title = shown.title or shown.name or "Rows"
-    rows = list(texts(shown, run, most))
+    fitted = scaled_columns(shown)
+    rows = list(texts(fitted, run, most))
     note = left_out(shown, len(rows)) or f"{len(rows):,} row{'s' if len(rows) != 1 else ''}"
-    head = [tag("th", name, scope="col") for name in shown.columns]
     own = len(shown.origins) == len(shown.rows) and not any(origin.name for origin in shown.origins)
-    if own:
-        head.append(tag("th", "rows", scope="col"))
-    body = [
-        tag(
-            "tr",
-            *(tag("td", text, class_="n" if is_number(value) else None) for text, value in row),
-            tag("td", tag("a", "Parquet", href=f"#{anchor}-{place}-from")) if own else Markup(),
-            id=f"{anchor}-{place}",
-        )
-        for place, row in enumerate(rows)
-    ]
-    made = tag(
-        "table",
-        tag("caption", title, class_="unseen"),
-        tag("thead", tag("tr", *head)),
-        tag("tbody", *body),
-        id=anchor,
-    )
+    origins = shown.origins[: min(most, most_origins)] if own else shown.origins[:most_origins]
+    drawn = _Drawn(title, fitted.columns, rows, anchor, len(origins) if own else 0)
     summary = tag("summary", tag("span", title), " ", tag("small", note))
-    scrolled = tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=title)
-    origins = _origins(shown.origins[: most if own else None], anchor)
-    return join(tag("details", summary, scrolled, open=len(rows) <= _FOLDED), origins)
+    scrolled = tag("div", *drawn.blocks(), class_="scroll", tabindex="0", role="region", aria_label=title)
+    details = tag("details", summary, scrolled, drawn.absent(), open=len(rows) <= _FOLDED)
+    return join(details, _origins(origins, anchor))
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """One table as it is drawn: in one piece, or in blocks that each begin with whose a row is."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[_Row]
+    anchor: str
+    linked: int
+    """So many of its rows lead to where they lie."""
+
+    @property
+    def wide(self) -> bool:
+        return len(self.columns) > _WIDE
+
+    @property
+    def names(self) -> list[int]:
+        """Columns that tell whose a row is."""
+        if not self.wide:
+            return []
+        return [place for place, name in enumerate(self.columns) if name in _NAMES]
+
+    @property
+    def figures(self) -> list[int]:
+        """All others, less those of a wide table that say nothing in any row."""
+        others = [place for place in range(len(self.columns)) if place not in self.names]
+        if not self.wide:
+            return others
+        return [place for place in others if any(row[place][1] is not None for row in self.rows)]
+
+    def absent(self) -> Markup:
+        """Which columns say nothing in any row, said once."""
+        names = [name for place, name in enumerate(self.columns) if place not in {*self.names, *self.figures}]
+        if not names or not self.rows:
+            return Markup()
+        return tag(
+            "p",
+            f"{NOT_MEASURED[0].upper()}{NOT_MEASURED[1:]} in any row: {', '.join(names)}.",
+            class_="absent",
+        )
+
+    def blocks(self) -> Iterator[Markup]:
+        """The tables, the first of which has the ids."""
+        figures = self.figures
+        size = _BLOCK if self.wide else max(1, len(figures))
+        count = max(1, -(-len(figures) // size))
+        even = -(-len(figures) // count)
+        for number in range(count):
+            yield self._block(figures[number * even : (number + 1) * even], first=number == 0)
+
+    def _block(self, places: list[int], *, first: bool) -> Markup:
+        whose = ", ".join(self.columns[place] for place in self.names)
+        head = [tag("th", whose, scope="col")] if self.names else []
+        head += [tag("th", self.columns[place], scope="col") for place in places]
+        if first and self.linked:
+            head.append(tag("th", "rows", scope="col"))
+        body = [
+            self._line(place, row, places, first=first)
+            for place, row in enumerate(self.rows)
+            if first or not self._empty(row)
+        ]
+        return tag(
+            "table",
+            tag("caption", self.title, class_="unseen"),
+            tag("thead", tag("tr", *head)),
+            tag("tbody", *body),
+            id=self.anchor if first else None,
+        )
+
+    def _line(self, place: int, row: _Row, places: list[int], *, first: bool) -> Markup:
+        cells = [self._whose(row)] if self.names else []
+        if first and self.names and self._empty(row):
+            told = row[self.columns.index(_VERDICT)][0] if _VERDICT in self.columns else NOT_MEASURED
+            cells.append(tag("td", told, colspan=str(len(places)), class_="absent"))
+        else:
+            cells += [tag("td", row[p][0], class_="n" if is_number(row[p][1]) else None) for p in places]
+        if first and place < self.linked:
+            cells.append(tag("td", tag("a", "Parquet", href=f"#{self.anchor}-{place}-from")))
+        return tag("tr", *cells, id=f"{self.anchor}-{place}" if first else None)
+
+    def _whose(self, row: _Row) -> Markup:
+        told = {self.columns[place]: row[place][0] for place in self.names}
+        arm = " ".join(told.pop(name) for name in ("system", "door") if name in told)
+        return tag("th", arm, tag("small", " · ".join(text for text in told.values() if text)), scope="row")
+
+    def _empty(self, row: _Row) -> bool:
+        """Whether no figure of a row was measured; its limit is no figure."""
+        told = [
+            row[place][1]
+            for place in self.figures
+            if self.columns[place] != _VERDICT and not self.columns[place].startswith("limit")
+        ]
+        return all(value is None for value in told)
 
 
 def _origins(origins: Sequence[Origin], anchor: str) -> Markup:
@@ -73,77 +152,3 @@ def _origins(origins: Sequence[Origin], anchor: str) -> Markup:
         return Markup()
     summary = tag("summary", "Where these rows lie, in the directory of the run")
     return tag("details", summary, tag("ol", *items), class_="origins")
-
-
-def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, str], most: int) -> Markup:
-    """Policy by system and door.
-
-    :param anchors: ids of tables by their name.
-    :param sections: ids of sections by their policy.
-    :param most: rows that tables show.
-    """
-    # Doors of one system stand together, systems in the order in which they first come.
-    order = list(dict.fromkeys(arm.system for arm in results.arms()))
-    arms = sorted(results.arms(), key=lambda arm: order.index(arm.system))
-    found = cells(results)
-    body = []
-    for policy in results.policies():
-        folding = _folding(policy)
-        name = tag("a", folding, href=f"#{sections[policy]}") if policy in sections else folding
-        row = [
-            _cell(found[policy, arm.system, arm.door], arm, anchors, sections.get(policy, ""), most)
-            for arm in arms
-        ]
-        body.append(tag("tr", tag("th", tag("code", name), scope="row"), *row))
-    made = tag(
-        "table",
-        tag("caption", "Each policy on each system, by door", class_="unseen"),
-        tag("thead", tag("tr", *_systems(arms, results.run)), tag("tr", *_doors(arms, results.run))),
-        tag("tbody", *body),
-        class_="matrix many" if len(arms) > _MANY else "matrix",
-    )
-    return tag(
-        "div", made, class_="scroll", tabindex="0", role="region", aria_label="Parity matrix, can be scrolled"
-    )
-
-
-def _folding(policy: str) -> Markup:
-    """A name that may be folded after an underscore."""
-    first, *others = policy.split("_")
-    return join(first, *(part for other in others for part in (Markup("_<wbr>"), other)))
-
-
-def _systems(arms: list[Arm], run: RunFacts) -> list[Markup]:
-    heads = [tag("th", "Policy", scope="col", rowspan="2")]
-    for system, group in groupby(arms, key=lambda arm: arm.system):
-        label = run.label(system)
-        heads.append(tag("th", system, _note(label), scope="colgroup", colspan=str(len(list(group)))))
-    return heads
-
-
-def _doors(arms: list[Arm], run: RunFacts) -> list[Markup]:
-    """What the head of the whole system says is not said again."""
-    return [
-        tag("th", arm.door, _note("" if arm.label == run.label(arm.system) else arm.label), scope="col")
-        for arm in arms
-    ]
-
-
-def _note(label: str) -> Markup:
-    return tag("small", label) if label else Markup()
-
-
-def _cell(cell: Cell, arm: Arm, anchors: Mapping[str, str], section: str, most: int) -> Markup:
-    place = anchors.get(cell.rows) or section
-    if cell.row is not None and cell.row < most and cell.rows in anchors:
-        place = f"{place}-{cell.row}"
-    sign = badge(cell.verdict)
-    linked = tag("a", sign, href=f"#{place}") if place else sign
-    parts: list[str] = [linked]
-    if cell.figure is not None:
-        parts.append(tag("b", quantity(cell.figure, cell.unit)))
-    if cell.bound is not None:
-        parts.append(tag("small", f"bound {quantity(cell.bound, cell.unit)}"))
-    if cell.text:
-        parts.append(tag("small", cell.text))
-    return tag("td", tag("div", join(*parts)), data_arm=arm.name)

@@ -6,6 +6,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
+EDGES_MS = (
+    *(-1000, -500, -200, -100, -50, -20, -10, -5, -2, -1),
+    *(0, 1, 2, 5, 10, 20, 50, 100, 150, 200, 250, 300, 400, 500, 750),
+    *(1000, 2000, 5000, 10_000, 30_000, 60_000),
+)
+"""Where the stretches of the distribution begin; the first has all that is earlier too."""
 EARLY_MS = 1.0
 """Brokers stamp messages in whole milliseconds and clients in microseconds, so up to one is no earliness."""
 _ACCURACY = 10_000
@@ -17,7 +23,7 @@ def errors(observations: DataFrame, tries: DataFrame, shares: Sequence[float] = 
     :param observations: columns of the observations; publishing and delivery are on one clock.
     :param tries: see `lanes.tries`, of fixed delays.
     :return: `trial`, `messages`, `early` (more than EARLY_MS too early), `least_ms`, `most_ms`, `quantiles`
-        (array in ms, one for each share).
+        (array in ms, one for each share), `up_to` (array: messages less late than each of EDGES_MS).
     """
     late_ms = F.unix_micros("time") / 1000 - F.unix_micros("published") / 1000 - F.col("limit")
     received = observations.where((F.col("event") == "received") & F.col("published").isNotNull()).select(
@@ -32,4 +38,5 @@ def errors(observations: DataFrame, tries: DataFrame, shares: Sequence[float] = 
         F.min("late_ms").alias("least_ms"),
         F.max("late_ms").alias("most_ms"),
         F.percentile_approx("late_ms", list(shares), _ACCURACY).alias("quantiles"),
+        F.array(*(F.count(F.when(F.col("late_ms") < edge, 1)) for edge in EDGES_MS)).alias("up_to"),
     )

@@ -6,6 +6,7 @@ import shutil
 import struct
 import subprocess
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -43,32 +44,50 @@ def find_browser() -> str:
     pytest.skip(missing)
 
 
-def look(browser: str, text: str, folder: Path, scheme: str, width: int, height: int = 700) -> Seen:
-    """Open a page.
+def look(
+    browser: str, text: str, folder: Path, scheme: str, widths: Sequence[int], height: int = 700
+) -> list[Seen]:
+    """Open a page at several widths, in one start of the browser.
 
     :param text: the page.
     :param folder: an empty one; the screenshot stays there.
     :param scheme: light or dark.
-    :param width: of the window, in pixels.
+    :param widths: in pixels; the screenshot has one after the other, from the top.
     """
     probed = text.replace("</body>", f"<script>{_PROBE.read_text()}</script></body>")
     # A window is never narrower than 500 pixels; a frame is as narrow as one likes.
-    frame = f'<iframe srcdoc="{escape(probed)}" width="{width}" height="{height}" style="border:0"></iframe>'
-    around, shot = folder / "around.html", folder / f"{scheme}-{width}.png"
-    around.write_text(f'<!doctype html><html><body style="margin:0">{frame}</body></html>')
+    frames = "".join(
+        f'<iframe name="f{place}" srcdoc="{escape(probed)}" width="{width}" height="{height}" '
+        'style="border:0;display:block"></iframe>'
+        for place, width in enumerate(widths)
+    )
+    around, shot = folder / "around.html", folder / f"{scheme}.png"
+    around.write_text(f'<!doctype html><html><body style="margin:0">{frames}</body></html>')
     done = _run(
         browser,
         folder,
         f"--blink-settings=preferredColorScheme={_SCHEMES[scheme]}",
-        f"--window-size={max(width, _NARROWEST)},{height}",
+        f"--window-size={max(*widths, _NARROWEST)},{height * len(widths)}",
         f"--screenshot={shot}",
         "--dump-dom",
         around.as_uri(),
     )
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     start = done.stdout.index("<html")
-    measured = dict(re.findall(r'data-(\w+)="([^"]*)"', done.stdout[start : done.stdout.index(">", start)]))
-    return Seen(measured, Picture.read(shot.read_bytes()).cut(width), console)
+    told = dict(re.findall(r'data-(\w+)="([^"]*)"', done.stdout[start : done.stdout.index(">", start)]))
+    picture = Picture.read(shot.read_bytes())
+    return [
+        Seen(
+            {
+                name.removeprefix(f"f{place}"): value
+                for name, value in told.items()
+                if name[:2] == f"f{place}"
+            },
+            picture.cut(width, place * height, height),
+            console,
+        )
+        for place, width in enumerate(widths)
+    ]
 
 
 def printed(browser: str, text: str, folder: Path) -> bytes:
@@ -126,9 +145,10 @@ class Picture:
             at += 12 + length
         return cls(width, _unfiltered(zlib.decompress(packed), width * channels, channels), channels)
 
-    def cut(self, width: int) -> "Picture":
-        """Its left part."""
-        return Picture(width, [line[: width * self.channels] for line in self.lines], self.channels)
+    def cut(self, width: int, top: int, height: int) -> "Picture":
+        """A part at its left edge."""
+        lines = self.lines[top : top + height]
+        return Picture(width, [line[: width * self.channels] for line in lines], self.channels)
 
     def colours(self) -> dict[bytes, int]:
         """How often each colour comes."""

@@ -24,12 +24,14 @@ addEventListener("load", () => {
     });
   }
 
-  Object.assign(parent.document.documentElement.dataset, {
+  const found = {
     width,
     content: root.scrollWidth,
     beyond: beyond.join(";"),
     over: over.join(";"),
     drawings: drawings.length,
     sections: [...document.querySelectorAll("section")].filter(drawn).map((section) => section.id).join(" "),
-  });
+    unfolded: [...document.querySelectorAll("details > :not(summary)")].every(drawn),
+  };
+  for (const [name, value] of Object.entries(found)) parent.document.documentElement.dataset[window.name + name] = value;
 });

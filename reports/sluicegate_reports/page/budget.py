@@ -1,0 +1,38 @@
+"""How much of everything a page shows, so that it stays within its size."""
+
+from dataclasses import dataclass
+
+MAX_BYTES = 150_000
+"""Of a page; with more than fits, points and rows are thinned out, and the page says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much of everything a page shows."""
+
+    points: int
+    """Of one series."""
+    rows: int
+    """Of one table."""
+    text: int
+    """Characters of the scenario and of the policies."""
+    tables_points: bool = False
+    """Whether the points of charts are tables, too."""
+    origins: int = 1_000
+    """Rows of one table whose place in the logs is told."""
+    charts: bool = True
+
+
+BUDGETS = (
+    Budget(400, 200, 40_000, tables_points=True),
+    Budget(400, 200, 30_000),
+    Budget(300, 100, 20_000),
+    Budget(240, 60, 20_000, origins=30),
+    Budget(160, 40, 10_000, origins=12),
+    Budget(160, 24, 8_000, origins=0),
+    Budget(80, 12, 8_000, origins=0),
+    Budget(40, 6, 4_000, origins=0),
+    Budget(16, 3, 2_000, origins=0),
+    Budget(16, 3, 2_000, origins=0, charts=False),
+)
+"""From most to least."""

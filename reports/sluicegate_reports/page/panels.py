@@ -1,0 +1,159 @@
+"""Small multiples: a panel for each arm, side by side, all on the same scales.
+
+Lines lie in an inner SVG that is stretched, as in `curves`; texts lie outside of it and keep their size.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from sluicegate_reports.page.curves import HEIGHT, WIDTH, Frame, band, described, frame_of, limit_told, line
+from sluicegate_reports.page.looks import Look, looks
+from sluicegate_reports.page.markup import Markup, join, short, tag
+from sluicegate_reports.page.scales import Linear
+from sluicegate_reports.page.thinning import thinned
+from sluicegate_reports.quantities import NOT_MEASURED, number
+from sluicegate_reports.results import Chart, Kind, RunFacts, Series
+
+_TALL = 104
+"""Pixels of one panel's field."""
+_TICKS = 3
+"""Of each axis, about."""
+_FURTHER = ("second", "third", "fourth")
+"""CSS classes of an arm's further series, whatever the arm."""
+
+
+def panels(chart: Chart, run: RunFacts, most: int, anchor: str) -> Markup:
+    """The panels of a chart of kind LINE, STEP or HISTOGRAM, in the order in which arms come.
+
+    :param most: points of one series, about.
+    :param anchor: id of the figure, from which titles get theirs.
+    """
+    thin = tuple(replace(series, points=thinned(series.points, most)) for series in chart.series)
+    chart = replace(chart, series=thin)
+    frame = replace(frame_of(chart), x=_across(chart))
+    drawn = []
+    for number_, (_, several) in enumerate(_by_arm(chart).items()):
+        own = replace(chart, series=tuple(several))
+        look = looks(replace(chart, series=(several[0],)), run)[0]
+        drawn.append(
+            _panel(own, replace(look, name=run.arm(*_arm(several[0])).name), frame, f"{anchor}-{number_}")
+        )
+    return tag("div", *drawn, class_="panels")
+
+
+def key(chart: Chart) -> Markup:
+    """What the lines of all panels mean, once."""
+    names = list(dict.fromkeys(series.name for series in chart.series if series.name))
+    several = max((len(found) for found in _by_arm(chart).values()), default=0) > 1
+    items = []
+    for place, name in enumerate(names if several else []):
+        style = "main" if place == 0 else _FURTHER[min(place, len(_FURTHER)) - 1]
+        sample = tag("line", x1="0", x2="34", y1="7", y2="7", class_=f"line {style}")
+        items.append(
+            tag("li", tag("svg", sample, width="34", height="14", aria_hidden="true"), tag("span", name))
+        )
+    limit = limit_told(chart)
+    if limit:
+        sample = tag("line", x1="0", x2="34", y1="7", y2="7", class_="limit")
+        svg = tag("svg", sample, width="34", height="14", aria_hidden="true")
+        items.append(tag("li", svg, tag("span", limit), class_="limit-text"))
+    if chart.x_unit:
+        items.append(tag("li", tag("span", f"across: {chart.x_unit}"), class_="axis"))
+    return tag("ul", *items, class_="legend") if items else Markup()
+
+
+def _arm(series: Series) -> tuple[str, str]:
+    return series.system, series.door
+
+
+def _by_arm(chart: Chart) -> dict[tuple[str, str], list[Series]]:
+    found: dict[tuple[str, str], list[Series]] = {}
+    for series in chart.series:
+        found.setdefault(_arm(series), []).append(series)
+    return found
+
+
+def _across(chart: Chart) -> Linear:
+    if chart.kind is Kind.HISTOGRAM:
+        return Linear(0.0, float(max(1, len(chart.categories))), 1.0)
+    xs = [point.x for series in chart.series for point in series.points]
+    return Linear.within(min(xs, default=0.0), max(xs, default=1.0), _TICKS)
+
+
+def _panel(chart: Chart, look: Look, frame: Frame, title: str) -> Markup:
+    if not any(point.y is not None for series in chart.series for point in series.points):
+        empty = tag("p", NOT_MEASURED, class_="absent")
+        return tag("div", tag("h4", look.name), empty, class_="panel")
+    inner = tag(
+        "svg",
+        *_drawn(chart, look, frame),
+        width="100%",
+        height=str(_TALL),
+        viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
+        preserveAspectRatio="none",
+    )
+    svg = tag(
+        "svg",
+        tag("title", f"{look.name}: {described(chart)}", id=title),
+        _grid(chart, frame),
+        inner,
+        class_="plot",
+        height=str(_TALL),
+        role="img",
+        aria_labelledby=title,
+    )
+    return tag("div", tag("h4", look.name, class_=look.colour), svg, class_="panel")
+
+
+def _drawn(chart: Chart, look: Look, frame: Frame) -> Iterator[Markup]:
+    """The further series first, so that the main one lies on top; the limit above all."""
+    if chart.kind is Kind.HISTOGRAM:
+        yield from (_columns(series, look, frame) for series in chart.series)
+        return
+    for place, series in reversed(list(enumerate(chart.series))):
+        style = replace(look, colour=_FURTHER[min(place, len(_FURTHER)) - 1], door="plain") if place else look
+        yield band(series, style, frame)
+        yield line(series, style, frame, chart.kind)
+    if chart.limit is not None and frame.limit_shown:
+        y = frame.height(chart.limit)
+        yield tag("path", d=f"M0 {short(y)}H{WIDTH:.0f}", class_="limit line")
+
+
+def _columns(series: Series, look: Look, frame: Frame) -> Markup:
+    """Columns without room between them, from 0 up."""
+    parts = []
+    for point in series.points:
+        if point.y:
+            left, right = (frame.x.place(x) * WIDTH for x in (point.x, point.x + 1))
+            parts.append(
+                f"M{short(left)} {HEIGHT:.0f}V{short(frame.height(point.y))}H{short(right)}V{HEIGHT:.0f}Z"
+            )
+    return tag("path", d="".join(parts), class_=f"histo {look.colour}")
+
+
+def _grid(chart: Chart, frame: Frame) -> Markup:
+    parts = [tag("text", frame.unit, x="-46", y="-9", class_="unit")]
+    ticks = list(frame.y.ticks)
+    every = -(-len(ticks) // (_TICKS + 1))
+    for place, tick in enumerate(ticks):
+        y = (1.0 - frame.y.place(tick.value)) * _TALL
+        parts.append(
+            tag("line", x1="0", x2="100%", y1=y, y2=y, class_="grid zero" if tick.value == 0 else "grid")
+        )
+        if place % every == 0:
+            parts.append(tag("text", number(tick.value), x="-7", y=y + 4, class_="tick y"))
+    for value, text in _below(chart, frame):
+        x = f"{short(frame.x.place(value) * 100)}%"
+        parts.append(tag("line", x1=x, x2=x, y1=_TALL, y2=_TALL + 4, class_="grid zero"))
+        parts.append(tag("text", text, x=x, y=_TALL + 17, class_="tick x"))
+    return join(*parts)
+
+
+def _below(chart: Chart, frame: Frame) -> Sequence[tuple[float, str]]:
+    """Places of the lower axis and what stands there; of a histogram where a stretch begins."""
+    if chart.kind is not Kind.HISTOGRAM:
+        return [(tick.value, number(tick.value)) for tick in frame.x.ticks]
+    every = max(1, -(-len(chart.categories) // (_TICKS + 1)))
+    return [
+        (place, chart.categories[place].partition(" ")[0]) for place in range(0, len(chart.categories), every)
+    ]
