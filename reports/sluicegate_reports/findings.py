@@ -10,6 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from sluicegate_reports.cells import cell_text, is_number, left_out
+from sluicegate_reports.readable import readable
 from sluicegate_reports.results import Table
 
 VERSION = 1
@@ -41,6 +42,7 @@ def to_json(findings: Findings) -> str:
 
 def markdown(findings: Findings) -> str:
     """All of it, tables up to 50 rows."""
+    findings = readable(findings)
     blocks = [f"# {_plain(findings.title)}", _plain(findings.summary)]
     if findings.notes:
         blocks.append("\n".join(f"- {_plain(note)}" for note in findings.notes))
@@ -62,6 +64,7 @@ def show(findings: Findings, console: Console | None = None) -> None:
 
 
 def _parts(findings: Findings) -> Iterator[RenderableType]:
+    findings = readable(findings)
     yield Text(findings.title, "bold")
     yield Text(findings.summary)
     for name, value in findings.facts.items():

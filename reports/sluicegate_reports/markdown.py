@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sluicegate_reports.cells import left_out, of_chart, texts
 from sluicegate_reports.missing import MEANINGS, NOTHING, cells, counted, gaps
 from sluicegate_reports.quantities import quantity
+from sluicegate_reports.readable import readable
 from sluicegate_reports.results import MARKS, Cell, Results, RunFacts, Section, Table
 
 _ROWS = 50
@@ -15,6 +16,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
 
 def markdown(results: Results) -> str:
     """The whole report."""
+    results = readable(results)
     run = results.run
     blocks = [
         f"# {_text(run.title or run.run)}",

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from sluicegate_reports.missing import MEANINGS, NOTHING, cells, counted, gaps
 from sluicegate_reports.quantities import quantity
+from sluicegate_reports.readable import readable
 from sluicegate_reports.results import MARKS, Cell, Results, Verdict
 
 _STYLES = {
@@ -46,6 +47,7 @@ def summary(results: Results, width: int) -> RenderableType:
 
     :param width: columns that there are.
     """
+    results = readable(results)
     parts: list[RenderableType] = [_head(results)]
     if results.thresholds:
         parts += ["", _thresholds(results, told=width >= _ROOMY)]

@@ -16,11 +16,13 @@ from sluicegate_reports.page.markup import Markup, join, tag
 from sluicegate_reports.page.parity import badge, matrix
 from sluicegate_reports.page.tables import table
 from sluicegate_reports.quantities import quantity
+from sluicegate_reports.readable import readable
 from sluicegate_reports.results import Results, RunFacts, Section, Threshold
 
 
 def page(results: Results) -> str:
     """The report as one HTML file of at most MAX_BYTES, unless the matrix alone is longer."""
+    results = readable(results)
     made = {0: _document(results, BUDGETS[0])}
     low, high = 0, len(BUDGETS) - 1
     if len(made[0].encode()) > MAX_BYTES:

@@ -5,6 +5,7 @@ from sluicegate_reports.page.budget import MAX_BYTES
 from sluicegate_reports.page.document import style
 from sluicegate_reports.page.markup import Markup, join, tag
 from sluicegate_reports.page.tables import table
+from sluicegate_reports.readable import readable
 from sluicegate_reports.results import RunFacts
 
 _ROWS = (1_000, 300, 100, 30, 10)
@@ -14,6 +15,7 @@ _NO_RUN = RunFacts("", "", "")
 
 def findings_page(found: Findings) -> str:
     """The findings as a page of at most MAX_BYTES, unless notes alone are longer; what is cut is said."""
+    found = readable(found)
     made = ""
     for most in _ROWS:
         made = _document(found, most)
