@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 import click
 
 from sluicegate_reports import log_commands, output
+from sluicegate_reports.progress import working
 from sluicegate_reports.usage import Unusable, need_java, write
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ def _compared(directory: Path) -> "Results":
     except RunError as error:
         raise Unusable(str(error)) from None
     try:
-        return compare_run(session, directory)
+        with working("comparing"):
+            return compare_run(session, directory)
     except RunError as error:
         raise Unusable(str(error)) from None
     finally:

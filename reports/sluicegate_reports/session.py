@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sluicegate_reports.spark_output import quiet
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
     # Small partitions become one after a shuffle, so many do little harm, and large logs need them.
     "spark.sql.adaptive.enabled": "true",
     # Windows over one key are short: they stay in a plain array up to this length.
@@ -63,7 +66,8 @@ def spark_session(
     builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with quiet():
+        return builder.getOrCreate()
 
 
 def is_little(directory: Path) -> bool:

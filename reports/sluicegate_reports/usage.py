@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sluicegate_reports.progress import working
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -84,7 +86,8 @@ def spark(name: str) -> "Iterator[SparkSession]":
     except ModuleNotFoundError as error:
         raise without(error) from None
     try:
-        yield session
+        with working(name.rpartition(" ")[2]):
+            yield session
     finally:
         session.stop()
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sluicegate_reports.progress import tell
 from sluicegate_reports.runs import Family, Trial
 from sluicegate_reports.transforms import (
     bounds,
@@ -102,7 +103,10 @@ def measure(
         if rates:
             small = rates.small(*(base.result() for base in bases))
             awaited |= {name: pool.submit(collect, frame) for name, frame in small.items()}
-        collected = {name: rows.result() for name, rows in awaited.items()}
+        collected = {}
+        for name, rows in awaited.items():
+            tell(len(collected), len(awaited))
+            collected[name] = rows.result()
     joined = [
         {**row, "window_s": int(name.removeprefix(_ERRORS))}
         for name in [name for name in collected if name.startswith(_ERRORS)]

@@ -1,0 +1,52 @@
+"""How far a long job is, as a bar in a terminal; nothing where standard error is none."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+Told = Callable[[int, int], None]
+"""Takes how many parts are done, and of how many."""
+
+
+def _unheard(done: int, parts: int) -> None:
+    """Nobody looks."""
+
+
+_heard: ContextVar[Told] = ContextVar("heard", default=_unheard)
+
+
+def tell(done: int, parts: int) -> None:
+    """Say how much of the job is done; called by the thread that runs it."""
+    _heard.get()(done, parts)
+
+
+@contextmanager
+def working(name: str, console: Console | None = None) -> Iterator[None]:
+    """Show a bar while the block runs, and take it away at its end.
+
+    :param name: what is done, such as `comparing`.
+    :param console: where to; by default standard error.
+    """
+    console = console or Console(stderr=True, highlight=False, markup=False)
+    if not console.is_terminal:
+        yield
+        return
+    text = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        before = _heard.set(lambda done, parts: bar.update(task, completed=done, total=parts))
+        try:
+            yield
+        finally:
+            _heard.reset(before)

@@ -1,0 +1,46 @@
+"""What a process prints that is started while Spark starts."""
+
+import subprocess
+import sys
+
+import pytest
+
+from sluicegate_reports.spark_output import ASKED, quiet
+
+_SAYS = "import sys; sys.stderr.write('WARN something')"
+
+
+def say() -> None:
+    subprocess.run([sys.executable, "-c", _SAYS], check=True)
+
+
+def test_it_is_not_printed(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ASKED, raising=False)
+    with quiet():
+        say()
+    sys.stderr.write("own")
+    assert capfd.readouterr().err == "own"
+
+
+def test_it_is_printed_if_it_is_asked_for(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ASKED, "1")
+    with quiet():
+        say()
+    assert capfd.readouterr().err == "WARN something"
+
+
+def test_it_is_printed_if_spark_does_not_start(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(ASKED, raising=False)
+
+    def start() -> None:
+        with quiet():
+            say()
+            raise RuntimeError("no JVM")
+
+    with pytest.raises(RuntimeError, match="no JVM"):
+        start()
+    assert capfd.readouterr().err == "WARN something"
