@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 import click
 
 from sluicegate_reports import log_commands, output
-from sluicegate_reports.progress import working
 from sluicegate_reports.usage import Unusable, need_java, write
 
 if TYPE_CHECKING:
@@ -114,6 +113,7 @@ def _compared(directory: Path) -> "Results":
     :raises Unusable: without Spark or Java, or if the directory holds no run.
     """
     try:
+        from sluicegate_reports.progress import working
         from sluicegate_reports.runs import RunError, read_run
         from sluicegate_reports.session import is_little, spark_session
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sluicegate_reports.progress import working
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -79,6 +77,7 @@ def spark(name: str) -> "Iterator[SparkSession]":
     :raises Unusable: without Spark or Java.
     """
     try:
+        from sluicegate_reports.progress import working
         from sluicegate_reports.session import spark_session
 
         need_java()

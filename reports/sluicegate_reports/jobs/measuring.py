@@ -103,7 +103,7 @@ def measure(
         if rates:
             small = rates.small(*(base.result() for base in bases))
             awaited |= {name: pool.submit(collect, frame) for name, frame in small.items()}
-        collected = {}
+        collected: dict[str, Rows] = {}
         for name, rows in awaited.items():
             tell(len(collected), len(awaited))
             collected[name] = rows.result()

@@ -100,11 +100,27 @@ def test_figures_name_the_rows_that_they_rest_on(results: Results, spark: SparkS
     assert results.tables()[native.rows].rows[2][1] == "native"
 
 
+def test_latency_is_told_over_time_and_lateness_as_a_distribution(results: Results) -> None:
+    charts = {chart.metric: chart for section in results.sections for chart in section.charts}
+    waiting = charts["Latency and holds over time"].series
+    assert [series.door for series in waiting] == ["proxy", "native"]
+    for series in waiting:
+        measured = [point for point in series.points if point.y is not None]
+        assert len(measured) == recorded.LENGTH_S
+        assert all((point.y, point.low, point.high) == (3.0, 3.0, 3.0) for point in measured)
+    late = charts["How late messages came"]
+    assert late.categories == ("10 to 20 ms",)  # 260 ms after it was sent, with a delay of 250 ms
+    assert [point.y for point in late.series[0].points] == [100]
+    rates = charts["Offered and admitted in each second"]
+    offered = [series for series in rates.series if (series.door, series.name) == ("proxy", "offered")]
+    assert [point.y for point in offered[0].points] == [100] * recorded.LENGTH_S
+
+
 def test_the_whole_run_has_its_sections(results: Results) -> None:
     assert [section.policy for section in results.sections if section.overall] == [
+        "Waiting",
         "Delivery",
         "Gate against native",
-        "Waiting",
         "Cost of decisions",
     ]
     delivery = results.tables()["delivery"]

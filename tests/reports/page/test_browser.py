@@ -84,8 +84,8 @@ def test_what_does_not_fit_is_noticed(browser: str, tmp_path: Path) -> None:
 
 def test_on_paper_nothing_is_folded_or_cut(browser: str, tmp_path: Path) -> None:
     """With the rules for paper on a screen as wide as A4's text: even a table of 23 columns fits."""
-    columns = ("system", "door", "phase", "topic", "limit (bytes/s)", "seen by")
-    columns += tuple(f"wrongly refused {n}" for n in range(17))
+    columns: tuple[str, ...] = ("system", "door", "phase", "topic", "limit (bytes/s)", "seen by")
+    columns = (*columns, *(f"wrongly refused {n}" for n in range(17)))
     row = ("pulsar", "native", "loaded", "persistent://public/default/weighed", 1e6, "clients", *range(17))
     wide = Table(columns, (row,) * 12, "wide", "All figures")
     section = Section("max_publish_rate_bytes", "", tables=(wide,))
