@@ -6,10 +6,10 @@ processor for the loop does not count, where the kernel tells it (Linux).
 """
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from threading import Event, Thread, get_ident, get_native_id
+from threading import Lock, Thread, get_ident, get_native_id
 from time import monotonic_ns
 from types import FrameType
 from typing import Final, Protocol
@@ -23,6 +23,8 @@ MOST_NAMES: Final = 100
 """Names that are counted apart; all further ones are `other`."""
 _LINE_NS = 10_000_000_000
 _MS = 1_000_000
+_LINE_BYTES = 100
+"""Of a file in /proc that holds three numbers."""
 _LOOKS = 2
 """Looks in the time after which a hold is told."""
 
@@ -62,23 +64,26 @@ class Watchdog:
         self._holder: Holder | None = None
         self._holds: dict[str, tuple[int, int]] = {}
         self._throttle = Throttle(_LINE_NS)
-        self._ended = Event()
+        self._running = Lock()
+        """Held while the thread is to go on: waiting for it costs a fraction of waiting for an Event."""
         self._thread: Thread | None = None
 
     def start(self) -> None:
         """Watch from now on."""
+        self._running.acquire(blocking=False)  # after a stop the last thread has it still
         self._thread = Thread(target=self._watch, name="sluicegate-watchdog", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Watch no longer; doing it again does nothing."""
-        self._ended.set()
         if self._thread is not None:
+            self._running.release()
             self._thread.join()
             self._thread = None
 
     def _watch(self) -> None:
-        while not self._ended.wait(self._longest_ns / _LOOKS / 1e9):
+        wait_s = self._longest_ns / _LOOKS / 1e9
+        while not self._running.acquire(timeout=wait_s):
             try:
                 self.look()
             except RuntimeError:  # the loop is closed
@@ -147,20 +152,34 @@ class Watchdog:
 class RunDelay:
     """For how long a thread was ready to run and had no processor, in ns; 0 where the kernel does not tell.
 
-    :param native_id: of the thread.
+    The file is opened once, as it is read before each question to the loop.
+
+    :param native_id: of the thread, one of this process.
     """
 
-    __slots__ = ("_path",)
+    __slots__ = ("_file",)
 
     def __init__(self, native_id: int) -> None:
-        self._path: Path | None = Path(f"/proc/self/task/{native_id}/schedstat")
+        try:
+            self._file = os.open(f"/proc/self/task/{native_id}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._file = -1
 
     def __call__(self) -> int:
         """Read it."""
-        if self._path is None:
+        if self._file < 0:
             return 0
         try:
-            return int(self._path.read_text().split()[1])
+            return int(os.pread(self._file, _LINE_BYTES, 0).split()[1])
         except (OSError, IndexError, ValueError):
-            self._path = None
+            self.close()
             return 0
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Read it no more."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
