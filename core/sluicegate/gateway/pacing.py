@@ -37,6 +37,7 @@ class PacedReading(asyncio.Protocol):
 
     __slots__ = (
         "_cheap_bytes",
+        "_is_surprised",
         "_pauses",
         "_pending",
         "_pending_bytes",
@@ -55,6 +56,8 @@ class PacedReading(asyncio.Protocol):
         self._pending_bytes = 0
         self._cheap_bytes = _FIRST
         """Reads up to this size are expected to take no longer than `CHEAP_NS`."""
+        self._is_surprised = False
+        """True once a large read took longer than that lets expect."""
 
     def pause(self, reason: int) -> None:
         """Stop reading for a further reason."""
@@ -100,11 +103,8 @@ class PacedReading(asyncio.Protocol):
     # -- pieces and turns ---------------------------------------------------------------------------
 
     @abstractmethod
-    def _hand_on(self, data: bytes, now_ns: int) -> bool:
-        """Give bytes to the session and do what it says.
-
-        :return: True if they pass as they came.
-        """
+    def _hand_on(self, data: bytes, now_ns: int) -> None:
+        """Give bytes to the session and do what it says."""
 
     @abstractmethod
     def _is_stopped(self) -> bool:
@@ -124,15 +124,13 @@ class PacedReading(asyncio.Protocol):
 
     def _pace(self, data: bytes) -> None:
         """Work on a large read: now, as far as that does not keep others waiting, and then in turns."""
-        turns, now_ns, began_ns = self._turns, monotonic_ns(), thread_time_ns()
+        turns, now_ns, count = self._turns, monotonic_ns(), len(data)
         may_begin = turns.may_begin(now_ns)
-        if may_begin and len(data) <= _PIECE * self._cheap_bytes:  # the way of bulk: nothing to cut
-            self._hand_on(data, now_ns)
-            spent_ns = thread_time_ns() - began_ns
-            self._learn(len(data), spent_ns)
-            turns.ended(monotonic_ns(), spent_ns)
-            self._handed_on(len(data))
+        if may_begin and count <= _PIECE * self._cheap_bytes:  # the way of bulk: nothing to cut
+            self._hand_on_bulk(data, now_ns)
+            self._handed_on(count)
             return
+        began_ns = thread_time_ns()
         self._put_back(data)
         self._pauses |= TURN
         if not may_begin:
@@ -140,6 +138,29 @@ class PacedReading(asyncio.Protocol):
             return
         self._take_turn()
         turns.ended(monotonic_ns(), thread_time_ns() - began_ns)
+
+    def _hand_on_bulk(self, data: bytes, now_ns: int) -> None:
+        """Hand on a large read that is expected to take less than a slice, and learn from it.
+
+        The thread's own clock tells what it took, but costs a system call. So it is read only where the last
+        such read took longer than expected, which may be as the machine had no processor for it.
+        """
+        count, turns = len(data), self._turns
+        expected_ns = 2 * count * CHEAP_NS // self._cheap_bytes
+        began_ns = thread_time_ns() if self._is_surprised else 0
+        self._hand_on(data, now_ns)
+        ended_ns = monotonic_ns()
+        spent_ns = ended_ns - now_ns
+        if self._is_surprised:
+            spent_ns = thread_time_ns() - began_ns
+            self._is_surprised = False
+            self._learn(count, spent_ns)
+        elif spent_ns <= expected_ns:
+            self._learn(count, spent_ns)
+        else:
+            self._is_surprised = True
+            spent_ns = expected_ns
+        turns.ended(ended_ns, spent_ns)
 
     def _await_turn(self) -> None:
         self.hold_back_reading()

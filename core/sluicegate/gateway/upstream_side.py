@@ -38,7 +38,7 @@ class UpstreamSide(PacedReading):
         self.transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
         self._client.dialled(self)
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes) -> None:  # noqa: C901 - hot
         """Hand bytes from the broker to the session."""
         if self._pauses & TURN:
             if not self.closing_ns:
@@ -48,19 +48,34 @@ class UpstreamSide(PacedReading):
         if count > self._cheap_bytes:
             self._pace(data)
             return
-        now_ns = monotonic_ns()
-        if self._hand_on(data, now_ns) and count <= UNTIMED_BYTES:
+        client = self._client
+        session = client.session
+        if session is None or client.closing_ns:
             return
+        # <hot> As `_hand_on`, without the call.
+        client.last_ns = now_ns = monotonic_ns()
+        client.unanswered = False
+        client.connections.bytes_from_brokers += count
+        try:
+            commands = session.receive_upstream(data, now_ns)
+            if commands is PASS:
+                client.to_client(data)
+                if count <= UNTIMED_BYTES:
+                    return
+            elif commands:
+                client.carry_out(commands)
+        except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
+            client.failed(error)
         if (spent_ns := monotonic_ns() - now_ns) > CHEAP_NS:
             self._learn(count, spent_ns)
         if count >= _LARGE_READ:
             self._handed_on(count)
 
-    def _hand_on(self, data: bytes, now_ns: int) -> bool:
+    def _hand_on(self, data: bytes, now_ns: int) -> None:
         client = self._client
         session = client.session
         if session is None or client.closing_ns:
-            return True
+            return
         client.last_ns = now_ns
         client.unanswered = False
         client.connections.bytes_from_brokers += len(data)
@@ -68,12 +83,10 @@ class UpstreamSide(PacedReading):
             commands = session.receive_upstream(data, now_ns)
             if commands is PASS:
                 client.to_client(data)
-                return True
-            if commands:
+            elif commands:
                 client.carry_out(commands)
         except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
             client.failed(error)
-        return False
 
     def _is_stopped(self) -> bool:
         return False  # what was read goes on; back-pressure ends reading
