@@ -32,15 +32,12 @@ class RequestBlocks:
     :param max_list_bytes: of one block's headers.
     """
 
-    __slots__ = ("_decoder",)
+    __slots__ = ("_decoder", "is_plain")
 
     def __init__(self, max_list_bytes: int) -> None:
         self._decoder = Decoder(max_list_bytes)
-
-    @property
-    def is_plain(self) -> bool:
+        self.is_plain = False
         """True once there is no table: what a block says can then be told by its bytes alone."""
-        return self._decoder.header_table.maxsize == 0
 
     def read(self, block: bytes) -> tuple[list[tuple[str, str]], bool]:
         """The headers of a block, and whether any other reader without a table would find the same.
@@ -55,6 +52,8 @@ class RequestBlocks:
             raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "header_list_too_large", str(error)) from None
         except (HPACKError, ValueError, IndexError) as error:
             raise WireError(ErrorCode.COMPRESSION_ERROR, "header_block_malformed", str(error)) from None
+        finally:
+            self.is_plain = table.maxsize == 0
         return headers, plain and not table.dynamic_entries and table.maxsize == size
 
 

@@ -53,6 +53,7 @@ class Calling:
     __slots__ = (
         "_aliases",
         "_answers",
+        "_calls",
         "_connection",
         "_deciding",
         "_empty",
@@ -67,6 +68,7 @@ class Calling:
         self._connection = connection
         self._shared = connection.shared
         self._aliases = connection.shared.aliases
+        self._calls = connection.shared.calls
         self._answers = answers
         self._refusals = refusals
         self._empty = empty
@@ -83,32 +85,33 @@ class Calling:
         mark = self.holding.marks.get(stream)
         if mark is not None and mark[2].is_publish and flags & (END_STREAM | PADDED) == END_STREAM:
             begin = at + HEAD + PREFIX
-            room = begin - PREFIX <= stop - PREFIX and stop - at - HEAD <= self._flow.window
-            if room and read_prefix(data, at + HEAD) == (0, stop - begin):
-                values = mark[2].plans.request.read(data, begin, stop)
+            has_room = begin <= stop <= at + HEAD + self._flow.window
+            if has_room and read_prefix(data, at + HEAD) == (0, stop - begin):
+                request = mark[2]
+                values = request.plans.request.read(data, begin, stop)
                 if isinstance(values, Values) and not (self._aliases and values.producer in self._aliases):
-                    self._publish(data, at, stop, stream, values, now_ns)
+                    self._publish(data, at, stop, stream, request, values, now_ns)
                     return
         self._piece(data, at, stop, flags, stream, now_ns)
 
-    def _publish(self, data: bytes, at: int, stop: int, stream: int, values: Values, now_ns: int) -> None:
+    def _publish(
+        self, data: bytes, at: int, stop: int, stream: int, request: Request, values: Values, now_ns: int
+    ) -> None:
         """Decide a call that is all there, and whose headers stand before it as they came."""
-        holding = self.holding
-        request = holding.marks[stream][2]
+        holding, calls, method = self.holding, self._calls, request.known_method
         caller = self._connection.caller(request)
-        op, decision = self._shared.calls.publish(request.known_method, values, caller, now_ns)
+        op, decision = calls.publish(method, values, caller, now_ns)
         if decision is UNNAMED:
             self._name(request, values, data[at + HEAD + PREFIX : stop])
-            op, decision = self._shared.calls.publish(request.known_method, values, caller, now_ns)
+            op, decision = calls.publish(method, values, caller, now_ns)
         if decision is None:
             del holding.marks[stream]
             self._up.watched.discard(stream)
             self._flow.window -= stop - at - HEAD
             if stream > holding.highest:
                 holding.highest = stream
-            calls = self._shared.calls
             watches = calls.unproven or self._aliases is not None
-            if watches and (producer := self._deciding.to_prove(request.known_method, values, caller)):
+            if watches and (producer := self._deciding.to_prove(method, values, caller)):
                 self._answers.prove(stream, request, producer)
             elif request.credentials and caller.principal != request.principal:
                 self._answers.accept(stream, request)
@@ -116,10 +119,10 @@ class Calling:
         call = self._keep(data, at, stop, END_STREAM, stream, now_ns)
         if call is not None:
             call.left = call.size
-            call.producer = self._deciding.to_prove(request.known_method, values, caller)
+            call.producer = self._deciding.to_prove(method, values, caller)
             self._judge(call, partial(self._deciding.published, call, op, decision, now_ns), now_ns)
         else:
-            self._shared.calls.abandon(op, caller, now_ns)
+            calls.abandon(op, caller, now_ns)
 
     def _piece(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """Any DATA frame that is not simply let go."""

@@ -15,8 +15,8 @@ from sluicegate_grpc.splice.connection import Connection
 ASKED = -1
 """It is not known yet how long to wait: the front was asked."""
 _LEAST_WAIT_NS = 1_000_000
-NEW_TOPIC_WORK = 300
-"""What a call costs whose topic is new to the gate, some 200 us, in frames that nobody looks at."""
+NEW_TOPIC_WORK = 100
+"""What a call counts besides whose topic is new to the gate (`lane.WORK_PER_TURN`); it takes some 200 us."""
 _ATTACHING = frozenset({Role.ATTACH_PRODUCER, Role.SUBSCRIBE})
 
 

@@ -74,9 +74,9 @@ class Side:
         begin, end = at + HEAD, stop
         if flags & (PADDED | HAS_PRIORITY):
             begin, end = unpadded(data, at, stop, flags)
-        if flags & HAS_PRIORITY and _read_amount(data, begin - 5)[0] & STREAM_MASK == stream:
-            text = f"stream {stream} depends on itself"  # RFC 7540 section 5.3.1; RFC 9113 has no priorities
-            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", text)
+            if flags & HAS_PRIORITY and _read_amount(data, begin - 5)[0] & STREAM_MASK == stream:
+                text = f"stream {stream} depends on itself"  # RFC 7540 5.3.1; RFC 9113 has no priorities
+                raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", text)
         if not stream:
             raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "HEADERS on no stream")
         if flags & END_HEADERS:

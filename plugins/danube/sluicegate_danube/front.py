@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sluicegate.broker import Listener, Services
@@ -65,7 +65,9 @@ class DanubeFront:
         methods = METHOD_MAP.sized_by(config.size_of)
         self._shared = Shared(
             services,
-            Calls(methods, self._gate, config.ghost_release * 1_000_000, list_valid_ns=_LIST_VALID_NS),
+            Calls(
+                methods, _gates_of(services), config.ghost_release * 1_000_000, list_valid_ns=_LIST_VALID_NS
+            ),
             methods,
             config.max_hold * 1_000_000,
             config.http2.limits,
@@ -105,11 +107,6 @@ class DanubeFront:
         if self._shared is None:
             raise RuntimeError("the front has not been started")
         return self._shared
-
-    def _gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
-        gates = self._started.services.gates
-        gate = (gates.exempt if exempt else gates.live).get(topic)
-        return gate if gate is not None else gates.get(topic, exempt, now_ns)
 
     def _open(self, key: str, value: str, listener: Listener) -> None:
         """A broker is new: remember its place for the next start, and listen for it."""
@@ -203,6 +200,19 @@ def _unknown_method(path: str, passes: bool) -> None:
     log.warning(
         "method %r is not known: its calls are refused; unknown_methods can let its service pass", path
     )
+
+
+def _gates_of(services: Services) -> Callable[[str, bool, int], Gate]:
+    """Gives the gate of a topic: `(topic, exempt, now_ns)`."""
+    gates = services.gates
+    live, exempts = gates.live, gates.exempt
+
+    def gate(topic: str, exempt: bool, now_ns: int) -> Gate:
+        # <hot> Runs for every call.
+        found = (exempts if exempt else live).get(topic)
+        return found if found is not None else gates.get(topic, exempt, now_ns)
+
+    return gate
 
 
 def _alone(address: Address | None) -> tuple[Address, ...] | None:
