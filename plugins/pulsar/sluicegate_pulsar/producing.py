@@ -11,7 +11,7 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.entries import BATCH_TAG, LONG_TAG, messages_in
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
 from sluicegate_pulsar.codec.receipts import producer_of
-from sluicegate_pulsar.codec.sends import read_send
+from sluicegate_pulsar.codec.sends import SendHead, send_fields
 from sluicegate_pulsar.connection import Connection, Handler
 from sluicegate_pulsar.lookup import Lookup
 from sluicegate_pulsar.producer import Producer
@@ -88,12 +88,11 @@ class Producing:
 
     def _send(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         # <hot> Runs for every message.
-        head = read_send(data, start, stop)
-        producer = self._live.get(head.producer_id)
+        producer_id, _, _, _, _, size, begin, end = fields = send_fields(data, start, stop)
+        producer = self._live.get(producer_id)
         if producer is None or producer.is_closing:
-            return self._stray(head.producer_id)
-        size = head.payload_size
-        metadata = data[head.metadata : head.payload]
+            return self._stray(producer_id)
+        metadata = data[begin:end]
         messages = 1
         if BATCH_TAG in metadata or LONG_TAG in metadata:
             messages = messages_in(metadata)
@@ -101,7 +100,7 @@ class Producing:
         live = self._exempt_gates if self._connection.exempt else self._live_gates
         known = live.get(producer.topic) is gate and producer.is_plain and messages
         if not known or size > producer.size_limit:
-            return self._publishing.send(producer, data, start, stop, head, now_ns)
+            return self._publishing.send(producer, data, start, stop, SendHead._make(fields), now_ns)
         operation = producer.operation
         operation.messages = messages
         operation.bytes = operation.largest = size

@@ -4,6 +4,7 @@ Consumers go by the metadata alone: `num_messages_in_batch` (field 11) tells the
 `num_chunks_from_msg` (field 27) that there is a part of one.
 """
 
+import re
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -22,6 +23,12 @@ LONG_TAG: Final = 0xD8
 
 Metadata with neither byte is that of one whole message."""
 
+_NAME_TAG = 0x0A
+_ONE_BYTE = 0x7F
+_USUAL = re.compile(rb"\x10[\x80-\xff]{0,9}[\0-\x7f]\x18[\x80-\xff]{0,9}[\0-\x7f][^\x58\xd8]*", re.DOTALL)
+"""What follows the producer's name, as clients write it: two numbers, of which any byte may be one of these
+tags, and a rest in which none is."""
+
 
 def messages_in(metadata: bytes) -> int:
     """How many messages a consumer finds in an entry.
@@ -30,6 +37,13 @@ def messages_in(metadata: bytes) -> int:
     :returns: 1 or more; 0 where the entry needs a closer look, as a chunk or as malformed.
     """
     if BATCH_TAG not in metadata and LONG_TAG not in metadata:
+        return 1
+    if (
+        metadata[0] == _NAME_TAG
+        and len(metadata) > 1
+        and metadata[1] <= _ONE_BYTE
+        and _USUAL.fullmatch(metadata, 2 + metadata[1])
+    ):
         return 1
     # protobuf's C code reads all fields in the time in which Python reads one.
     try:
