@@ -162,7 +162,7 @@ class Lane:
             else:
                 self._need = HEAD
 
-    def _frames(self, data: bytes, now_ns: int) -> int:
+    def _frames(self, data: bytes, now_ns: int) -> int:  # noqa: C901 - one loop, and hot
         # <hot> One turn for each frame.
         handlers, watched, flow, max_frame = self.handlers, self.watched, self.flow, self.max_frame
         default = self.default
