@@ -41,7 +41,7 @@ def replay(log: Path, file: Path, out: Path | None, form: str | None) -> None:
             found = job.findings(job.replay(session, log, candidate))
         except job.ReplayError as error:
             raise Unusable(str(error)) from None
-    _deliver(found, out, chosen)
+    deliver(found, out, chosen)
 
 
 @click.command("recommend")
@@ -77,7 +77,7 @@ def recommend(
     text = writing.policy_file(found.plan)
     if policies is not None:
         write(policies, text)
-        _deliver(found.findings, out, chosen)
+        deliver(found.findings, out, chosen)
         click.echo(
             f"\npolicies written to {policies}: put your brokers in, then `sluicegate check {policies}`"
         )
@@ -119,7 +119,7 @@ def follow(log: Path, state: Path, files_per_batch: int, out: Path | None, form:
             raise Unusable(str(error)) from None
         except OSError as error:
             raise Unusable(f"cannot write {str(state)!r}: {error.strerror}") from None
-    _deliver(found, out, chosen)
+    deliver(found, out, chosen)
 
 
 def _part(name: str) -> Any:
@@ -130,7 +130,8 @@ def _part(name: str) -> Any:
         raise without(error) from None
 
 
-def _deliver(found: "Findings", out: Path | None, form: str) -> None:
+def deliver(found: "Findings", out: Path | None, form: str) -> None:
+    """Print what a job found, or write it to a file."""
     from sluicegate_reports.findings import show
 
     if out is None and form != "terminal":

@@ -112,6 +112,8 @@ class Arm:
     """What has to stand beside its name everywhere, such as REFERENCE_LABEL or `nearest`."""
     missing: str = ""
     """Why all of it, or what of it, is missing; empty if nothing is."""
+    read_until: datetime | None = None
+    """UTC, by the clients' clock: when its consumers stopped reading; None if the run does not say."""
 
     @property
     def name(self) -> str:
@@ -208,6 +210,9 @@ class Cell:
     unit: str = ""
     row: int | None = None
     """Place of the row in it that decides, from 0 on."""
+    low: float | None = None
+    """Of a run that was repeated: lower end of the interval of the figure, which is the median then."""
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ def _compared(
             run.trials,
             decisions.frame if decisions.rows else None,
             observations.frame if observations.rows else None,
+            {(arm.system, arm.door): arm.read_until for arm in run.facts.arms if arm.read_until},
         )
     findings = judged(run, found)
     return results_of(run, found, tuple(_notes(directory, run, decisions, observations)), findings), findings

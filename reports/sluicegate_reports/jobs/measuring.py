@@ -6,6 +6,8 @@ Several queries run at once: the time of a small one is mostly planning and wait
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +49,7 @@ _JUDGED_US = 60_000_000
 _IN_ONE_PIECE = 500_000
 """Up to so many sums are one task of each query: exchanging them between tasks takes longer than adding."""
 DELAY_SHARES = delay.SHARES
+_UNTOLD: Mapping[tuple[str, str], datetime] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +80,17 @@ class Measures:
 
 
 def measure(
-    spark: SparkSession, trials: Sequence[Trial], decisions: DataFrame | None, observations: DataFrame | None
+    spark: SparkSession,
+    trials: Sequence[Trial],
+    decisions: DataFrame | None,
+    observations: DataFrame | None,
+    read_until: Mapping[tuple[str, str], datetime] = _UNTOLD,
 ) -> Measures:
     """Measure everything that the logs allow.
 
     :param decisions: the decision log; None if it has no rows.
     :param observations: likewise.
+    :param read_until: when the consumers of an arm stopped reading, by system and door, where it is told.
     """
     found = Measures()
     if decisions is not None and observations is not None:
@@ -95,6 +103,7 @@ def measure(
             wanted["held"] = over_time.holds(decisions, *over_time.span(trials), ahead_us)
     if observations is not None:
         wanted |= _of_observations(spark, trials, observations, decisions, ahead_us)
+        wanted["deliveries"] = delivery.delivery(observations, IDLE_S, lanes.ends(spark, read_until))
     rates = _of_rates(spark, trials, decisions, observations, ahead_us)
     with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
         # The long ones first; all the others wait for few.
@@ -142,10 +151,7 @@ def _of_observations(
     decisions: DataFrame | None,
     ahead_us: Mapping[tuple[str, str], float],
 ) -> dict[str, DataFrame]:
-    wanted = {
-        "latencies": throttle.latencies(observations),
-        "deliveries": delivery.delivery(observations, IDLE_S),
-    }
+    wanted = {"latencies": throttle.latencies(observations)}
     if trials:
         wanted["answers"] = over_time.answers(observations, *over_time.span(trials))
     families: dict[Family, tuple[str, Callable[[DataFrame], DataFrame]]] = {

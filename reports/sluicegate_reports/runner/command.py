@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sluicegate_reports.repetitions import repetition
 from sluicegate_reports.runner.brokers.jars import SHIPPED, folder
 from sluicegate_reports.runner.scenario import SYSTEMS
 
@@ -118,6 +119,14 @@ _DOORS = ("proxy", "interceptor", "native")
 @click.option("--danube", type=_Addresses(), help="A Danube that runs; else the reference broker is started.")
 @click.option("--danube-admin", type=_Url(), help="Its admin API.")
 @click.option(
+    "--repeat",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Play it so often, into run-1 to run-N below --out; the report then tells medians with intervals.",
+)
+@click.option(
     "--embedded", is_flag=True, help="Stand-ins instead of real brokers: seconds to start, never to judge by."
 )
 def run(
@@ -125,6 +134,7 @@ def run(
     out: Path | None,
     systems: tuple[str, ...],
     doors: tuple[str, ...],
+    repeat: int,
     embedded: bool,
     **places: tuple[str, ...] | str | None,
 ) -> None:
@@ -132,7 +142,8 @@ def run(
 
     SCENARIO is a file, or the name of one that comes with the product (`sluicegate compare scenarios`). The
     directory of the run is what `sluicegate report compare` makes the report from. An arm that cannot be
-    played is told and the others go on; the exit code is 1 if none could be.
+    played is told and the others go on; the exit code is 1 if none could be in one of the
+    repetitions.
     """
     from sluicegate.gateway.plugins import PluginError, load_plugins
 
@@ -145,7 +156,13 @@ def run(
     given = _given(loaded, places)
     arms = _arms(systems, doors)
     directory = _directory(out or Path(f"compare-{loaded.scenario.name}"))
-    played = _play(loaded, arms, directory, plugins, given, embedded)
+    played = True
+    for number in range(1, repeat + 1):
+        of_one = directory
+        if repeat > 1:
+            click.echo(f"repetition {number} of {repeat}")
+            of_one = _directory(repetition(directory, number))
+        played = bool(_play(loaded, arms, of_one, plugins, given, embedded)) and played
     click.echo(f"\nrun in {directory}; now: sluicegate report compare {shlex.quote(str(directory))}")
     sys.exit(0 if played else 1)
 

@@ -67,6 +67,7 @@ async def run(plan: ArmPlan) -> None:
         {
             "done": True,
             "zero_us": clock.zero_us,
+            "read_until_us": clock.read_until_us,
             "counts": dict(watch.counts),
             "foreign": watch.foreign,
         }

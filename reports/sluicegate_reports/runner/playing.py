@@ -46,6 +46,8 @@ class Clock:
     began: asyncio.Event = field(default_factory=asyncio.Event)
     zero: float = math.inf
     zero_us: int = 0
+    read_until_us: int = 0
+    """When consumers stopped reading."""
 
     def begin(self) -> None:
         """It begins now."""
@@ -298,6 +300,7 @@ async def play(plan: ArmPlan, driver: ClientDriver, watch: Watch, clock: Clock) 
     drained = asyncio.ensure_future(_drained(plan, watch, clock))
     await asyncio.gather(*(_end(part, task, plan) for part, task in zip(producers, writing, strict=True)))
     await drained
+    clock.read_until_us = now_us()
     for task in [*reading, flushing]:
         task.cancel()
     for outcome in await asyncio.gather(*reading, return_exceptions=True):

@@ -228,7 +228,7 @@ class Comparison:
         missing = "; ".join([*notes, *way.notes])
         self.progress.end(arm.name, missing)
         return Outcome(
-            ArmFacts(arm.system, arm.door, _label(arm, broker), missing),
+            ArmFacts(arm.system, arm.door, _label(arm, broker), missing, played.read_until),
             trials(plan, resolve, way.judged, played),
             [Phase(f"{name} ({arm.name})", start, end) for name, start, end in phases(plan, played)],
             skews,
@@ -247,7 +247,7 @@ class Comparison:
         notes = []
         if done["foreign"]:
             notes.append(f"{done['foreign']} messages came that are none of the runner's")
-        return Played(began, utc(done["zero_us"])), skews, notes
+        return Played(began, utc(done["zero_us"]), read_until=utc(done["read_until_us"])), skews, notes
 
     def _tell(self, line: Mapping[str, Any]) -> None:
         if "progress" in line:

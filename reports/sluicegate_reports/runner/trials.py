@@ -24,6 +24,8 @@ class Played:
     """UTC: when the first phase began; None if it was not played."""
     missing: str = ""
     """Why it was not played."""
+    read_until: datetime | None = None
+    """UTC: when its consumers stopped reading."""
 
     def at(self, seconds: float) -> datetime:
         """A time of the run."""

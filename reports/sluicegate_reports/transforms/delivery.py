@@ -11,18 +11,19 @@ COUNTS = (
 )
 
 
-def delivery(observations: DataFrame, idle_s: float = 1.0) -> DataFrame:
+def delivery(observations: DataFrame, idle_s: float = 1.0, ends: DataFrame | None = None) -> DataFrame:
     """Compare what producers were told with what each subscription got.
 
     Order is that of one producer at one consumer, first deliveries only; topics have one partition. What a
     subscription that began late could not get counts as lost: scenarios attach consumers first.
 
     A message that did not come is lost if a later one of its producer came, or if nothing came any more: the
-    recording went on for `idle_s`, three mean gaps and the longest way of any message after the last one.
+    consumers of its arm read on for `idle_s`, three mean gaps and the longest way of any message after it.
     Otherwise nobody knows, and it is unread.
 
     :param observations: columns of the observations.
-    :param idle_s: for so long at least the recording has to go on.
+    :param idle_s: for so long at least they have to read on.
+    :param ends: see `lanes.ends`; an arm that it lacks was read until its last observation.
     :return: for each `system`, `door`, `topic`, `phase` in which messages were sent, and `subscription` that
         a consumer had: `acknowledged` (messages that producers were told to be stored), `received`
         (different messages), `lost`, `unread`, `duplicates` (deliveries too many), `reordered`,
@@ -35,8 +36,7 @@ def delivery(observations: DataFrame, idle_s: float = 1.0) -> DataFrame:
     subscriptions = received.select(*_ARM, "subscription").union(attached.select(*_ARM, "subscription"))
     expected = answers.join(F.broadcast(subscriptions.distinct()), on=list(_ARM), how="inner")
     both = expected.join(received, on=[*_MESSAGE, "subscription"], how="left")
-    ends = observations.groupBy("system", "door").agg(F.max(F.unix_micros("time")).alias("end_us"))
-    told = both.join(F.broadcast(ends), on=["system", "door"], how="inner")
+    told = both.join(F.broadcast(_ends(observations, ends)), on=["system", "door"], how="inner")
     missed = F.col("stored") & F.col("times").isNull()
     lost = F.coalesce(_lost(idle_s * 1e6), F.lit(False))
     came = F.col("times").isNotNull()
@@ -55,6 +55,21 @@ def delivery(observations: DataFrame, idle_s: float = 1.0) -> DataFrame:
             F.count(F.when(~F.col("stored") & ~F.col("refused") & came, 1)).alias("told_nothing"),
         )
     )
+
+
+def _ends(observations: DataFrame, told: DataFrame | None) -> DataFrame:
+    """Until when each arm was read; what came later than its run says was read too."""
+    at_us = F.unix_micros("time")
+    seen = observations.groupBy("system", "door").agg(
+        F.max(at_us).alias("last_us"), F.max(F.when(F.col("event") == "received", at_us)).alias("read_us")
+    )
+    if told is None:
+        return seen.select("system", "door", F.col("last_us").alias("end_us"))
+    both = seen.join(F.broadcast(told), on=["system", "door"], how="left")
+    end_us = F.when(F.col("told_end_us").isNull(), F.col("last_us")).otherwise(
+        F.greatest("told_end_us", "read_us")
+    )
+    return both.select("system", "door", end_us.alias("end_us"))
 
 
 def _lost(idle_us: float) -> Column:

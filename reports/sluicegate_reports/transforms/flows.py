@@ -73,7 +73,7 @@ def from_decisions(decisions: DataFrame, lanes: DataFrame) -> DataFrame:
         "window_ms",
         F.when(by_another, "otherwise").otherwise(_renamed(F.col("action"), _OF_LOG)).alias("action"),
         "messages",
-        F.when(F.col("action") == "delay", F.col("at_us") + F.col("delay_us"))
+        F.when((F.col("action") == "delay") & ~by_another, F.col("at_us") + F.col("delay_us"))
         .cast("bigint")
         .alias("until_us"),
     )

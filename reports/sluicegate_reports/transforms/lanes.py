@@ -103,6 +103,15 @@ def tries(spark: SparkSession, trials: Sequence[Trial], family: Family) -> DataF
     return small(spark, rows, TRIES_SCHEMA)
 
 
+ENDS_SCHEMA = "system string, door string, told_end_us bigint"
+
+
+def ends(spark: SparkSession, read_until: Mapping[tuple[str, str], datetime]) -> DataFrame:
+    """When the consumers of each arm stopped reading, where the run says it: columns of `ENDS_SCHEMA`."""
+    rows = [(*arm, microseconds(moment)) for arm, moment in read_until.items()]
+    return small(spark, rows, ENDS_SCHEMA)
+
+
 def small(spark: SparkSession, rows: Sequence[tuple[object, ...]], ddl: str) -> DataFrame:
     """A frame of a few rows, which are part of the plan: no job has to run to send them anywhere.
 

@@ -123,3 +123,24 @@ def test_without_java_the_remedy_is_told(
     assert result.exit_code == 2
     assert "Spark needs Java 17" in result.stderr
     assert "JAVA_HOME" in result.stderr
+
+
+def test_repetitions_are_compared_each_and_put_together(
+    compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def job(given: object, directory: Path) -> Results:
+        asked.append(directory.name)
+        return example()
+
+    put_job(monkeypatch, job)
+    Path("run", FACTS_FILE).unlink()
+    for name in ("run-1", "run-2"):
+        Path("run", name).mkdir()
+        write_run(Path("run", name), Run(RunFacts(name, "", "")))
+    result = compare("--format", "markdown")
+    assert asked == ["run-1", "run-2"]
+    assert result.exit_code == 0
+    assert "2 repetitions: figures are medians" in result.stdout
+    assert spark.stopped

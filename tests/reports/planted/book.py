@@ -131,7 +131,7 @@ class Book:
             self.saw((number + 1) * SECOND, topic, **{**place, "event": "attached", **columns, **event})
 
     def write(self, directory: Path) -> Run:
-        """The whole run; the end of the reading is told by the last row."""
+        """The whole run; its consumers read on for three seconds."""
         for name, schema, by_system in (
             ("decisions", DECISIONS, self.decisions),
             ("observations", OBSERVATIONS, self.observations),
@@ -142,7 +142,8 @@ class Book:
                 arrays = [pa.array([row.get(column.name) for row in rows], column.type) for column in schema]
                 pq.write_table(pa.Table.from_arrays(arrays, schema=schema), folder / "part-main-1.parquet")
         arms = dict.fromkeys((each.system, each.door) for each in self.trials)
-        facts = RunFacts("r1", "", "", arms=tuple(Arm(*arm) for arm in arms))
+        read_until = START + timedelta(seconds=LENGTH_S + 3)
+        facts = RunFacts("r1", "", "", arms=tuple(Arm(*arm, read_until=read_until) for arm in arms))
         run = Run(facts, tuple(self.trials))
         write_run(directory, run)
         return run

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 from pyspark.sql import SparkSession
 from tests.reports.planted import faults, perfect
-from tests.reports.planted.book import SECOND, Book
+from tests.reports.planted.book import Book
 
 from sluicegate_reports.jobs.compare import compare_trials
 from sluicegate_reports.results import Results, Verdict
@@ -38,10 +38,6 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
         fault.plant(book, fault.name)
     for trial in _PERFECT.values():
         trial.play(book, trial.name)
-    for system in list(book.observations):
-        # Whoever reads goes on for two seconds after the last message.
-        row = {"role": "consumer", "client": "watch", "event": "attached", "subscription": "w"}
-        book.saw(27 * SECOND, "watched", system=system, **row)
     run = book.write(directory)
     folder = directory / "decisions/run=r1/system=kafka"
     (folder / "part-main-torn.parquet").write_bytes((folder / "part-main-1.parquet").read_bytes()[:5_000])

@@ -40,23 +40,47 @@ LEFT JOIN got USING (system, door, topic, producer, sequence, subscription)
 GROUP BY ALL ORDER BY ALL
 """
 _FLOW = """
-CREATE OR REPLACE TEMP TABLE flow AS
-SELECT greatest(at_us, 0) AS at_us, amount, client, passed, limited FROM (
-  SELECT epoch_us(time) - $begin AS at_us, "window" * 1000 AS long_us, client,
+SELECT greatest(at_us, 0) AS at_us, * EXCLUDE at_us FROM (
+  SELECT epoch_us(time) - $begin - $ahead AS at_us, "window" * 1000 AS long_us, client,
          CASE WHEN $bytes THEN bytes ELSE messages END AS amount,
          action IN ('allow', 'rewrite') AS passed,
-         action IN ('reject', 'drop', 'delay') AS limited
+         action IN ('reject', 'drop', 'delay') AS limited,
+         action <> 'delay' AS offered, 0 AS asked, 0 AS answered,
+         CASE WHEN action = 'delay' THEN epoch_us(time) - $begin - $ahead + delay // 1000 END AS until_us
   FROM decided WHERE $log AND system = $system AND door = $door AND topic = $topic AND operation = $operation
     AND ($subscription = '' OR subscription = $subscription)
     AND (action IN ('allow', 'rewrite') OR policy IS NULL OR policy = $policy)
   UNION ALL
   SELECT epoch_us(time) - $begin, 0, client, CASE WHEN $bytes THEN bytes ELSE messages END,
-         event IN ('acknowledged', 'received'), event = 'refused'
+         event IN ('acknowledged', 'received'), event = 'refused', event = 'sent',
+         CASE WHEN event = 'sent' THEN messages ELSE 0 END,
+         CASE WHEN event = 'sent' THEN 0 ELSE messages END, NULL
   FROM seen WHERE NOT $log AND system = $system AND door = $door AND topic = $topic
     AND ($subscription = '' OR subscription = $subscription)
     AND role = CASE WHEN $operation = 'publish' THEN 'producer' ELSE 'consumer' END
-    AND event IN (CASE WHEN $operation = 'publish' THEN 'acknowledged' ELSE 'received' END, 'sent', 'refused')
+    AND event IN (CASE WHEN $operation = 'publish' THEN 'acknowledged' ELSE 'received' END,
+                  'sent', 'refused', 'failed')
 ) WHERE at_us + long_us >= -$early AND at_us < $length
+"""
+_PRESSURE = """
+CREATE OR REPLACE TEMP TABLE pressure AS
+WITH told AS (
+  SELECT true AS log, * FROM by_log UNION ALL SELECT false, * FROM by_clients),
+lane AS (
+  SELECT bool_or(log) AS logged, 2e6 + 4e6 * max(amount) FILTER (passed) / $rate AS grace_us FROM told),
+slots AS (
+  SELECT slot, max(greatest(until_us, CASE WHEN limited THEN at_us END)) AS until_us,
+         coalesce(sum(asked), 0) AS asked, coalesce(sum(answered), 0) AS answered,
+         coalesce(sum(amount) FILTER (passed AND NOT log), 0) AS came
+  FROM range($length // 100000) every(slot) LEFT JOIN told ON at_us // 100000 = slot GROUP BY slot),
+moments AS (
+  SELECT slot, max(until_us) OVER so_far AS until_us, sum(asked - answered) OVER so_far > 0 AS waiting,
+         sum(came) OVER (ORDER BY slot ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) = 0 AS nothing
+  FROM slots WINDOW so_far AS (ORDER BY slot ROWS UNBOUNDED PRECEDING))
+SELECT slot, coalesce(until_us + grace_us >= slot * 100000, false)
+             OR CASE WHEN logged THEN waiting AND nothing ELSE waiting OR $operation <> 'publish' END
+             AS pressed
+FROM moments, lane
 """
 _SUMS = """
 SELECT sum(amount) FILTER (passed),
@@ -79,14 +103,38 @@ SELECT count(*), sum(share) ^ 2 / (count(*) * sum(share * share)) FROM (
 """
 _WINDOWS = """
 WITH slots AS (
-  SELECT slot, coalesce(sum(amount) FILTER (passed), 0) AS admitted
-  FROM range($length // 100000) every(slot) LEFT JOIN flow ON at_us // 100000 = slot GROUP BY slot),
+  SELECT slot, any_value(pressed) AS pressed, coalesce(sum(amount) FILTER (passed), 0) AS admitted
+  FROM pressure LEFT JOIN flow ON at_us // 100000 = slot GROUP BY slot),
 steady AS (
   SELECT coalesce(min(at_us) FILTER (limited) // 100000 + 1, ceil(20 * $burst / $rate)) AS first FROM flow),
 sums AS (
-  SELECT slot, sum(admitted) OVER (ORDER BY slot ROWS BETWEEN $window_s * 10 - 1 PRECEDING AND CURRENT ROW)
-    / ($rate * $window_s) - 1 AS error FROM slots)
-SELECT count(*), max(error) FROM sums, steady WHERE slot - $window_s * 10 + 1 >= first
+  SELECT slot, sum(admitted) OVER of_window / ($rate * $window_s) - 1 AS error,
+         bool_and(pressed) OVER of_window AS pressed
+  FROM slots
+  WINDOW of_window AS (ORDER BY slot ROWS BETWEEN $window_s * 10 - 1 PRECEDING AND CURRENT ROW))
+SELECT count(*), max(error), min(error) FILTER (pressed) FROM sums, steady
+WHERE slot - $window_s * 10 + 1 >= first
+"""
+_ENGAGED = """
+WITH slots AS (
+  SELECT at_us // 100000 AS slot, coalesce(sum(amount) FILTER (offered), 0) AS offered,
+         min(at_us) FILTER (limited) AS first_us, max(at_us) FILTER (limited) AS last_us
+  FROM flow GROUP BY slot),
+ran AS (
+  SELECT *, sum(offered) OVER (ORDER BY slot ROWS UNBOUNDED PRECEDING) - $rate * slot / 10 AS x,
+         sum(offered) OVER (ORDER BY slot RANGE BETWEEN 9 PRECEDING AND CURRENT ROW) > $rate AS busy
+  FROM slots),
+low AS (SELECT *, min(x - offered) OVER (ORDER BY slot ROWS UNBOUNDED PRECEDING) AS lowest FROM ran),
+found AS (
+  SELECT min(slot * 100000) FILTER (x - lowest > $burst) AS spent_us, min(first_us) AS first_us,
+         max(slot * 100000 + 100000) FILTER (busy) AS fell_us, max(last_us) AS last_us FROM low)
+SELECT (first_us - spent_us) / 1000,
+       CASE WHEN fell_us + 1000000 <= $length THEN greatest(last_us - fell_us, 0) / 1000 END FROM found
+"""
+_LATENCIES = """
+SELECT system, door, scenario, topic, count(*), quantile_disc(latency_ns / 1e6, [0.5, 0.9, 0.99, 0.999]),
+       max(latency_ns) / 1e6
+FROM seen WHERE role = 'producer' AND event = 'acknowledged' AND latency_ns IS NOT NULL GROUP BY ALL
 """
 _SIZES = """
 SELECT count(*), count(*) FILTER (event = 'refused'), max(bytes) FILTER (event = 'acknowledged'),
@@ -108,13 +156,15 @@ def check(directory: Path, run: Run, results: Results) -> int:
         base.execute(
             f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{directory}/{folder}/*/*/part-*.parquet')"
         )
-    compared = _delivery(base, results) + _holds(base, results)
+    compared = _delivery(base, results) + _holds(base, results) + _latencies(base, results)
+    ahead_us = _ahead_us(results)
     for trial in run.trials:
         if trial.missing or trial.not_applicable:
             continue
         first = all(each.start >= trial.start for each in run.trials if each.topic == trial.topic)
         if trial.measured.family is Family.RATE:
-            compared += sum(_rate(base, trial, row, first) for row in _rows(results, trial))
+            given = _flows(base, trial, first, ahead_us.get((trial.system, trial.door), 0))
+            compared += sum(_rate(base, trial, row, given) for row in _rows(results, trial))
         elif trial.measured.family is Family.SIZE:
             compared += sum(_sizes(base, trial, row) for row in _rows(results, trial))
     return compared
@@ -138,6 +188,16 @@ def _holds(base: duckdb.DuckDBPyConnection, results: Results) -> int:
     return 3 * len(rows)
 
 
+def _latencies(base: duckdb.DuckDBPyConnection, results: Results) -> int:
+    expected = sorted(base.execute(_LATENCIES).fetchall(), key=str)
+    table = results.tables().get("latencies")
+    rows = sorted(table.rows, key=str) if table else []
+    for row, (*place, quantiles, longest) in zip(rows, expected, strict=True):
+        assert row[:5] == tuple(place)
+        assert row[5:] == pytest.approx((*quantiles, longest))
+    return 6 * len(rows)
+
+
 def _rows(results: Results, trial: Trial) -> list[dict[str, Any]]:
     """The rows of a trial in the table of its policy."""
     table = results.tables()[f"{trial.policy} figures"]
@@ -146,37 +206,62 @@ def _rows(results: Results, trial: Trial) -> list[dict[str, Any]]:
     return [row for row in rows if tuple(row[n] for n in ("system", "door", "phase", "topic")) == place]
 
 
-def _rate(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], first: bool) -> int:
-    begin = round(trial.start.timestamp() * 1e6)
-    length = round((trial.end - trial.start).total_seconds() * 1e6)
+def _flows(base: duckdb.DuckDBPyConnection, trial: Trial, first: bool, ahead_us: int) -> dict[str, Any]:
+    """Tables of what log and clients tell of a trial, and of when it was under pressure."""
+    rates: dict[str, Any] = {"rate": trial.limit, "burst": trial.burst}
+    rates["length"] = round((trial.end - trial.start).total_seconds() * 1e6)
     given = {
-        "begin": begin,
-        "length": length,
+        "begin": round(trial.start.timestamp() * 1e6),
+        "length": rates["length"],
         "bytes": trial.policy.endswith("_bytes"),
-        "log": row["seen by"] == "log",
-        # A gate's clock is known to some ms, and before a first trial nothing else is decided.
-        "early": 100_000 if first and row["seen by"] == "log" else 0,
         "policy": trial.policy,
         "operation": trial.measured.operation,
         "subscription": trial.subscription,
         **{name: getattr(trial, name) for name in ("system", "door", "topic")},
     }
-    base.execute(_FLOW, given)
-    rates = {"rate": trial.limit, "burst": trial.burst}
+    for log, table in ((True, "by_log"), (False, "by_clients")):
+        # A gate's clock is known to some ms, and before a first trial nothing else is decided.
+        edges = {"log": log, "early": 100_000 if first and log else 0, "ahead": ahead_us if log else 0}
+        base.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {_FLOW}", {**given, **edges})
+    pressed = {"rate": trial.limit, "length": rates["length"], "operation": trial.measured.operation}
+    base.execute(_PRESSURE, pressed)
+    return rates
+
+
+def _ahead_us(results: Results) -> dict[tuple[str, str], int]:
+    """By how much the report takes gates' clocks to be ahead: where bounds tell that they are."""
+    bounds: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for each in results.run.skews:
+        if " messages" in each.basis:
+            low, high = -each.offset_us - each.uncertainty_us, -each.offset_us + each.uncertainty_us
+            bounds.setdefault((each.system, each.door), []).append((low, high))
+    highest = {
+        arm: (max(low for low, _ in told), min(high for _, high in told)) for arm, told in bounds.items()
+    }
+    return {arm: round((low + high) / 2) for arm, (low, high) in highest.items() if not low <= 0 <= high}
+
+
+def _rate(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], rates: dict[str, Any]) -> int:
+    source = "by_log" if row["seen by"] == "log" else "by_clients"
+    base.execute(f"CREATE OR REPLACE TEMP VIEW flow AS SELECT * FROM {source}")
     admitted, in_first = base.execute(_SUMS).fetchone() or (None, None)
     if admitted is None:
         assert row["admitted"] is None
         return 1
-    [over] = base.execute(_OVERSHOOT, rates).fetchone() or [None]
+    limits = {name: rates[name] for name in ("rate", "burst")}
+    [over] = base.execute(_OVERSHOOT, limits).fetchone() or [None]
     told: dict[str, Any] = {"admitted": admitted, "first second": in_first, "overshoot": over}
     clients, jain = base.execute(_JAIN).fetchone() or (None, None)
     if clients:
         told |= {"clients": clients, "Jain": jain}
     if row["window (s)"]:
-        windows = {**rates, "length": length, "window_s": int(row["window (s)"])}
-        told["windows"], told["worst above (share)"] = base.execute(_WINDOWS, windows).fetchone() or (0, 0)
+        names = ("windows", "worst above (share)", "worst below (share)")
+        windows = {**limits, "window_s": int(row["window (s)"])}
+        told |= zip(names, base.execute(_WINDOWS, windows).fetchone() or (), strict=True)
+    told |= zip(("engage (ms)", "release (ms)"), base.execute(_ENGAGED, rates).fetchone() or (), strict=True)
     for name, value in told.items():
-        assert row[name] == pytest.approx(value, abs=1e-6), (trial, row["seen by"], name)
+        expected = value if value is None else pytest.approx(value, abs=1e-6)
+        assert row[name] == expected, (trial, row["seen by"], name)
     return len(told)
 
 

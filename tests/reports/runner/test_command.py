@@ -27,6 +27,7 @@ from sluicegate_reports.runner.command import compare
         (["run", "mixed", "--pulsar-admin", "http://localhost:8080"], "give --pulsar too"),
         (["run", "mixed", "--systems", "kafka", "--danube", "localhost:1"], "add danube there, or leave it"),
         (["run", "mixed", "--out", "/dev/null/run"], "give another directory by --out"),
+        (["run", "mixed", "--repeat", "0"], "0 is not in the range 1<=x<=100"),
         (["run", "mixed", "--fast"], "No such option"),
     ],
 )
@@ -53,6 +54,25 @@ def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "is not empty: give a new or empty directory by --out" in " ".join(done.output.split())
     assert [each.name for each in tmp_path.iterdir()] == ["kept"]
+
+
+def test_repetitions_have_directories_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[Path] = []
+
+    def play(loaded: object, arms: object, directory: Path, *others: object) -> int:
+        assert not any(directory.iterdir())
+        played.append(directory)
+        return len(played) - 1
+
+    monkeypatch.setattr("sluicegate_reports.runner.command._play", play)
+    arguments = ["run", "mixed", "--repeat", "3", "--out", str(tmp_path / "runs")]
+    done = CliRunner().invoke(compare, arguments)
+    assert played == [tmp_path / "runs" / f"run-{number}" for number in (1, 2, 3)]
+    assert "repetition 3 of 3" in done.output
+    # In one of them nothing could be played.
+    assert done.exit_code == 1
+    monkeypatch.setattr("sluicegate_reports.runner.command._play", lambda *given: 1)
+    assert CliRunner().invoke(compare, ["run", "mixed", "--out", str(tmp_path / "one")]).exit_code == 0
 
 
 def test_one_that_is_told_to_end_ends_what_it_started(tmp_path: Path) -> None:

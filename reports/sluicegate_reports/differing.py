@@ -1,0 +1,152 @@
+"""What became better or worse between two comparisons, place by place and threshold by threshold."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sluicegate_reports.findings import Findings
+from sluicegate_reports.quantities import quantity
+from sluicegate_reports.repetitions import overlap
+from sluicegate_reports.results import Cell, Results, Table, Threshold, Value, Verdict
+
+_SHARE = 0.1
+"""Of the bound: single runs differ by as much from one to the next without any change."""
+_KEPT = (Verdict.EXACT, Verdict.WITHIN)
+
+
+class Change(StrEnum):
+    """How a later figure compares with an earlier one, in the order in which they are shown."""
+
+    WORSE = "worse"
+    GONE = "gone"
+    """There is none any more."""
+    BETTER = "better"
+    NEW = "new"
+    SAME = "same"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """All that changed."""
+
+    findings: Findings
+    thresholds: tuple[Threshold, ...]
+    """`worse_cells`, `gone_cells`, `worse_thresholds`, for --fail-on."""
+
+
+def difference(before: Results, after: Results) -> Difference:
+    """Compare a later comparison with an earlier one."""
+    cells = list(_cells(before, after))
+    thresholds = list(_thresholds(before, after))
+    of_cells, of_thresholds = (Counter(change for change, _ in rows) for rows in (cells, thresholds))
+    lower = of_thresholds[Change.WORSE] + of_thresholds[Change.GONE]
+    decisive = (
+        _none("worse_cells", of_cells[Change.WORSE], "places of the matrix that became worse"),
+        _none("gone_cells", of_cells[Change.GONE], "places of the matrix that are no more"),
+        _none("worse_thresholds", lower, "thresholds whose figure became worse, or is gone"),
+    )
+    of_places = ("change", "policy", "system", "door", "before", "after")
+    tables = (
+        Table(of_places, _ordered(cells), "cells", "Places of the matrix"),
+        Table(("change", "threshold", "before", "after"), _ordered(thresholds), "thresholds", "Thresholds"),
+    )
+    counted = ", ".join(f"{of_cells[change]} {change}" for change in Change if of_cells[change])
+    facts = {"before": _run(before), "after": _run(after)}
+    findings = Findings(
+        title="A comparison against an earlier one",
+        summary=f"{len(cells)} places of the matrix: {counted or 'none'}.",
+        facts=facts,
+        tables=tables,
+        notes=tuple(_notes(before, after)),
+    )
+    return Difference(findings, decisive)
+
+
+def _ordered(rows: Sequence[tuple[Change, tuple[Value, ...]]]) -> tuple[tuple[Value, ...], ...]:
+    order = list(Change)
+    return tuple(row for _, row in sorted(rows, key=lambda each: order.index(each[0])))
+
+
+def change_of(before: Cell, after: Cell) -> Change:
+    """How a place changed: by its verdict, and among kept ones, and within one verdict, by its figure.
+
+    Figures of repeated runs are the same where their intervals overlap, those of single runs where they
+    differ by no more than a tenth of the bound.
+    """
+    order = list(Verdict)
+    alike = before.verdict is after.verdict or (before.verdict in _KEPT and after.verdict in _KEPT)
+    measured = before.figure is not None and after.figure is not None and before.unit == after.unit
+    if not alike or (not measured and before.verdict is not after.verdict):
+        return _by(order.index(after.verdict) - order.index(before.verdict))
+    if before.figure is None or after.figure is None or not measured:
+        return Change.SAME
+    repeated = before.low is not None and after.low is not None
+    if repeated and overlap(before, after):
+        return Change.SAME
+    room = 0.0 if repeated else _SHARE * abs(after.bound or before.bound or 0.0)
+    return _by(after.figure - before.figure, room)
+
+
+def _by(more: float, room: float = 0.0) -> Change:
+    return Change.SAME if abs(more) <= room else Change.WORSE if more > 0 else Change.BETTER
+
+
+def _cells(before: Results, after: Results) -> Iterator[tuple[Change, tuple[Value, ...]]]:
+    old, new = ({(c.policy, c.system, c.door): c for c in each.matrix} for each in (before, after))
+    for place in dict.fromkeys([*old, *new]):
+        one, other = old.get(place), new.get(place)
+        change = Change.NEW if one is None else Change.GONE if other is None else change_of(one, other)
+        yield change, (change.value, *place, _told(one), _told(other))
+
+
+def _told(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    if cell.figure is None:
+        return cell.verdict.text
+    text = f"{cell.verdict.text}, {quantity(cell.figure, cell.unit)}"
+    if cell.low is not None and cell.high is not None:
+        text += f" ({quantity(cell.low, cell.unit)} to {quantity(cell.high, cell.unit)})"
+    return text
+
+
+def _thresholds(before: Results, after: Results) -> Iterator[tuple[Change, tuple[Value, ...]]]:
+    old, new = ({each.name: each for each in results.thresholds} for results in (before, after))
+    for name in dict.fromkeys([*old, *new]):
+        one, other = old.get(name), new.get(name)
+        change = Change.NEW if one is None else Change.GONE if other is None else _moved(one, other)
+        said = ("" if each is None else quantity(each.measured, each.unit) for each in (one, other))
+        yield change, (change.value, name, *said)
+
+
+def _moved(before: Threshold, after: Threshold) -> Change:
+    if before.measured is None or after.measured is None:
+        return _by((after.measured is None) - (before.measured is None))
+    # What may not be at all is counted to the last one.
+    return _by(after.measured - before.measured, _SHARE * min(before.bound, after.bound))
+
+
+def _none(name: str, count: int, text: str) -> Threshold:
+    return Threshold(name, 0, count, count == 0, "", text)
+
+
+def _run(results: Results) -> str:
+    started = results.run.started
+    return results.run.run + (f", {started:%Y-%m-%d %H:%M} UTC" if started else "")
+
+
+def _notes(before: Results, after: Results) -> Iterator[str]:
+    """What makes the two less comparable."""
+    for what, one, other in (
+        ("scenario", before.run.scenario, after.run.scenario),
+        ("policies", before.run.policies, after.run.policies),
+        ("machine", dict(before.run.machine), dict(after.run.machine)),
+    ):
+        if one != other:
+            yield f"the {what} of the two {'are' if what == 'policies' else 'is'} not the same"
+    names: Sequence[str] = sorted({*before.run.versions, *after.run.versions})
+    for name in names:
+        old, new = before.run.versions.get(name), after.run.versions.get(name)
+        if old != new:
+            yield f"{name}: {old or 'none'} before, {new or 'none'} after"

@@ -1,0 +1,123 @@
+"""`sluicegate report diff`: better, worse, the same; thresholds for CI."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.reports.results.example import example
+
+from sluicegate.cli import main
+from sluicegate_reports.differing import Change, change_of, difference
+from sluicegate_reports.results import Cell, Results, Verdict, to_json
+
+Run = Callable[..., Result]
+
+
+def place(
+    verdict: Verdict, figure: float | None = None, low: float | None = None, high: float | None = None
+) -> Cell:
+    return Cell("max_publish_rate", "kafka", "proxy", verdict, figure, 5.0, unit="%", low=low, high=high)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (place(Verdict.EXACT, 0.1), place(Verdict.OFF, 9), Change.WORSE),
+        (place(Verdict.OFF, 9), place(Verdict.DISPUTED, 9), Change.BETTER),
+        (place(Verdict.MISSING), place(Verdict.MISSING), Change.SAME),
+        (place(Verdict.EXACT, 0.2), place(Verdict.MISSING), Change.WORSE),
+        # A tenth of the bound is what single runs differ by.
+        (place(Verdict.EXACT, 0.49), place(Verdict.WITHIN, 0.51), Change.SAME),
+        (place(Verdict.WITHIN, 1.0), place(Verdict.WITHIN, 1.6), Change.WORSE),
+        (place(Verdict.OFF, 20), place(Verdict.OFF, 12), Change.BETTER),
+        # Repeated runs bring their own measure.
+        (place(Verdict.WITHIN, 1.0, 0.5, 2.5), place(Verdict.WITHIN, 3.0, 2.0, 4.0), Change.SAME),
+        (place(Verdict.WITHIN, 1.0, 0.9, 1.1), place(Verdict.WITHIN, 1.3, 1.2, 1.4), Change.WORSE),
+        (place(Verdict.EXACT), place(Verdict.WITHIN), Change.WORSE),
+    ],
+)
+def test_a_place_is_better_worse_or_the_same(before: Cell, after: Cell, change: Change) -> None:
+    assert change_of(before, after) is change
+
+
+def test_what_is_new_and_what_is_gone_is_told() -> None:
+    found = example()
+    fewer = replace(found, matrix=found.matrix[1:])
+    assert difference(found, fewer).findings.tables[0].rows[0][0] == Change.GONE
+    assert [t.measured for t in difference(found, fewer).thresholds] == [0, 1, 0]
+    assert Change.NEW in [row[0] for row in difference(fewer, found).findings.tables[0].rows]
+
+
+def test_other_machines_policies_and_versions_are_noted() -> None:
+    found = example()
+    facts = replace(found.run, machine={"cpu": "another"}, policies="", versions={})
+    notes = difference(found, replace(found, run=facts)).findings.notes
+    assert notes[:2] == ("the policies of the two are not the same", "the machine of the two is not the same")
+    assert any("before, none after" in note for note in notes[2:])
+
+
+def worse() -> Results:
+    """The example, with a place off that was kept."""
+    found = example()
+    kept = next(n for n, cell in enumerate(found.matrix) if cell.verdict is Verdict.EXACT)
+    cells = [replace(c, verdict=Verdict.OFF) if n == kept else c for n, c in enumerate(found.matrix)]
+    return replace(found, matrix=tuple(cells))
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "reports")
+    Path("before.json").write_bytes(to_json(example()))
+    Path("after.json").write_bytes(to_json(worse()))
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["report", "diff", *arguments], catch_exceptions=False)
+
+    return invoke
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted", "code"),
+    [
+        (("before.json", "after.json"), (), 0),
+        (("before.json", "after.json"), ("worse_cells",), 1),
+        (("before.json", "after.json"), ("worse_cells<=1", "gone_cells"), 0),
+        (("after.json", "before.json"), ("worse_cells", "worse_thresholds"), 0),
+    ],
+)
+def test_what_became_worse_fails(
+    run: Run, files: tuple[str, ...], wanted: tuple[str, ...], code: int
+) -> None:
+    options = [part for each in wanted for part in ("--fail-on", each)]
+    result = run(*files, *options)
+    assert result.exit_code == code, result.stderr
+    assert ("failed: worse_cells is 1" in result.stderr) is (code == 1)
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"),
+    [
+        ("html", "<!doctype html>"),
+        ("json", "{"),
+        ("markdown", "# A comparison against an earlier one"),
+        ("terminal", "A comparison against an earlier one"),
+    ],
+)
+def test_it_has_every_form(run: Run, form: str, begins: str) -> None:
+    result = run("before.json", "after.json", "--format", form)
+    assert result.exit_code == 0
+    assert result.stdout.startswith(begins)
+    assert "worse" in result.stdout
+
+
+def test_other_files_are_refused(run: Run) -> None:
+    Path("other.json").write_text("{}")
+    result = run("before.json", "other.json")
+    assert result.exit_code == 2
+    assert "not the results of a comparison" in result.stderr
+    result = run("before.json", "after.json", "--fail-on", "off_cells")
+    assert result.exit_code == 2
+    assert "these results have: worse_cells, gone_cells, worse_thresholds" in result.stderr

@@ -1,0 +1,108 @@
+"""Repeated runs: medians with intervals, arms that do not differ, and what is left out."""
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from statistics import median
+
+import pytest
+from tests.reports.results.example import example
+
+from sluicegate_reports.markdown import markdown
+from sluicegate_reports.repetitions import interval, merged, repetition, repetitions
+from sluicegate_reports.results import Cell, Results, RunFacts, Threshold, Verdict, from_json, to_json
+from sluicegate_reports.runs import Run, RunError, write_run
+
+
+def results(*figures: float, verdict: Verdict = Verdict.WITHIN) -> Results:
+    """A run with one policy at one arm for each figure."""
+    cells = (
+        Cell("max_publish_rate", "kafka", door, verdict, figure, 5, "told", unit="%")
+        for door, figure in zip(("proxy", "native"), figures, strict=False)
+    )
+    threshold = Threshold("rate_error_percent", 5, max(figures), max(figures) <= 5, "%", "worst rate error")
+    return Results(RunFacts("r", "", ""), verdict, tuple(cells), thresholds=(threshold,))
+
+
+@pytest.mark.parametrize("count", range(1, 13))
+def test_an_interval_holds_the_median_as_often_as_it_says(count: int) -> None:
+    """Each value is below or above the true median, 0, like a coin that is tossed."""
+    signs = [1 if number % 2 else -1 for number in range(count)]
+    values = [sign * (number + 1.0) for number, sign in enumerate(signs)]
+    low, high, sure = interval(values)
+    assert low <= median(values) <= high
+    held = sum(
+        lower <= 0 <= upper for lower, upper, _ in map(interval, product((-1.0, 1.0), repeat=count))
+    ) / (2**count)
+    assert held == pytest.approx(sure)
+    assert sure >= 0.95 or (low, high) == (min(values), max(values))
+
+
+def test_figures_are_medians_and_verdicts_the_worst() -> None:
+    several = [results(1.0, 3.0), results(2.0, 3.5), results(9.0, 4.0, verdict=Verdict.OFF)]
+    found = merged(several)
+    [proxy, native] = found.matrix
+    assert (proxy.figure, proxy.low, proxy.high) == (2.0, 1.0, 9.0)
+    assert (found.verdict, proxy.verdict) == (Verdict.OFF, Verdict.OFF)
+    assert proxy.text == "off in 1 of 3; median 2 % (1 % to 9 %); told"
+    [threshold] = found.thresholds
+    assert (threshold.measured, threshold.passed) == (9.0, False)
+    assert native.low == 3.0
+    assert found.notes[0].startswith("3 repetitions: figures are medians")
+
+
+@pytest.mark.parametrize(
+    ("native", "said"), [((2.0, 4.0, 6.0), "no difference seen"), ((4.0, 5.0, 6.0), "they differ")]
+)
+def test_arms_whose_intervals_overlap_do_not_differ(native: tuple[float, ...], said: str) -> None:
+    several = [results(one, other) for one, other in zip((1.0, 2.0, 3.0), native, strict=True)]
+    table = merged(several).tables()["differences"]
+    assert [row[-1] for row in table.rows] == [said]
+
+
+def test_what_one_run_could_not_measure_is_not_passed() -> None:
+    unknown = results(1.0)
+    unknown = replace(unknown, thresholds=(replace(unknown.thresholds[0], measured=None, passed=False),))
+    [threshold] = merged([results(1.0), unknown]).thresholds
+    assert (threshold.measured, threshold.passed) == (None, False)
+
+
+def test_the_merged_go_through_json_and_are_shown() -> None:
+    found = merged([example(), example(), example()])
+    assert from_json(to_json(found)) == found
+    assert "Repetitions" in markdown(found)
+    places = {(cell.policy, cell.system, cell.door): cell.verdict for cell in example().matrix}
+    assert {(cell.policy, cell.system, cell.door): cell.verdict for cell in found.matrix} == places
+
+
+def put_run(directory: Path, scenario: str = "name: small") -> None:
+    directory.mkdir(parents=True)
+    write_run(directory, Run(RunFacts("r", scenario, "")))
+
+
+def test_a_single_run_is_itself(tmp_path: Path) -> None:
+    put_run(tmp_path / "one")
+    found = repetitions(tmp_path / "one")
+    assert found.directories == (tmp_path / "one",)
+    assert found.together([results(1.0)]) == results(1.0)
+
+
+def test_repetitions_are_found_in_their_order_and_what_was_ended_is_named(tmp_path: Path) -> None:
+    for number in (1, 2, 10):
+        put_run(repetition(tmp_path, number))
+    repetition(tmp_path, 3).mkdir()
+    found = repetitions(tmp_path)
+    assert [path.name for path in found.directories] == ["run-1", "run-2", "run-10"]
+    assert found.notes == ("run-3 has no run.json, it was ended before its end: it is left out",)
+
+
+def test_runs_of_different_scenarios_are_no_repetitions(tmp_path: Path) -> None:
+    put_run(repetition(tmp_path, 1))
+    put_run(repetition(tmp_path, 2), "name: other")
+    with pytest.raises(RunError, match="different scenarios"):
+        repetitions(tmp_path)
+
+
+def test_a_directory_without_any_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"no run.json"):
+        repetitions(tmp_path)
