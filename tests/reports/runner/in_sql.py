@@ -129,7 +129,9 @@ found AS (
   SELECT min(slot * 100000) FILTER (x - lowest > $burst) AS spent_us, min(first_us) AS first_us,
          max(slot * 100000 + 100000) FILTER (busy) AS fell_us, max(last_us) AS last_us FROM low)
 SELECT (first_us - spent_us) / 1000,
-       CASE WHEN fell_us + 1000000 <= $length THEN greatest(last_us - fell_us, 0) / 1000 END FROM found
+       CASE WHEN fell_us + 1000000 <= $length AND last_us IS NOT NULL
+            THEN greatest(last_us - fell_us, 0) / 1000 END
+FROM found
 """
 _LATENCIES = """
 SELECT system, door, scenario, topic, count(*), quantile_disc(latency_ns / 1e6, [0.5, 0.9, 0.99, 0.999]),
