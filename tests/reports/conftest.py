@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
-    # Each test is a short job: the second compiler would cost more than it saves. With one compiler Java keeps
-    # 48 MiB for code unless told otherwise; when they are full, all that is new is interpreted.
+    # Each test is a short job: the second compiler would cost more than it saves. With one compiler Java
+    # keeps 48 MiB for code unless told otherwise; when they are full, all that is new is interpreted.
     "spark.driver.extraJavaOptions": (
         "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
     ),

@@ -31,6 +31,11 @@ _KEYS = ("system", "door", "gateway", "topic", "principal", "operation", "action
 _SUMMED = ("decisions", "messages", "bytes", "delay_ns")
 
 
+_ANY_AGE = "36500d"
+"""Spark passes over files that are older than the newest one by 7 days unless it is told of another age. What
+it has seen is in its checkpoint for good, so a greater age doubles nothing."""
+
+
 class FollowError(Exception):
     """A log cannot be followed; the message says why, and what to do."""
 
@@ -46,6 +51,8 @@ class Followed:
     """Of them, those of this call."""
     notes: tuple[str, ...] = ()
     """What is not in it yet."""
+    new_rows: int = 0
+    """Rows of the log that this call read; of more than a hundred batches, those of the last hundred."""
 
 
 def follow(
@@ -63,11 +70,12 @@ def follow(
     stored = state / "sums"
     stored.mkdir(parents=True, exist_ok=True)
     before = len(_stored(stored))
+    rows = 0
     if any(directory.glob("run=*/system=*/part-*.parquet")):
-        _take_in(spark, directory, state, files_per_batch)
+        rows = _take_in(spark, directory, state, files_per_batch)
     found = _stored(stored)
     notes = tuple(_not_yet(directory, found))
-    return Followed(_together(spark, found), len(found), len(found) - before, notes)
+    return Followed(_together(spark, found), len(found), len(found) - before, notes, rows)
 
 
 def summed(decisions: DataFrame) -> DataFrame:
@@ -107,7 +115,10 @@ def findings(found: Followed) -> Findings:
     return Findings(
         title="What a log says by now",
         summary=f"{decided:,} decisions, of them {refused:,} refused or dropped.",
-        facts={"batches": f"{found.batches}, {found.new_batches} of them new"},
+        facts={
+            "batches": f"{found.batches}, {found.new_batches} of them new",
+            "read by this call": f"{found.new_rows:,} rows of the log",
+        },
         tables=(_table(collected),),
         notes=found.notes,
     )
@@ -137,8 +148,10 @@ def _refuse_damaged(spark: SparkSession, directory: Path) -> None:
         raise FollowError(f"{told}\nmove what cannot be read out of {directory}, then call again")
 
 
-def _take_in(spark: SparkSession, directory: Path, state: Path, files_per_batch: int) -> None:
+def _take_in(spark: SparkSession, directory: Path, state: Path, files_per_batch: int) -> int:
+    """Read what is new; returns how many rows that were."""
     source = spark.readStream.schema(decisions_ddl()).option("maxFilesPerTrigger", files_per_batch)
+    source = source.option("maxFileAge", _ANY_AGE)
     stream = source.parquet(str(directory.absolute() / "run=*" / "system=*" / "part-*.parquet"))
     query = (
         stream.writeStream.foreachBatch(partial(put, (state / "sums").absolute()))
@@ -147,6 +160,7 @@ def _take_in(spark: SparkSession, directory: Path, state: Path, files_per_batch:
         .start()
     )
     query.awaitTermination()
+    return sum(int(batch["numInputRows"]) for batch in query.recentProgress)
 
 
 def _stored(stored: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from sluicegate_reports.findings import Findings
 from sluicegate_reports.reading import read_decisions
 from sluicegate_reports.recommending import baseline
+from sluicegate_reports.recommending.coverage import coverage, unseen
 from sluicegate_reports.recommending.policy_file import (
     MAX_TOPICS,
     Advice,
@@ -100,7 +101,9 @@ def recommended(
         )
         for topic in topics
     )
-    told = [*notes, *_gaps(topics, sized)]
+    reach = coverage(of_topics)
+    told = [*notes, reach.warning(), *_gaps(topics, sized), *unseen(of_topics)]
+    told = [note for note in told if note]
     if len(topics) < len(of_topics):
         told.append(f"{len(of_topics) - len(topics):,} topics have names that no policy file can hold.")
     if len(advice) > MAX_TOPICS:
@@ -108,7 +111,7 @@ def recommended(
     brokers = tuple(_brokers(sorted({(topic[0], topic[1]) for topic in topics})))
     plan = Plan(brokers, tuple(advice), head_room, apply, source, tuple(told))
     tables = [[row for rows in found.values() for row in rows] for found in (of_topics, of_principals)]
-    return Recommendation(plan, _findings(plan, *tables))
+    return Recommendation(plan, _findings(plan, reach.text, *tables))
 
 
 def _brokers(found: Sequence[tuple[str, str]]) -> Iterator[Broker]:
@@ -189,7 +192,7 @@ def _merged(advice: Iterator[Advice]) -> list[Advice]:
     return list(found.values())
 
 
-def _findings(plan: Plan, of_topics: Sequence[Row], of_principals: Sequence[Row]) -> Findings:
+def _findings(plan: Plan, reach: str, of_topics: Sequence[Row], of_principals: Sequence[Row]) -> Findings:
     limits: tuple[tuple[Value, ...], ...] = tuple(
         (each.topic, limit.policy, limit.value, limit.why) for each in plan.advice for limit in each.limits
     )
@@ -197,7 +200,7 @@ def _findings(plan: Plan, of_topics: Sequence[Row], of_principals: Sequence[Row]
         title="Limits from a baseline",
         summary=f"{len(limits):,} limits for {len(plan.advice):,} topics, "
         + ("applied at once." if plan.apply else "only observed at first."),
-        facts={"log": plan.source, "head-room": f"{plan.head_room:g}"},
+        facts={"log": plan.source, "baseline": reach, "head-room": f"{plan.head_room:g}"},
         tables=(
             Table(("topic", "policy", "limit", "why"), limits, "limits", "Recommended"),
             _rates_table("Rates by topic, over seconds with traffic", "rates", of_topics, ()),

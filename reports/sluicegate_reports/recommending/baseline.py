@@ -19,8 +19,8 @@ def rates(decisions: DataFrame, keys: Sequence[str]) -> DataFrame:
 
     :param decisions: a decision log.
     :param keys: columns that tell whose rates; `operation` is added to them.
-    :return: keys, `operation`, `seconds`, and of `messages` and `bytes` each `_p50`, `_p95`, `_p99`,
-        `_peak`.
+    :return: keys, `operation`, `seconds`, `first_s` and `last_s` (since 1970), and of `messages` and
+        `bytes` each `_p50`, `_p95`, `_p99`, `_peak`.
     """
     by = (*keys, "operation")
     asked = decisions.where(
@@ -31,7 +31,11 @@ def rates(decisions: DataFrame, keys: Sequence[str]) -> DataFrame:
         F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes")
     )
     return seconds.groupBy(*by).agg(
-        F.count("*").alias("seconds"), *_percentiles("messages"), *_percentiles("bytes")
+        F.count("*").alias("seconds"),
+        F.unix_seconds(F.min("second")).alias("first_s"),
+        F.unix_seconds(F.max("second")).alias("last_s"),
+        *_percentiles("messages"),
+        *_percentiles("bytes"),
     )
 
 

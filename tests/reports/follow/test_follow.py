@@ -89,7 +89,10 @@ def test_what_is_killed_between_batches_and_made_again_is_neither_lost_nor_doubl
         assert (state / "sums" / "batch=0").exists()
         assert not (state / "checkpoint" / "commits" / "1").exists()
     assert known(spark, log, state) == (1111, 12)
+    # It comes late, and is a month older than the newest.
     put_file(log, 4)
+    late = log / "run=r" / "system=kafka" / "part-main-00004.parquet"
+    os.utime(late, (late.stat().st_atime, late.stat().st_mtime - 30 * 86_400))
     assert known(spark, log, state) == (11111, 15)
     assert known(spark, log, state) == (11111, 15)
 
@@ -97,6 +100,7 @@ def test_what_is_killed_between_batches_and_made_again_is_neither_lost_nor_doubl
 def test_sums_are_told_refusals_first(spark: SparkSession, tmp_path: Path) -> None:
     put_file(tmp_path / "log", 1, decisions=7)
     found = findings(follow(spark, tmp_path / "log", tmp_path / "state"))
+    assert found.facts["read by this call"] == "3 rows of the log"
     assert found.summary == "21 decisions, of them 7 refused or dropped."
     assert [row[5:9] for row in found.tables[0].rows] == [
         ("max_publish_rate", "reject", 7, 0),

@@ -69,7 +69,10 @@ def test_sums_of_windows_tell_rates_and_no_sizes(spark: SparkSession) -> None:
         "max_publish_rate": 40,
         "max_publish_rate_bytes": 400,
     }
-    assert "recorded in windows only" in found.plan.notes[0]
+    short, windows, blind = found.plan.notes
+    assert "is 2 s long, which is shorter than a day" in short
+    assert "recorded in windows only" in windows
+    assert "1 topics have no dispatch in this log" in blind
 
 
 def test_consumers_and_subscriptions_are_counted(spark: SparkSession) -> None:

@@ -1,0 +1,43 @@
+"""How long a baseline was, and what it could not see."""
+
+import pytest
+
+from sluicegate_reports.recommending.coverage import Coverage, coverage, unseen
+
+NOON_S = 1_795_262_400
+"""2026-11-21 12:00 UTC."""
+
+
+def topic(name: str, *operations: str) -> dict[tuple[str, ...], list[dict[str, object]]]:
+    rows = [{"operation": each, "first_s": NOON_S, "last_s": NOON_S + 60} for each in operations]
+    return {("kafka", "main", "default", name): rows}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "length", "short"),
+    [
+        (30, "30 s", "shorter than a day"),
+        (2_100, "35 min", "shorter than a day"),
+        (36_000, "10.0 h", "shorter than a day"),
+        (259_200, "3.0 days", "shorter than a week"),
+        (604_800, "7.0 days", ""),
+    ],
+)
+def test_a_short_baseline_is_warned_of(seconds: int, length: str, short: str) -> None:
+    found = Coverage(NOON_S, NOON_S + seconds - 1)
+    assert found.text.startswith("2026-11-21 12:00 to 2026-11-")
+    assert found.text.endswith(f" UTC, {length}")
+    assert short in found.warning()
+    assert bool(found.warning()) is bool(short)
+
+
+def test_all_topics_count_together() -> None:
+    rates = {**topic("a", "publish"), **topic("b", "dispatch")}
+    assert coverage(rates) == Coverage(NOON_S, NOON_S + 60)
+
+
+def test_topics_without_dispatch_are_told() -> None:
+    rates = {**topic("a", "publish"), **topic("b", "publish", "dispatch"), **topic("c", "publish")}
+    [note] = unseen(rates)
+    assert note.startswith("2 topics have no dispatch in this log, such as a: no dispatch limits for them.")
+    assert not list(unseen(topic("b", "dispatch")))
