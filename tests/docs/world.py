@@ -142,7 +142,8 @@ class World:
         (self.directory / "server.properties").write_bytes(
             (ROOT / "examples/strimzi.properties").read_bytes()
         )
-        (self.directory / "mixed.json").write_bytes(to_json(example()))
+        for name in ("mixed.json", "before.json", "after.json"):
+            (self.directory / name).write_bytes(to_json(example()))
         state = self.directory / "var" / "sluicegate"
         SqliteStore(state / "policies.db").close()
         gate = build_gate({}, now_ns=0)
