@@ -80,7 +80,7 @@ def test_the_trial_that_decides_a_place_is_the_one_drawn() -> None:
 def test_a_peak_and_a_gap_of_one_second_survive_an_hour() -> None:
     hour = trial(end=at(3_600))
     seconds: list[dict[str, Any]] = [
-        {"lane": 0, "source": "clients", "second": n, "admitted": 10 + 90 * (n == 1_801)}
+        {"lane": 0, "source": "clients", "second": n, "admitted": 10 + 90 * (n == 1_801), "offered": 0}
         for n in range(3_600)
         if n != 2_500
     ]
