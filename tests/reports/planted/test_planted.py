@@ -1,5 +1,7 @@
 """Mutation runs for verdicts: every planted fault is named, and no perfect run is called off."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -15,6 +17,11 @@ from sluicegate_reports.verdicts import Finding
 _FAULTS = {each.name: each for each in faults.library()}
 _PERFECT = {each.name: each for each in perfect.library()}
 _NAMED = (Verdict.OFF, Verdict.DISPUTED)
+_COMPILED = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,19 @@ class Judged:
         return told
 
 
+@contextmanager
+def _as_users_have_it(spark: SparkSession) -> Iterator[None]:
+    """Compile queries, and plan them anew on the way: other tests have a hundred rows, these 200,000."""
+    before = {name: spark.conf.get(name) for name in _COMPILED}
+    for name, value in _COMPILED.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, kept in before.items():
+            spark.conf.set(name, kept or "")
+
+
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
     directory = tmp_path_factory.mktemp("planted")
@@ -41,7 +61,8 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
     run = book.write(directory)
     folder = directory / "decisions/run=r1/system=kafka"
     (folder / "part-main-torn.parquet").write_bytes((folder / "part-main-1.parquet").read_bytes()[:5_000])
-    results, findings = compare_trials(spark, directory)
+    with _as_users_have_it(spark):
+        results, findings = compare_trials(spark, directory)
     return Judged(results, list(zip(run.trials, findings, strict=True)))
 
 
