@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
@@ -16,6 +18,7 @@ from sluicegate.engine.gate import GateFaults, compile_gate
 from sluicegate.engine.holders import OTHER, Holder, holder_of
 from sluicegate.engine.sink import NullSink
 from sluicegate.gateway import held_by, watchdog
+from sluicegate.gateway.interrupting import interrupt_main, interrupt_nobody, interruption
 from sluicegate.gateway.watchdog import MOST_NAMES, RunDelay, Watchdog
 from sluicegate.metrics.exposition import GatewayCollector
 from sluicegate.model import Decision, Operation, OperationKind
@@ -32,7 +35,11 @@ class Lab:
         self.starved = 0
         self.calls: list[Callable[[], object]] = []
         self.dog = Watchdog(
-            self, 100 * MS, clock=lambda: self.now, starved=lambda: self.starved, frame=lambda: None
+            self,
+            100 * MS,
+            clock=lambda: self.now,
+            starved=lambda: self.starved,
+            interrupt=interrupt_nobody,
         )
 
     def call_soon_threadsafe(self, callback: Callable[[], object]) -> None:
@@ -189,6 +196,39 @@ async def test_a_thread_watches_a_real_loop() -> None:
     finally:
         await asyncio.to_thread(dog.stop)
         logging.getLogger(watchdog.__name__).removeHandler(handler)
+
+
+@pytest.mark.parametrize("sleeps", [False, True], ids=["runs", "sleeps"])
+async def test_a_real_loop_looks_at_its_own_stack(caplog: pytest.LogCaptureFixture, sleeps: bool) -> None:
+    """Code of Python is named while it runs, a call that waits in C once it is over."""
+    dog = Watchdog(asyncio.get_running_loop(), 10 * MS)
+
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        while sleeps and dog._look is None:
+            time.sleep(0.2)
+        while not sleeps and "vip_only" not in caplog.text:
+            pass
+        return None
+
+    kinds = (OperationKind.PUBLISH,)
+    gate = Bench().gates.get("orders", False, 0)
+    checks = [Check("vip_only", kinds, check, plugin="acme")]
+    slow = compile_gate(
+        gate.topic, gate.policies, gate.state, checks, None, NullSink(), GateFaults(), exempt=False
+    )
+    dog.start()
+    try:
+        asyncio.get_running_loop().call_soon(slow.publish, Operation(OperationKind.PUBLISH, "orders"), 0)
+        await until_so(lambda: "policy vip_only" in dog.holds())
+    finally:
+        await asyncio.to_thread(dog.stop)
+    assert "by policy vip_only" in caplog.text
+
+
+def test_another_thread_than_the_main_one_is_not_looked_at() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(interruption).result() is interrupt_nobody
+    assert interruption() is interrupt_main
 
 
 def test_the_kernel_may_not_tell() -> None:

@@ -1,20 +1,20 @@
 """A watchdog over a worker's event loop: it names what holds the loop, while it does.
 
-A thread asks the loop for a sign of life. If none comes in time, the thread looks at the loop's stack. So the
-loop pays one callback for each question, and nothing for any message. Time in which the machine had no
-processor for the loop does not count, where the kernel tells it (Linux).
+A thread asks the loop for a sign of life. If none comes in time, it has the loop's thread look at its own
+stack (`interrupting`). So the loop pays one callback for each question, and nothing for any message. Time in
+which the machine had no processor for the loop does not count, where the kernel tells it (Linux).
 """
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Mapping
-from threading import Lock, Thread, get_ident, get_native_id
+from threading import Lock, Thread, get_native_id
 from time import monotonic_ns
 from types import FrameType
 from typing import Final, Protocol
 
 from sluicegate.engine.holders import OTHER, Holder, holder_of
+from sluicegate.gateway.interrupting import Look, interruption
 from sluicegate.gateway.logs import Throttle
 
 log = logging.getLogger(__name__)
@@ -25,6 +25,8 @@ _LINE_NS = 10_000_000_000
 _MS = 1_000_000
 _LINE_BYTES = 100
 """Of a file in /proc that holds three numbers."""
+_PATIENCE_S = 0.05
+"""A thread that runs Python code looks within some 5 ms, one in a call of C code only after it."""
 _LOOKS = 2
 """Looks in the time after which a hold is told."""
 
@@ -34,6 +36,30 @@ class _Loop(Protocol):
         """Have something called by the loop."""
 
 
+class _Look:
+    """One look at what the loop's thread is busy with."""
+
+    __slots__ = ("_waiting", "seen")
+
+    def __init__(self) -> None:
+        self.seen: Holder | None = None
+        """None until the thread could look."""
+        self._waiting = Lock()
+        self._waiting.acquire()
+
+    def __call__(self, frame: FrameType | None) -> None:
+        """Called by the thread itself."""
+        try:
+            self.seen = holder_of(frame)
+        finally:
+            self._waiting.release()
+
+    def wait(self) -> Holder:
+        """What was seen; nothing is known of a thread that does not come to look."""
+        self._waiting.acquire(timeout=_PATIENCE_S)
+        return self.seen or Holder(OTHER)
+
+
 class Watchdog:
     """Watches one event loop; to be made in the loop's own thread.
 
@@ -41,7 +67,7 @@ class Watchdog:
     :param longest_ns: how long it may be held before that is told.
     :param clock: monotonic time.
     :param starved: ns for which the machine had no processor for the loop's thread so far.
-    :param frame: the innermost frame of the loop's thread.
+    :param interrupt: has the loop's thread call something with its innermost frame, see `interrupting`.
     """
 
     def __init__(
@@ -51,17 +77,17 @@ class Watchdog:
         *,
         clock: Callable[[], int] = monotonic_ns,
         starved: Callable[[], int] | None = None,
-        frame: Callable[[], FrameType | None] | None = None,
+        interrupt: Callable[[Look], None] | None = None,
     ) -> None:
-        thread = get_ident()
         self._loop = loop
         self._longest_ns = longest_ns
         self._clock = clock
         self._starved = starved or RunDelay(get_native_id())
-        self._frame = frame or (lambda: sys._current_frames().get(thread))  # noqa: SLF001 - the way to do it
+        self._interrupt = interrupt or interruption()
         self._asked_ns = 0
         self._starved_ns = 0
         self._holder: Holder | None = None
+        self._look: _Look | None = None
         self._holds: dict[str, tuple[int, int]] = {}
         self._throttle = Throttle(_LINE_NS)
         self._running = Lock()
@@ -101,9 +127,11 @@ class Watchdog:
             return
         if self._held_ns() < self._longest_ns:
             return
-        holder = holder_of(self._frame())
         asked_ns = self._asked_ns
-        if not asked_ns:
+        self._look = look = _Look()
+        self._interrupt(look)
+        holder = look.wait()
+        if not asked_ns or self._asked_ns != asked_ns:
             return  # it answered while it was looked at: what it does now is something else
         # Of several looks the first that names something counts; the loop may be between two pieces of work.
         if self._holder is None or self._holder.held_by == OTHER:
@@ -131,11 +159,16 @@ class Watchdog:
     def answered(self) -> None:
         """The loop gives a sign of life; called by the loop."""
         holder, self._holder = self._holder, None
+        look, self._look = self._look, None
+        late = look.seen if look is not None and (holder is None or holder.held_by == OTHER) else None
+        holder = late or holder
         asked_ns, now_ns = self._asked_ns, self._clock()
         if now_ns - asked_ns >= self._longest_ns:  # only then is it worth to ask the kernel
             held_ns = self._held_ns()
             if held_ns >= self._longest_ns:
                 self._count(holder.held_by if holder is not None else OTHER, held_ns)
+                if late is not None:  # it was in a call of C code, and looked once that was over
+                    self._tell(late)
         self._asked_ns = 0
 
     def _count(self, name: str, held_ns: int) -> None:
