@@ -9,6 +9,9 @@ import yaml
 
 from sluicegate.demo.scene import Backend, BrokerDemo, Scene, by_policy
 
+_NODE_PORTS = 10
+"""As many as the listener of any backend and its nodes take."""
+
 
 class PolicyFile:
     """A policy file on disk, with what it says at hand.
@@ -28,6 +31,14 @@ class PolicyFile:
         self._policies = policies or {}
         self._brokers: list[tuple[str, dict[str, Any]]] = []
         self._topics: dict[str, tuple[str, Scene]] = {}
+
+    def takes(self, port: int) -> bool:
+        """Whether a broker of the file listens there, or may, on one of the next ports for its nodes.
+
+        The ports of brokers are chosen in other processes, which do not know of each other's.
+        """
+        firsts = (entry["listen"]["port"] for _, entry in self._brokers)
+        return any(first <= port < first + _NODE_PORTS for first in firsts)
 
     def add(
         self, system: str, demo: BrokerDemo, backend: Backend, scenes: Iterable[Scene], name: str = ""

@@ -167,6 +167,8 @@ class _Demo:
 
     async def gate(self, stack: AsyncExitStack, file: PolicyFile) -> Gate:
         """Start a gate that ends with the stack."""
+        while file.takes(file.admin_port):
+            file.admin_port = free_ports(1)
         file.write()
         self._say(f"policy file: {file.path}\n\n{file.text()}")
         gate = Gate(file, file.admin_port, file.path.with_name("gateway.log"))

@@ -72,6 +72,6 @@ def test_without_java_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 def test_names_of_a_log_are_only_text_in_markdown_and_json() -> None:
     table = Table(("topic", "refused"), (("a|b\n# c", 1), (None, 2)), "t", "Rows")
     found = Findings("What", "It.", {"log": "x"}, (table,), ("Note *this*.",))
-    assert "| a\\|b \\# c | 1 |\n|  | 2 |" in markdown(found)
+    assert "| a\\|b\\\\n\\# c | 1 |\n|  | 2 |" in markdown(found)
     assert "- Note \\*this\\*." in markdown(found)
     assert '"a|b\\n# c"' in to_json(found)
