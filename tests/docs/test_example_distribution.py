@@ -30,7 +30,7 @@ policies:
     prometheus_factor_url: {url}/prometheus
     prometheus_factor: '{query}'
     prometheus_factor_interval: 50ms
-    prometheus_factor_timeout: 1s
+    prometheus_factor_timeout: {timeout}s
     on_unknown: {{ prometheus_factor: {choice} }}
 """
 
@@ -87,13 +87,17 @@ def test_its_own_tests_pass(installed: Path, tmp_path: Path) -> None:
 
 
 class Lab:
-    """An engine with the distribution in it, and a server that gives what the test wants."""
+    """An engine with the distribution in it, and a server that gives what the test wants.
 
-    def __init__(self, directory: Path, prometheus: PrometheusDouble, choice: str) -> None:
+    :param timeout_s: how long an answer may take: long where the test says that the server is well.
+    """
+
+    def __init__(
+        self, directory: Path, prometheus: PrometheusDouble, choice: str, timeout_s: float = LONG_S
+    ) -> None:
         file = directory / "gateway.yaml"
-        file.write_text(
-            FILE.format(state=directory / "state", url=prometheus.url, query=QUERY, choice=choice, rate=RATE)
-        )
+        values = {"state": directory / "state", "url": prometheus.url, "query": QUERY, "timeout": timeout_s}
+        file.write_text(FILE.format(**values, choice=choice, rate=RATE))
         self.prometheus = prometheus
         self.gives("1")
         self.engine = PolicyEngine.from_file(file, environ={}, sink=RecordingSink())
@@ -126,12 +130,12 @@ class Lab:
 
 
 @pytest.fixture
-def make(on_path: None, tmp_path: Path) -> Iterator[Callable[[str], Lab]]:
+def make(on_path: None, tmp_path: Path) -> Iterator[Callable[..., Lab]]:
     prometheus = PrometheusDouble()
     labs: list[Lab] = []
 
-    def made(choice: str) -> Lab:
-        labs.append(Lab(tmp_path, prometheus, choice))
+    def made(choice: str, **settings: float) -> Lab:
+        labs.append(Lab(tmp_path, prometheus, choice, **settings))
         return labs[-1]
 
     yield made
@@ -140,7 +144,7 @@ def make(on_path: None, tmp_path: Path) -> Iterator[Callable[[str], Lab]]:
     prometheus.close()
 
 
-def test_the_admitted_rate_follows_the_query(make: Callable[[str], Lab]) -> None:
+def test_the_admitted_rate_follows_the_query(make: Callable[..., Lab]) -> None:
     lab = make("pause")
     assert lab.factor.known  # the first query is waited for
     lab.admitted(2)  # the burst
@@ -157,11 +161,11 @@ def test_the_admitted_rate_follows_the_query(make: Callable[[str], Lab]) -> None
 
 @pytest.mark.parametrize(("choice", "value"), [("pause", 0.0), ("open", 1.0), ("last", 0.5)])
 def test_a_dead_prometheus_acts_by_on_unknown_until_it_is_back(
-    make: Callable[[str], Lab], choice: str, value: float
+    make: Callable[..., Lab], choice: str, value: float
 ) -> None:
-    lab = make(choice)
+    lab = make(choice, timeout_s=1)
     lab.gives("0.5")
-    until(lambda: lab.factor.value == 0.5)
+    until(lambda: lab.factor.known and lab.factor.value == 0.5)
     lab.prometheus.hold.clear()  # it takes the question, and never answers
     until(lambda: not lab.factor.known)
     assert lab.factor.value == value

@@ -15,7 +15,10 @@ from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, connect, read_topic
 from tests.waiting import until
 
-RATE = 100
+RATE = 20
+"""Messages a second. Few: a client that has just started, on a busy machine, sends more than this, so that
+what it sends does not fit."""
+COUNT = 120
 PATIENCE = {"python": {"send_timeout_millis": 0}, "java": {"sendTimeoutMs": 0}}
 """What deduplication asks for: a message that a client gives up may be stored nevertheless."""
 NAMED = {"python": {"producer_name": "ours"}, "java": {"producerName": "ours"}}
@@ -53,12 +56,12 @@ def test_what_does_not_fit_is_sent_again_and_stored_once(
         settings |= NAMED[library]
     if form is Form.BATCHED:
         settings |= BATCHES[library]
-    pad, count, rate = 0, 500, RATE
+    pad, count, rate = 0, COUNT, RATE
     if form is Form.CHUNKED:
         pad, count, rate = (3_000, 30, 20) if library == "java" else (6_000_000, 8, 4)
     gate = new_gate(
         {"topics": [{"name": topic, "max_publish_rate": rate}]},
-        publish_queue={"messages": 20 if form is not Form.CHUNKED else 5, "bytes": "16MiB"},
+        publish_queue={"messages": 5, "bytes": "16MiB"},
     )
 
     told = family.produce(
@@ -144,9 +147,9 @@ def test_exclusive_access_is_kept(
 ) -> None:
     """Another producer waits for exclusive access, and gets it only when the first has closed."""
     topic = new_topic()
-    gate = new_gate({"topics": [{"name": topic, "max_publish_rate": RATE}]}, publish_queue={"messages": 20})
+    gate = new_gate({"topics": [{"name": topic, "max_publish_rate": RATE}]}, publish_queue={"messages": 5})
     sending = java.produce(
-        gate.service_url, topic, numbered(500), settings={"accessMode": "Exclusive", "sendTimeoutMs": 0}
+        gate.service_url, topic, numbered(COUNT), settings={"accessMode": "Exclusive", "sendTimeoutMs": 0}
     )
     number, events = java.ask(
         "produce",
@@ -157,7 +160,7 @@ def test_exclusive_access_is_kept(
 
     told = sending.close()
 
-    assert [one.value for one in told if one.entry] == numbered(500)
+    assert [one.value for one in told if one.entry] == numbered(COUNT)
     assert closed_alone(gate) > 0
     judge(told, read_topic(pulsar.service_url, topic)).assert_clean()
     until(lambda: any("ready" in event for event in events), "the other one is let in")
