@@ -9,12 +9,15 @@ COUNTS = (
     *("acknowledged", "received", "lost", "unread", "duplicates", "reordered"),
     *("told_refused", "told_nothing"),
 )
+_CALLS = ("danube",)
+"""Systems where each message is a call of its own: two that are under way at once have no order."""
 
 
 def delivery(observations: DataFrame, idle_s: float = 1.0, ends: DataFrame | None = None) -> DataFrame:
     """Compare what producers were told with what each subscription got.
 
-    Order is that of one producer at one consumer, first deliveries only; topics have one partition. What a
+    Order is that of one producer at one consumer, first deliveries only; topics have one partition. Where
+    each message is a call of its own, one that was sent before another was answered may overtake it. What a
     subscription that began late could not get counts as lost: scenarios attach consumers first.
 
     A message that did not come is lost if a later one of its producer came, or if nothing came any more: the
@@ -40,6 +43,7 @@ def delivery(observations: DataFrame, idle_s: float = 1.0, ends: DataFrame | Non
     missed = F.col("stored") & F.col("times").isNull()
     lost = F.coalesce(_lost(idle_s * 1e6), F.lit(False))
     came = F.col("times").isNotNull()
+    beside = F.col("system").isin(*_CALLS) & (F.col("ahead_us") < F.col("told_us"))
     return (
         told.withColumn("gone", missed & lost)
         .withColumn("perhaps", missed & ~lost)
@@ -50,7 +54,7 @@ def delivery(observations: DataFrame, idle_s: float = 1.0, ends: DataFrame | Non
             F.count(F.when(F.col("gone"), 1)).alias("lost"),
             F.count(F.when(F.col("perhaps"), 1)).alias("unread"),
             F.sum(F.when(came, F.col("times") - 1).otherwise(0)).alias("duplicates"),
-            F.count(F.when(F.col("late"), 1)).alias("reordered"),
+            F.count(F.when(F.col("late") & ~F.coalesce(beside, F.lit(False)), 1)).alias("reordered"),
             F.count(F.when(F.col("refused") & came, 1)).alias("told_refused"),
             F.count(F.when(~F.col("stored") & ~F.col("refused") & came, 1)).alias("told_nothing"),
         )
@@ -107,21 +111,24 @@ def _answers(observations: DataFrame) -> DataFrame:
 
 def _received(observations: DataFrame) -> DataFrame:
     deliveries = observations.where((F.col("role") == "consumer") & (F.col("event") == "received")).select(
-        *_MESSAGE, "subscription", "client", "time"
+        *_MESSAGE, "subscription", "client", "time", "published"
     )
     again = Window.partitionBy(*_MESSAGE, "subscription").orderBy("time", "client")
     firsts = deliveries.withColumn("nth", F.row_number().over(again))
     at_consumer = Window.partitionBy(*_ARM, "subscription", "client", "producer").orderBy("time", "sequence")
-    highest = F.max(F.when(F.col("nth") == 1, F.col("sequence"))).over(
-        at_consumer.rowsBetween(Window.unboundedPreceding, -1)
-    )
-    late = (F.col("nth") == 1) & (F.col("sequence") < F.coalesce(highest, F.lit(-1)))
+    before = at_consumer.rowsBetween(Window.unboundedPreceding, -1)
+    is_first = F.col("nth") == 1
+    highest = F.max(F.when(is_first, F.col("sequence"))).over(before)
+    ahead_us = F.max(F.when(is_first, F.unix_micros("published"))).over(before)
+    late = is_first & (F.col("sequence") < F.coalesce(highest, F.lit(-1)))
     return (
         firsts.withColumn("out_of_order", late)
+        .withColumn("ahead_us", F.when(late, ahead_us))
         .groupBy(*_MESSAGE, "subscription")
         .agg(
             F.count("time").alias("times"),
             F.bool_or("out_of_order").alias("late"),
+            F.max("ahead_us").alias("ahead_us"),
             F.min(F.unix_micros("time")).alias("came_us"),
         )
     )

@@ -143,6 +143,18 @@ def test_delivery_by_hand(spark: SparkSession) -> None:
     assert rows_of(found, *names) == [("s", 5, 5, 1, 1, 1, 1), ("t", 5, 5, 0, 0, 0, 0)]
 
 
+@pytest.mark.parametrize(("system", "reordered"), [("danube", 1), ("kafka", 2)])
+def test_calls_under_way_at_once_have_no_order(spark: SparkSession, system: str, reordered: int) -> None:
+    """1 was sent before 0 was answered, 3 after 2 was."""
+    sent = {0: 0, 1: 1, 2: 20, 3: 40}
+    rows: list[Row] = [{"at": sent[n] + 10, "sequence": n, "system": system} for n in sent]
+    rows += [
+        came(50 + place, n, system=system, published=at(sent[n])) for place, n in enumerate([1, 0, 3, 2])
+    ]
+    found = one(delivery.delivery(frames.observed(spark, rows)))
+    assert (found["received"], found["reordered"]) == (4, reordered)
+
+
 def test_a_subscription_that_got_nothing_lost_all(spark: SparkSession) -> None:
     rows: list[Row] = [{"at": n, "sequence": n} for n in range(3)]
     rows += [
