@@ -34,6 +34,7 @@ from benchmarks.scenarios import (
     idle,
     kills,
     latency,
+    overload,
     plugin_checks,
     policy_change,
     pulsar_beside,
@@ -49,7 +50,7 @@ from benchmarks.scenarios import (
     throughput,
 )
 
-_KAFKA = (throughput, latency, rate, storage_quota, idle, bounded_memory, restarts, kills)
+_KAFKA = (throughput, latency, rate, storage_quota, idle, bounded_memory, restarts, kills, overload)
 _PULSAR = (pulsar_throughput, pulsar_latency, pulsar_delay, pulsar_rate, pulsar_beside)
 _GRPC = (grpc_unary, grpc_streams, grpc_rate, grpc_idle, grpc_open, grpc_interceptor)
 _GATEWAY = (
@@ -64,11 +65,6 @@ _GATEWAY = (
     failover,
     failover_kills,
     beside_attacks,
-    plugin_checks,
-    adaptive,
-    certificates,
-    decision_log,
-    full_disk,
 )
 _MODULES = (*_GATEWAY, *_KAFKA, *_PULSAR, *_GRPC, reports, replay)
 SCENARIOS = {scenario.name: scenario for module in _MODULES for scenario in module.SCENARIOS}

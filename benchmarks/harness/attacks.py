@@ -69,10 +69,10 @@ def _unread(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
     connections = [connect(stack, address, receive_bytes=64 * 1024) for _ in range(clients)]
     for connection in connections:
         connection.sendall(kafka_bytes.fetch("t") * _FETCHES)
-    yield from _idle()
+    yield from _stand()
 
 
-def _idle() -> Iterator[None]:
+def _stand() -> Iterator[None]:
     while True:
         yield
         time.sleep(0.1)
@@ -85,13 +85,18 @@ def _slow(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
         kafka_bytes.answer(connection)
         if number % 2:
             connection.sendall(kafka_bytes.metadata_head(1000))
-    yield from _idle()
+    yield from _stand()
+
+
+def _idle(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
+    kafka_bytes.connect_idle(stack, address, clients)
+    yield from _stand()
 
 
 def _silent(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
     connections = [connect(stack, address) for _ in range(clients)]
     assert connections
-    yield from _idle()
+    yield from _stand()
 
 
 def _dribbling(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
@@ -122,7 +127,7 @@ def _churning(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
 
     for _ in range(clients):
         Thread(target=churn, daemon=True).start()
-    yield from _idle()
+    yield from _stand()
 
 
 def _window_updates(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
@@ -162,6 +167,7 @@ ATTACKS: dict[str, Attack] = {
     "pipelining": _pipelining,
     "unread": _unread,
     "slow": _slow,
+    "idle": _idle,
     "silent": _silent,
     "dribbling": _dribbling,
     "tiny-records": _tiny_records,

@@ -95,13 +95,17 @@ _RESTARTS = (
             "reloads": ("dropped_connections", "errored_records", "lost_records", "duplicated_records"),
             "kill-broker": ("errored_records", "lost_records", "duplicated_records"),
             "kill-gateway": ("refused_connections", "errored_records", "lost_records", "duplicated_records"),
+            "overload": ("errored_records", "lost_records", "duplicated_records"),
         }.items()
         for value in values
     ),
     Figure("reloads: growth of memory", "reloads", "grown_mib", 20, "MiB"),
+    Figure("overload: growth of memory", "overload", "grown_at_most_mib", 20, "MiB"),
+    Figure("overload: the busiest minute", "overload", "highest_minute_of_limit", 1.02, "x the limit"),
     Figure("kill-gateway: a worker is back", "kill-gateway", "worker_back_median_s", 2, "s"),
 )
-"""Restarts, reloads and kills: no send fails, nothing acknowledged is lost, nothing is stored twice."""
+"""Restarts, reloads, kills and long overload: no send fails, nothing that was acknowledged is lost or stored
+twice."""
 
 _PULSAR = (
     Figure("Pulsar, 100 B not batched: CPU per 100k", "pulsar-produce-100", _CPU, 0.45, "s"),

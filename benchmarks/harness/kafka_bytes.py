@@ -9,22 +9,41 @@ from contextlib import ExitStack
 API_VERSIONS_V0 = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """The smallest request: its length, API key, version, correlation id, no client id."""
 _PRODUCE, _METADATA = 0, 3
+_FROM_ONE_ADDRESS = 1_000
 _FETCH_MAX_BYTES = 50 * 1024 * 1024
 """What stock consumers ask for (`fetch.max.bytes`)."""
 
 
-def connect(stack: ExitStack, address: str, receive_bytes: int = 0) -> socket.socket:
+def connect(
+    stack: ExitStack, address: str, receive_bytes: int = 0, source: str = "127.0.0.1"
+) -> socket.socket:
     """A connection that the stack closes.
 
     :param receive_bytes: what the kernel may keep for the client, at most; 0 for its own choice.
+    :param source: the client's own address.
     """
     host, port = address.split(":")
     connection = stack.enter_context(socket.socket())
     connection.settimeout(30)
     if receive_bytes:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    if source != "127.0.0.1":
+        connection.bind((source, 0))
     connection.connect((host, int(port)))
     return connection
+
+
+def connect_idle(stack: ExitStack, address: str, count: int) -> list[socket.socket]:
+    """Connections that ask once and are silent then, a thousand from each address.
+
+    More would be refused: a gate leaves part of its places to clients of other addresses.
+    """
+    clients = []
+    for number in range(count):
+        client = connect(stack, address, source=f"127.0.0.{1 + number // _FROM_ONE_ADDRESS}")
+        answer(client)
+        clients.append(client)
+    return clients
 
 
 def answer(connection: socket.socket, request: bytes = API_VERSIONS_V0) -> None:

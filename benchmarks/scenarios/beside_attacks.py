@@ -169,6 +169,7 @@ SCENARIOS = (
     _scenario("unread", "p99 beside 100 clients that ask for 1 GiB each and do not read", 100),
     _scenario("tiny-records", "p99 beside 5 clients that send 12 MiB of the smallest records each time", 5),
     _scenario("slow", "p99 beside 2,000 clients, half idle, half in the middle of a request", 2000),
+    _scenario("idle", "p99 beside 9,000 clients that asked once and are idle", 9000),
     _scenario("silent", "p99 beside 2,000 clients that have said nothing", 2000),
     _scenario("dribbling", "p99 beside 100 clients that send a byte each 0.1 s", 100),
     _scenario("churning", "p99 beside 4 threads that connect, ask and hang up", 4),

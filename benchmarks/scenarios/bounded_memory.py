@@ -121,6 +121,10 @@ def _slow(stack: ExitStack, address: str, quick: bool) -> list[socket.socket]:
     return clients
 
 
+def _idle(stack: ExitStack, address: str, quick: bool) -> list[socket.socket]:
+    return kafka_bytes.connect_idle(stack, address, 900 if quick else 9000)
+
+
 def _silent(stack: ExitStack, address: str, quick: bool) -> list[socket.socket]:
     return [connect(stack, address) for _ in range(200 if quick else 2000)]
 
@@ -144,6 +148,7 @@ SCENARIOS = (
     _scenario("memory-pipelining", "100 clients that pipeline small requests and do not read", _pipelining),
     _scenario("memory-announced", "100 clients that announce 2 GiB", _announcing),
     _scenario("memory-slow", "2,000 clients, half idle, half in the middle of a request", _slow),
+    _scenario("memory-idle", "9,000 clients that asked once and are idle", _idle),
     _scenario("memory-silent", "2,000 clients that have said nothing", _silent),
     _scenario("memory-unread", "100 clients that ask for 1 GiB each and do not read", _unread),
 )
