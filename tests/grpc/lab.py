@@ -119,6 +119,14 @@ HOLDING: Mapping[str, Any] = {
 """After 1000 bytes the next 1000 are held for 1000 s: longer than any test takes."""
 
 
+def burst_of(messages: int) -> dict[str, Any]:
+    """A publish rate that lets so many messages through, and the next one after 4096 s at most."""
+    return {
+        "max_publish_rate": messages / 4096,
+        "burst_seconds": 4096.0,
+    }  # a power of two: nothing is rounded
+
+
 def waiting(of: PolicyEngine) -> int:
     """How many publishes HOLDING holds."""
     with of.lock:
