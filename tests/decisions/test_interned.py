@@ -220,7 +220,7 @@ _BUSY = """
 import sys, time
 from sluicegate.decisions import DecisionLog
 from tests.decisions.conftest import FakeGate, publish
-log = DecisionLog(sys.argv[1], "kafka", "main", "full", period_s=0.001)
+log = DecisionLog(sys.argv[1], "kafka", "main", "full", period_s=0.001, max_rows_queued=100_000_000)
 gate, number = FakeGate(), 0
 while True:
     for _ in range(500):
