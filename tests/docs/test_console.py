@@ -40,7 +40,6 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, stand_ins: Brokers) ->
         world.end()
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("document", PRESENT)
 def test_commands_do_what_the_document_shows(document: str, world: World) -> None:
     present = PRESENT[document]

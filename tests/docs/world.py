@@ -18,6 +18,7 @@ from urllib.request import Request, urlopen
 import yaml
 from tests.house.test_documents import ROOT
 from tests.reports.results.example import example
+from tests.waiting import LONG_S
 
 from sluicegate.decisions import DecisionLog, RefusalJournal
 from sluicegate.demo.ports import free_ports
@@ -65,9 +66,9 @@ def brokers() -> Iterator[Brokers]:
     thread = Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        assert ready.wait(60), "the stand-ins do not come up"
+        assert ready.wait(LONG_S), "the stand-ins do not come up"
         topic = f"{found[0].pulsar_admin}/admin/v2/persistent/public/default/orders"
-        urlopen(Request(topic, method="PUT"), timeout=60).close()
+        urlopen(Request(topic, method="PUT"), timeout=LONG_S).close()
         yield found[0]
     finally:
         done.set()
@@ -175,7 +176,7 @@ class World:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=240,
+            timeout=LONG_S,
             check=False,
         )
         self._code = done.returncode
@@ -203,7 +204,7 @@ class World:
         if self._gateway is None:
             return
         self._gateway.send_signal(signal.SIGTERM)
-        code = self._gateway.wait(60)
+        code = self._gateway.wait(LONG_S)
         assert self._gateway.stdout is not None
         self._gateway.stdout.close()
         assert code == 0, (self.directory / "gateway.log").read_text()
