@@ -54,7 +54,7 @@ async def test_a_client_that_says_nothing_is_closed_in_time() -> None:
     async with upstream() as port, lab(port, login_ns=_MINUTE_NS) as it:
         reader, writer = await it.connect()
         await it.served(1)
-        await it.sweep(after_s=59)
+        await it.sweep(after_s=30)
         assert it.counts["login_timed_out"] == 0
         await it.sweep(after_s=61)
         assert await end(reader) == b""
@@ -98,7 +98,7 @@ async def test_bytes_now_and_then_do_not_prolong_a_frame_that_passes_unread() ->
         for _ in range(3):
             writer.write(b"x")
             assert await reader.read(1) == b"x"
-        await it.sweep(after_s=59)
+        await it.sweep(after_s=30)
         assert it.counts["frame_timed_out"] == 0
         await it.sweep(after_s=61)
         assert it.counts["frame_timed_out"] == 1

@@ -461,7 +461,10 @@ async def test_clients_over_the_limit_are_closed_at_once() -> None:
 
 
 @on_uvloop
-async def test_drain_lets_a_held_request_finish_and_takes_nothing_new() -> None:
+async def test_drain_lets_a_held_request_finish_and_takes_nothing_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drains, "ANSWER_NS", HOUR_NS)
     async with upstream() as port, lab(port) as it:
         reader, writer = await it.connect()
         idle_reader, idle_writer = await it.connect()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.echo_plugin import RawSession
 from tests.gateway.lab import LIMITS, Streams, lab, on_uvloop, upstream
+from tests.waiting import LONG_S
 
 from sluicegate.broker import ToClient
 from sluicegate.gateway.admission import ADDRESS, FULL, OVERLOAD, Admission, share_of
@@ -118,7 +119,7 @@ async def test_memory_that_runs_short_between_two_sweeps_costs_the_largest_at_on
             writer.write(b"go\n")
         await it.until(lambda: it.counts["buffer_budget_used_up"] >= 5)
         await it.until(lambda: len(it.connections) <= 5)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LONG_S):
             # A sweep tells what it found before it closed the largest; what is left may still be filling up.
             await it.sweep()
             while it.connections.buffered_bytes > it.connections.budget.mark:
