@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import os
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,6 +15,7 @@ from tests.gateway.echo_plugin import EchoConfig, EchoFront
 from tests.waiting import LONG_S, until_so
 
 from sluicegate.broker import Listener
+from sluicegate.demo.ports import free_ports
 from sluicegate.gateway.acceptor import Acceptor
 from sluicegate.gateway.connections import Connections
 from sluicegate.gateway.limits import Limits
@@ -86,11 +86,8 @@ def module_path() -> str:
 
 
 def closed_port() -> int:
-    """A port on which nobody listens."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port: int = unused.getsockname()[1]
-        return port
+    """A port on which nobody listens, and that no other program is given as long as the test takes."""
+    return free_ports(1)
 
 
 class Lab:

@@ -89,7 +89,7 @@ def test_a_successor_takes_over_and_no_client_is_refused(gateway: Gateway, succe
         assert client.recv(100) == b"", "it has nothing under way, so it is told to go"
         assert gateway.process.wait(LONG_S) == 0
         assert not successor.refused(150)
-        assert successor.get("/readyz") == (200, "ok\n")
+        until(lambda: successor.get("/readyz") == (200, "ok\n"))
     assert knocked.refused == []
     assert not worker.is_running()
     successor.process.terminate()
@@ -111,7 +111,7 @@ def test_a_successor_that_cannot_serve_changes_nothing(gateway: Gateway, success
             until(lambda: "the successor ended before it served" in gateway.errors.read_text())
             assert gateway.refused(101)
     assert knocked.refused == []
-    assert gateway.get("/readyz") == (200, "ok\n")
+    until(lambda: gateway.get("/readyz") == (200, "ok\n"))
 
 
 def test_sigusr2_starts_the_successor(gateway: Gateway) -> None:
