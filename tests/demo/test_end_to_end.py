@@ -128,6 +128,17 @@ def test_danube(tmp_path: Path) -> None:
     assert "UNAVAILABLE: " in done.about("failover")
 
 
+ENDLESS = """
+import sys
+
+if "sluicegate.demo.player" in sys.orig_argv:
+    from sluicegate.demo.kinds import publish_rates
+
+    publish_rates._PLAY_S = 600.0
+"""
+"""The scene is still playing when the signal comes, however late that is."""
+
+
 @pytest.mark.parametrize(
     ("number", "ignored"),
     # A shell that starts a program in the background has it ignore SIGINT.
@@ -143,7 +154,7 @@ def test_a_signal_ends_all_processes(
     start += "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
     process = subprocess.Popen(
         [sys.executable, "-c", start, *command(tmp_path / "kept", "publish-rate")[1:]],
-        env=environment("kafka"),
+        env=environment("kafka", planted(tmp_path / "plant", ENDLESS)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
