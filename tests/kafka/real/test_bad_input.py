@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,35 @@ def upstream(kafka: KafkaBroker) -> Iterator[MoodyUpstream]:
         yield upstream
 
 
-@pytest.fixture(scope="module")
-def gate(upstream: MoodyUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """With short time-outs, and policies that make it read everything."""
-    broker = {"frame_timeout": f"{_FRAME_S}s", "idle_timeout": f"{_IDLE_S}s"}
+@contextmanager
+def reading_all(directory: Path, upstream: MoodyUpstream, **broker: str) -> Iterator[Gate]:
+    """A gate with policies that make it read everything."""
     policies = {"max_producers_per_topic": 100, "max_publish_rate": "1000k/s", "max_dispatch_rate": "1000k/s"}
-    with Gate(tmp_path_factory.mktemp("gate"), upstream.bootstrap, policies, broker) as gate:
+    with Gate(directory, upstream.bootstrap, policies, broker) as gate:
         gate.eventually(lambda: "listener='node-1'" in gate.output(), "the node is listened for")
         yield gate
+
+
+@pytest.fixture(scope="module")
+def patient(upstream: MoodyUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """Closes nobody for being slow."""
+    with reading_all(tmp_path_factory.mktemp("patient"), upstream) as gate:
+        yield gate
+
+
+@pytest.fixture(scope="module")
+def hasty(upstream: MoodyUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """With time-outs so short that a busy machine exceeds them, too."""
+    times = {"frame_timeout": f"{_FRAME_S}s", "idle_timeout": f"{_IDLE_S}s"}
+    with reading_all(tmp_path_factory.mktemp("hasty"), upstream, **times) as gate:
+        yield gate
+
+
+@pytest.fixture
+def gate(request: pytest.FixtureRequest) -> Gate:
+    """The patient one, unless the test uses the hasty one."""
+    found: Gate = request.getfixturevalue("hasty" if "hasty" in request.fixturenames else "patient")
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -166,6 +187,7 @@ def test_policed_apis_in_newer_versions_never_pass_unread(gate: Gate) -> None:
     assert "api key 0 version 13 is not offered through the gate" in gate.output()
 
 
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(
     ("sent", "counter", "after_s"),
     [
@@ -190,6 +212,7 @@ def test_stalled_and_silent_clients_are_closed_in_time(
     assert f"closing connection: {reason}" in gate.output()
 
 
+@pytest.mark.usefixtures("hasty")
 def test_two_hundred_connections_with_garbage(gate: Gate) -> None:
     process = worker(gate)
     before_bytes = process.memory_info().rss
@@ -237,6 +260,7 @@ def test_an_upstream_that_answers_garbage(gate: Gate, upstream: MoodyUpstream, n
     assert "closing connection: malformed_response" in gate.output()
 
 
+@pytest.mark.usefixtures("hasty")
 def test_an_upstream_that_says_nothing(gate: Gate, upstream: MoodyUpstream) -> None:
     upstream.on(b"ignored", lambda first: b"")
     before = gate.metric("sluicegate_idle_timed_out_total")
