@@ -105,17 +105,22 @@ def test_two_groups_of_equal_clients_have_a_rate_each(
     ambiguous = gate.metric("sluicegate_broker_events_total", event="fetch_group_ambiguous")
     settings = {"client_id": "same"} if family.name == "java" else {}
     groups = [f"{topic}-{number}" for number in range(2)]
+    # All is there before anybody reads: whoever publishes slowly is not too fast for any rate.
+    send_with_confluent(kafka.bootstrap, topic, 600, settings={"batch.num.messages": 10})
+    began_ms = wall_ms()
     members = [join(family, gate.bootstrap, topic, group, **settings) for group in groups]
     assert [settled(member) for member in members] == ["", ""]
-    began_ms = wall_ms()
-    send_with_confluent(kafka.bootstrap, topic, 600, settings={"batch.num.messages": 10})
     until(lambda: all(len(member.received) >= 500 for member in members), "500 records each")
     for member in members:
         for number, record in enumerate(member.received, start=1):
             # The burst and one batch more, and then so many a second.
             assert number <= rate * burst_s + 20 + rate * (record.at_ms - began_ms + 5) / 1_000
-    rows = gate.decided(topic=topic, policy="max_subscription_dispatch_rate", action="delay")
-    assert {row["subscription"] for row in rows} == set(groups)
+
+    def held() -> set[str]:
+        rows = gate.decisions(topic=topic, policy="max_subscription_dispatch_rate", action="delay")
+        return {row["subscription"] for row in rows}
+
+    gate.eventually(lambda: held() == set(groups), "each group was held")
     assert gate.metric("sluicegate_broker_events_total", event="fetch_group_ambiguous") == ambiguous
 
 

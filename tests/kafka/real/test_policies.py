@@ -251,11 +251,12 @@ def test_fast_consumers_are_slowed_down(
 ) -> None:
     topic = new_topic()
     gate.apply({"topics": [{"name": topic, policy: 100, "burst_seconds": 0.5}]})
+    # All is there before anybody reads: whoever publishes slowly is not too fast for any rate.
+    sent = send_with_confluent(kafka.bootstrap, topic, 300, settings={"batch.num.messages": 10})
+    began_ms = wall_ms()
     groups = [f"{topic}-{number}" for number in range(2)]
     members = [join(family, gate.bootstrap, topic, group, client_id=group) for group in groups]
     assert [settled(member) for member in members] == ["", ""]
-    began_ms = wall_ms()  # nothing can be delivered before it is published
-    sent = send_with_confluent(kafka.bootstrap, topic, 300, settings={"batch.num.messages": 10})
     until(lambda: all(len(member.received) >= 100 for member in members), "100 records each")
     for member in members:
         values = [record.value for record in member.received]
