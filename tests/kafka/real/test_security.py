@@ -222,7 +222,8 @@ def test_a_name_that_the_broker_did_not_ask_for_is_no_name(
             assert raw.ask(call("sasl_handshake", 1, mechanism="PLAIN")).error_code is not ErrorCode.none
             token = b"\0alice\0" + security.users["alice"].encode()
             assert raw.ask(call("sasl_authenticate", 2, auth_bytes=token)).error_code is not ErrorCode.none
-            raw.send(produce({"claimed": batch(*[b"x"] * 30)}, acks=1))
+            # At 20 a second it is ten minutes until the next one could pass.
+            raw.send(produce({"claimed": batch(*[b"x"] * 12_000)}, acks=1))
             assert outcome(raw.frame())["claimed", 0][0] == ErrorCode.none, "a full bucket takes it, in debt"
             raw.send(produce({"claimed": batch(b"x")}, acks=1))
             assert outcome(raw.frame())["claimed", 0][0] == ErrorCode.policy_violation
