@@ -24,7 +24,7 @@ SOFT, HARD = 300 * MIB, 100 * MIB
 """Free bytes."""
 QUOTA = 500_000
 LIMITS = {"storage_soft_min_free_bytes": SOFT, "storage_hard_min_free_bytes": HARD}
-STORAGE = {"source": "log_dirs", "interval": "250ms"}
+STORAGE = {"source": "log_dirs", "interval": "250ms", "timeout": f"{LONG_S}s"}
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ from tests.kafka.real.support.families.base import (
 from tests.kafka.real.support.history import ClientLog, Entry
 
 T = TypeVar("T")
+_SESSION_MS = 60_000
+"""As Java's and more: aiokafka's own 10 s end while a busy machine runs something else."""
 _NAMES = {"batch.size": "max_batch_size", "compression.type": "compression_type"}
 
 
@@ -69,7 +71,12 @@ class AiokafkaFamily:
         self, bootstrap: str, topics: Sequence[str], group: str, settings: Settings | None = None
     ) -> "AiokafkaMember":
         """As `Family.member`."""
-        options = {"bootstrap_servers": bootstrap, "group_id": group or None, "auto_offset_reset": "earliest"}
+        options = {
+            "bootstrap_servers": bootstrap,
+            "group_id": group or None,
+            "auto_offset_reset": "earliest",
+            "session_timeout_ms": _SESSION_MS,
+        }
         return AiokafkaMember(self, topics, options | _options(settings))
 
     def commit(self, bootstrap: str, topic: str, group: str, offset: int) -> str:
