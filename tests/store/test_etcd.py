@@ -25,7 +25,7 @@ from sluicegate.store.metadata import (
 
 
 @pytest.fixture(autouse=True)
-def installed() -> None:
+def installed(patient: None) -> None:
     need(why_no_etcd())
 
 
@@ -107,7 +107,7 @@ async def test_an_etcd_that_is_down(own_etcd: Etcd) -> None:
 
 async def test_an_etcd_that_is_silent(own_etcd: Etcd) -> None:
     async with opened(f"{own_etcd.url}/x?timeout=1s") as store:
-        await store.put("/a", b"1")
+        await until_served(store)
         own_etcd.pause()
         try:
             with pytest.raises(StoreError, match=r"did not answer within 1 s: check its load"):

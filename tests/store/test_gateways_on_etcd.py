@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from benchmarks.harness.etcd import Etcd
 from tests.gateway.test_watching import GOOD, Lab
+from tests.store.conftest import Clock
 from tests.waiting import until
 
 from sluicegate.cli.opening import open_desk, read_facts, read_store
@@ -27,12 +28,13 @@ def file_on(url: str) -> str:
 @pytest.fixture(autouse=True)
 def few_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CHOICE, "")
-    monkeypatch.setattr("sluicegate.store.replica._CONFIRM_S", 0.05)
 
 
-def test_policies_of_a_fleet(own_etcd: Etcd, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_policies_of_a_fleet(
+    own_etcd: Etcd, clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """By the command line on one gateway; in force on both; kept while etcd is away."""
-    url = f"{own_etcd.url}/fleet?timeout=500ms"
+    url = f"{own_etcd.url}/fleet"
     one, two = lab_on(tmp_path / "one", url), lab_on(tmp_path / "two", url)
     desk = open_desk(str(one.path))
     desk.change(Level.BROKER, "", {"max_message_size": 50})
@@ -45,6 +47,7 @@ def test_policies_of_a_fleet(own_etcd: Etcd, tmp_path: Path, caplog: pytest.LogC
     assert read_store(desk._opened)[0] == 1
 
     own_etcd.kill()
+    clock.turn()
     until(lambda: not (two.watch.check() or two.watch.successful))
     assert two.size() == [100, 50]
     assert "the last good policies stay in force: policy store in etcd is away" in caplog.text
@@ -66,9 +69,9 @@ def runs_on_copy(lab: Lab) -> bool:
     return lab.watch.copy_in_use
 
 
-def test_a_gateway_that_starts_while_etcd_is_down(own_etcd: Etcd, tmp_path: Path) -> None:
+def test_a_gateway_that_starts_while_etcd_is_down(own_etcd: Etcd, clock: Clock, tmp_path: Path) -> None:
     """On its local copy; what etcd holds is in force once it is back."""
-    url = f"{own_etcd.url}/fleet?timeout=500ms"
+    url = f"{own_etcd.url}/fleet"
     first = lab_on(tmp_path / "one", url)
     desk = open_desk(str(first.path))
     desk.change(Level.BROKER, "", {"max_message_size": 50})

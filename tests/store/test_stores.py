@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.waiting import LONG_S
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
-from sluicegate.store import MemoryStore, PolicyStore, SqliteStore, StoreError
+from sluicegate.store import MemoryStore, PolicyStore, SqliteStore, StoreError, sqlite_file
 from sluicegate.store.plugin import sluicegate_metadata_store
 
 RATE = "max_publish_rate"
@@ -149,6 +149,7 @@ def test_both_stores_do_the_same(
 
 
 def set_from_another_process(path: str, name: str, count: int) -> None:
+    sqlite_file._BUSY_S = LONG_S  # another one may stall while it has the lock
     store = SqliteStore(path)
     for number in range(count):
         store.set(Level.TOPIC, name, RATE, number + 1, "child")
