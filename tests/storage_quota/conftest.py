@@ -37,7 +37,7 @@ class PrometheusDouble:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 double.authorization.append(self.headers.get("Authorization"))
-                double.hold.wait(20)
+                double.hold.wait()
                 parts = urlsplit(self.path)
                 body = double.body(parts.path, parse_qs(parts.query)["query"][0])
                 try:

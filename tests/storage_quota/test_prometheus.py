@@ -10,6 +10,7 @@ from tests.gateway.certificates import Authority
 from tests.gateway.lab import closed_port
 from tests.storage_quota.conftest import PrometheusDouble
 from tests.storage_quota.lab import WALL_MS, Context
+from tests.waiting import LONG_S
 
 from sluicegate.config.storage import StorageConfig
 from sluicegate.storage_quota import State, StorageQuota, StorageReadError
@@ -26,6 +27,7 @@ def config(prometheus: PrometheusDouble | str, **more: object) -> dict[str, obje
         "source": "prometheus",
         "url": f"{url}/prometheus/",
         "capacity_query": CAPACITY,
+        "timeout": LONG_S * 1_000,
         **({} if "consumed_query" in more else {"free_query": FREE}),
         **more,
     }

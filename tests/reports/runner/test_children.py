@@ -24,7 +24,7 @@ async def test_a_process_that_ends_tells_its_last_words(tmp_path: Path) -> None:
 
 async def test_a_process_that_is_silent_is_ended(tmp_path: Path) -> None:
     async with Talker(
-        "sleeper", "timeit", ["-n1", "-r1", "import time; time.sleep(1)"], tmp_path / "log"
+        "sleeper", "timeit", ["-n1", "-r1", "import sys; sys.stdin.read()"], tmp_path / "log"
     ) as one:
         with pytest.raises(UnavailableError, match="sleeper said nothing for 0 s"):
             await one.hear("ready", 0.1)

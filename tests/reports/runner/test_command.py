@@ -89,7 +89,10 @@ def test_one_that_is_told_to_end_ends_what_it_started(tmp_path: Path) -> None:
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         plan = tmp_path / "run" / "arms" / "danube-interceptor" / "plan.json"
         until(lambda: plan.exists() or process.poll() is not None)
-        family = psutil.Process(process.pid).children(recursive=True)
+        started = psutil.Process(process.pid)
+        # What plays the plan begins after it is written.
+        until(lambda: started.children(recursive=True) or process.poll() is not None)
+        family = started.children(recursive=True)
         process.terminate()
         output, _ = process.communicate(timeout=LONG_S)
     assert process.returncode == 1, output
