@@ -6,13 +6,14 @@ import pytest
 from danube import DanubeClient
 from tests.danube.support.clients import danube_client
 
+from sluicegate.demo.ports import free_ports
 from sluicegate_danube.reference import ReferenceBroker
 
 
 @pytest.fixture
 async def reference() -> AsyncIterator[ReferenceBroker]:
-    """A cluster of one broker."""
-    async with ReferenceBroker() as broker:
+    """A cluster of one broker; while it is stopped, no outgoing connection is given its port."""
+    async with ReferenceBroker(port=free_ports(1)) as broker:
         yield broker
 
 

@@ -95,7 +95,7 @@ async def test_messages_of_a_batch_count_one_by_one_at_a_rate(
     policies = on_topic(TOPIC, max_publish_rate="1/s", burst_seconds=100)
     async with gate(tmp_path, reference.addresses, policies) as through, channel(through) as edge:
         await replicate(edge, batch(TOPIC, messages(*[20] * 60), 60))
-        code, text = await refused(edge, batch(TOPIC, messages(*[20] * 60), 120))
+        code, text = await refused(edge, batch(TOPIC, messages(*[20] * 100), 160))
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert text.startswith("Publish rate limit exceeded")
         assert rejected(through) == 1

@@ -9,6 +9,7 @@ from tests.danube.support.clients import Receiving, consuming, danube_client, pr
 from tests.danube.support.gates import gate, on_topic
 from tests.waiting import LONG_S
 
+from sluicegate.demo.ports import free_ports
 from sluicegate_danube.reference import ReferenceBroker
 
 
@@ -66,7 +67,7 @@ async def test_a_broker_that_forgot_its_producers_says_so_through_the_gate(
 
 
 async def test_a_gate_without_a_broker_lets_clients_try_again(topic: str, tmp_path: Path) -> None:
-    async with ReferenceBroker() as reference:
+    async with ReferenceBroker(port=free_ports(1)) as reference:
         address = reference.addresses[0]
     async with gate(tmp_path, [address]) as through, danube_client(through.url) as client:
         with pytest.raises(grpc.aio.AioRpcError) as refused:

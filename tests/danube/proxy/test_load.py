@@ -63,6 +63,7 @@ class Load:
         process = await asyncio.create_subprocess_exec(
             *(self.ghz, "--insecure", "--protoset", described, "--binary-file", content, "-O", "json"),
             *("--call", "danube.ProducerService.SendMessage", "-n", str(calls), "-c", str(at_once)),
+            *("--timeout", "600s", "--connect-timeout", "600s"),
             *("--connections", str(CONNECTIONS), self.through.address),
             stdout=asyncio.subprocess.PIPE,
         )

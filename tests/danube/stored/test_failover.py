@@ -129,7 +129,7 @@ async def test_a_producer_of_before_is_not_known_at_the_new_owner(
 async def test_a_broker_whose_lease_is_gone_closes_its_clients_and_registers_anew(
     store: MemoryMetadata, topic: str
 ) -> None:
-    async with stored_brokers(store, A, ttl_s=3) as brokers, stored_brokers(store, B) as others:
+    async with stored_brokers(store, A, ttl_s=12) as brokers, stored_brokers(store, B) as others:
         broker = brokers[A]
         await provide(store, topic, broker)
         async with danube_client(broker.url) as client, producing(client, topic, max_retries=1) as producer:

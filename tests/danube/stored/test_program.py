@@ -2,10 +2,11 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import grpc
@@ -34,6 +35,19 @@ def program(url: str, broker_id: int, ttl_s: int) -> Iterator[tuple["subprocess.
             process.kill()
 
 
+def paused(process: "subprocess.Popen[str]", file: Path) -> bool:
+    """Pause a broker; in the midst of a write it would lock out all others, so it goes on then."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as other:
+        try:
+            other.executescript("BEGIN IMMEDIATE; ROLLBACK")
+        except sqlite3.OperationalError:
+            process.send_signal(signal.SIGCONT)
+            return False
+    return True
+
+
 async def give(store: MetadataStore, topic: str, broker_id: int) -> None:
     """What a load manager does."""
     waits = await store.get(keys.unassigned_key(topic))
@@ -57,7 +71,7 @@ async def test_a_process_that_was_paused_for_longer_than_its_lease_owns_nothing_
                 await give(store, topic, A)
                 await until_so(lambda: other.view.owner(topic) == A)
                 assert other.view.url(A) == own_url
-                process.send_signal(signal.SIGSTOP)
+                await until_so(lambda: paused(process, tmp_path / "metadata.db"))
                 await until_so(lambda: other.view.owner(topic) is None)
                 await orphan(store, topic, A)
                 await give(store, topic, B)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from tests.waiting import until_so
 
+from sluicegate.demo.ports import free_ports
 from sluicegate.store.metadata import Delete, MemoryMetadata, MetadataStore, Put, Unchanged
 from sluicegate_danube.failover import keys
 from sluicegate_danube.reference.stored import StoredBroker, create_topic
@@ -21,7 +22,8 @@ async def stored_brokers(
     brokers: dict[int, StoredBroker] = {}
     try:
         for broker_id in ids:
-            broker = StoredBroker(store.another(), broker_id, ttl_s=ttl_s)
+            # Of a kind that no outgoing connection is given while a broker is dead.
+            broker = StoredBroker(store.another(), broker_id, ttl_s=ttl_s, port=free_ports(1))
             brokers[broker_id] = await broker.__aenter__()
         yield brokers
     finally:

@@ -12,7 +12,8 @@ from benchmarks.harness.etcd import Etcd
 from tests.conftest import ARTEFACTS
 from tests.danube.failover.real.support.gate import Gate
 
-TTL_S = 2
+TTL_S = 8
+"""Of leases: a process that stalls for some seconds is not to lose what it has. Each death takes so long."""
 _TAIL_LINES = 15
 
 
