@@ -41,8 +41,8 @@ def test_one_delay_instead_of_many_spares_the_broker_its_state(
     at_once(scenario, topics.items())
     assert len(delays["direct"]) > count // 2
     assert delays["gate"] == {DELAY_MS}
-    # On a slow machine all is due before the first is acknowledged, so that the broker itself has few holes.
-    assert holes["gate"] <= min(1, holes["direct"]), holes
+    # On a slow machine all is due before the first is acknowledged, so that the other way has few holes, too.
+    assert holes["gate"] <= 1, holes
 
 
 def publish_at_random(client: Any, topic: str, count: int) -> list[Any]:

@@ -28,10 +28,8 @@ from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, read_topic
 from tests.waiting import until
 
-DELAY_MS, INTERVAL_MS, COUNT = 1_000, 20, 400
+DELAY_MS, INTERVAL_MS, COUNT = 1_000, 40, 400
 KINDS = (Subscription.SHARED, Subscription.EXCLUSIVE)
-# A restart must not be an error to producers: what timed out may be stored or not.
-PATIENCE = {"python": {"send_timeout_millis": 1_000 * ANSWER_S}, "java": {"sendTimeoutMs": 1_000 * ANSWER_S}}
 
 
 def now_ms() -> int:
@@ -61,7 +59,7 @@ class Run:
         self.consumers = {kind: self.family.consume(self.url, self.topic, kind, kind) for kind in KINDS}
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
-        """Begin to send, for 8 s."""
+        """Begin to send, for 16 s: clients that start on a busy machine are to be at work before the end."""
         self._sending = pool.submit(
             self.family.produce,
             self.url,
@@ -69,7 +67,6 @@ class Run:
             numbered(COUNT, self.family.name),
             deliver_after_ms=self.deliver_after_ms,
             interval_ms=INTERVAL_MS,
-            settings=PATIENCE[self.family.name],
         )
 
     def delivered(self) -> None:
@@ -132,7 +129,7 @@ def test_the_broker_is_killed_while_clients_work(
     own_pulsar: PulsarBroker, python: PythonFamily, java: JavaFamily, tmp_path: Path
 ) -> None:
     """One kill for the same work done directly and through the gate."""
-    families: list[Family] = [python, java]
+    families: list[Family] = [java, python]  # the slower one to begin is first
     topics = {
         (way, family.name): f"persistent://public/default/{way}-{family.name}"
         for way, family in product(("direct", "gate"), families)
@@ -174,7 +171,7 @@ def test_the_broker_is_killed_while_clients_work(
 def test_the_gate_is_killed_while_clients_work(
     pulsar: PulsarBroker, new_gate: NewGate, new_topic: NewTopic, python: PythonFamily, java: JavaFamily
 ) -> None:
-    families: list[Family] = [python, java]
+    families: list[Family] = [java, python]  # the slower one to begin is first
     topics = [new_topic() for _ in families]
     gate = new_gate({"topics": [{"name": one, "fixed_delivery_delay": f"{DELAY_MS}ms"} for one in topics]})
     with ThreadPoolExecutor() as pool:

@@ -81,7 +81,9 @@ def test_a_limited_producer_does_not_slow_down_another_one_of_its_connection(
     def note(which: str) -> Callable[[object, object], None]:
         return lambda result, _: answers[which].append(result)
 
-    limited, free = client.create_producer(limited_topic), client.create_producer(free_topic)
+    limited, free = (
+        client.create_producer(topic, send_timeout_millis=0) for topic in (limited_topic, free_topic)
+    )
     for _ in range(waiting):
         limited.send_async(payload, note("limited"))
     for _ in range(free_count):

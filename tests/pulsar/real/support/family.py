@@ -152,6 +152,8 @@ class Family(Protocol):
     ) -> Sending:
         """Attach a producer and have it send values without waiting for answers.
 
+        It gives no message up, whatever a library's default: a stalled machine may take long to answer.
+
         :param keys: keys of the messages, in turn.
         :param interval_ms: pause after each message.
         :param client: further settings of the client, by the library's own names.

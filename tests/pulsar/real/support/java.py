@@ -111,7 +111,9 @@ class JavaFamily:
             self,
             "produce",
             client=_client(url, client) | ({"enableTransaction": True} if transactional else {}),
-            producer={"topicName": topic} | _FORMS[form] | dict(settings or {}),
+            producer={"topicName": topic, "sendTimeoutMs": 1_000 * ANSWER_S}
+            | _FORMS[form]
+            | dict(settings or {}),
             public_key=self._keys.public.as_uri() if form is Form.ENCRYPTED else None,
             shared=shared,
             per_transaction=_PER_TRANSACTION if transactional else 0,

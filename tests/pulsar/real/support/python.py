@@ -67,7 +67,7 @@ class PythonFamily:
         settings: Mapping[str, Any] | None = None,
     ) -> "PythonProducer":
         """As `Family.produce`."""
-        own = dict(_FORMS[form])
+        own = _FORMS[form] | {"send_timeout_millis": 1_000 * ANSWER_S}
         if form is Form.ENCRYPTED:
             own |= {"encryption_key": _KEY_NAME, "crypto_key_reader": self._reader}
         message: dict[str, Any] = {"properties": dict(properties or {})}

@@ -18,7 +18,6 @@ class Steady:
         settings = {
             "block_if_queue_full": True,
             "max_pending_messages": 100,
-            "send_timeout_millis": 1_000 * ANSWER_S,
         }
         self.producer = python.produce(url, topic, [], settings=settings)
         self._interval_s = interval_s
