@@ -17,6 +17,7 @@ from tests.waiting import LONG_S, until
 
 from sluicegate.cli import main
 from sluicegate.http_get import http_get
+from sluicegate.store import sqlite_file
 from sluicegate.store.metadata.sqlite import SqliteMetadata
 from sluicegate_danube.failover import keys
 
@@ -53,8 +54,9 @@ class StoredWorld:
 
 
 @pytest.fixture
-def stored(tmp_path: Path) -> StoredWorld:
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredWorld:
     """Broker 1 with topics a, b and c, broker 2 with none; broker 3 is gone and owns topic d."""
+    monkeypatch.setattr(sqlite_file, "_BUSY_S", LONG_S)  # a controller may stall while it has the lock
     made = StoredWorld(tmp_path / "metadata.db")
 
     async def fill(world: World) -> None:

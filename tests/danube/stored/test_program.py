@@ -14,8 +14,9 @@ import pytest
 from danube import DanubeClient
 from tests.danube.support.clients import danube_client
 from tests.danube.support.stored import A, B, orphan
-from tests.waiting import until_so
+from tests.waiting import LONG_S, until_so
 
+from sluicegate.store import sqlite_file
 from sluicegate.store.metadata import Delete, MetadataStore, Put, Unchanged, open_metadata
 from sluicegate_danube.failover import keys
 from sluicegate_danube.reference.__main__ import main
@@ -57,9 +58,10 @@ async def give(store: MetadataStore, topic: str, broker_id: int) -> None:
 
 
 async def test_a_process_that_was_paused_for_longer_than_its_lease_owns_nothing_any_more(
-    tmp_path: Path, topic: str
+    tmp_path: Path, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGSTOP, its topic moves, SIGCONT: it registers anew, and says whose the topic is."""
+    monkeypatch.setattr(sqlite_file, "_BUSY_S", LONG_S)  # either may stall while it has the lock
     url = f"sqlite:///{tmp_path / 'metadata.db'}"
     opened = open_metadata(url)
     assert opened is not None

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.harness.etcd import why_no_etcd
 from tests.danube.failover.real.support.world import World
 from tests.real.needs import mark, need
+from tests.waiting import LONG_S
 
 from sluicegate.store.metadata import MetadataStore, open_metadata
 
@@ -52,7 +53,7 @@ def world(processes: World) -> World:
 @pytest.fixture
 async def store(world: World) -> AsyncIterator[MetadataStore]:
     """What the brokers share."""
-    opened = open_metadata(world.etcd.url)
+    opened = open_metadata(f"{world.etcd.url}?timeout={LONG_S}s")
     assert opened is not None
     yield opened[0]
     await opened[0].close()

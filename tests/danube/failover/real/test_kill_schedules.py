@@ -11,6 +11,7 @@ from tests.danube.failover.real.support.turned import EtcdWorld
 from tests.danube.failover.schedules import BROKERS, Round, Schedule, rounds
 from tests.danube.failover.world import entries
 from tests.real.needs import need
+from tests.waiting import LONG_S
 
 from sluicegate.store.metadata.etcd.address import etcd_address
 from sluicegate.store.metadata.etcd.client import EtcdMetadata
@@ -40,7 +41,7 @@ def own_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
 def test_durable_entries_are_the_same_from_a_kill_until_the_new_owner_serves(
     own_etcd: Etcd, alive: list[int], play: list[Round]
 ) -> None:
-    address = etcd_address(own_etcd.url)
+    address = etcd_address(f"{own_etcd.url}?timeout={LONG_S}s")
     assert address is not None
 
     async def scheduled() -> None:
