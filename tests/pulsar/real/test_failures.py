@@ -28,7 +28,7 @@ from tests.pulsar.real.support.java import JavaFamily
 from tests.pulsar.real.support.python import PythonFamily, read_topic
 from tests.waiting import until
 
-DELAY_MS, INTERVAL_MS, COUNT = 1_000, 40, 400
+DELAY_MS, INTERVAL_MS, COUNT = 1_000, 20, 400
 KINDS = (Subscription.SHARED, Subscription.EXCLUSIVE)
 
 
@@ -59,7 +59,7 @@ class Run:
         self.consumers = {kind: self.family.consume(self.url, self.topic, kind, kind) for kind in KINDS}
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
-        """Begin to send, for 16 s: clients that start on a busy machine are to be at work before the end."""
+        """Begin to send, for 8 s."""
         self._sending = pool.submit(
             self.family.produce,
             self.url,
