@@ -66,7 +66,7 @@ def broker(url, **more):
         plugin.URL: url,
         plugin.NAME: 'a{b="c"} & d',
         plugin.INTERVAL: 50,
-        plugin.TIMEOUT: 200,
+        plugin.TIMEOUT: 60_000,
         "max_publish_rate": 100,
         **more,
     }
