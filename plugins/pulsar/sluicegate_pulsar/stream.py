@@ -7,7 +7,7 @@ from sluicegate.broker import Buffer, Command
 from sluicegate.engine.budget import Budget
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import any_command_type, short_command_type
+from sluicegate_pulsar.codec.frames import any_command_type, short_head
 from sluicegate_pulsar.codec.lists import check_lists
 from sluicegate_pulsar.connection import Handler
 
@@ -129,13 +129,12 @@ class Stream:
                     self.on_many()
                     break
                 left -= 1
-                size = _read_size(data, at)[0]
+                size, kind = short_head(data, at)
                 if not _MIN_SIZE <= size <= largest:
                     self._check_large(data, at, size)
                 stop = at + 4 + size
                 if stop > end:
                     break
-                kind = short_command_type(data, at)
                 if not kind:
                     kind = any_command_type(data, at)
                     left -= _FIELDS_WORK + min(_read_size(data, at + 4)[0], _FIELDS_BYTES)

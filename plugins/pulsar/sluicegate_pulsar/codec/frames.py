@@ -89,25 +89,28 @@ def command_type(data: bytes, at: int) -> int:
     :param at: offset of the frame's size.
     :raises ProtocolError: when there is none, or when the sizes lie.
     """
-    return short_command_type(data, at) or any_command_type(data, at)
+    return short_head(data, at)[1] or any_command_type(data, at)
 
 
-def short_command_type(data: bytes, at: int) -> int:
-    """The type where it stands first and one short field of that type fills the command, as in a SEND.
+def short_head(data: bytes, at: int) -> tuple[int, int]:
+    """A frame's size, and its type where that stands first and one short field of it fills the command.
 
-    :param data: a buffer that holds the whole frame.
+    So it is in a SEND and its receipt.
+
+    :param data: a buffer that holds the frame, or at least the size.
     :param at: offset of the frame's size.
-    :return: 0 if the fields have to be read for it (`any_command_type`).
+    :return: both; the type is 0 if the fields have to be read for it (`any_command_type`).
     """
+    # <hot> Runs for every frame.
     try:
         total, size, type_, tag, length = _PEEK(data, at)
     except struct.error:  # a tiny frame at the end of the buffer
-        return 0
-    kind = type_ - 0x0800
+        return int.from_bytes(data[at : at + 4], "big"), 0
+    kind: int = type_ - 0x0800
     # One byte each for tag and value of the type, then one field that is this type's and fills the command.
     if 0 < kind < _FIRST_LONG_TAG and tag == kind * 8 + 2 and length + 4 == size < total - 3 and length < 128:
-        return int(kind)
-    return 0
+        return total, kind
+    return total, 0
 
 
 def any_command_type(data: bytes, at: int) -> int:
