@@ -28,6 +28,8 @@ _NO_TAGS = b"\0\0\0"
 _MAGIC = 2
 _BATCH_START = 12
 """Bytes of a batch that its length does not count: base offset and the length itself."""
+_NONE_YET = -1
+"""The length of no batch: that of the first one is looked at as one that differs."""
 _HEADER_REST = 49
 """Bytes of a batch's header that its length counts."""
 
@@ -50,14 +52,16 @@ class Repeated:
         "_batch",
         "_client_id",
         "_connection",
-        "_gates",
+        "_exempt",
+        "_gaps",
         "_glance",
         "_head",
         "_limit",
+        "_live",
+        "_most_owed",
         "_owed",
         "_producer_id",
         "_reliable",
-        "_shared",
         "_size",
         "_tail",
         "_topic",
@@ -78,10 +82,12 @@ class Repeated:
         topic = request.topics[0]
         self.decision: Decision | None = None
         """What was decided about a request that `again` did not pass although it looked alike."""
-        self._shared = shared
-        self._gates = shared.gates
+        self._live = shared.gates.live
+        self._exempt = shared.gates.exempt
+        self._gaps = shared.sequences
         self._connection = connection
         self._owed = connection.outstanding.queue
+        self._most_owed = shared.max_requests_in_flight
         self._attached = attached
         self._glance = glance
         self._topic = topic.name
@@ -91,7 +97,7 @@ class Repeated:
         self._limit = shared.max_frame_bytes
         # The topic's entry: its name with one byte of length, then the array length of its one partition.
         tail = frame[head.start + _HEAD_BYTES : topic.start + frame[topic.start] + 1]
-        self._batch = topic.bytes - _BATCH_START
+        self._batch = _NONE_YET
         self._size = size = write_uvarint(topic.bytes + 1)
         self._head = frame[head.start : head.start + 4]
         self._tail = tail
@@ -100,7 +106,9 @@ class Repeated:
         # length, leader epoch, magic, from crc to timestamps, producer id, epoch and sequence, count.
         self._unpack = struct.Struct(f">i4si{len(tail)}s4x{len(size)}s8xi4xb26xq6xi").unpack_from
 
-    def again(self, data: bytes, at: int, end: int, now_ns: int) -> int:
+    def again(  # noqa: C901 - hot
+        self, data: bytes, at: int, end: int, now_ns: int
+    ) -> int:
         """Pass a request if it looks like the one before and its topic's gate allows it.
 
         :param data: what came from the client.
@@ -120,27 +128,30 @@ class Repeated:
             or head != self._head
             or producer_id != self._producer_id
             or length - batch != self._around
-            or length > self._limit
             or stop > end
             or data[stop - 3 : stop] != _NO_TAGS
             or magic != _MAGIC
             or messages < 0
-            or batch < _HEADER_REST
         ):
             return 0
         if batch != self._batch or size != self._size:
+            if batch < _HEADER_REST or length > self._limit:
+                return 0
             if size != write_uvarint(batch + _BATCH_START + 1):
                 return 0
             self._batch, self._size = batch, size
+        owed = self._owed
+        if len(owed) >= self._most_owed:
+            return 0
         connection = self._connection
         connection.client_id = self._client_id
         attached = self._attached
-        gates = self._gates.exempt if connection.exempt else self._gates.live
+        gates = self._exempt if connection.exempt else self._live
         gate = attached.gate
         largest = batch - _HEADER_REST
         if gates.get(self._topic) is not gate or largest > attached.size_limit:
             return 0
-        gaps = self._shared.sequences
+        gaps = self._gaps
         if gaps and connection.identity in gaps:
             return 0
         attached.last_ns = now_ns
@@ -149,11 +160,11 @@ class Repeated:
         operation.bytes = batch + _BATCH_START
         operation.largest = largest
         operation.reliable = self._reliable
-        self.decision = gate.publish(operation, now_ns)
-        if self.decision is not None:
+        self.decision = decision = gate.publish(operation, now_ns)
+        if decision is not None:
             return 0
         if self._reliable:
-            self._owed.append(number if self._glance is None else (number, self._glance))
+            owed.append(number if self._glance is None else (number, self._glance))
         return stop
 
 

@@ -104,10 +104,11 @@ class ResponseStream:
         if self._partial_response.size:
             return self._collect(data, now_ns)
         # <hot> The way of nearly every response: it is its turn, and it passes unread.
-        queue = self.outstanding.queue
+        outstanding = self.outstanding
+        queue = outstanding.queue
         at = 0
         end = len(data)
-        while queue and end - at >= _RESPONSE_HEAD:
+        while end - at >= _RESPONSE_HEAD and queue:
             length, correlation_id = _read_response(data, at)
             head = queue[0]
             if type(head) is tuple:
@@ -120,7 +121,7 @@ class ResponseStream:
         if at > end:
             self._skip_upstream = at - end
             at = end
-        if at == end and not self.outstanding.finished:
+        if at == end and not outstanding.finished:
             return PASS
         out: list[Command] = []
         try:

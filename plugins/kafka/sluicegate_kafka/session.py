@@ -128,10 +128,9 @@ class KafkaSession(ResponseStream):
         # <hot> These lines are the way of nearly every Produce request.
         at = 0
         repeated = self.producing.repeated
-        waiting = self._suspended or self._skip_client or self._partial_request.size
-        if repeated is not None and not waiting:
-            end, queue, most_owed = len(data), self.outstanding.queue, self._most_owed
-            while at < end and len(queue) < most_owed and (stop := repeated.again(data, at, end, now_ns)):
+        if repeated is not None and not (self._suspended or self._skip_client or self._partial_request.size):
+            end = len(data)
+            while at < end and (stop := repeated.again(data, at, end, now_ns)):
                 at = stop
             if at == end:
                 return PASS
