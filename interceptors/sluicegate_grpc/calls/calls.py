@@ -236,7 +236,8 @@ class Calls:
         :return: the operation, to be kept only if it is delayed, and None if it may go on; or `UNNAMED`.
         """
         # <hot> Runs for every publish.
-        place = self._producers.get(self._called(values)) if method.producer else None
+        called = values.producer if self._by_attaching else (values.topic, values.producer)
+        place = self._producers.get(called) if method.producer else None
         if place is None or not place.held:
             found = self._unattached(place, method, values, caller, now_ns)
             if not isinstance(found, Place):

@@ -48,7 +48,7 @@ class BrokerSide(Side):
         """The other side."""
         self._owes_update = False
         """True if the client was not told yet that there is no table, as that block was for nobody."""
-        self._lane.handlers = {
+        handlers = {
             DATA: self._data,
             HEADERS: self.headers,
             CONTINUATION: self.continuation,
@@ -57,6 +57,7 @@ class BrokerSide(Side):
             GOAWAY: self._goaway,
             WINDOW_UPDATE: self._window,
         }
+        self._lane.hand_to(handlers, lambda *frame: None)
 
     def _data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """A DATA frame of a stream that is looked at, or of one for which there is no room."""

@@ -35,6 +35,7 @@ from sluicegate_grpc.splice.messages import (
 from sluicegate_grpc.splice.refusals import Refusals
 from sluicegate_grpc.splice.requests import Request
 
+_WHOLE = END_STREAM | PADDED
 _EAGER_BYTES = 65_536
 """A message of which more has come is looked at again only when it is whole."""
 _RESOURCE_EXHAUSTED = 8
@@ -83,7 +84,7 @@ class Calling:
         """A DATA frame of a stream that is looked at, or of one for which there is no room."""
         # <hot> Runs for every publish: nearly all are one frame, which holds the message and the end.
         mark = self.holding.marks.get(stream)
-        if mark is not None and mark[2].is_publish and flags & (END_STREAM | PADDED) == END_STREAM:
+        if mark is not None and mark[2].is_publish and flags & _WHOLE == END_STREAM:
             begin = at + HEAD + PREFIX
             has_room = begin <= stop <= at + HEAD + self._flow.window
             if has_room and read_prefix(data, at + HEAD) == (0, stop - begin):

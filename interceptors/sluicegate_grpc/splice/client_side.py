@@ -69,7 +69,7 @@ class ClientSide(Side):
         """True once the client was told to make another connection."""
         self.swallows_ack = False
         """True if the client's next SETTINGS acknowledgement is for the gate's own."""
-        self._lane.handlers = {
+        handlers = {
             DATA: calling.data,
             HEADERS: self.headers,
             CONTINUATION: self.continuation,
@@ -79,7 +79,7 @@ class ClientSide(Side):
             WINDOW_UPDATE: self._window,
             PUSH_PROMISE: self._push,
         }
-        self._lane.default = self._other
+        self._lane.hand_to(handlers, self._other)
 
     # -- requests -------------------------------------------------------------------------------------
 

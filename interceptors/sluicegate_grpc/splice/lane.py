@@ -5,7 +5,7 @@ put between frames is noted as edits of the bytes read, so a read without edits 
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from sluicegate.broker import Buffer
@@ -31,6 +31,8 @@ from sluicegate_grpc.splice.frames import (
 Handler: TypeAlias = Callable[[bytes, int, int, int, int, int], None]
 """`(buffer, start, stop, flags, stream, now_ns)` of one whole frame, which passes unless it is cut."""
 _NOTHING_YET = -1
+_UNKNOWN = CONTINUATION + 1
+"""All kinds that HTTP/2 does not know."""
 WORK_PER_TURN = 1_152
 """What one turn of the event loop may take, in units of some 0.9 us: each frame counts one."""
 CALL_WORK = 4
@@ -57,6 +59,7 @@ class Lane:
         "_chunks",
         "_edits",
         "_grants",
+        "_handlers",
         "_held_frames",
         "_need",
         "_rest_bytes",
@@ -66,9 +69,7 @@ class Lane:
         "back",
         "continued",
         "data",
-        "default",
         "flow",
-        "handlers",
         "max_frame",
         "reads",
         "told",
@@ -84,10 +85,7 @@ class Lane:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self.flow = Flow(budget, self.insert, self.grant)
-        self.handlers: dict[int, Handler] = {}
-        """Who looks at frames of which kind; for DATA only those of watched streams, and what has no room."""
-        self.default: Handler = lambda *frame: None
-        """Who looks at frames of unknown kinds."""
+        self._handlers: tuple[Handler, ...] = ()
         self.watched: set[int] = set()
         """Streams whose DATA frames are looked at."""
         self.continued = _NOTHING_YET
@@ -124,6 +122,14 @@ class Lane:
     def frame_began_ns(self) -> int:
         """When a frame or header block began that has come only in part; 0 if there is none."""
         return self._began_ns if self._rest_bytes > 0 or self.continued > 0 else 0
+
+    def hand_to(self, handlers: Mapping[int, Handler], default: Handler) -> None:
+        """Set who looks at frames.
+
+        :param handlers: by kind; for DATA only those of watched streams are looked at, and what has no room.
+        :param default: looks at frames of all other kinds.
+        """
+        self._handlers = tuple(handlers.get(kind, default) for kind in range(_UNKNOWN + 1))
 
     # -- reading --------------------------------------------------------------------------------------
 
@@ -164,8 +170,7 @@ class Lane:
 
     def _frames(self, data: bytes, now_ns: int) -> int:  # noqa: C901 - one loop, and hot
         # <hot> One turn for each frame.
-        handlers, watched, flow, max_frame = self.handlers, self.watched, self.flow, self.max_frame
-        default = self.default
+        handlers, watched, flow, max_frame = self._handlers, self.watched, self.flow, self.max_frame
         at, end, left = 0, len(data), WORK_PER_TURN
         while left >= BATCH * (1 + CALL_WORK):
             begin, calls = at, 0
@@ -188,7 +193,7 @@ class Lane:
                     if kind <= HEADERS:
                         calls += 1
                     self.at = at
-                    handlers.get(kind, default)(data, at, stop, flags, stream, now_ns)
+                    handlers[kind if kind < _UNKNOWN else _UNKNOWN](data, at, stop, flags, stream, now_ns)
                     if self._charged:
                         at = stop
                         break
