@@ -130,14 +130,13 @@ class PacedReading(asyncio.Protocol):
             self._hand_on_bulk(data, now_ns)
             self._handed_on(count)
             return
-        began_ns = thread_time_ns()
         self._put_back(data)
         self._pauses |= TURN
         if not may_begin:
             self._await_turn()
             return
-        self._take_turn()
-        turns.ended(monotonic_ns(), thread_time_ns() - began_ns)
+        spent_ns = self._take_turn()
+        turns.ended(monotonic_ns(), spent_ns)
 
     def _hand_on_bulk(self, data: bytes, now_ns: int) -> None:
         """Hand on a large read that is expected to take less than a slice, and learn from it.
@@ -166,15 +165,17 @@ class PacedReading(asyncio.Protocol):
         self.hold_back_reading()
         self._turns.queue(self._take_turn)
 
-    def _take_turn(self) -> None:
-        """Hand on pieces of what is kept for as long as a slice; `TURN` stands until all of it has gone."""
+    def _take_turn(self) -> int:
+        """Hand on pieces of what is kept for as long as a slice; `TURN` stands until all of it has gone.
+
+        :return: the CPU time that they took, ns.
+        """
         if self._transport is None or self._is_ending(self._transport):
-            return  # what is kept goes on when the end is reported, or was dropped
+            return 0  # what is kept goes on when the end is reported, or was dropped
         data = self._taken_back()
-        used_ns = thread_time_ns()
-        until_ns = used_ns + SLICE_NS
+        first_ns = used_ns = thread_time_ns()
         at, size = 0, len(data)
-        while at < size and used_ns < until_ns and self._may_hand_on():
+        while at < size and used_ns - first_ns < SLICE_NS and self._may_hand_on():
             piece = data[at : at + _PIECE * self._cheap_bytes]
             at += len(piece)
             began_ns = used_ns
@@ -185,10 +186,11 @@ class PacedReading(asyncio.Protocol):
             self._put_back(data[at:])
             if self._may_hand_on():
                 self._await_turn()
-                return
+                return used_ns - first_ns
         self.resume(TURN)
         self.hold_back_reading()
         self._handed_on(size)
+        return used_ns - first_ns
 
     def _may_hand_on(self) -> bool:
         return not (self._is_stopped() or self.closing_ns)

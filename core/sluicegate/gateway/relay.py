@@ -139,26 +139,27 @@ class ClientSide(PausableReading):
                 self.connections.dial(self, listener.upstream, listener.name)
             self._keep(data)
             return
-        if len(data) > self._cheap_bytes:
+        count = len(data)
+        if count > self._cheap_bytes:
             self._pace(data)
             return
         # <hot> As `_hand_on`, without the call.
         self.last_ns = now_ns = monotonic_ns()
-        self.connections.bytes_from_clients += len(data)
+        self.connections.bytes_from_clients += count
         try:
             commands = session.receive_client(data, now_ns)
             if commands:
                 self.unanswered = True
                 if commands is PASS:
                     self._to_upstream(data)
-                    if len(data) <= UNTIMED_BYTES:
+                    if count <= UNTIMED_BYTES:
                         return
                 else:
                     self.carry_out(commands)
         except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
             self.failed(error)
         if (spent_ns := monotonic_ns() - now_ns) > CHEAP_NS:
-            self._learn(len(data), spent_ns)
+            self._learn(count, spent_ns)
 
     def _hand_on(self, data: bytes, now_ns: int) -> None:
         session = cast("Session", self.session)

@@ -40,7 +40,7 @@ class UpstreamSide(PacedReading):
 
     def data_received(self, data: bytes) -> None:  # noqa: C901 - hot
         """Hand bytes from the broker to the session."""
-        if self._pauses & TURN:
+        if self._pauses and self._pauses & TURN:
             if not self.closing_ns:
                 self._put_behind(data)
             return
