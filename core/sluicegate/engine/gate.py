@@ -111,9 +111,10 @@ class Gate:
         # <hot> Runs for every publish. The size is compared, and three checks, more than most topics have,
         # are called one by one, as a loop costs as much as a check; what `_count` does stands here inline. A
         # plain method, as CPython calls the one method of many gates faster than a closure for each.
-        if op.largest > self._largest:
+        size = op.largest
+        if size > self._largest:
             return self.judge(op, now_ns)
-        place = self._start
+        place = 0
         decision = None
         try:
             if (call := self._first) is not None:
@@ -125,16 +126,15 @@ class Gate:
                         place += 1
                         decision = call(op, now_ns)
         except CAUGHT as error:  # whatever a plugin raises must not stop traffic
-            return self._faulted(op, error, place, now_ns)
+            return self._faulted(op, error, self._start + place, now_ns)
         if decision is not None:
-            return self._settle(op, decision, place, now_ns)
+            return self._settle(op, decision, self._start + place, now_ns)
         if self._has_more:
             return self.judge(op, now_ns, self._start + 3)
         if op.held_ns:  # only an operation that was held has a ticket here
             self.abandon(op, now_ns)
         state = self.state
         if op.messages == 1:
-            size = op.largest
             state.size_counts[size.bit_length()] += 1
             state.alone_bytes += size
             state.alone_wire_bytes += op.bytes

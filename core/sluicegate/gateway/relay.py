@@ -133,7 +133,7 @@ class ClientSide(PausableReading):
     def data_received(self, data: bytes) -> None:
         """Hand bytes from the client to the session."""
         session = self.session
-        if session is None or self._pauses & KEPT_WHILE:
+        if session is None or (self._pauses and self._pauses & KEPT_WHILE):
             listener = self._listener
             if session is None and self._pending is None and listener.upstream:
                 self.connections.dial(self, listener.upstream, listener.name)

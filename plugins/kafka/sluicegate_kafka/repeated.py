@@ -164,7 +164,8 @@ class Repeated:
         if decision is not None:
             return 0
         if self._reliable:
-            owed.append(number if self._glance is None else (number, self._glance))
+            glance = self._glance
+            owed.append(number if glance is None else (number, glance))
         return stop
 
 
