@@ -6,14 +6,15 @@ Exit codes: 0 done, 1 a threshold of --fail-on is not passed, 2 wrong use, or so
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from sluicegate_reports import diff_command, log_commands, output
 from sluicegate_reports.fail_on import Wanted, decisive, end, option
-from sluicegate_reports.usage import Unusable, need_java, write
+from sluicegate_reports.locations import FILE, FOLDER
+from sluicegate_reports.places import Place, PlaceError
+from sluicegate_reports.usage import Unusable, failures, for_stores, need_java, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,25 +37,24 @@ def report() -> None:
 
 
 @report.command("compare")
-@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
+@click.argument("directory", type=FOLDER, metavar="DIR")
 @_options
-def compare(directory: Path, out: Path | None, form: str | None, fail_on: tuple[Wanted, ...]) -> None:
+def compare(directory: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]) -> None:
     """Compare the recorded run in DIR with Spark, and report what was found.
 
     DIR is what `sluicegate compare run` wrote: run.json, decisions and observations, or with --repeat several
-    such directories, of which medians and intervals are told. Spark runs where
-    SPARK_REMOTE, spark-submit or spark-defaults say, otherwise on this machine, which then needs Java 17.
+    such directories, of which medians and intervals are told. It is a path, or a URL such as s3a://BUCKET/RUN.
+    Spark runs where SPARK_REMOTE, spark-submit or spark-defaults say, otherwise on this machine, which then
+    needs Java 17.
     """
     chosen = output.chosen(out, form)
     _deliver(_compared(directory), out, chosen, fail_on)
 
 
 @report.command("render")
-@click.argument(
-    "results_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="RESULTS.json"
-)
+@click.argument("results_file", type=FILE, metavar="RESULTS.json")
 @_options
-def render(results_file: Path, out: Path | None, form: str | None, fail_on: tuple[Wanted, ...]) -> None:
+def render(results_file: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]) -> None:
     """Report again what a comparison found; needs neither Spark nor Java.
 
     RESULTS.json is what `sluicegate report compare DIR --format json` wrote.
@@ -63,7 +63,7 @@ def render(results_file: Path, out: Path | None, form: str | None, fail_on: tupl
     _deliver(diff_command.read_results(results_file), out, chosen, fail_on)
 
 
-def _compared(directory: Path) -> "Results":
+def _compared(directory: Place) -> "Results":
     """Run the job.
 
     :raises Unusable: without Spark or Java, or if the directory holds no run.
@@ -77,16 +77,18 @@ def _compared(directory: Path) -> "Results":
         compare_run = _job()
         repeated = repetitions(directory)  # what is no run is told at once, with Java or without
         need_java()
-        session = spark_session("sluicegate report compare", little=is_little(directory))
+        session = spark_session(
+            "sluicegate report compare", for_stores(directory), little=is_little(directory)
+        )
     except ModuleNotFoundError as error:
         raise Unusable(
             f"{error.name} is not installed: pip install 'sluicegate[reports]'; "
             "`sluicegate report render RESULTS.json` works without it"
         ) from None
-    except RunError as error:
+    except (RunError, PlaceError) as error:
         raise Unusable(str(error)) from None
     try:
-        with working("comparing"):
+        with failures(), working("comparing"):
             return repeated.together([compare_run(session, each) for each in repeated.directories])
     except RunError as error:
         raise Unusable(str(error)) from None
@@ -94,14 +96,14 @@ def _compared(directory: Path) -> "Results":
         session.stop()
 
 
-def _job() -> "Callable[[SparkSession, Path], Results]":
+def _job() -> "Callable[[SparkSession, Place], Results]":
     """The job, a function of a session and of a run's directory."""
-    job: Callable[[SparkSession, Path], Results]
+    job: Callable[[SparkSession, Place], Results]
     job = importlib.import_module("sluicegate_reports.jobs.compare").compare_run
     return job
 
 
-def _deliver(results: "Results", out: Path | None, form: str, fail_on: Sequence[Wanted]) -> None:
+def _deliver(results: "Results", out: Place | None, form: str, fail_on: Sequence[Wanted]) -> None:
     from sluicegate_reports.terminal import show
 
     results, deciding = _with_bounds(results, fail_on)

@@ -3,27 +3,28 @@
 Exit codes: 0 done, 1 a threshold of --fail-on is not passed, 2 wrong use, or something that cannot be read.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from sluicegate_reports import log_commands, output
 from sluicegate_reports.fail_on import Wanted, decisive, end, option
+from sluicegate_reports.locations import FILE
+from sluicegate_reports.places import Place, told
 from sluicegate_reports.usage import Unusable
 
 if TYPE_CHECKING:
     from sluicegate_reports.results import Results
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
 
 @click.command("diff")
-@click.argument("before", type=_FILE, metavar="BEFORE.json")
-@click.argument("after", type=_FILE, metavar="AFTER.json")
+@click.argument("before", type=FILE, metavar="BEFORE.json")
+@click.argument("after", type=FILE, metavar="AFTER.json")
 @output.options
 @option
-def diff(before: Path, after: Path, out: Path | None, form: str | None, fail_on: tuple[Wanted, ...]) -> None:
+def diff(
+    before: Place, after: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]
+) -> None:
     """Compare what a comparison found with an earlier one: what is better, worse, the same.
 
     Both files are what `sluicegate report compare DIR --format json` wrote. Figures of repeated runs are the
@@ -39,7 +40,7 @@ def diff(before: Path, after: Path, out: Path | None, form: str | None, fail_on:
     end(list(deciding.values()))
 
 
-def read_results(file: Path) -> "Results":
+def read_results(file: Place) -> "Results":
     """Read the JSON form of a comparison.
 
     :raises Unusable: if it cannot be read, or is something else.
@@ -49,6 +50,6 @@ def read_results(file: Path) -> "Results":
     try:
         return from_json(file.read_bytes())
     except OSError as error:
-        raise Unusable(f"cannot read {str(file)!r}: {error.strerror}") from None
+        raise Unusable(f"cannot read {str(file)!r}: {told(error)}") from None
     except ResultsError as error:
         raise Unusable(f"{str(file)!r}: {error}") from None

@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sluicegate_reports import output
+from sluicegate_reports.locations import FOLDER, NEW_FILE, NEW_FOLDER
+from sluicegate_reports.places import Place, told
 from sluicegate_reports.usage import Unusable, spark, without, write
 
 if TYPE_CHECKING:
     from sluicegate_reports.findings import Findings
 
-_LOG = click.Path(exists=True, file_okay=False, path_type=Path)
 _TEXT_WIDTH = 150
 
 
 @click.command("replay")
-@click.argument("log", type=_LOG, metavar="LOG")
+@click.argument("log", type=FOLDER, metavar="LOG")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE")
 @output.options
-def replay(log: Path, file: Path, out: Path | None, form: str | None) -> None:
+def replay(log: Place, file: Path, out: Place | None, form: str | None) -> None:
     """Tell whom the policies in FILE would have refused or delayed, had they held when LOG was recorded.
 
-    LOG is the directory of a decision log, FILE a gateway's file; its store is not looked at. Of what was
-    recorded with `detail: full`, rates and sizes are exact; of summaries bounds are told.
+    LOG is the directory of a decision log, a path or a URL such as s3a://BUCKET/LOG; FILE is a gateway's
+    file; its store is not looked at. Of what was recorded with `detail: full`, rates and sizes are exact;
+    of summaries bounds are told.
     """
     chosen = output.chosen(out, form)
     job, reading = _part("jobs.replay"), _part("replaying.candidate")
@@ -36,7 +38,7 @@ def replay(log: Path, file: Path, out: Path | None, form: str | None) -> None:
         candidate = reading.read_candidate(file)
     except reading.CandidateError as error:
         raise Unusable(str(error)) from None
-    with spark("sluicegate report replay") as session:
+    with spark("sluicegate report replay", log) as session:
         try:
             found = job.findings(job.replay(session, log, candidate))
         except job.ReplayError as error:
@@ -45,7 +47,7 @@ def replay(log: Path, file: Path, out: Path | None, form: str | None) -> None:
 
 
 @click.command("recommend")
-@click.argument("log", type=_LOG, metavar="LOG")
+@click.argument("log", type=FOLDER, metavar="LOG")
 @click.option(
     "--head-room",
     type=click.FloatRange(min=1, max=1000),
@@ -57,19 +59,19 @@ def replay(log: Path, file: Path, out: Path | None, form: str | None) -> None:
 @click.option("--apply", is_flag=True, help="Have the limits applied at once; by default only observed.")
 @click.option(
     "--policies",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW_FILE,
     help="File to write the policies to; without it they are printed instead of the findings.",
 )
 @output.options
 def recommend(
-    log: Path, head_room: float, apply: bool, policies: Path | None, out: Path | None, form: str | None
+    log: Place, head_room: float, apply: bool, policies: Place | None, out: Place | None, form: str | None
 ) -> None:
     """Recommend limits from a baseline: the percentiles of what was asked in LOG, as a ready policy file."""
     chosen = output.chosen(out, form)
     if not math.isfinite(head_room):
         raise click.BadParameter(f"{head_room} is not in the range 1<=x<=1000", param_hint="'--head-room'")
     job, writing = _part("jobs.recommend"), _part("recommending.policy_file")
-    with spark("sluicegate report recommend") as session:
+    with spark("sluicegate report recommend", log) as session:
         try:
             found = job.recommend(session, log, head_room=head_room, apply=apply)
         except job.RecommendError as error:
@@ -88,10 +90,10 @@ def recommend(
 
 
 @click.command("follow")
-@click.argument("log", type=_LOG, metavar="LOG")
+@click.argument("log", type=FOLDER, metavar="LOG")
 @click.option(
     "--state",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=NEW_FOLDER,
     metavar="DIR",
     required=True,
     help="Directory for what is known by now: a checkpoint, and sums of each minute. One call at a time.",
@@ -105,20 +107,20 @@ def recommend(
     help="Files taken in at once, which bounds the memory.",
 )
 @output.options
-def follow(log: Path, state: Path, files_per_batch: int, out: Path | None, form: str | None) -> None:
+def follow(log: Place, state: Place, files_per_batch: int, out: Place | None, form: str | None) -> None:
     """Take in the files that are new in LOG since the last call, and tell the sums of all.
 
     A call that was killed is made again: nothing is lost then, and nothing counts twice.
     """
     chosen = output.chosen(out, form)
     job = _part("jobs.follow")
-    with spark("sluicegate report follow") as session:
+    with spark("sluicegate report follow", log, state) as session:
         try:
             found = job.findings(job.follow(session, log, state, files_per_batch=files_per_batch))
         except job.FollowError as error:
             raise Unusable(str(error)) from None
         except OSError as error:
-            raise Unusable(f"cannot write {str(state)!r}: {error.strerror}") from None
+            raise Unusable(f"cannot write {str(state)!r}: {told(error)}") from None
     deliver(found, out, chosen)
 
 
@@ -130,7 +132,7 @@ def _part(name: str) -> Any:
         raise without(error) from None
 
 
-def deliver(found: "Findings", out: Path | None, form: str) -> None:
+def deliver(found: "Findings", out: Place | None, form: str) -> None:
     """Print what a job found, or write it to a file."""
     from sluicegate_reports.findings import show
 

@@ -1,10 +1,12 @@
 """Where a report goes and in which form: the options of all commands that make one."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 import click
+
+from sluicegate_reports.locations import NEW_FILE
+from sluicegate_reports.places import Place
 
 FORMATS = ("html", "json", "markdown", "terminal")
 _SUFFIXES = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
@@ -24,7 +26,7 @@ def options(command: _Command) -> _Command:
         ),
         click.option(
             "--out",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=NEW_FILE,
             help="File to write to; the summary is printed too. Without it the report itself is printed.",
         ),
     ):
@@ -32,14 +34,14 @@ def options(command: _Command) -> _Command:
     return command
 
 
-def chosen(out: Path | None, form: str | None) -> str:
+def chosen(out: Place | None, form: str | None) -> str:
     """The form to write, known before anything long begins.
 
     :raises click.UsageError: if neither says one, or the file could not be written where it is to lie.
     """
-    if out is not None and not out.parent.is_dir():
+    if out is not None and out.is_local and not out.path.parent.is_dir():
         raise click.UsageError(
-            f"--out {str(out)!r}: there is no directory {str(out.parent)!r}; make it first"
+            f"--out {str(out)!r}: there is no directory {str(out.path.parent)!r}; make it first"
         )
     if form is not None:
         return form

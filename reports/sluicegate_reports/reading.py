@@ -1,14 +1,16 @@
 """Decision logs and observations as DataFrames, of whatever state their directories are in.
 
-Whoever starts a job looks at each file's end (a few ms a file) and gives Spark those that are whole and of a
-known version; the others are named, never passed over in silence. The directory must have the same path on
-this machine and where Spark runs. A file may be damaged inside and end well: Spark then fails on it, and
-`thorough` finds it by reading everything once.
+The process that starts a job looks at each file's end (a few ms a file) and gives Spark those that are whole
+and of a known version; the others are named, never passed over in silence. A path must be the same on this
+machine and where Spark runs, and a store must be reached from both. A store that fails ends the job: a file
+that cannot be fetched is not taken for a damaged one. A file may be damaged inside and end well: Spark then
+fails on it, and `thorough` finds it by reading everything once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,8 +22,11 @@ from sluicegate.decisions.columns import Column
 from sluicegate.decisions.reading import record_batches
 from sluicegate.decisions.spool import SPOOL_SUFFIX, DecisionLogError, parquet_path
 from sluicegate_reports import observations
+from sluicegate_reports.places import File, Location, Place, PlaceError, place, told
 
 _UNFINISHED = ".inprogress"
+_LOOKS_AT_ONCE = 16
+"""Each is a question or two to a store, which is mostly waiting."""
 _DAMAGED_IN_SPARK = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "org.apache.parquet")
 _TYPES = {
     "timestamp[us, tz=UTC]": "timestamp",
@@ -40,7 +45,7 @@ _TYPES = {
 class LeftOut:
     """A file that was not read."""
 
-    path: Path
+    path: Place
     reason: str
 
 
@@ -88,7 +93,7 @@ _OBSERVATIONS = _Form(
 )
 
 
-def read_decisions(spark: SparkSession, directory: Path, *, thorough: bool = False) -> Log:
+def read_decisions(spark: SparkSession, directory: Location, *, thorough: bool = False) -> Log:
     """Read a decision log: its Parquet files, and what is not Parquet yet up to its last whole batch.
 
     :param directory: the log's; one that is empty or missing has no rows.
@@ -97,7 +102,7 @@ def read_decisions(spark: SparkSession, directory: Path, *, thorough: bool = Fal
     return _read(spark, directory, _DECISIONS, thorough=thorough)
 
 
-def read_observations(spark: SparkSession, directory: Path, *, thorough: bool = False) -> Log:
+def read_observations(spark: SparkSession, directory: Location, *, thorough: bool = False) -> Log:
     """Read observations; what a killed runner left unfinished is named as left out.
 
     :param directory: the run's `observations`; one that is empty or missing has no rows.
@@ -116,32 +121,41 @@ def is_damage(error: Exception) -> bool:
     return any(sign in str(error) for sign in _DAMAGED_IN_SPARK)
 
 
-def _read(spark: SparkSession, directory: Path, form: _Form, *, thorough: bool) -> Log:
-    whole: list[Path] = []
-    left_out: list[LeftOut] = []
+def _read(spark: SparkSession, directory: Location, form: _Form, *, thorough: bool) -> Log:
     spools: list[pa.Table] = []
-    rows = 0
-    for path in _files(directory):
-        if path.name.endswith(SPOOL_SUFFIX) and path.name.startswith("."):
-            _take_spool(path, form, spools, left_out)
-            continue
-        reason, count = _looked_at(path, form, thorough=thorough)
-        if reason:
-            left_out.append(LeftOut(path, reason))
+    left_out: list[LeftOut] = []
+    finished: list[File] = []
+    for file in _files(place(directory)):
+        if file.place.name.endswith(SPOOL_SUFFIX) and file.place.name.startswith("."):
+            _take_spool(file, form, spools, left_out)
         else:
-            whole.append(path)
-            rows += count
-    rows += sum(len(table) for table in spools)
+            finished.append(file)
+    with ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool:
+        looks = list(pool.map(partial(_looked_at, form=form, thorough=thorough), finished))
+    left_out += [
+        LeftOut(file.place, reason) for file, (reason, _) in zip(finished, looks, strict=True) if reason
+    ]
+    whole = [file.place for file, (reason, _) in zip(finished, looks, strict=True) if not reason]
+    rows = sum(count for _, count in looks) + sum(len(table) for table in spools)
     return Log(_frame(spark, form, whole, spools), len(whole) + len(spools), rows, tuple(left_out))
 
 
-def _files(directory: Path) -> Iterator[Path]:
-    """All files, spools first: one that becomes Parquet meanwhile is then found twice, and read once."""
-    found = sorted(path for path in directory.rglob("*") if path.is_file())
-    yield from sorted(found, key=lambda path: not path.name.endswith(SPOOL_SUFFIX))
+def _files(directory: Place) -> list[File]:
+    """All files, spools first: one that becomes Parquet meanwhile is then found twice, and read once.
+
+    :raises PlaceError: if the store cannot list them.
+    """
+    try:
+        return sorted(directory.files(), key=lambda file: not file.place.name.endswith(SPOOL_SUFFIX))
+    except OSError as error:
+        raise PlaceError(f"cannot list {directory}: {told(error)}") from None
 
 
-def _take_spool(path: Path, form: _Form, spools: list[pa.Table], left_out: list[LeftOut]) -> None:
+def _take_spool(file: File, form: _Form, spools: list[pa.Table], left_out: list[LeftOut]) -> None:
+    if not file.place.is_local:
+        left_out.append(LeftOut(file.place, "is a spool: it is read only on the machine that wrote it"))
+        return
+    path = file.place.path
     if parquet_path(path).exists() or form is not _DECISIONS:
         return
     try:
@@ -149,40 +163,59 @@ def _take_spool(path: Path, form: _Form, spools: list[pa.Table], left_out: list[
     except FileNotFoundError:
         return
     except DecisionLogError as error:
-        left_out.append(LeftOut(path, str(error)))
+        left_out.append(LeftOut(file.place, str(error)))
         return
     if len(table):
         spools.append(table)
     elif path.stat().st_size:
-        left_out.append(LeftOut(path, "holds no whole batch of rows yet, or no more"))
+        left_out.append(LeftOut(file.place, "holds no whole batch of rows yet, or no more"))
 
 
-def _looked_at(path: Path, form: _Form, *, thorough: bool) -> tuple[str, int]:
-    """Why a file is left out, or an empty reason, and its rows."""
-    if path.name.endswith(_UNFINISHED):
+def _looked_at(file: File, form: _Form, *, thorough: bool) -> tuple[str, int]:
+    """Why a file is left out, or an empty reason, and its rows.
+
+    :raises PlaceError: if a store does not give it.
+    """
+    name = file.place.name
+    if name.endswith(_UNFINISHED):
         return "was not finished: whoever wrote it was ended before", 0
-    if path.name.startswith((".", "_")) or not path.name.endswith(".parquet"):
+    if name.startswith((".", "_")) or not name.endswith(".parquet"):
         return f"is no {form.what}: its name is not part-*.parquet", 0
+    if not file.size:
+        return "is empty", 0
     try:
-        with pq.ParquetFile(path) as file:
-            reason = _version_problem(file.schema_arrow, form)
-            count = file.metadata.num_rows
-            if not reason and thorough:
-                _read_through(file)
+        # A file of this machine is mapped; a store is asked for the parts that are wanted.
+        with pq.ParquetFile(file.place.path if file.place.is_local else file.place.open()) as opened:
+            return _judged(opened, form, thorough=thorough)
     except (pa.ArrowException, OSError) as error:
-        return _damage(path, error), 0
-    return reason, count
+        return _damage(file.place, error, form, thorough=thorough)
+
+
+def _judged(file: pq.ParquetFile, form: _Form, *, thorough: bool) -> tuple[str, int]:
+    reason = _version_problem(file.schema_arrow, form)
+    if not reason and thorough:
+        _read_through(file)
+    return reason, 0 if reason else file.metadata.num_rows
+
+
+def _damage(path: Place, error: Exception, form: _Form, *, thorough: bool) -> tuple[str, int]:
+    """What is wrong with a file that could not be read: of a store, told from its bytes alone."""
+    if not path.is_local:
+        try:
+            content = path.read_bytes()
+        except OSError as refused:
+            raise PlaceError(f"cannot read {path}: {told(refused)}") from None
+        try:
+            with pq.ParquetFile(pa.BufferReader(content)) as file:
+                return _judged(file, form, thorough=thorough)
+        except (pa.ArrowException, OSError) as damage:
+            error = damage
+    return f"is damaged or cut short: {str(error).splitlines()[0]}", 0
 
 
 def _read_through(file: pq.ParquetFile) -> None:
     for _ in file.iter_batches():
         pass
-
-
-def _damage(path: Path, error: Exception) -> str:
-    if not path.stat().st_size:
-        return "is empty"
-    return f"is damaged or cut short: {str(error).splitlines()[0]}"
 
 
 def _version_problem(schema: pa.Schema, form: _Form) -> str:
@@ -201,7 +234,7 @@ def _version_problem(schema: pa.Schema, form: _Form) -> str:
     return f"has columns of other types: {', '.join(wrong)}" if wrong else ""
 
 
-def _frame(spark: SparkSession, form: _Form, whole: list[Path], spools: list[pa.Table]) -> DataFrame:
+def _frame(spark: SparkSession, form: _Form, whole: list[Place], spools: list[pa.Table]) -> DataFrame:
     empty: Callable[[], DataFrame] = lambda: spark.createDataFrame([], form.ddl)  # noqa: E731
     frame = spark.read.schema(form.ddl).parquet(*map(str, whole)) if whole else empty()
     if spools:

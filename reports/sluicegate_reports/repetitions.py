@@ -7,6 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median
 
+from sluicegate_reports.places import Location, Place, place
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.results import Cell, Results, Section, Table, Threshold, Value, worst
 from sluicegate_reports.runs import FACTS_FILE, RunError, read_run
@@ -19,7 +20,7 @@ _TABLE = "repetitions"
 class Repetitions:
     """The directories of one run, or of its repetitions."""
 
-    directories: tuple[Path, ...]
+    directories: tuple[Place, ...]
     notes: tuple[str, ...] = ()
     """Repetitions that are left out, and why."""
 
@@ -35,27 +36,31 @@ def repetition(directory: Path, number: int) -> Path:
     return directory / f"run-{number}"
 
 
-def repetitions(directory: Path) -> Repetitions:
+def repetitions(directory: Location) -> Repetitions:
     """Find the runs in a directory; each is read to know that it is one.
 
     :raises RunError: if there is none, or if they are not of one scenario and its policies.
+    :raises OSError: if the directory cannot be listed.
     """
-    numbered = sorted(directory.glob("run-*"), key=lambda path: (len(path.name), path.name))
-    if (directory / FACTS_FILE).exists() or not numbered:
-        read_run(directory)
-        return Repetitions((directory,))
-    whole = [path for path in numbered if (path / FACTS_FILE).exists()]
+    root = place(directory)
+    inside = {file.place.relative_to(root) for file in root.files()}
+    names = {name.partition("/")[0] for name in inside if name.startswith("run-")}
+    numbered = sorted(names, key=lambda name: (len(name), name))
+    if FACTS_FILE in inside or not numbered:
+        read_run(root)
+        return Repetitions((root,))
+    whole = [name for name in numbered if f"{name}/{FACTS_FILE}" in inside]
     if not whole:
-        read_run(numbered[0])
-    played = {(run.facts.scenario, run.facts.policies) for run in map(read_run, whole)}
+        read_run(root / numbered[0])
+    played = {(run.facts.scenario, run.facts.policies) for run in (read_run(root / name) for name in whole)}
     if len(played) > 1:
         raise RunError(
-            f"{str(directory)!r} holds runs of different scenarios or policies: compare each by itself, "
+            f"{str(root)!r} holds runs of different scenarios or policies: compare each by itself, "
             "and tell the difference by `sluicegate report diff`"
         )
-    lacking = [path.name for path in numbered if path not in whole]
+    lacking = [name for name in numbered if name not in whole]
     notes = [f"{name} has no {FACTS_FILE}, it was ended before its end: it is left out" for name in lacking]
-    return Repetitions(tuple(whole), tuple(notes))
+    return Repetitions(tuple(root / name for name in whole), tuple(notes))
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
@@ -151,7 +156,7 @@ def _section(several: Mapping[tuple[str, str, str], list[Cell]], matrix: Sequenc
         "verdicts",
     )
     rows: list[tuple[Value, ...]] = []
-    for place, cells in several.items():
+    for cell_of, cells in several.items():
         figures = _figures(cells)
         verdicts = [cell.verdict for cell in cells]
         counted = ", ".join(f"{verdicts.count(v)} {v.text}" for v in dict.fromkeys(verdicts))
@@ -161,7 +166,7 @@ def _section(several: Mapping[tuple[str, str, str], list[Cell]], matrix: Sequenc
             span = f"{low:g} to {high:g}, {sure:.1%} sure"
             unit = next(cell.unit for cell in cells if cell.figure is not None)
             told = (median(figures), min(figures), max(figures), span, unit)
-        rows.append((*place, len(cells), *told, counted))
+        rows.append((*cell_of, len(cells), *told, counted))
     tables = [Table(columns, tuple(rows), _TABLE, "Repetitions")]
     apart = tuple(_differences(matrix))
     if apart:

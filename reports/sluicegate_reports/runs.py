@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from sluicegate_reports.places import Location, place, told
 from sluicegate_reports.results import NATIVE_DOOR as NATIVE_DOOR
 from sluicegate_reports.results import RunFacts
 
@@ -153,14 +154,14 @@ def write_run(directory: Path, run: Run) -> Path:
     return target
 
 
-def read_run(directory: Path) -> Run:
+def read_run(directory: Location) -> Run:
     """Read a run's facts.
 
     :raises RunError: if there are none, or none that this version reads.
     """
     from pydantic import ValidationError
 
-    path = directory / FACTS_FILE
+    path = place(directory) / FACTS_FILE
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -168,6 +169,8 @@ def read_run(directory: Path) -> Run:
             f"{str(directory)!r} is no comparison run, it has no {FACTS_FILE}: give the directory that "
             "`sluicegate compare run` made; a run that was ended before its end has none"
         ) from None
+    except OSError as error:
+        raise RunError(f"cannot read {str(path)!r}: {told(error)}") from None
     try:
         run = _adapter().validate_json(content)
     except ValidationError as error:

@@ -8,9 +8,9 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sluicegate_reports.places import Location, place
 from sluicegate_reports.spark_output import quiet
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ def spark_session(
         return builder.getOrCreate()
 
 
-def is_little(directory: Path) -> bool:
+def is_little(directory: Location) -> bool:
     """Whether a directory holds so little that Spark had better be ready soon than be fast later."""
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file()) <= _LITTLE_BYTES
+    return sum(file.size for file in place(directory).files()) <= _LITTLE_BYTES
 
 
 @contextmanager

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sluicegate_reports.places import Location, Place, PlaceError, place, spark_settings, told
+from sluicegate_reports.runner.brokers.jars import S3, folder, has_jars
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -20,6 +23,9 @@ JAVA = 17
 _REMEDY = (
     f"apt-get install openjdk-{JAVA}-jre-headless (Debian, Ubuntu; any later one does too), or set JAVA_HOME "
     "to one that is installed, or name a Spark Connect server by SPARK_REMOTE=sc://HOST:PORT"
+)
+_NO_S3 = (
+    "Spark lacks the jars for s3a: run `sluicegate compare fetch s3`, or have the cluster bring hadoop-aws"
 )
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 """Of `openjdk version "17.0.15"`, and of the old `java version "1.8.0_402"`."""
@@ -71,9 +77,10 @@ def _java_version(java: str) -> int | None:
 
 
 @contextmanager
-def spark(name: str) -> "Iterator[SparkSession]":
+def spark(name: str, *places: Place) -> "Iterator[SparkSession]":
     """A session that ends with the block.
 
+    :param places: what is to be read and written.
     :raises Unusable: without Spark or Java.
     """
     try:
@@ -81,14 +88,37 @@ def spark(name: str) -> "Iterator[SparkSession]":
         from sluicegate_reports.session import spark_session
 
         need_java()
-        session = spark_session(name)
+        session = spark_session(name, for_stores(*places))
     except ModuleNotFoundError as error:
         raise without(error) from None
     try:
-        with working(name.rpartition(" ")[2]):
+        with failures(), working(name.rpartition(" ")[2]):
             yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Tell in a line what Spark or a store failed with.
+
+    :raises Unusable: if one does.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PlaceError as error:
+        raise Unusable(str(error)) from None
+    except (PySparkException, Py4JError) as error:
+        lines = str(error).splitlines()
+        # The first line of an error that came through from Java only says where it came through.
+        said = next(
+            (line for line in lines if "Exception: " in line), lines[0] if lines else "no reason given"
+        )
+        more = f"; {_NO_S3}" if "S3AFileSystem" in str(error) else ""
+        raise Unusable(f"Spark failed: {said.strip()}{more}") from None
 
 
 def without(error: ModuleNotFoundError) -> Unusable:
@@ -96,15 +126,23 @@ def without(error: ModuleNotFoundError) -> Unusable:
     return Unusable(f"{error.name} is not installed: pip install 'sluicegate[reports]'")
 
 
-def write(out: Path, text: str) -> None:
+def for_stores(*places: Place) -> dict[str, str]:
+    """What a Spark that is started here needs to reach the places, beside what everybody sets."""
+    if not any(place.is_s3 for place in places):
+        return {}
+    jars = folder(S3)
+    return {
+        **({"spark.driver.extraClassPath": f"{jars}/*"} if has_jars(jars) else {}),
+        **spark_settings(),
+    }
+
+
+def write(out: Location, text: str) -> None:
     """Write a file whole or not at all: a reader never meets half of it.
 
     :raises Unusable: if it cannot be written.
     """
-    unfinished = out.with_name(f".{out.name}.unfinished")
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(out)
+        place(out).write_bytes(text.encode())
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise Unusable(f"cannot write {str(out)!r}: {error.strerror}") from None
+        raise Unusable(f"cannot write {str(out)!r}: {told(error)}") from None

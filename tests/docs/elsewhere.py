@@ -55,6 +55,8 @@ ELSEWHERE = (
     Elsewhere("sluicegate compare run", "takes minutes", "tests/reports/runner/test_runs.py", "record("),
     Elsewhere("sluicegate report compare", _SPARK, "tests/reports/commands/test_comparing.py", "compare("),
     Elsewhere(r"echo \$\?", "is about the one before", "tests/reports/commands/test_commands.py", "fail-on"),
+    Elsewhere("spark-submit", _SPARK, "tests/reports/jobs/test_places.py", "spark-submit"),
+    Elsewhere("sluicegate report follow", _SPARK, "tests/reports/jobs/test_places.py", "follow("),
     Elsewhere("sluicegate report replay", _SPARK, "tests/reports/replay/test_commands.py", '"replay"'),
     Elsewhere("sluicegate report recommend", _SPARK, "tests/reports/replay/test_commands.py", '"recommend"'),
     Elsewhere(r"python benchmarks/run\.py(?! --list)", "takes an hour", "tox.ini", "benchmarks/run.py"),
@@ -72,6 +74,8 @@ def problem(command: str) -> str:
     try:
         match words:
             case ["sluicegate", *arguments]:
+                _parse(main, arguments)
+            case ["spark-submit", "--master", _, "sluicegate_app.py", *arguments]:
                 _parse(main, arguments)
             case ["make", target]:
                 return "" if f"\n{target}:" in (ROOT / "Makefile").read_text() else f"no target {target}"

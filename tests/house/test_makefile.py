@@ -18,7 +18,7 @@ def tree(tmp_path: Path) -> Path:
     package = Path("reports/sluicegate_reports/runner/brokers")
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
-    for pom in ("kafka", "pulsar", "peers/strimzi-quotas"):
+    for pom in ("kafka", "pulsar", "peers/strimzi-quotas", "spark-s3"):
         place = tmp_path / "deploy" / pom
         place.mkdir(parents=True)
         shutil.copy(ROOT / "deploy" / pom / "pom.xml", place)

@@ -12,6 +12,13 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# For a hundred rows, code that is compiled and plans that are made anew take longer than the work. The
+# command's own runs, in other tests, are with both.
+INTERPRETED = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 _SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
@@ -21,11 +28,7 @@ _SETTINGS = {
         "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
     ),
     "spark.sql.shuffle.partitions": "2",
-    # For a hundred rows, code that is compiled and plans that are made anew take longer than the work. The
-    # command's own runs, in other tests, are with both.
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **INTERPRETED,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # A machine that is slow, or busy with other things, must not look like one that is dead.
@@ -50,9 +53,12 @@ def need_java() -> None:
 def spark() -> Iterator["SparkSession"]:
     """A session with two cores and few partitions."""
     need_java()
+    from sluicegate_reports.runner.brokers.jars import S3, folder
     from sluicegate_reports.session import spark_session
 
-    session = spark_session("sluicegate tests", _SETTINGS, little=True)
+    # As a command that is given a place in S3 has it.
+    further = {"spark.driver.extraClassPath": f"{folder(S3)}/*"}
+    session = spark_session("sluicegate tests", {**_SETTINGS, **further}, little=True)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     with warnings.catch_warnings():

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -14,6 +13,7 @@ from sluicegate_reports.jobs.figures import figures_of
 from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
+from sluicegate_reports.places import Location, Place, place
 from sluicegate_reports.reading import Log
 from sluicegate_reports.results import Cell, Results, RunFacts, Threshold, Verdict, worst
 from sluicegate_reports.runs import DECISIONS, NATIVE_DOOR, OBSERVATIONS, Family, Run, Trial, read_run
@@ -30,17 +30,17 @@ _DELIVERED = {
 _COLUMN = {"duplicated_messages": "duplicates"}
 
 
-def compare_run(spark: SparkSession, directory: Path) -> Results:
+def compare_run(spark: SparkSession, directory: Location) -> Results:
     """Compare what a run recorded.
 
-    :param directory: of the run; Spark must find it under the same path.
+    :param directory: of the run, a path or a URL; Spark must find it under the same.
     :raises RunError: if it is no run's, see `runs.read_run`.
     :raises PySparkException, Py4JError: if Spark fails, for another reason than a damaged file.
     """
     return compare_trials(spark, directory)[0]
 
 
-def compare_trials(spark: SparkSession, directory: Path) -> tuple[Results, Sequence[Finding]]:
+def compare_trials(spark: SparkSession, directory: Location) -> tuple[Results, Sequence[Finding]]:
     """Likewise, with what was found of each trial, in the run's order."""
     run = read_run(directory)
     try:
@@ -52,9 +52,9 @@ def compare_trials(spark: SparkSession, directory: Path) -> tuple[Results, Seque
 
 
 def _compared(
-    spark: SparkSession, directory: Path, run: Run, *, thorough: bool
+    spark: SparkSession, directory: Location, run: Run, *, thorough: bool
 ) -> tuple[Results, Sequence[Finding]]:
-    directory = directory.resolve()
+    directory = place(directory).absolute()
     decisions = reading.read_decisions(spark, directory / DECISIONS, thorough=thorough)
     observations = reading.read_observations(spark, directory / OBSERVATIONS, thorough=thorough)
     with partitions_for(spark, decisions.rows + observations.rows):
@@ -184,7 +184,7 @@ def _threshold(name: str, bound: float, measured: float, unit: str, text: str, r
     return Threshold(name, bound, measured, measured <= bound, unit, text, rows)
 
 
-def _notes(directory: Path, run: Run, decisions: Log, observations: Log) -> Iterator[str]:
+def _notes(directory: Place, run: Run, decisions: Log, observations: Log) -> Iterator[str]:
     for what, log in (("decision log", decisions), ("observations", observations)):
         if not log.rows:
             yield f"{what}: there is not one row in {directory.name}"

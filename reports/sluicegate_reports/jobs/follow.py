@@ -5,6 +5,7 @@ number, written beside it and then renamed. A process may be ended at any time: 
 and not yet noted by the checkpoint is computed again from the same files and takes its own place.
 """
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sluicegate.decisions.spool import SPOOL_SUFFIX
 from sluicegate_reports.findings import Findings
+from sluicegate_reports.places import Location, Place, place
 from sluicegate_reports.reading import decisions_ddl, read_decisions
 from sluicegate_reports.results import Table, Value
 
@@ -27,6 +29,12 @@ SUMS = (
     "delay_ns bigint"
 )
 """What is stored: sums of each minute."""
+_FILES = "run=*/system=*/{part-,date=*/part-}*.parquet"
+"""Finished files, as Hadoop's patterns say it: of a gateway, and of a log that was compacted."""
+_FINISHED = re.compile(r"run=[^/]*/system=[^/]*/(date=[^/]*/)?part-[^/]*\.parquet")
+_SPOOL = re.compile(rf"\.part-.*{re.escape(SPOOL_SUFFIX)}")
+_DONE = "_SUCCESS"
+"""What Spark writes last of all."""
 _KEYS = ("system", "door", "gateway", "topic", "principal", "operation", "action", "policy")
 _SUMMED = ("decisions", "messages", "bytes", "delay_ns")
 
@@ -56,22 +64,24 @@ class Followed:
 
 
 def follow(
-    spark: SparkSession, directory: Path, state: Path, *, files_per_batch: int = FILES_PER_BATCH
+    spark: SparkSession, directory: Location, state: Location, *, files_per_batch: int = FILES_PER_BATCH
 ) -> Followed:
     """Take in what is new in a decision log, and give the sums of everything.
 
     Only finished files are taken in: a gateway finishes one after 5 minutes at most.
 
-    :param directory: the log's; its path must stay the same from call to call.
+    :param directory: the log's; its path or URL must stay the same from call to call.
     :param state: where checkpoint and sums are kept; made if it does not exist. One call at a time.
     :raises FollowError: for files that are damaged or not of this log's form.
     """
+    directory, state = place(directory).absolute(), place(state).absolute()
     _refuse_damaged(spark, directory)
     stored = state / "sums"
-    stored.mkdir(parents=True, exist_ok=True)
+    if stored.is_local:
+        stored.path.mkdir(parents=True, exist_ok=True)
     before = len(_stored(stored))
     rows = 0
-    if any(directory.glob("run=*/system=*/part-*.parquet")):
+    if any(_FINISHED.fullmatch(file.place.relative_to(directory)) for file in directory.files()):
         rows = _take_in(spark, directory, state, files_per_batch)
     found = _stored(stored)
     notes = tuple(_not_yet(directory, found))
@@ -88,14 +98,17 @@ def summed(decisions: DataFrame) -> DataFrame:
     )
 
 
-def put(stored: Path, batch: DataFrame, number: int) -> None:
+def put(stored: Place, batch: DataFrame, number: int) -> None:
     """Store a batch under its number, in place of what an earlier attempt at it may have left."""
     target, unfinished = stored / f"batch={number}", stored / f".batch-{number}.unfinished"
-    summed(batch).coalesce(1).write.mode("overwrite").parquet(str(unfinished))
-    place(unfinished, target)
+    # A store has no renaming in one step: there a batch counts from Spark's mark of success on, as below.
+    written = unfinished if stored.is_local else target
+    summed(batch).coalesce(1).write.mode("overwrite").parquet(str(written))
+    if stored.is_local:
+        place_batch(unfinished.path, target.path)
 
 
-def place(unfinished: Path, target: Path) -> None:
+def place_batch(unfinished: Path, target: Path) -> None:
     """Make what was written what counts."""
     # An older attempt holds the same sums: between the two steps the checkpoint still lacks the batch.
     shutil.rmtree(target, ignore_errors=True)
@@ -124,9 +137,9 @@ def findings(found: Followed) -> Findings:
     )
 
 
-def _not_yet(directory: Path, found: list[Path]) -> Iterator[str]:
+def _not_yet(directory: Place, found: list[Place]) -> Iterator[str]:
     """What a reader of the sums might miss."""
-    unfinished = sum(1 for _ in directory.rglob(f".part-*{SPOOL_SUFFIX}"))
+    unfinished = sum(_SPOOL.fullmatch(file.place.name) is not None for file in directory.files())
     if unfinished:
         yield f"{unfinished} files are being written, and are taken in when they are finished."
     if not found:
@@ -136,7 +149,7 @@ def _not_yet(directory: Path, found: list[Path]) -> Iterator[str]:
         )
 
 
-def _refuse_damaged(spark: SparkSession, directory: Path) -> None:
+def _refuse_damaged(spark: SparkSession, directory: Place) -> None:
     """Spark would fail on them at every call, and passing over them would leave a gap."""
     damaged = [
         left
@@ -148,14 +161,14 @@ def _refuse_damaged(spark: SparkSession, directory: Path) -> None:
         raise FollowError(f"{told}\nmove what cannot be read out of {directory}, then call again")
 
 
-def _take_in(spark: SparkSession, directory: Path, state: Path, files_per_batch: int) -> int:
+def _take_in(spark: SparkSession, directory: Place, state: Place, files_per_batch: int) -> int:
     """Read what is new; returns how many rows that were."""
     source = spark.readStream.schema(decisions_ddl()).option("maxFilesPerTrigger", files_per_batch)
     source = source.option("maxFileAge", _ANY_AGE)
-    stream = source.parquet(str(directory.absolute() / "run=*" / "system=*" / "part-*.parquet"))
+    stream = source.parquet(str(directory / _FILES))
     query = (
-        stream.writeStream.foreachBatch(partial(put, (state / "sums").absolute()))
-        .option("checkpointLocation", str(state.absolute() / "checkpoint"))
+        stream.writeStream.foreachBatch(partial(put, state / "sums"))
+        .option("checkpointLocation", str(state / "checkpoint"))
         .trigger(availableNow=True)
         .start()
     )
@@ -163,11 +176,12 @@ def _take_in(spark: SparkSession, directory: Path, state: Path, files_per_batch:
     return sum(int(batch["numInputRows"]) for batch in query.recentProgress)
 
 
-def _stored(stored: Path) -> list[Path]:
-    return sorted(stored.glob("batch=*"))
+def _stored(stored: Place) -> list[Place]:
+    done = (file.place.parent for file in stored.files() if file.place.name == _DONE)
+    return sorted(batch for batch in done if batch.name.startswith("batch="))
 
 
-def _together(spark: SparkSession, found: list[Path]) -> DataFrame:
+def _together(spark: SparkSession, found: list[Place]) -> DataFrame:
     if not found:
         return spark.createDataFrame([], SUMS)
     rows = spark.read.schema(SUMS).parquet(*map(str, found))

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from sluicegate_reports.findings import Findings
+from sluicegate_reports.places import Location
 from sluicegate_reports.reading import read_decisions
 from sluicegate_reports.recommending import baseline
 from sluicegate_reports.recommending.coverage import coverage, unseen
@@ -59,7 +59,7 @@ class Recommendation:
 
 
 def recommend(
-    spark: SparkSession, directory: Path, *, head_room: float = HEAD_ROOM, apply: bool = False
+    spark: SparkSession, directory: Location, *, head_room: float = HEAD_ROOM, apply: bool = False
 ) -> Recommendation:
     """Measure a log and recommend limits for its topics.
 

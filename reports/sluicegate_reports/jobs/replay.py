@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -13,6 +12,7 @@ from sluicegate.builtin.delay import MAX_DELAY
 from sluicegate_reports.findings import Findings
 from sluicegate_reports.jobs import replay_tables as tables
 from sluicegate_reports.jobs.replay_tables import total
+from sluicegate_reports.places import Location
 from sluicegate_reports.reading import LeftOut, read_decisions
 from sluicegate_reports.replaying.attaching import attached, attempts
 from sluicegate_reports.replaying.candidate import Candidate
@@ -41,7 +41,7 @@ class Replay:
     left_out: tuple[LeftOut, ...]
 
 
-def replay(spark: SparkSession, directory: Path, candidate: Candidate) -> Replay:
+def replay(spark: SparkSession, directory: Location, candidate: Candidate) -> Replay:
     """Ask a candidate's policies about every operation of a log, topic by topic in order of time.
 
     :param directory: the decision log's.

@@ -11,6 +11,7 @@ from tests.reports.results.example import example
 
 from sluicegate.cli import main
 from sluicegate_reports import session
+from sluicegate_reports.places import Place
 from sluicegate_reports.results import Results, RunFacts
 from sluicegate_reports.runs import FACTS_FILE, Run, RunError, write_run
 
@@ -30,7 +31,7 @@ class Session:
 @pytest.fixture
 def spark(monkeypatch: pytest.MonkeyPatch) -> Session:
     started = Session()
-    monkeypatch.setattr(session, "spark_session", lambda name, little: started)
+    monkeypatch.setattr(session, "spark_session", lambda name, settings, little: started)
     monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")  # so that nobody looks for Java here
     return started
 
@@ -49,7 +50,7 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
     return invoke
 
 
-def put_job(monkeypatch: pytest.MonkeyPatch, job: Callable[[object, Path], Results]) -> None:
+def put_job(monkeypatch: pytest.MonkeyPatch, job: Callable[[object, Place], Results]) -> None:
     module = ModuleType(_JOB)
     module.compare_run = job  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, _JOB, module)
@@ -58,15 +59,15 @@ def put_job(monkeypatch: pytest.MonkeyPatch, job: Callable[[object, Path], Resul
 def test_what_the_job_found_is_reported(
     compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[object, Path]] = []
+    asked: list[tuple[object, Place]] = []
 
-    def job(given: object, directory: Path) -> Results:
+    def job(given: object, directory: Place) -> Results:
         asked.append((given, directory))
         return example()
 
     put_job(monkeypatch, job)
     result = compare("--out", "r.html", "--fail-on", "off_cells")
-    assert asked == [(spark, Path("run"))]
+    assert asked == [(spark, Place("run"))]
     assert result.exit_code == 1
     assert Path("r.html").read_text().startswith("<!doctype html>")
     assert spark.stopped
@@ -75,7 +76,7 @@ def test_what_the_job_found_is_reported(
 def test_what_is_no_run_is_refused_and_the_session_is_stopped(
     compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def job(given: object, directory: Path) -> Results:
+    def job(given: object, directory: Place) -> Results:
         raise RunError(f"{str(directory)!r} is no comparison run")
 
     put_job(monkeypatch, job)
@@ -89,7 +90,7 @@ def test_a_directory_that_is_no_run_is_told_before_spark_starts(
     compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_job(monkeypatch, lambda given, directory: pytest.fail("the job ran"))
-    monkeypatch.setattr(session, "spark_session", lambda name, little: pytest.fail("Spark started"))
+    monkeypatch.setattr(session, "spark_session", lambda name, settings, little: pytest.fail("Spark started"))
     Path("run", FACTS_FILE).unlink()
     result = compare()
     assert result.exit_code == 2

@@ -23,7 +23,7 @@ from sluicegate_reports.jobs import follow
 from sluicegate_reports.session import spark_session
 
 log, state, moment, master = sys.argv[1:]
-place = follow.place
+place = follow.place_batch
 def place_and_die(unfinished, target):
     last = target.name == "batch=1"
     if last and moment == "before":
@@ -31,7 +31,7 @@ def place_and_die(unfinished, target):
     place(unfinished, target)
     if last and moment == "after":
         os.killpg(0, signal.SIGKILL)
-follow.place = place_and_die
+follow.place_batch = place_and_die
 settings = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.driver.memory": "512m",
             "spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1"}

@@ -1,135 +1,175 @@
 """The same job gives the same results on this machine, on a standalone cluster and over Spark Connect.
 
-All of it comes from the pip package: a master, a worker and a Connect server on that cluster.
+The cluster and the server read the run from a store that talks like S3, and write the report into it. A log
+in a store is read and followed as one here is; a store that fails is named, and gives no figure.
 """
 
-import os
-import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
-import pyspark
 import pytest
+from pyarrow import fs
 from pyspark.sql import SparkSession
 from tests.reports import recorded
+from tests.reports.conftest import INTERPRETED
+from tests.reports.follow.test_follow import put_file
+from tests.reports.jobs import daemons
 from tests.waiting import LONG_S
 
 from sluicegate_reports.jobs.compare import compare_run
-from sluicegate_reports.results import from_json, to_json
+from sluicegate_reports.jobs.follow import findings, follow
+from sluicegate_reports.places import Place, PlaceError, place
+from sluicegate_reports.reading import read_decisions
+from sluicegate_reports.results import from_json
+from sluicegate_reports.runner.brokers.jars import S3, classpath
+from sluicegate_reports.runs import read_run, write_run
 
-_BIN = Path(pyspark.__file__).parent / "bin"
-_CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _JOB_S = 6 * LONG_S
-"""Five Java processes share the machine while the job runs."""
-_FEW = "--conf=spark.sql.shuffle.partitions=2"
+"""Several Java processes share the machine while the job runs."""
+_SUBMITTED = "from sluicegate.cli import main\n\nmain()\n"
+"""As docs/reports.md has it."""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """A store with a bucket; gives the environment that leads to it."""
+    folder = tmp_path_factory.mktemp("store")
+    with daemons.store(folder) as address, pytest.MonkeyPatch.context() as patch:
+        found = {
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": address,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+        for name, value in found.items():
+            patch.setenv(name, value)
+        made, name = fs.FileSystem.from_uri("s3://bucket?allow_bucket_creation=true")
+        made.create_dir(name)
+        yield found
 
 
-def environment(**further: str) -> dict[str, str]:
-    """Nothing of this process's own session; everything on one address and with this Python."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    kept.pop("MASTER", None)
-    return {
-        **kept,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "1g",
-        # For masters, workers, executors and servers alike; each lives for one short job.
-        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONSAFEPATH": "1",
-        **further,
-    }
+@pytest.fixture
+def near(spark: SparkSession, keys: Mapping[str, str]) -> SparkSession:
+    """The shared session, which reaches the store; its Java was started before there was one."""
+    settings = {"endpoint": "AWS_ENDPOINT_URL", "access.key": "AWS_ACCESS_KEY_ID"}
+    settings |= {"secret.key": "AWS_SECRET_ACCESS_KEY", "endpoint.region": "AWS_REGION"}
+    for name, key in settings.items():
+        spark.conf.set(f"fs.s3a.{name}", keys[key])
+    spark.conf.set("fs.s3a.path.style.access", "true")
+    return spark
 
 
-@contextmanager
-def daemon(folder: Path, name: str, command: Sequence[str], port: int) -> Iterator[None]:
-    """A process of Spark's, ready when it listens; ended with all that it started."""
-    log = folder / f"{name}.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [*command], cwd=folder, env=environment(), stdout=out, stderr=out, start_new_session=True
-        )
-    try:
-        _wait_for(port, process, log)
-        yield
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+def put(folder: Path, target: str) -> Place:
+    """Copy a folder into the store."""
+    there = place(f"s3://bucket/{target}")
+    for file in place(folder).files():
+        copy = Place(f"{there}/{file.place.relative_to(place(folder))}")
+        copy.write_bytes(file.place.read_bytes())
+    return there
 
 
-def _wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Another process's port: there is nothing to be told by but trying."""
-    until = time.monotonic() + LONG_S
-    while time.monotonic() < until and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.2)
-    pytest.fail(f"{log.name} is not ready: {log.read_text()[-2_000:]}")
+def test_a_log_in_a_store_is_followed_and_what_is_damaged_is_named(
+    near: SparkSession, tmp_path: Path
+) -> None:
+    put_file(tmp_path, 0)
+    put_file(tmp_path, 1)
+    log, state = put(tmp_path, "log"), place("s3a://bucket/state")
+    first = follow(near, log, state, files_per_batch=1)
+    assert (first.batches, sum(row["messages"] for row in first.sums.collect())) == (2, 11)
+    put_file(tmp_path / "new", 2)
+    put(tmp_path / "new", "log")
+    then = follow(near, log, state)
+    assert (then.new_batches, findings(then).summary) == (1, "9 decisions, of them 3 refused or dropped.")
+    torn = log / "run=r/system=kafka/part-torn.parquet"
+    torn.write_bytes(b"PAR1 and no end")
+    (log / "run=r/system=kafka/.part-main-9.jsonl").write_bytes(b"{}")
+    read = read_decisions(near, log)
+    assert (read.rows, read.frame.count()) == (9, 9)
+    reasons = {left.path.name: left.reason for left in read.left_out}
+    assert reasons[torn.name].startswith("is damaged")
+    assert "machine that wrote it" in reasons[".part-main-9.jsonl"]
 
 
-@contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """A master and a worker with two cores; gives the master's address."""
-    port = free_port()
-    address = f"spark://127.0.0.1:{port}"
-    run = [str(_BIN / "spark-class")]
-    master = [*run, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
-    with ExitStack() as stack:
-        stack.enter_context(daemon(folder, "master", [*master, "--webui-port", "0"], port))
-        own = free_port()
-        size = ["--cores", "2", "--memory", "2g", "--host", "127.0.0.1", "--port", str(own)]
-        where = ["--webui-port", "0", "--work-dir", str(folder / "worker"), address]
-        worker = [*run, "org.apache.spark.deploy.worker.Worker", *size, *where]
-        stack.enter_context(daemon(folder, "worker", worker, own))
-        yield address
+def test_a_store_that_fails_half_way_is_named(near: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is listed and then refused is no damaged one: what is left would give other figures."""
+    log = place("s3a://bucket/failing")
+    (log / "run=r/system=kafka/part-1.parquet").write_bytes(b"PAR1")
+
+    def refuse(self: Place) -> bytes:
+        raise OSError("AWS Error SLOW_DOWN during GetObject operation: reduce your request rate")
+
+    monkeypatch.setattr(Place, "read_bytes", refuse)
+    with pytest.raises(PlaceError, match=r"cannot read s3a://bucket/failing/.*part-1.parquet: .*SLOW_DOWN"):
+        read_decisions(near, log)
+    monkeypatch.setattr(Place, "files", refuse)
+    with pytest.raises(PlaceError, match=r"cannot list s3a://bucket/failing: .*SLOW_DOWN"):
+        read_decisions(near, log)
 
 
-def compared(directory: Path, folder: Path, **further: str) -> bytes:
-    """Results of the job, as a process of its own finds them by the command line."""
-    target = folder / "results.json"
-    target.unlink(missing_ok=True)
-    command = "from sluicegate.cli import main; main()"
+def test_a_file_in_a_store_is_there_once_it_is_whole(keys: Mapping[str, str]) -> None:
+    target, half = place("s3a://bucket/out/report.md"), cast("bytes", "half")
+    with pytest.raises(TypeError), target.written() as file:
+        file.write(half)
+    assert not target.exists()
+    target.write_bytes(b"all")
+    assert (target.read_bytes(), [file.place.name for file in target.parent.files()]) == (
+        b"all",
+        ["report.md"],
+    )
+
+
+def compared(command: list[str], report: Place, **further: str) -> str:
+    """Results of the job, as a process of its own finds them and puts them into the store."""
     done = subprocess.run(
-        [sys.executable, "-c", command, "report", "compare", str(directory), "--out", str(target)],
-        env=environment(**further),
+        [*command, "report", "compare", "s3a://bucket/run", "--out", str(report)],
+        env=daemons.environment(**further),
         capture_output=True,
         text=True,
         timeout=_JOB_S,
         check=False,
     )
-    assert target.exists(), f"{done.stdout}\n{done.stderr}"[-3_000:]
-    return target.read_bytes()
+    assert report.exists(), f"{done.stdout}\n{done.stderr}"[-3_000:]
+    return report.read_bytes().decode()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3 * _JOB_S)
-def test_the_results_are_the_same_wherever_the_job_runs(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_results_are_the_same_wherever_the_job_runs(near: SparkSession, tmp_path: Path) -> None:
     directory = tmp_path / "run"
     directory.mkdir()
     recorded.make_run(directory, gate_ahead_us=500_000)
-    here = compare_run(spark, directory)
-    assert len(here.matrix) == 12
-    with cluster(tmp_path) as master:
-        on_cluster = compared(directory, tmp_path, MASTER=master, PYSPARK_SUBMIT_ARGS=f"{_FEW} pyspark-shell")
-        port = free_port()
-        submit = [str(_BIN / "spark-submit"), "--class", _CONNECT, "--master", master, _FEW]
-        bound = [f"--conf=spark.connect.grpc.binding.port={port}", "--conf=spark.ui.enabled=false"]
-        with daemon(tmp_path, "connect", [*submit, *bound], port):
-            connected = compared(directory, tmp_path, SPARK_REMOTE=f"sc://127.0.0.1:{port}")
+    run = read_run(directory)
+    # One of each kind: what is compared is where it runs.
+    kinds = {trial.measured.family: trial for trial in run.trials}
+    write_run(directory, replace(run, trials=tuple(kinds.values())))
+    put(directory, "run")
+    here = compare_run(near, directory)
+    jars = classpath(S3)
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.driver.extraClassPath": jars,
+        "spark.executor.extraClassPath": jars,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.endpoint": near.conf.get("fs.s3a.endpoint"),
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+    }
+    submit = [str(daemons.BIN / "spark-submit"), *(f"--conf={name}={value}" for name, value in conf.items())]
+    app = tmp_path / "sluicegate_app.py"
+    app.write_text(_SUBMITTED)
+    with daemons.cluster(tmp_path) as master:
+        on_cluster = compared([*submit, "--master", master, str(app)], place("s3a://bucket/cluster.json"))
+    port = daemons.free_port()
+    server = [*submit, "--master", "local[2]", f"--conf=spark.connect.grpc.binding.port={port}"]
+    server += [f"--conf={name}={value}" for name, value in INTERPRETED.items()]
+    with daemons.daemon(tmp_path, "connect", [*server, "--class", daemons.CONNECT], port):
+        command = [sys.executable, "-c", _SUBMITTED]
+        remote = f"sc://127.0.0.1:{port}"
+        connected = compared(command, place("s3a://bucket/connect.json"), SPARK_REMOTE=remote)
+    assert len(here.matrix) >= len(kinds)
     assert from_json(on_cluster) == here == from_json(connected)
-    assert on_cluster.rstrip() == to_json(here).rstrip()

@@ -16,7 +16,7 @@ from sluicegate_reports.results import Table
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "reports,kafka")
-    monkeypatch.setattr(session, "spark_session", lambda name: pytest.fail("Spark was started"))
+    monkeypatch.setattr(session, "spark_session", lambda *_: pytest.fail("Spark was started"))
     Path("log").mkdir()
     Path("wrong.yaml").write_text("brokers: []\n")
     Path("right.yaml").write_text(

@@ -30,7 +30,8 @@ class JarSet:
 KAFKA = JarSet("kafka", "Kafka", "kafka")
 PULSAR = JarSet("pulsar", "Pulsar", "pulsar")
 STRIMZI = JarSet("strimzi", "the Strimzi quota plug-in", "peers/strimzi-quotas")
-SHIPPED = (KAFKA, PULSAR, STRIMZI)
+S3 = JarSet("s3", "Spark's way to S3", "spark-s3")
+SHIPPED = (KAFKA, PULSAR, STRIMZI, S3)
 """The sets whose poms come with the product."""
 
 

@@ -1,0 +1,301 @@
+"""Files and folders of runs, logs and reports: on this machine, or in a store that a URL names.
+
+Arrow reaches `s3a://` (`s3://` is the same), `gs://`, `abfss://` and `hdfs://`; fsspec reaches what else it
+has a protocol for, if it is installed. Both take credentials and endpoints from where the stores' own tools
+do, such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`. `file://` is a path of this machine.
+"""
+
+import importlib
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from sluicegate.private_files import opener
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import fs
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
+_S3 = ("s3", "s3a", "s3n")
+_OF_ARROW = {**dict.fromkeys(_S3, "s3"), "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfss"}
+"""Schemes that Arrow brings itself, by the name that it has for them."""
+_OF_HADOOP = ("hdfs", "viewfs")
+_UNFINISHED = ".{}.unfinished"
+
+
+class PlaceError(OSError):
+    """A store cannot be reached, or refuses; the message says which, why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A file or a folder. Made by `place`."""
+
+    url: str
+    """As Spark takes it: a path of this machine, or a URL without a slash at its end."""
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __truediv__(self, name: str) -> "Place":
+        return Place(f"{self.url.rstrip('/')}/{name}")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine."""
+        return _URL.fullmatch(self.url) is None
+
+    @property
+    def is_s3(self) -> bool:
+        """Whether it is in S3, or in what talks like it."""
+        return self.url.partition("://")[0] in _S3 and not self.is_local
+
+    @property
+    def path(self) -> Path:
+        """The path of this machine; only of a local one."""
+        return Path(self.url)
+
+    @property
+    def name(self) -> str:
+        """The last part of it."""
+        return PurePosixPath(self.url).name
+
+    @property
+    def suffix(self) -> str:
+        """The ending of its name, dot included."""
+        return PurePosixPath(self.url).suffix
+
+    @property
+    def parent(self) -> "Place":
+        """The folder that it is in."""
+        return Place(str(self.path.parent) if self.is_local else self.url.rpartition("/")[0])
+
+    def absolute(self) -> "Place":
+        """The same, wherever the process may go."""
+        return Place(str(self.path.absolute())) if self.is_local else self
+
+    def relative_to(self, folder: "Place") -> str:
+        """What to add to a folder above it to come here."""
+        return self.url.removeprefix(folder.url.rstrip("/")).lstrip("/")
+
+    def files(self) -> "list[File]":
+        """All files at any depth, in order; none if there is no such folder.
+
+        :raises OSError: if it cannot be listed.
+        """
+        from pyarrow import fs
+
+        store, inner = _store(self.url)
+        found = store.get_file_info(fs.FileSelector(inner, allow_not_found=True, recursive=True))
+        root = self.url.rstrip("/")
+        return sorted(
+            File(Place(f"{root}/{info.path[len(inner.rstrip('/')) :].lstrip('/')}"), info.size)
+            for info in found
+            if info.type == fs.FileType.File
+        )
+
+    def exists(self) -> bool:
+        """Whether there is such a file, or folder."""
+        from pyarrow import fs
+
+        store, inner = _store(self.url)
+        return bool(store.get_file_info(inner).type != fs.FileType.NotFound)
+
+    def open(self) -> "pa.NativeFile":
+        """Open a file to read any part of it.
+
+        :raises OSError: if it is not there, or cannot be read.
+        """
+        store, inner = _store(self.url)
+        return store.open_input_file(inner)
+
+    def read_bytes(self) -> bytes:
+        """All of a file.
+
+        :raises OSError: if it is not there, or cannot be read.
+        """
+        if self.is_local:
+            return self.path.read_bytes()
+        with self.open() as file:
+            return bytes(file.read())
+
+    def write_bytes(self, content: bytes) -> None:
+        """Write a file whole or not at all: a reader never meets half of it.
+
+        :raises OSError: if it cannot be written.
+        """
+        with self.written() as file:
+            file.write(content)
+
+    def written(self, *, private: bool = False) -> "Written":
+        """A file that is there once it is written whole: a context manager that gives what to write to.
+
+        :param private: whether only its owner may read it, where it is on this machine.
+        """
+        return Written(self, private=private)
+
+    def remove(self) -> None:
+        """Remove a folder with all that is in it, if it is there.
+
+        :raises OSError: if it cannot be removed.
+        """
+        if self.is_local:
+            shutil.rmtree(self.path, ignore_errors=True)
+            return
+        store, inner = _store(self.url)
+        if self.exists():
+            store.delete_dir(inner)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class File:
+    """A file that was listed."""
+
+    place: Place
+    size: int
+    """In bytes."""
+
+
+class Written:
+    """A file being written: under another name until it is whole."""
+
+    def __init__(self, target: Place, *, private: bool = False) -> None:
+        self._target = target
+        self._opener = opener if private else None
+        self._unfinished = target.parent / _UNFINISHED.format(target.name)
+
+    def __enter__(self) -> "BinaryIO | pa.NativeFile":
+        self._file: BinaryIO | pa.NativeFile
+        if self._target.is_local:
+            self._file = open(self._unfinished.url, "wb", opener=self._opener)
+        else:
+            store, inner = _store(self._unfinished.url)
+            self._file = store.open_output_stream(inner)
+        return self._file
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._file.close()
+            if kind is None:
+                self._rename()
+        except BaseException:
+            self._remove()
+            raise
+        if kind is not None:
+            self._remove()
+
+    def _rename(self) -> None:
+        if self._target.is_local:
+            self._unfinished.path.replace(self._target.path)
+        else:
+            store, inner = _store(self._unfinished.url)
+            store.move(inner, _store(self._target.url)[1])
+
+    def _remove(self) -> None:
+        try:
+            store, inner = _store(self._unfinished.url)
+            store.delete_file(inner)
+        except OSError:
+            return  # what is left begins with a dot, and readers pass it over
+
+
+Location: TypeAlias = str | os.PathLike[str] | Place
+"""How a place may be given."""
+
+
+def place(location: Location) -> Place:
+    """What a path or a URL names.
+
+    :param location: a path of this machine, or a URL.
+    """
+    if isinstance(location, Place):
+        return location
+    text = os.fspath(location)
+    found = _URL.fullmatch(text)
+    if found is None:
+        return Place(text)
+    scheme, rest = found[1].lower(), found[2]
+    if scheme == "file":
+        return Place(str(Path(unquote(urlsplit(text).path))))
+    # Hadoop knows S3 by this name only.
+    return Place(f"{'s3a' if scheme in _S3 else scheme}://{rest.rstrip('/')}")
+
+
+def spark_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Settings for a Spark that is started here, so that its `s3a://` goes where Arrow's `s3://` does.
+
+    Keys of the environment Hadoop finds itself; an endpoint of one's own it does not.
+    """
+    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
+    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
+    settings = {"spark.hadoop.fs.s3a.endpoint.region": region} if region else {}
+    if endpoint:
+        settings["spark.hadoop.fs.s3a.endpoint"] = endpoint
+        # Names of hosts with the bucket in front are the provider's own.
+        settings["spark.hadoop.fs.s3a.path.style.access"] = "true"
+    return settings
+
+
+def _store(url: str) -> "tuple[fs.FileSystem, str]":
+    """The file system of a URL, and the path in it."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        return _local(), url
+    scheme, (authority, _, path) = found[1], found[2].partition("/")
+    store, base = _opened(scheme, authority)
+    return store, "/".join(part for part in (base.rstrip("/"), path) if part)
+
+
+@cache
+def _local() -> "fs.FileSystem":
+    from pyarrow import fs
+
+    return fs.LocalFileSystem()
+
+
+@cache
+def _opened(scheme: str, authority: str) -> "tuple[fs.FileSystem, str]":
+    """A store, and the path of its root.
+
+    :raises PlaceError: if nothing here reaches it.
+    """
+    import pyarrow as pa
+    from pyarrow import fs
+
+    try:
+        if scheme in _OF_ARROW:
+            store, base = fs.FileSystem.from_uri(f"{_OF_ARROW[scheme]}://{authority}")
+            return store, str(base)
+        if scheme in _OF_HADOOP:
+            store, _ = fs.FileSystem.from_uri(f"{scheme}://{authority}/")
+            return store, "/"
+    except (pa.ArrowException, OSError, NotImplementedError, ImportError, ValueError) as error:
+        raise PlaceError(f"cannot open {scheme}://{authority}: {told(error)}") from None
+    return _of_fsspec(scheme, authority)
+
+
+def _of_fsspec(scheme: str, authority: str) -> "tuple[fs.FileSystem, str]":
+    from pyarrow import fs
+
+    try:
+        store, base = importlib.import_module("fsspec.core").url_to_fs(f"{scheme}://{authority}/")
+    except (ImportError, ValueError, OSError) as error:
+        raise PlaceError(
+            f"cannot open {scheme}://{authority}: {told(error)}; s3a, gs, abfss and hdfs come with "
+            "Arrow, others by `pip install fsspec` and what fsspec needs for them"
+        ) from None
+    return fs.PyFileSystem(fs.FSSpecHandler(store)), str(base)
+
+
+def told(error: BaseException) -> str:
+    """The essence of what went wrong with a place: one line."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return error.strerror
+    return (str(error).splitlines() or [type(error).__name__])[0]
