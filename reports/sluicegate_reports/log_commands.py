@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sluicegate_reports import output
+from sluicegate_reports.compact_command import compact
 from sluicegate_reports.locations import FOLDER, NEW_FILE, NEW_FOLDER
 from sluicegate_reports.places import Place, told
 from sluicegate_reports.usage import Unusable, spark, without, write
@@ -166,4 +167,4 @@ def _rendered(found: "Findings", form: str) -> str:
     return text.getvalue()
 
 
-COMMANDS = (replay, recommend, follow)
+COMMANDS = (replay, recommend, follow, compact)

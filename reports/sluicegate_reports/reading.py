@@ -116,6 +116,11 @@ def decisions_ddl() -> str:
     return _DECISIONS.ddl
 
 
+def decisions_problem(file: pq.ParquetFile) -> str:
+    """Why a Parquet file is no decision log that this release reads; empty if it is one."""
+    return _version_problem(file.schema_arrow, _DECISIONS)
+
+
 def is_damage(error: Exception) -> bool:
     """Whether Spark failed since a file is damaged: reading again with `thorough` then helps."""
     return any(sign in str(error) for sign in _DAMAGED_IN_SPARK)

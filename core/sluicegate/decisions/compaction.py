@@ -2,7 +2,7 @@
 
 import os
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -107,17 +107,24 @@ def _write_parquet(spool: Path, target: Path) -> int:
 def _copy(spool: Path, file: BinaryIO) -> int:
     """Copy a spool's whole batches in large row groups."""
     rows = 0
-    with _writer(file) as writer:
+    with parquet_writer(file, CODED_SCHEMA) as writer:
         for table in coded_tables(spool, _ROW_GROUP_ROWS):
             writer.write_table(table)
             rows += len(table)
     return rows
 
 
-def _writer(file: BinaryIO) -> pq.ParquetWriter:
+def parquet_writer(
+    file: BinaryIO, schema: pa.Schema = SCHEMA, further: Mapping[bytes, bytes] | None = None
+) -> pq.ParquetWriter:
+    """A writer of a log's files, which chooses what each column is encoded by.
+
+    :param schema: of the tables that it is given.
+    :param further: metadata beside that of the log's schema.
+    """
     writer = pq.ParquetWriter(
         file,
-        CODED_SCHEMA,
+        schema,
         store_schema=False,
         compression="zstd",
         use_dictionary=[field.name for field in SCHEMA if field.name not in _ENCODINGS],
@@ -126,7 +133,8 @@ def _writer(file: BinaryIO) -> pq.ParquetWriter:
     )
     # Readers are to see texts, not the dictionaries that they are handed over in: so the Arrow schema in the
     # file is not the writer's own, which would be made of those.
-    seen = {**(SCHEMA.metadata or {}), b"ARROW:schema": b64encode(SCHEMA.serialize().to_pybytes())}
+    told = {**(SCHEMA.metadata or {}), **(further or {})}
+    seen = {**told, b"ARROW:schema": b64encode(SCHEMA.serialize().to_pybytes())}
     writer.add_key_value_metadata(seen)
     return writer
 

@@ -20,6 +20,7 @@ from tests.reports.follow.test_follow import put_file
 from tests.reports.jobs import daemons
 from tests.waiting import LONG_S
 
+from sluicegate_reports.compacting import compact
 from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.jobs.follow import findings, follow
 from sluicegate_reports.places import Place, PlaceError, place
@@ -121,6 +122,16 @@ def test_a_file_in_a_store_is_there_once_it_is_whole(keys: Mapping[str, str]) ->
         b"all",
         ["report.md"],
     )
+
+
+def test_a_log_is_gathered_into_a_store(keys: Mapping[str, str], tmp_path: Path) -> None:
+    put_file(tmp_path, 0)
+    put_file(tmp_path, 1)
+    copy = place("s3a://bucket/copy")
+    assert (compact(tmp_path, copy).rows, compact(tmp_path, copy).rows) == (6, 0)
+    (gathered,) = copy.files()
+    assert gathered.place.parent.relative_to(copy) == "run=r/system=kafka/date=2026-11-21"
+    assert compact(copy, tmp_path / "back").rows == 6
 
 
 def compared(command: list[str], report: Place, **further: str) -> str:

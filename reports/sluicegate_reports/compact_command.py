@@ -1,0 +1,48 @@
+"""`sluicegate report compact`: a decision log gathered by day. Needs neither Spark nor Java."""
+
+import click
+
+from sluicegate_reports.locations import FOLDER, NEW_FOLDER
+from sluicegate_reports.places import Place, told
+from sluicegate_reports.usage import Unusable, without
+
+
+@click.command("compact")
+@click.argument("log", type=FOLDER, metavar="LOG")
+@click.option(
+    "--to",
+    "target",
+    type=NEW_FOLDER,
+    metavar="DIR",
+    required=True,
+    help="Where the copy is, a path or a URL; made if it does not exist. One call at a time.",
+)
+@click.option(
+    "--before",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Copy the days before this one, in UTC; today by default, as it is not over.",
+)
+def compact(log: Place, target: Place, before: object) -> None:
+    """Copy the days that are over of the decision log LOG into few large files, by run, system and date.
+
+    LOG stays as it is. A call takes what no call before it has taken; one that was ended is made again. Every
+    command that reads a log reads the copy.
+    """
+    from datetime import datetime
+
+    try:
+        from sluicegate_reports import compacting
+    except ModuleNotFoundError as error:
+        raise without(error) from None
+    source, copy = log.absolute(), target.absolute()
+    if f"{copy.url}/".startswith(f"{source.url.rstrip('/')}/"):
+        raise click.UsageError(f"--to {str(target)!r} is within {str(log)!r}: rows would be read twice")
+    day = before.date() if isinstance(before, datetime) else None
+    try:
+        done = compacting.compact(source, copy, day)
+    except OSError as error:
+        raise Unusable(told(error)) from None
+    for left in done.left_out:
+        click.echo(f"{left.path} is left out: it {left.reason}", err=True)
+    click.echo(f"{done.rows:,} rows of {len(done.sources):,} files are now in {len(done.written):,} files")
