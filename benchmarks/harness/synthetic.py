@@ -77,15 +77,19 @@ def write_decisions(directory: Path, rows: int, seed: int = 1) -> Written:
     return Written(written, START, START + timedelta(seconds=seconds), topics)
 
 
-def write_comparison(directory: Path, rows: int) -> None:
-    """Write a comparison run of about so many decisions, one trial for each topic; nobody observed it.
+def write_comparison(directory: Path, rows: int, *, observed: bool = False) -> None:
+    """Write a comparison run of about so many decisions, one trial for each topic.
 
     :param directory: of the run, which is made.
+    :param observed: whether clients saw it: 2.7 rows for each decision.
     """
+    from benchmarks.harness.observed import write_observations
     from sluicegate_reports.results import Arm, RunFacts
-    from sluicegate_reports.runs import DECISIONS, Run, Trial, write_run
+    from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, write_run
 
     written = write_decisions(directory / DECISIONS, rows)
+    if observed:
+        write_observations(directory / DECISIONS, directory / OBSERVATIONS, "load")
     trials = tuple(
         Trial("max_publish_rate", system, door, "load", topic, RATE, written.start, written.end)
         for system, door, topic in written.topics

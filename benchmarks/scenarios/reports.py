@@ -5,11 +5,10 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.harness import synthetic
+from benchmarks.harness import report_command, synthetic
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.jars import ROOT
 from benchmarks.harness.names import DUCKDB, POLARS, SPARK
@@ -63,22 +62,19 @@ def _end_to_end(bench: Bench, _: str, quick: bool) -> dict[str, float]:
     directory = bench.directory / f"run-{rows}"
     if not directory.exists():
         synthetic.write_comparison(directory, rows)
-    page = bench.directory / "report.html"
-    page.unlink(missing_ok=True)
-    command = "from sluicegate.cli import main; main()"
-    started = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", command, "report", "compare", str(directory), "--out", str(page)],
-        env={**os.environ, "PYTHONSAFEPATH": "1"},
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    seconds = time.monotonic() - started
-    if done.returncode or not page.exists():
-        raise RuntimeError(f"no report: {done.stderr[-500:]}")
-    return {"all_s": seconds, "page_kib": page.stat().st_size / 1024}
+    found = report_command.measured(directory, bench.directory, _TIMEOUT_S)
+    return {name: found[name] for name in ("all_s", "page_kib")}
+
+
+def _observed(rows: int) -> Callable[[Bench, str, bool], dict[str, float]]:
+    def measure(bench: Bench, _: str, quick: bool) -> dict[str, float]:
+        wanted = rows // _QUICK if quick else rows
+        directory = bench.directory / f"observed-{wanted}"
+        if not directory.exists():
+            synthetic.write_comparison(directory, wanted, observed=True)
+        return report_command.measured(directory, bench.directory, _TIMEOUT_S)
+
+    return measure
 
 
 _END_TO_END = Scenario(
@@ -100,4 +96,16 @@ _FIVE_QUERIES = tuple(
     )
     for rows in _SIZES
 )
-SCENARIOS = (_END_TO_END, *_FIVE_QUERIES)
+_OBSERVED = tuple(
+    Scenario(
+        f"report-observed-{rows // 1_000_000}m",
+        f"`sluicegate report compare` over {rows // 1_000_000} M decisions and what clients saw of them: "
+        "seconds, CPU, peak memory of Java, bytes shuffled",
+        (SPARK,),
+        _observed(rows),
+        rounds=1,
+        cold_round=False,
+    )
+    for rows in _SIZES
+)
+SCENARIOS = (_END_TO_END, *_OBSERVED, *_FIVE_QUERIES)

@@ -1,0 +1,80 @@
+"""`sluicegate report compare` as a user runs it, with what Spark itself says of it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.harness import procfs
+
+_ASK_S = 0.2
+_MIB = 1 << 20
+
+
+def measured(directory: Path, folder: Path, timeout_s: float) -> dict[str, float]:
+    """Compare a run, with a page.
+
+    :param directory: of the run.
+    :param folder: for the page and for Spark's log of events.
+    :return: seconds of wall time, of CPU and of the tasks, peak memory of the driver's Java, bytes shuffled.
+    :raises RuntimeError: if there is no report.
+    """
+    page, events = folder / "report.html", folder / "events"
+    page.unlink(missing_ok=True)
+    events.mkdir(exist_ok=True)
+    for old in events.iterdir():
+        old.unlink()
+    command = "from sluicegate.cli import main; main()"
+    argv = [sys.executable, "-c", command, "report", "compare", str(directory), "--out", str(page)]
+    own = f"--conf spark.eventLog.enabled=true --conf spark.eventLog.dir={events.as_uri()}"
+    # Neither rolled nor compressed, or the lines below are none.
+    own += " --conf spark.eventLog.rolling.enabled=false --conf spark.eventLog.compress=false"
+    environment = {**os.environ, "PYTHONSAFEPATH": "1", "SPARK_SUBMIT_OPTS": _as_properties(own)}
+    started = time.monotonic()
+    with (folder / "printed").open("wb") as printed:
+        process = subprocess.Popen(argv, env=environment, stdout=printed, stderr=printed)
+        seen = _watched(process, started + timeout_s)
+    seconds = time.monotonic() - started
+    if process.returncode or not page.exists():
+        raise RuntimeError(f"no report: {(folder / 'printed').read_text()[-500:]}")
+    return {"all_s": seconds, "page_kib": page.stat().st_size / 1024, **seen, **_of_events(events)}
+
+
+def _as_properties(conf: str) -> str:
+    """What `spark-submit` would be told, as properties of its Java: the command starts Spark itself."""
+    return " ".join(f"-D{part}" for part in conf.split() if part != "--conf")
+
+
+def _watched(process: "subprocess.Popen[bytes]", until: float) -> dict[str, float]:
+    cpu: dict[int, float] = {}
+    peak = 0.0
+    while process.poll() is None:
+        if time.monotonic() > until:
+            process.kill()
+        cpu |= procfs.cpu_seconds_each(process.pid)
+        # The largest of them is Java: the driver, and on this machine all that runs in it.
+        peak = max(peak, *procfs.peak_bytes_each(process.pid).values(), 0)
+        time.sleep(_ASK_S)
+    return {"cpu_s": sum(cpu.values()), "driver_peak_mib": peak / _MIB}
+
+
+def _of_events(folder: Path) -> dict[str, float]:
+    shuffled = tasks_ms = spilled = 0
+    count = 0
+    for file in folder.iterdir():
+        for line in file.read_text().splitlines():
+            if '"SparkListenerTaskEnd"' not in line[:60]:
+                continue
+            metrics = json.loads(line).get("Task Metrics") or {}
+            shuffled += metrics.get("Shuffle Write Metrics", {}).get("Shuffle Bytes Written", 0)
+            tasks_ms += metrics.get("Executor Run Time", 0)
+            spilled += metrics.get("Disk Bytes Spilled", 0)
+            count += 1
+    return {
+        "shuffled_mib": shuffled / _MIB,
+        "spilled_mib": spilled / _MIB,
+        "tasks": float(count),
+        "tasks_s": tasks_ms / 1000,
+    }
