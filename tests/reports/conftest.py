@@ -12,13 +12,6 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# For a hundred rows, code that is compiled and plans that are made anew take longer than the work. The
-# command's own runs, in other tests, are with both.
-INTERPRETED = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 _SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
@@ -28,7 +21,11 @@ _SETTINGS = {
         "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
     ),
     "spark.sql.shuffle.partitions": "2",
-    **INTERPRETED,
+    # For a hundred rows, code that is compiled and plans that are made anew take longer than the work. The
+    # command's own runs, in other tests, are with both.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # A machine that is slow, or busy with other things, must not look like one that is dead.

@@ -15,7 +15,6 @@ import pytest
 from pyarrow import fs
 from pyspark.sql import SparkSession
 from tests.reports import recorded
-from tests.reports.conftest import INTERPRETED
 from tests.reports.follow.test_follow import put_file
 from tests.reports.jobs import daemons
 from tests.waiting import LONG_S
@@ -177,7 +176,6 @@ def test_the_results_are_the_same_wherever_the_job_runs(near: SparkSession, tmp_
         on_cluster = compared([*submit, "--master", master, str(app)], place("s3a://bucket/cluster.json"))
     port = daemons.free_port()
     server = [*submit, "--master", "local[2]", f"--conf=spark.connect.grpc.binding.port={port}"]
-    server += [f"--conf={name}={value}" for name, value in INTERPRETED.items()]
     with daemons.daemon(tmp_path, "connect", [*server, "--class", daemons.CONNECT], port):
         command = [sys.executable, "-c", _SUBMITTED]
         remote = f"sc://127.0.0.1:{port}"
