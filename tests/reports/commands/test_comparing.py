@@ -131,7 +131,7 @@ def test_repetitions_are_compared_each_and_put_together(
 ) -> None:
     asked: list[str] = []
 
-    def job(given: object, directory: Path) -> Results:
+    def job(given: object, directory: Place) -> Results:
         asked.append(directory.name)
         return example()
 

@@ -9,6 +9,7 @@ import pytest
 from tests.reports.results.example import example
 
 from sluicegate_reports.markdown import markdown
+from sluicegate_reports.places import place
 from sluicegate_reports.repetitions import interval, merged, repetition, repetitions
 from sluicegate_reports.results import Cell, Results, RunFacts, Threshold, Verdict, from_json, to_json
 from sluicegate_reports.runs import Run, RunError, write_run
@@ -83,16 +84,17 @@ def put_run(directory: Path, scenario: str = "name: small") -> None:
 def test_a_single_run_is_itself(tmp_path: Path) -> None:
     put_run(tmp_path / "one")
     found = repetitions(tmp_path / "one")
-    assert found.directories == (tmp_path / "one",)
+    assert found.directories == (place(tmp_path / "one"),)
     assert found.together([results(1.0)]) == results(1.0)
 
 
 def test_repetitions_are_found_in_their_order_and_what_was_ended_is_named(tmp_path: Path) -> None:
     for number in (1, 2, 10):
         put_run(repetition(tmp_path, number))
-    repetition(tmp_path, 3).mkdir()
+    (repetition(tmp_path, 3) / "decisions").mkdir(parents=True)
+    (repetition(tmp_path, 3) / "decisions" / "part-1.spool").touch()
     found = repetitions(tmp_path)
-    assert [path.name for path in found.directories] == ["run-1", "run-2", "run-10"]
+    assert [each.name for each in found.directories] == ["run-1", "run-2", "run-10"]
     assert found.notes == ("run-3 has no run.json, it was ended before its end: it is left out",)
 
 
