@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SETTINGS = {
+SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
     # Each test is a short job: the second compiler would cost more than it saves. With one compiler Java
@@ -34,16 +34,21 @@ _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+"""Of the shared session; whatever else starts Spark for a few rows takes them too."""
+
+
+def need(missing: str) -> None:
+    """Skip where Spark lacks something that it needs; with SLUICEGATE_REQUIRE_BROKER=1 that is a failure."""
+    if os.environ.get("SLUICEGATE_REQUIRE_BROKER") == "1":
+        pytest.fail(f"Spark is required here: {missing}")
+    pytest.skip(f"no Spark: {missing}")
 
 
 def need_java() -> None:
-    """Skip where there is no Java; with SLUICEGATE_REQUIRE_BROKER=1 that is a failure."""
+    """Skip or fail where there is no Java."""
     home = os.environ.get("JAVA_HOME")
-    if shutil.which("java") or (home and (Path(home) / "bin" / "java").exists()):
-        return
-    if os.environ.get("SLUICEGATE_REQUIRE_BROKER") == "1":
-        pytest.fail("Spark is required here: no Java (17 or later)")
-    pytest.skip("no Spark: it needs Java 17 or later")
+    if not (shutil.which("java") or (home and (Path(home) / "bin" / "java").exists())):
+        need("no Java (17 or later)")
 
 
 @pytest.fixture(scope="session")
@@ -54,8 +59,13 @@ def spark() -> Iterator["SparkSession"]:
     from sluicegate_reports.session import spark_session
 
     # As a command that is given a place in S3 has it.
-    further = {"spark.driver.extraClassPath": f"{folder(S3)}/*"}
-    session = spark_session("sluicegate tests", {**_SETTINGS, **further}, little=True)
+    further = {
+        "spark.driver.extraClassPath": f"{folder(S3)}/*",
+        # For the test that has this session serve Spark Connect.
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+    }
+    session = spark_session("sluicegate tests", {**SETTINGS, **further}, little=True)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     with warnings.catch_warnings():

@@ -7,15 +7,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 import pytest
+from pyspark.sql import SparkSession
 from tests.waiting import LONG_S
 
 BIN = Path(pyspark.__file__).parent / "bin"
-CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+CLUSTER = "local-cluster[1,2,1024]"
+"""A standalone cluster on this machine: an executor with two cores and 1 GiB is a process of its own; Master
+and Worker, which would be two more, are in the driver's."""
 
 
 def free_port() -> int:
@@ -71,21 +74,12 @@ def _wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
     pytest.fail(f"{log.name} is not ready: {log.read_text()[-2_000:]}")
 
 
-@contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """A master and a worker with two cores; gives the master's address."""
-    port = free_port()
-    address = f"spark://127.0.0.1:{port}"
-    run = [str(BIN / "spark-class")]
-    master = [*run, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
-    with ExitStack() as stack:
-        stack.enter_context(daemon(folder, "master", [*master, "--webui-port", "0"], port))
-        own = free_port()
-        size = ["--cores", "2", "--memory", "2g", "--host", "127.0.0.1", "--port", str(own)]
-        where = ["--webui-port", "0", "--work-dir", str(folder / "worker"), address]
-        worker = [*run, "org.apache.spark.deploy.worker.Worker", *size, *where]
-        stack.enter_context(daemon(folder, "worker", worker, own))
-        yield address
+def connect(spark: SparkSession) -> str:
+    """Have the Java of a session serve Spark Connect too; gives the address. It ends with the session."""
+    service = spark.sparkContext._jvm.org.apache.spark.sql.connect.service  # type: ignore[union-attr]
+    served = getattr(getattr(service, "SparkConnectService$"), "MODULE$")
+    served.start(spark.sparkContext._jsc.sc())
+    return f"sc://127.0.0.1:{served.localPort()}"
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """The same job gives the same results on this machine, on a standalone cluster and over Spark Connect.
 
-The cluster and the server read the run from a store that talks like S3, and write the report into it. A log
-in a store is read and followed as one here is; a store that fails is named, and gives no figure.
+The cluster's executor is a process of its own; Spark Connect is served by the tests' own session, to a client
+that is a process of its own. Both read the run from a store that talks like S3, and write the report into it.
+A log in a store is read and followed as one here is; a store that fails is named, and gives no figure.
 """
 
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from pyarrow import fs
 from pyspark.sql import SparkSession
 from tests.reports import recorded
+from tests.reports.conftest import need
 from tests.reports.follow.test_follow import put_file
 from tests.reports.jobs import daemons
 from tests.waiting import LONG_S
@@ -26,19 +28,30 @@ from sluicegate_reports.places import Place, PlaceError, place
 from sluicegate_reports.reading import read_decisions
 from sluicegate_reports.results import from_json
 from sluicegate_reports.runner.brokers.jars import S3, classpath
+from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runs import read_run, write_run
 
 _JOB_S = 6 * LONG_S
 """Several Java processes share the machine while the job runs."""
 _SUBMITTED = "from sluicegate.cli import main\n\nmain()\n"
 """As docs/reports.md has it."""
+_SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.executor.memory": "1g",
+    "spark.ui.enabled": "false",
+}
+"""For a few hundred rows on one machine."""
 
 
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """A store with a bucket; gives the environment that leads to it."""
-    folder = tmp_path_factory.mktemp("store")
-    with daemons.store(folder) as address, pytest.MonkeyPatch.context() as patch:
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """A store with a bucket; gives the environment that leads to it.
+
+    There is one for the whole process, as the process keeps the connection to a store once it is open.
+    """
+    with daemons.store(tmp_path_factory.mktemp("store")) as address:
         found = {
             "AWS_ACCESS_KEY_ID": "key",
             "AWS_SECRET_ACCESS_KEY": "secret",
@@ -46,21 +59,33 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]
             "AWS_ENDPOINT_URL": address,
             "AWS_EC2_METADATA_DISABLED": "true",
         }
-        for name, value in found.items():
-            patch.setenv(name, value)
-        made, name = fs.FileSystem.from_uri("s3://bucket?allow_bucket_creation=true")
-        made.create_dir(name)
         yield found
+
+
+@pytest.fixture
+def keys(served: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
+    """The environment that leads to the store, set; its bucket is there."""
+    for name, value in served.items():
+        monkeypatch.setenv(name, value)
+    made, name = fs.FileSystem.from_uri("s3://bucket?allow_bucket_creation=true")
+    made.create_dir(name)
+    return served
 
 
 @pytest.fixture
 def near(spark: SparkSession, keys: Mapping[str, str]) -> SparkSession:
     """The shared session, which reaches the store; its Java was started before there was one."""
+    try:
+        classpath(S3)
+    except UnavailableError as error:
+        need(str(error))
     settings = {"endpoint": "AWS_ENDPOINT_URL", "access.key": "AWS_ACCESS_KEY_ID"}
     settings |= {"secret.key": "AWS_SECRET_ACCESS_KEY", "endpoint.region": "AWS_REGION"}
+    # Not of this session: one over Spark Connect is another, in the same Java.
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
     for name, key in settings.items():
-        spark.conf.set(f"fs.s3a.{name}", keys[key])
-    spark.conf.set("fs.s3a.path.style.access", "true")
+        hadoop.set(f"fs.s3a.{name}", keys[key])
+    hadoop.set("fs.s3a.path.style.access", "true")
     return spark
 
 
@@ -149,7 +174,9 @@ def compared(command: list[str], report: Place, **further: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3 * _JOB_S)
-def test_the_results_are_the_same_wherever_the_job_runs(near: SparkSession, tmp_path: Path) -> None:
+def test_the_results_are_the_same_wherever_the_job_runs(
+    near: SparkSession, keys: Mapping[str, str], tmp_path: Path
+) -> None:
     directory = tmp_path / "run"
     directory.mkdir()
     recorded.make_run(directory, gate_ahead_us=500_000)
@@ -161,24 +188,19 @@ def test_the_results_are_the_same_wherever_the_job_runs(near: SparkSession, tmp_
     here = compare_run(near, directory)
     jars = classpath(S3)
     conf = {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.ui.enabled": "false",
+        **_SMALL,
         "spark.driver.extraClassPath": jars,
         "spark.executor.extraClassPath": jars,
         "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.endpoint": near.conf.get("fs.s3a.endpoint"),
-        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.endpoint": keys["AWS_ENDPOINT_URL"],
+        "spark.hadoop.fs.s3a.endpoint.region": keys["AWS_REGION"],
     }
     submit = [str(daemons.BIN / "spark-submit"), *(f"--conf={name}={value}" for name, value in conf.items())]
     app = tmp_path / "sluicegate_app.py"
     app.write_text(_SUBMITTED)
-    with daemons.cluster(tmp_path) as master:
-        on_cluster = compared([*submit, "--master", master, str(app)], place("s3a://bucket/cluster.json"))
-    port = daemons.free_port()
-    server = [*submit, "--master", "local[2]", f"--conf=spark.connect.grpc.binding.port={port}"]
-    with daemons.daemon(tmp_path, "connect", [*server, "--class", daemons.CONNECT], port):
-        command = [sys.executable, "-c", _SUBMITTED]
-        remote = f"sc://127.0.0.1:{port}"
-        connected = compared(command, place("s3a://bucket/connect.json"), SPARK_REMOTE=remote)
+    command = [*submit, "--master", daemons.CLUSTER, str(app)]
+    on_cluster = compared(command, place("s3a://bucket/cluster.json"), SPARK_HOME=str(daemons.BIN.parent))
+    command, remote = [sys.executable, "-c", _SUBMITTED], daemons.connect(near)
+    connected = compared(command, place("s3a://bucket/connect.json"), SPARK_REMOTE=remote)
     assert len(here.matrix) >= len(kinds)
     assert from_json(on_cluster) == here == from_json(connected)
