@@ -1,5 +1,6 @@
 """A log followed: killed between batches and made again, nothing is lost and nothing counts twice."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,32 +11,28 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from tests.reports.conftest import need_java
+from tests.reports.conftest import SETTINGS
 
 from sluicegate.decisions.schema import SCHEMA
+from sluicegate_reports.jobs import follow as job
 from sluicegate_reports.jobs.follow import FollowError, findings, follow
 
 KILLED = """
-import os, signal, sys
-from pathlib import Path
+import json, os, signal, sys
 from sluicegate_reports.jobs import follow
 from sluicegate_reports.session import spark_session
 
-log, state, moment, master = sys.argv[1:]
+log, state, settings = sys.argv[1:]
 place = follow.place_batch
 def place_and_die(unfinished, target):
-    last = target.name == "batch=1"
-    if last and moment == "before":
-        os.killpg(0, signal.SIGKILL)
     place(unfinished, target)
-    if last and moment == "after":
+    if target.name == "batch=1":
         os.killpg(0, signal.SIGKILL)
 follow.place_batch = place_and_die
-settings = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.driver.memory": "512m",
-            "spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1"}
-follow.follow(spark_session("follow", settings), Path(log), Path(state), files_per_batch=1)
+session = spark_session("follow", json.loads(settings), little=True)
+follow.follow(session, log, state, files_per_batch=1)
 """
 
 
@@ -75,19 +72,37 @@ def known(spark: SparkSession, log: Path, state: Path) -> tuple[int, int]:
     return sum(row["messages"] for row in rows), sum(row["decisions"] for row in rows)
 
 
+def stored_and_noted(state: Path) -> tuple[list[str], list[str]]:
+    """The batches that count, and those of them that Spark's checkpoint knows to be done."""
+    sums, commits = state / "sums", state / "checkpoint" / "commits"
+    return (
+        sorted(each.name for each in sums.glob("batch=*")),
+        sorted(each.name for each in commits.glob("[0-9]*")),
+    )
+
+
+def fail(unfinished: Path, target: Path) -> None:
+    raise RuntimeError("the end")
+
+
 def test_what_is_killed_between_batches_and_made_again_is_neither_lost_nor_doubled(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    need_java()
     log, state = tmp_path / "log", tmp_path / "state"
     for number in range(4):
         put_file(log, number)
-    for moment in ("after", "before"):
-        command = [sys.executable, "-c", KILLED, str(log), str(state), moment, "local[2]"]
-        ended = subprocess.run(command, start_new_session=True, capture_output=True, check=False)
-        assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()[-2000:]
-        assert (state / "sums" / "batch=0").exists()
-        assert not (state / "checkpoint" / "commits" / "1").exists()
+    command = [sys.executable, "-c", KILLED, str(log), str(state), json.dumps(SETTINGS)]
+    ended = subprocess.run(command, start_new_session=True, capture_output=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()[-2000:]
+    assert stored_and_noted(state) == (["batch=0", "batch=1"], ["0"])
+    # Then before the batch is in its place. Spark has written nothing since, so that an exception leaves
+    # the same files as an end of the process.
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "place_batch", fail)
+        with pytest.raises(StreamingQueryException, match="the end"):
+            follow(spark, log, state, files_per_batch=1)
+    assert stored_and_noted(state) == (["batch=0", "batch=1"], ["0"])
+    assert (state / "sums" / ".batch-1.unfinished" / "_SUCCESS").exists()
     assert known(spark, log, state) == (1111, 12)
     # It comes late, and is a month older than the newest.
     put_file(log, 4)
