@@ -31,9 +31,16 @@ _OWN_BROKERS = (
 """Files that do without the folder's broker, or are worth one of their own: they run in any process."""
 _SECOND_HALF = "test_p"
 """Files of a folder from this name on run in another process than those before: mostly they wait."""
-_SPARK = tuple(
-    f"tests/reports/{folder}/"
-    for folder in ("follow", "jobs", "reading", "recommend", "replay", "transforms")
+_SPARK = (
+    "tests/reports/demo/",
+    "tests/reports/follow/",
+    "tests/reports/jobs/",
+    "tests/reports/planted/",
+    "tests/reports/reading/",
+    "tests/reports/recommend/",
+    "tests/reports/replay/",
+    "tests/reports/runner/test_compared",
+    "tests/reports/transforms/",
 )
 """Tests below these share one Spark session: it costs more to start than most of them take."""
 

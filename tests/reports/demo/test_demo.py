@@ -3,17 +3,20 @@
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.reports.conftest import need_java
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
 from tests.reports.recorded import make_run
 from tests.reports.results.example import example
 
-from sluicegate_reports import demo
+from sluicegate.cli import main
+from sluicegate_reports import demo, session
 from sluicegate_reports.demo_table import counted
 from sluicegate_reports.observations import Event, Observation, ObservationLog, Role
 from sluicegate_reports.results import Arm, Cell, Results, Verdict, to_json
@@ -239,11 +242,31 @@ def test_lost_and_early_messages_decide_and_a_rate_does_not() -> None:
 # -- for real -------------------------------------------------------------------------------------------
 
 
+def done_here(command: list[str], environment: Mapping[str, str], printed: int) -> int:
+    """Run the command in this process."""
+    done = CliRunner().invoke(main, command[command.index("report") :], catch_exceptions=False)
+    os.write(printed, done.output.encode())
+    return done.exit_code
+
+
+def test_the_job_is_a_process_whose_output_is_kept(tmp_path: Path) -> None:
+    code = "import os, sys; print(os.environ['TOLD']); sys.exit('and failed')"
+    with (tmp_path / "log").open("w") as printed:
+        ended = demo._done([sys.executable, "-c", code], {**os.environ, "TOLD": "said"}, printed.fileno())
+    assert (ended, sorted((tmp_path / "log").read_text().split("\n"))) == (1, ["", "and failed", "said"])
+
+
 @pytest.mark.slow
 def test_a_run_of_danube_ends_with_its_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    need_java()
+    """Its job is done by the session that is there; `make demo` has it in a process of its own."""
+    monkeypatch.setattr(session, "spark_session", lambda *_, **__: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    monkeypatch.setattr(demo, "_done", done_here)
     scenario = tmp_path / "small.yaml"
     scenario.write_text(SMALL)
     monkeypatch.setattr(demo, "shipped", lambda: {demo.SCENARIO: scenario})
