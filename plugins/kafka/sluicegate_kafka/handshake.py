@@ -47,11 +47,8 @@ class Handshake:
 
     def _api_versions(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
         self._connection.software = client_software(frame, head)
-
-        def restrict(response: bytes, now_ns: int) -> Buffer:
-            return self._shared.offered_versions.restricted(response, head.version)
-
-        self._connection.outstanding.expect(Expected(head.correlation_id, restrict))
+        handle = self._shared.offered_versions.handle(head.version)
+        self._connection.outstanding.expect(Expected(head.correlation_id, handle))
         return True
 
     def _sasl_handshake(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:

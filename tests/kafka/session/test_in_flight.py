@@ -1,5 +1,6 @@
 """Requests whose responses are not there yet: bounded, counted, and none lost or reordered."""
 
+import gc
 from typing import Any
 
 from hypothesis import given, settings
@@ -74,6 +75,26 @@ def test_a_client_that_pipelines_and_does_not_read_keeps_little() -> None:
     wire.take_turns()
     assert len(wire.forwarded()) == len(wire.session.outstanding) == 100
     assert wire.session.held_bytes < len(flood) + 100 * 600
+
+
+def test_the_garbage_collector_has_one_object_to_look_at_for_each_of_them() -> None:
+    """A hundred such clients have ten thousand requests in flight, and it looks at them on the event loop."""
+    wire = Wire(Bench())
+    flood = b"".join(map(api_versions, range(100)))
+    wire.client_sends(api_versions(0))
+    wire.broker_sends(versions(0))
+    wire.forwarded()
+    before = tracked()
+    wire.client_sends(flood)
+    wire.take_turns()
+    assert len(wire.forwarded()) == 100
+    assert tracked() - before < 100 + 50
+
+
+def tracked() -> int:
+    """How many objects the garbage collector looks at."""
+    gc.collect()
+    return len(gc.get_objects())
 
 
 def test_repeated_produce_requests_wait_too() -> None:
