@@ -104,7 +104,8 @@ def test_jars_are_fetched_by_the_poms_of_the_wheel(fresh: Fresh) -> None:
         "import sluicegate_reports.runner.brokers.jars as j; print(*(j.pom(s) for s in j.SHIPPED), sep='\\n')"
     )
     installed = [Path(line) for line in fresh.run("-c", place).stdout.splitlines()]
-    sources = [_ROOT / "deploy" / name / "pom.xml" for name in ("kafka", "pulsar", "peers/strimzi-quotas")]
+    folders = ("kafka", "pulsar", "peers/strimzi-quotas", "spark-s3")
+    sources = [_ROOT / "deploy" / name / "pom.xml" for name in folders]
     assert [pom.read_bytes() for pom in installed] == [pom.read_bytes() for pom in sources]
     done = fresh.sluicegate("compare", "fetch", "kafka", PATH="", XDG_CACHE_HOME=str(fresh.directory))
     assert (done.returncode, done.stdout) == (1, "error: java is not installed; Java 17 or later is needed\n")
