@@ -7,15 +7,17 @@ TINY = b"\x0c\0\0\0\x01\x01\0"
 """A record of seven bytes: neither key nor value nor headers."""
 
 
-def request(api_key: int, version: int, body: bytes, *, flexible: bool = False) -> bytes:
+def request(
+    api_key: int, version: int, body: bytes, *, flexible: bool = False, correlation_id: int = 1
+) -> bytes:
     """A request with its header and its length."""
-    head = struct.pack(">hhi", api_key, version, 1) + text("app") + (b"\0" if flexible else b"")
+    head = struct.pack(">hhi", api_key, version, correlation_id) + text("app") + (b"\0" if flexible else b"")
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def response(body: bytes) -> bytes:
+def response(body: bytes, *, correlation_id: int = 1) -> bytes:
     """A response of a version that is not flexible, with its header and its length."""
-    return struct.pack(">ii", 4 + len(body), 1) + body
+    return struct.pack(">ii", 4 + len(body), correlation_id) + body
 
 
 def text(value: str) -> bytes:
@@ -96,16 +98,18 @@ def synced(topics: Iterable[str]) -> bytes:
 def heartbeat(member: str, topics: Iterable[str]) -> bytes:
     """A ConsumerGroupHeartbeat request (KIP-848) of a member that joins."""
     names = list(topics)
-    body = _compact("g") + _compact(member) + struct.pack(">i", 0) + bytes(2) + struct.pack(">i", 30_000)
-    body += _uvarint(len(names) + 1) + b"".join(map(_compact, names)) + bytes(3)
+    body = compact("g") + compact(member) + struct.pack(">i", 0) + bytes(2) + struct.pack(">i", 30_000)
+    body += uvarint(len(names) + 1) + b"".join(map(compact, names)) + bytes(3)
     return request(68, 0, body, flexible=True)
 
 
-def _compact(value: str) -> bytes:
-    return _uvarint(len(value) + 1) + value.encode()
+def compact(value: str) -> bytes:
+    """A compact string."""
+    return uvarint(len(value) + 1) + value.encode()
 
 
-def _uvarint(number: int) -> bytes:
+def uvarint(number: int) -> bytes:
+    """An unsigned number of a flexible version."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -4,6 +4,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from benchmarks.harness import http2_bytes as http2
 from benchmarks.harness.sessions import Services, Timed
 from sluicegate.model import Method, MethodMap, PolicyValue, Role
 from sluicegate_grpc.calls import Calls
@@ -12,28 +13,10 @@ from sluicegate_grpc.splice import GrpcSession, Shared
 Case: TypeAlias = Callable[[int], list[float]]
 _READ = 256_000
 """Bytes that the event loop reads at once."""
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_DATA, _HEADERS, _SETTINGS, _PING, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 4, 6, 8, 9
-_ACK = _END_STREAM = 1
-_END_HEADERS = 4
 _METHODS = MethodMap(
     "made-up", {"/t.B/Publish": Method(Role.PUBLISH, payload=(1,), topic=(2,), producer=(3,))}, "x-broker"
 )
 _POLICIES: Mapping[str, PolicyValue] = {"max_publish_rate": 10**9}
-
-
-def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
-
-
-def _literal(name: str, value: str) -> bytes:
-    return b"\0" + bytes((len(name),)) + name.encode() + bytes((len(value),)) + value.encode()
-
-
-def _request(path: str) -> bytes:
-    """A header block without references to a table, but for the pseudo-headers of the static one."""
-    block = b"\x83\x86" + _literal(":path", path) + _literal("content-type", "application/grpc")
-    return block + _literal("te", "trailers")
 
 
 def _session() -> Timed:
@@ -42,10 +25,10 @@ def _session() -> Timed:
     calls = Calls(_METHODS, services.gates.get, 30 * 10**9)
     session = GrpcSession(Shared(services, calls, _METHODS, 2 * 10**9), "10.0.0.1:5000")
     timed = Timed(session)
-    timed.client(_PREFACE + _frame(_SETTINGS, 0, 0))
-    timed.broker(_frame(_SETTINGS, 0, 0) + _frame(_SETTINGS, _ACK, 0))
-    timed.broker(_frame(_WINDOW_UPDATE, 0, 0, struct.pack(">I", 2**30)))
-    timed.client(_frame(_SETTINGS, _ACK, 0) + _frame(_WINDOW_UPDATE, 0, 0, struct.pack(">I", 2**30)))
+    timed.client(http2.PREFACE + http2.frame(http2.SETTINGS, 0, 0))
+    timed.broker(http2.frame(http2.SETTINGS, 0, 0) + http2.frame(http2.SETTINGS, http2.ACK, 0))
+    timed.broker(http2.window(2**30))
+    timed.client(http2.frame(http2.SETTINGS, http2.ACK, 0) + http2.window(2**30))
     timed.forget()
     return timed
 
@@ -67,7 +50,7 @@ def _client(frame: bytes, most: int, before: bytes = b"") -> Case:
 def _broker(frame: bytes) -> Case:
     def case(scale: int) -> list[float]:
         timed = _session()
-        timed.client(_frame(_HEADERS, _END_HEADERS, 1, _request("/t.B/Other")))
+        timed.client(http2.frame(http2.HEADERS, http2.END_HEADERS, 1, http2.request("/t.B/Other")))
         timed.forget()
         timed.broker(frame * (_READ // len(frame) // scale))
         return timed.slices_ms
@@ -77,31 +60,31 @@ def _broker(frame: bytes) -> Case:
 
 def _calls(scale: int) -> list[float]:
     """Publishes of one byte, each a call of its own."""
-    block = _request("/t.B/Publish")
-    message = b"\x0a\1x\x12\1t\x18\1"
-    body = struct.pack(">BI", 0, len(message)) + message
+    block = http2.request("/t.B/Publish")
+    body = http2.message(b"\x0a\1x\x12\1t\x18\1")
     timed = _session()
     read = b"".join(
-        _frame(_HEADERS, _END_HEADERS, stream, block) + _frame(_DATA, _END_STREAM, stream, body)
+        http2.frame(http2.HEADERS, http2.END_HEADERS, stream, block)
+        + http2.frame(http2.DATA, http2.END_STREAM, stream, body)
         for stream in range(1, 2 * 2_000 // scale, 2)
     )
     timed.client(read[:_READ])
     return timed.slices_ms
 
 
-_OPEN = _frame(_HEADERS, _END_HEADERS, 1, _request("/t.B/Other"))
-_PARTS = _frame(_HEADERS, _END_STREAM, 3) + _frame(_CONTINUATION, 0, 3) * 30
+_OPEN = http2.frame(http2.HEADERS, http2.END_HEADERS, 1, http2.request("/t.B/Other"))
+_PARTS = http2.frame(http2.HEADERS, http2.END_STREAM, 3) + http2.frame(http2.CONTINUATION, 0, 3) * 30
 
 CASES: Mapping[str, Case] = {
-    "http2_pings": _client(_frame(_PING, 0, 0, bytes(8)), 1_000),
-    "http2_settings": _client(_frame(_SETTINGS, 0, 0, struct.pack(">HI", 4, 65_535) * 300), 100),
-    "http2_window_updates": _client(_frame(_WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)), 10_000),
-    "http2_empty_data": _client(_frame(_DATA, 0, 1), 10_000, _OPEN),
-    "http2_tiny_data": _client(_frame(_DATA, 0, 1, b"x"), 10**6, _OPEN),
-    "http2_unknown": _client(_frame(99, 0, 0), 10_000),
+    "http2_pings": _client(http2.frame(http2.PING, 0, 0, bytes(8)), 1_000),
+    "http2_settings": _client(http2.frame(http2.SETTINGS, 0, 0, struct.pack(">HI", 4, 65_535) * 300), 100),
+    "http2_window_updates": _client(http2.window(1), 10_000),
+    "http2_empty_data": _client(http2.frame(http2.DATA, 0, 1), 10_000, _OPEN),
+    "http2_tiny_data": _client(http2.frame(http2.DATA, 0, 1, b"x"), 10**6, _OPEN),
+    "http2_unknown": _client(http2.frame(99, 0, 0), 10_000),
     "http2_continuations": _client(_PARTS, 1),
     "http2_calls": _calls,
-    "http2_tiny_answers": _broker(_frame(_DATA, 0, 1, b"x")),
-    "http2_tiny_answer_windows": _broker(_frame(_WINDOW_UPDATE, 0, 1, struct.pack(">I", 1))),
+    "http2_tiny_answers": _broker(http2.frame(http2.DATA, 0, 1, b"x")),
+    "http2_tiny_answer_windows": _broker(http2.frame(http2.WINDOW_UPDATE, 0, 1, struct.pack(">I", 1))),
 }
 """By name in the results."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from benchmarks.harness import long_http2, long_kafka
+from benchmarks.harness import long_http2, long_kafka, pulsar_bytes
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.gates import gate_cache
 from benchmarks.harness.names import ENGINE
@@ -18,7 +18,7 @@ from sluicegate.model import PolicyValue
 from sluicegate_grpc.fields import Plan
 from sluicegate_pulsar.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.frames import command_frame, payload_frame
+from sluicegate_pulsar.codec.frames import payload_frame
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.session import PulsarSession
 from sluicegate_pulsar.shared import Shared
@@ -86,27 +86,17 @@ def _pulsar(policies: Mapping[str, PolicyValue]) -> Timed:
     brokers.start()
     session = PulsarSession(Shared(config, Services(policies), brokers), "10.0.0.1:5000", config.addresses)
     timed = Timed(session)
-    timed.client(_command("connect", client_version="Pulsar-CPP-v4.2.0", protocol_version=20))
-    timed.broker(_command("connected", server_version="Pulsar", protocol_version=20))
-    timed.client(_command("producer", topic=_TOPIC, producer_id=0, request_id=1))
-    timed.broker(_command("producer_success", request_id=1, producer_name="p-0"))
+    timed.client(pulsar_bytes.command("connect", client_version="Pulsar-CPP-v4.2.0", protocol_version=20))
+    timed.broker(pulsar_bytes.command("connected", server_version="Pulsar", protocol_version=20))
+    timed.client(pulsar_bytes.command("producer", topic=_TOPIC, producer_id=0, request_id=1))
+    timed.broker(pulsar_bytes.command("producer_success", request_id=1, producer_name="p-0"))
     timed.forget()
     return timed
 
 
-def _command(kind: str, **fields: object) -> bytes:
-    return command_frame(pb.BaseCommand(type=_TYPES.Value(kind.upper()), **{kind: fields}))
-
-
-def _send(sequence_id: int, payload: bytes = b"x", **fields: object) -> bytes:
-    send = pb.BaseCommand(type=_TYPES.SEND, send={"producer_id": 0, "sequence_id": sequence_id})
-    known = {"producer_name": "p-0", "sequence_id": sequence_id, "publish_time": 1, **fields}
-    return payload_frame(send, pb.MessageMetadata(**known).SerializeToString(), payload)  # type: ignore[arg-type]
-
-
 def _pulsar_sends(scale: int) -> list[float]:
     timed = _pulsar({"max_publish_rate": 10**9})
-    one = _send(0)
+    one = pulsar_bytes.send(0)
     timed.client(one * (_READ // len(one) // scale))
     return timed.slices_ms
 
@@ -116,7 +106,9 @@ def _pulsar_batch(scale: int) -> list[float]:
     single = pb.SingleMessageMetadata(payload_size=1).SerializeToString()
     count = 100_000 // scale
     timed.client(
-        _send(0, (struct.pack(">I", len(single)) + single + b"x") * count, num_messages_in_batch=count)
+        pulsar_bytes.send(
+            0, (struct.pack(">I", len(single)) + single + b"x") * count, num_messages_in_batch=count
+        )
     )
     return timed.slices_ms
 
@@ -124,7 +116,7 @@ def _pulsar_batch(scale: int) -> list[float]:
 def _pulsar_queue(scale: int) -> list[float]:
     count = 20_000 // scale
     timed = _pulsar({"max_publish_rate": count})
-    frames = [_send(number) for number in range(2 * count)]
+    frames = [pulsar_bytes.send(number) for number in range(2 * count)]
     for start in range(0, len(frames), 500):
         timed.client(b"".join(frames[start : start + 500]), goes_on=False)
     timed.forget()
@@ -136,12 +128,14 @@ def _pulsar_queue(scale: int) -> list[float]:
 def _pulsar_ack(scale: int) -> list[float]:
     timed = _pulsar({"max_unacked_messages_per_consumer": 10**6})
     timed.client(
-        _command("subscribe", topic=_TOPIC, subscription="s", consumer_id=0, request_id=2, sub_type=1)
+        pulsar_bytes.command(
+            "subscribe", topic=_TOPIC, subscription="s", consumer_id=0, request_id=2, sub_type=1
+        )
     )
-    timed.broker(_command("success", request_id=2))
+    timed.broker(pulsar_bytes.command("success", request_id=2))
     timed.forget()
     ids = [{"ledger_id": 1, "entry_id": number} for number in range(40_000 // scale)]
-    timed.client(_command("ack", consumer_id=0, ack_type=0, message_id=ids))
+    timed.client(pulsar_bytes.command("ack", consumer_id=0, ack_type=0, message_id=ids))
     return timed.slices_ms
 
 
@@ -149,10 +143,12 @@ def _pulsar_messages(scale: int) -> list[float]:
     """A read full of the smallest messages of a broker."""
     timed = _pulsar({"max_dispatch_rate": 10**9, "max_unacked_messages_per_consumer": 10**6})
     timed.client(
-        _command("subscribe", topic=_TOPIC, subscription="s", consumer_id=0, request_id=2, sub_type=1)
+        pulsar_bytes.command(
+            "subscribe", topic=_TOPIC, subscription="s", consumer_id=0, request_id=2, sub_type=1
+        )
     )
-    timed.broker(_command("success", request_id=2))
-    timed.client(_command("flow", consumer_id=0, message_permits=10_000))
+    timed.broker(pulsar_bytes.command("success", request_id=2))
+    timed.client(pulsar_bytes.command("flow", consumer_id=0, message_permits=10_000))
     timed.forget()
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1).SerializeToString()
     ids = [{"ledger_id": 1, "entry_id": number} for number in range(6_000 // scale)]
@@ -168,7 +164,9 @@ def _pulsar_properties(scale: int) -> list[float]:
     timed = _pulsar({})
     for count in (1_900, 170_000 // scale):
         properties = [pb.KeyValue(key="", value="")] * count
-        timed.client(_command("producer", topic=_TOPIC, producer_id=1, request_id=3, metadata=properties))
+        timed.client(
+            pulsar_bytes.command("producer", topic=_TOPIC, producer_id=1, request_id=3, metadata=properties)
+        )
     return timed.slices_ms
 
 
