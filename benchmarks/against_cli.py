@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with worktree(options.commit) as old, tempfile.TemporaryDirectory() as directory:
             trees = {_OLD: old, _AGAIN: old, _NEW: ROOT}
-            print(f"{'case':8}" + "".join(f"{f'{name} / {_OLD}':26}" for name in (_AGAIN, _NEW)))
+            print("case    " + f"{f'{_AGAIN} / {_OLD}':26}{_NEW} / {_OLD}")
             found = [_compare(case, trees, Path(directory) / case, options) for case in options.case or CASES]
     except RuntimeError as error:
         print(error, file=sys.stderr)

@@ -38,6 +38,8 @@ __all__ = ["QuietWorker", "Replay", "begin_collecting"]
 
 _UNTIMED = 10
 """One read of so many comes before those that are timed: caches fill."""
+_READS_OF_A_TURN = 50
+"""Reads until the loop goes on: one that is held for long makes a worker look for the reason."""
 _MOST_S = 30.0
 
 
@@ -126,13 +128,15 @@ class Replay:
         """Have the relay read; where it asks for no more, the loop goes on first."""
         from_broker, from_client = upstream.data_received, client.data_received
         client_end, broker_end = self.client, self.broker
-        for is_client, data in reads:
+        for place, (is_client, data) in enumerate(reads):
             if is_client:
                 from_client(data)
             else:
                 from_broker(data)
             if not (client_end.is_read and broker_end.is_read):
                 await self._settle()
+            elif place % _READS_OF_A_TURN == 0:
+                await asyncio.sleep(0)
 
     async def _settle(self) -> None:
         """Let the loop go on until the relay reads from both ends."""
