@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 import click
+from benchmarks.against_cli import _parse as against_options
 from benchmarks.cli import _parse as benchmark_options
 from tests.docs.console import Command
 from tests.house.test_documents import ROOT
@@ -60,7 +61,17 @@ ELSEWHERE = (
     Elsewhere("sluicegate report replay", _SPARK, "tests/reports/replay/test_commands.py", '"replay"'),
     Elsewhere("sluicegate report recommend", _SPARK, "tests/reports/replay/test_commands.py", '"recommend"'),
     Elsewhere(r"python benchmarks/run\.py(?! --list)", "takes an hour", "tox.ini", "benchmarks/run.py"),
+    Elsewhere(
+        r"python benchmarks/against\.py",
+        "takes minutes, and needs earlier commits",
+        "tests/benchmarks/test_small_messages.py",
+        "against_cli.main(",
+    ),
 )
+
+
+_PROGRAMS = {"benchmarks/run.py": benchmark_options, "benchmarks/against.py": against_options}
+"""What reads their options."""
 
 
 def elsewhere(command: Command) -> Elsewhere | None:
@@ -89,8 +100,8 @@ def problem(command: str) -> str:
                 return _installable(wanted)
             case ["echo", "$?"]:
                 return ""
-            case ["python", "benchmarks/run.py", *arguments]:
-                benchmark_options(arguments)
+            case ["python", program, *arguments] if program in _PROGRAMS:
+                _PROGRAMS[program](arguments)
             case _:
                 return "nothing is known of this command"
     except click.ClickException as error:
