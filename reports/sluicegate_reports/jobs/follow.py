@@ -80,11 +80,11 @@ def follow(
     if stored.is_local:
         stored.path.mkdir(parents=True, exist_ok=True)
     before = len(_stored(stored))
-    rows = 0
-    if any(_FINISHED.fullmatch(file.place.relative_to(directory)) for file in directory.files()):
+    rows, files = 0, [file.place for file in directory.files()]
+    if any(_FINISHED.fullmatch(file.relative_to(directory)) for file in files):
         rows = _take_in(spark, directory, state, files_per_batch)
     found = _stored(stored)
-    notes = tuple(_not_yet(directory, found))
+    notes = tuple(_not_yet(directory, files, found))
     return Followed(_together(spark, found), len(found), len(found) - before, notes, rows)
 
 
@@ -137,9 +137,9 @@ def findings(found: Followed) -> Findings:
     )
 
 
-def _not_yet(directory: Place, found: list[Place]) -> Iterator[str]:
+def _not_yet(directory: Place, files: list[Place], found: list[Place]) -> Iterator[str]:
     """What a reader of the sums might miss."""
-    unfinished = sum(_SPOOL.fullmatch(file.place.name) is not None for file in directory.files())
+    unfinished = sum(_SPOOL.fullmatch(file.name) is not None for file in files)
     if unfinished:
         yield f"{unfinished} files are being written, and are taken in when they are finished."
     if not found:
