@@ -14,20 +14,18 @@ _FETCH_MAX_BYTES = 50 * 1024 * 1024
 """What stock consumers ask for (`fetch.max.bytes`)."""
 
 
-def connect(
-    stack: ExitStack, address: str, receive_bytes: int = 0, source: str = "127.0.0.1"
-) -> socket.socket:
+def connect(stack: ExitStack, address: str, receive_bytes: int = 0, source: str = "") -> socket.socket:
     """A connection that the stack closes.
 
     :param receive_bytes: what the kernel may keep for the client, at most; 0 for its own choice.
-    :param source: the client's own address.
+    :param source: the client's own address; empty for the kernel's own choice.
     """
     host, port = address.split(":")
     connection = stack.enter_context(socket.socket())
     connection.settimeout(30)
     if receive_bytes:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    if source != "127.0.0.1":
+    if source:
         connection.bind((source, 0))
     connection.connect((host, int(port)))
     return connection

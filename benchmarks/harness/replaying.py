@@ -63,7 +63,7 @@ class Replay:
 
     :param worker: has been started.
     :param conversation: opening and reads, as `Conversation.as_json` writes them.
-    :param descriptor: stands for the client's socket: what looks at it finds that nobody has hung up.
+    :param descriptor: stands for the client's socket, which the worker looks at to see if the client is gone.
     :param transport: makes the ends of a connection.
     """
 

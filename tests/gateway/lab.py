@@ -86,7 +86,7 @@ def module_path() -> str:
 
 
 def closed_port() -> int:
-    """A port on which nobody listens, and that no other program is given as long as the test takes."""
+    """A port that refuses connections. The kernel takes it for no outgoing connection meanwhile."""
     return free_ports(1)
 
 

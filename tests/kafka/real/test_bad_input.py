@@ -51,7 +51,7 @@ def reading_all(directory: Path, upstream: MoodyUpstream, **broker: str) -> Iter
 
 @pytest.fixture(scope="module")
 def patient(upstream: MoodyUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """Closes nobody for being slow."""
+    """A gate with the default time-outs, which closes no slow client."""
     with reading_all(tmp_path_factory.mktemp("patient"), upstream) as gate:
         yield gate
 

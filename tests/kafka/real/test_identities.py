@@ -105,7 +105,7 @@ def test_two_groups_of_equal_clients_have_a_rate_each(
     ambiguous = gate.metric("sluicegate_broker_events_total", event="fetch_group_ambiguous")
     settings = {"client_id": "same"} if family.name == "java" else {}
     groups = [f"{topic}-{number}" for number in range(2)]
-    # All is there before anybody reads: whoever publishes slowly is not too fast for any rate.
+    # All messages are stored before the consumers join: a slow producer would keep them below the limit.
     send_with_confluent(kafka.bootstrap, topic, 600, settings={"batch.num.messages": 10})
     began_ms = wall_ms()
     members = [join(family, gate.bootstrap, topic, group, **settings) for group in groups]

@@ -251,7 +251,7 @@ def test_fast_consumers_are_slowed_down(
 ) -> None:
     topic = new_topic()
     gate.apply({"topics": [{"name": topic, policy: 100, "burst_seconds": 0.5}]})
-    # All is there before anybody reads: whoever publishes slowly is not too fast for any rate.
+    # All messages are stored before the consumers join: a slow producer would keep them below the limit.
     sent = send_with_confluent(kafka.bootstrap, topic, 300, settings={"batch.num.messages": 10})
     began_ms = wall_ms()
     groups = [f"{topic}-{number}" for number in range(2)]
