@@ -41,9 +41,11 @@ async def until_so(holds: Callable[[], object]) -> None:
 
     :raises TimeoutError: if it does not hold.
     """
+    pause_s = 0.002
     async with asyncio.timeout(LONG_S):
-        while not holds():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.002)
+        while not holds():
+            await asyncio.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
 
 
 async def until_answered(asks: Callable[[], Awaitable[T]], again: Callable[[Exception], bool]) -> T:
