@@ -6,22 +6,34 @@ without a signal, which system calls of other libraries would notice.
 """
 
 import ctypes
+import logging
 import sys
 from collections import deque
 from collections.abc import Callable
-from threading import get_ident, main_thread
+from threading import Lock, get_ident, main_thread
 from types import FrameType
 from typing import TypeAlias
 
+_log = logging.getLogger(__name__)
+
 Look: TypeAlias = Callable[[FrameType | None], None]
-"""Called with the innermost frame of the main thread. What it raises is printed, and goes no further."""
+"""Called with the innermost frame of the main thread. What it raises is logged, and goes no further."""
 
 _looks: deque[Look] = deque()
+_free = Lock()
+"""Held from when the main thread is asked to call until it has called. Two calls must not be pending at once:
+while one runs and another waits, CPython 3.11 begins a traced function again and again, for ever."""
 
 
 def _call(_: object) -> int:
-    if _looks:
-        _looks.popleft()(sys._getframe().f_back)  # noqa: SLF001 - the way to ask
+    frame = sys._getframe().f_back  # noqa: SLF001 - the way to ask
+    try:
+        while _looks:
+            _looks.popleft()(frame)
+    except Exception:  # noqa: BLE001 - whatever is returned then, the main thread would take for an error
+        _log.exception("a look at what the main thread does has failed")
+    finally:
+        _free.release()
     return 0
 
 
@@ -36,11 +48,13 @@ _add.restype = ctypes.c_int
 def interrupt_main(look: Look) -> None:
     """Have the main thread call `look` soon: after its present instruction, even if that waits for long.
 
-    It is never called if too many such calls are waiting already.
+    Where it is just calling another one, it may come to this one only when it is interrupted again.
+    It is never called if too many calls of others are waiting already.
     """
     _looks.append(look)
-    if _add(_called, None) != 0:
-        _looks.remove(look)
+    if _free.acquire(blocking=False) and _add(_called, None) != 0:
+        _looks.clear()
+        _free.release()
 
 
 def interrupt_nobody(look: Look) -> None:
