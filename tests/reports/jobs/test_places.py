@@ -173,6 +173,7 @@ def compared(command: list[str], report: Place, **further: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.timeout(3 * _JOB_S)
 def test_the_results_are_the_same_wherever_the_job_runs(
     near: SparkSession, keys: Mapping[str, str], tmp_path: Path

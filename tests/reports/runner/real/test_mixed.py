@@ -15,6 +15,8 @@ from tests.reports.runner.conftest import Recorded
 from sluicegate_reports.runner.names import scenario_name
 from sluicegate_reports.runs import read_run
 
+pytestmark = pytest.mark.longer  # `make demo` compares too, and the brokers are played in tests of their own
+
 ARTEFACTS = "SLUICEGATE_ARTEFACTS"
 """Names a directory that keeps the report; CI sets it."""
 _COMMAND = (sys.executable, "-c", "from sluicegate.cli import main; main()")
