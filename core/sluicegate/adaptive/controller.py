@@ -31,7 +31,9 @@ Change: TypeAlias = Callable[[], None]
 
 
 class AdaptiveController:
-    """See the module.
+    """Reads the pressures of one broker in cycles and adjusts the publish limits of its topics.
+
+    A cycle that fails changes no limit. `checks` runs on the thread that owns the gates, cycles in a task.
 
     :param context: the broker's gateway.
     """

@@ -42,14 +42,16 @@ class Shortage:
 
 
 class DualBucket:
-    """See the module. Between reading and writing the balance no function is called and no loop turns,
-    so CPython's threads cannot interleave there and the limit also holds without a lock.
+    """A token bucket for messages and bytes that charges both or neither.
+
+    No function is called and no loop turns between reading the balance and writing it. CPython switches
+    threads only there, so the limit holds without a lock.
 
     :param messages_per_s: messages a second; 0 leaves the dimension unlimited.
     :param bytes_per_s: bytes a second; 0 leaves the dimension unlimited.
     :param burst_seconds: seconds worth of rate that a full bucket holds; above 0.
     :param now_ns: monotonic time at which the bucket is full.
-    """  # noqa: D205
+    """
 
     __slots__ = (
         "burst_seconds",

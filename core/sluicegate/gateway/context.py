@@ -23,7 +23,9 @@ Apply = Callable[[Callable[[], None]], None]
 
 
 class GatewayContext:
-    """See the module. Each plugin gets a view of its own, under whose name it logs and fails.
+    """Gives plugins the policies, pressures, quotas and facts of one broker: a `hooks.BrokerContext`.
+
+    Each plugin gets a view of its own; log lines and faults carry that plugin's name.
 
     :param config: the broker's entry.
     :param plugins: who is asked for quotas.

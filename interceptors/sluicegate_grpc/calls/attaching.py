@@ -47,7 +47,9 @@ def no_room(topic: str, limit: int) -> Decision:
 
 
 class Attaching:
-    """See the module. It ends with `Calls.attached` or `Calls.failed`; after a refusal neither is needed.
+    """State of one request to attach a producer or a consumer, until the broker responds.
+
+    Report the response with `Calls.attached` or `Calls.failed`. After a refusal neither is needed.
 
     :param place: what is to be attached; None if there is no room for one more.
     :param caller: whose it is to be.

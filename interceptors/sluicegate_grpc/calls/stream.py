@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """See the module.
+    """The delivery of messages to one consumer: each is decided by the gate as a DISPATCH.
+
+    Several streams may serve one consumer. One that lives only as long as its stream detaches with it.
 
     :param calls: what it belongs to.
     :param place: the consumer; None if there is no room for one more.

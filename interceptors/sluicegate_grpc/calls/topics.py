@@ -7,7 +7,7 @@ Value = TypeVar("Value")
 
 
 class Topics:
-    """See the module.
+    """Bounded memory of topics: when their subscriptions were listed, and whether their dispatch is reliable.
 
     :param list_valid_ns: how long a list of a topic's subscriptions counts as new; None if nobody lists them.
     """

@@ -11,7 +11,9 @@ _MAX_OUTSTANDING = 100_000
 
 
 class Unacked:
-    """See the module. The engine keeps the counts; this knows whose count an acknowledgement lowers.
+    """Maps the positions of delivered, unacknowledged messages to their consumers.
+
+    The engine keeps the counts. This class tells it whose count an acknowledgement lowers.
 
     :param gates: `(topic, exempt, now_ns) -> Gate`.
     """

@@ -29,7 +29,9 @@ class Step(Enum):
 
 
 class Call:
-    """See the module.
+    """State of one policed HTTP/2 stream: bytes held back, the pending decision, and progress to the broker.
+
+    It holds data only. What happens to a call is decided by the session that owns it.
 
     :param stream: its id.
     :param request: what its headers say.

@@ -20,7 +20,9 @@ Ask: TypeAlias = Callable[[Operation, int], Decision | None]
 
 
 class Source:
-    """See the module. What it asks goes on in order: while one operation is held, the next ones wait.
+    """Replays one client's operations of one kind on one topic against the gate of the candidate policies.
+
+    Operations keep their order: while one is held, those after it wait.
 
     :param place: where its outcomes are counted.
     :param op: says who asks; used again and again.

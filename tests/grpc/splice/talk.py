@@ -47,7 +47,11 @@ def front(
 
 @dataclass
 class Talk:
-    """See the module."""
+    """A gRPC session between an h2 client and an h2 server, with a method for each step of a test.
+
+    :param shared: what the session shares with those of its gate.
+    :param peer: address of the client.
+    """
 
     shared: Shared = field(default_factory=front)
     peer: str = "10.0.0.1:5000"

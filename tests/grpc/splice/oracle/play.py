@@ -54,7 +54,9 @@ class Call:
 
 @dataclass
 class Play:
-    """See the module.
+    """Two h2 peers, a session between them, and the steps that they can take: the methods `do_...`.
+
+    Every step takes numbers and means something in any state.
 
     :param seed: of the shapes of frames; 0 leaves h2's own.
     :param shrinks: True if windows of streams may get smaller; less is sent then than the connection's window

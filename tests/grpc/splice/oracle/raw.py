@@ -41,7 +41,9 @@ def call(stream: int, message: bytes, path: str = service.PUBLISH, *more: tuple[
 
 
 class Raw:
-    """See the module.
+    """A session between a client whose bytes the test writes itself and an h2 server.
+
+    The client may break HTTP/2 as it likes; the server raises at any breach that the session lets through.
 
     :param front: of the session; a new one if there is none.
     """

@@ -16,7 +16,9 @@ def _nothing(key: str, value: bytes | None) -> None:
 
 
 class PrefixCache:
-    """See the module. It knows nothing until `run` has had its first listing.
+    """Entries of the metadata store below one prefix, kept current by a watch.
+
+    It is empty until `run` has received the first listing, which sets `listed`.
 
     :param on_change: called with each key that changed and its value, None if it is gone.
     """
