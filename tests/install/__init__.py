@@ -1,1 +1,1 @@
-"""Installs from the wheel, one environment for each extra: `tox run -e extras`."""
+"""Installs from wheel and sdist in fresh environments: `tox run -e extras` and `tox run -e release`."""

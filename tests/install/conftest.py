@@ -51,6 +51,20 @@ def _pip(*arguments: str | Path) -> None:
     )
 
 
+def installed(distribution: Path, extra: str, directory: Path) -> Fresh:
+    """Make an environment with nothing in it but a distribution and one extra.
+
+    :param distribution: a wheel or an sdist.
+    :param extra: empty for none.
+    :param directory: an empty one.
+    """
+    # One pip serves all environments: to install it into each takes longer than most of them need otherwise.
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory / "venv"], check=True)
+    python = directory / "venv/bin/python"
+    _pip("--python", python, "install", f"{distribution}[{extra}]" if extra else distribution)
+    return Fresh(extra, python, directory)
+
+
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The distribution, as users get it."""
@@ -64,9 +78,4 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fresh(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
     """An environment for each extra in turn."""
     extra: str = request.param
-    directory = tmp_path_factory.mktemp(extra or "none")
-    # One pip serves all environments: to install it into each takes longer than most of them need otherwise.
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory / "venv"], check=True)
-    python = directory / "venv/bin/python"
-    _pip("--python", python, "install", f"{wheel}[{extra}]" if extra else wheel)
-    return Fresh(extra, python, directory)
+    return installed(wheel, extra, tmp_path_factory.mktemp(extra or "none"))
