@@ -52,6 +52,12 @@ ELSEWHERE = (
         ".github/workflows/broker-failover-e2e.yml",
         "tox run -e failover",
     ),
+    *(
+        Elsewhere(f"tox run -e {name}", "downloads", ".github/workflows/versions.yml", f"tox run -e {name}")
+        for name in ("lowest", "py313", "release")
+    ),
+    Elsewhere("python -m build", "downloads", "tests/install/release.py", '"-m", "build"'),
+    Elsewhere("twine check", "is about the one before", "tests/install/release.py", '"twine", "check"'),
     Elsewhere("sluicegate compare fetch", "downloads", "Makefile", "brokers.fetching"),
     Elsewhere("sluicegate compare run", "takes minutes", "tests/reports/runner/test_runs.py", "record("),
     Elsewhere("sluicegate report compare", _SPARK, "tests/reports/commands/test_comparing.py", "compare("),
@@ -98,7 +104,7 @@ def problem(command: str) -> str:
                 )
             case ["pip", "install", wanted]:
                 return _installable(wanted)
-            case ["echo", "$?"]:
+            case ["echo", "$?"] | ["python", "-m", "build"] | ["twine", "check", "--strict", "dist/*"]:
                 return ""
             case ["python", program, *arguments] if program in _PROGRAMS:
                 _PROGRAMS[program](arguments)
