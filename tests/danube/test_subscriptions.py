@@ -29,7 +29,7 @@ async def admin_api(tls: grpc.ServerCredentials | None = None) -> AsyncIterator[
     """An admin API that lets in whoever has the token, and tells it; its URL."""
 
     async def listing(request: TopicRequest, context: Any) -> SubscriptionListResponse:
-        metadata = dict(context.invocation_metadata())
+        metadata = dict(tuple(context.invocation_metadata()))
         if metadata.get("authorization") != "Bearer the-gate's-own":
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "who are you?")
         return SubscriptionListResponse(subscriptions=[request.name, "another"])

@@ -8,6 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.real.certificates import key_extensions
 
 _NOT = datetime.timedelta()
 
@@ -52,7 +53,7 @@ class Authority:
             name: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(host))
         except ValueError:
             name = x509.DNSName(host)
-        return (
+        builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._name)
@@ -62,8 +63,10 @@ class Authority:
             .not_valid_after(now + datetime.timedelta(hours=1))
             .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
             .add_extension(x509.SubjectAlternativeName([name]), critical=False)
-            .sign(self._key, hashes.SHA256())
         )
+        for extension in key_extensions(self._key.public_key(), key.public_key(), is_ca=is_ca):
+            builder = builder.add_extension(extension, critical=isinstance(extension, x509.KeyUsage))
+        return builder.sign(self._key, hashes.SHA256())
 
     def _write(
         self,

@@ -157,7 +157,7 @@ class Told:
 def told(error: Any) -> Told:
     """Read the error of a call of either kind."""
     found = Told(error.code(), error.details())
-    trailers = dict(error.trailing_metadata() or ())
+    trailers = dict(tuple(error.trailing_metadata() or ()))
     if "grpc-status-details-bin" in trailers:
         status = Status.FromString(trailers["grpc-status-details-bin"])
         assert (status.code, status.message) == (found.code.value[0], found.text)

@@ -212,7 +212,10 @@ def test_the_build_is_told() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_each_process_tells_of_its_cpu_memory_descriptors_and_start() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+    waits = [sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()  # until it is loaded, it has no memory
         worker = {**STATUS["workers"]["b1"], "pid": child.pid}
         found = exposed(status={**STATUS, "workers": {"b1": worker}})
         child.communicate(b"\n")

@@ -32,7 +32,7 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("sluicegate test authority")
         constraints = x509.BasicConstraints(ca=True, path_length=0)
-        builder = self._builder(self._name, self._key).add_extension(constraints, critical=True)
+        builder = self._builder(self._name, self._key, is_ca=True).add_extension(constraints, critical=True)
         self._certificate = builder.sign(self._key, hashes.SHA256())
         self.certificate = directory / "ca.pem"
         """PEM file of the authority's own certificate: what clients trust."""
@@ -58,9 +58,11 @@ class Authority:
         identity.both.write_bytes(key_pem + _pem(certificate) + _pem(self._certificate))
         return identity
 
-    def _builder(self, name: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, name: x509.Name, key: ec.EllipticCurvePrivateKey, *, is_ca: bool = False
+    ) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
-        return (
+        builder = (
             x509.CertificateBuilder()
             .subject_name(name)
             .issuer_name(self._name)
@@ -69,6 +71,25 @@ class Authority:
             .not_valid_before(now - _DAY)
             .not_valid_after(now + _DAY)
         )
+        for extension in key_extensions(self._key.public_key(), key.public_key(), is_ca=is_ca):
+            builder = builder.add_extension(extension, critical=isinstance(extension, x509.KeyUsage))
+        return builder
+
+
+def key_extensions(
+    issuer: ec.EllipticCurvePublicKey, subject: ec.EllipticCurvePublicKey, *, is_ca: bool
+) -> list[x509.ExtensionType]:
+    """What RFC 5280 (sections 4.2.1.1 to 4.2.1.3) asks for about keys; Python 3.13 insists on it."""
+    found: list[x509.ExtensionType] = [
+        x509.SubjectKeyIdentifier.from_public_key(subject),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer),
+    ]
+    if is_ca:
+        signs = {"key_cert_sign": True, "crl_sign": True}
+        others = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment")
+        unused = dict.fromkeys((*others, "key_agreement", "encipher_only", "decipher_only"), False)
+        found.append(x509.KeyUsage(**signs, **unused))
+    return found
 
 
 def _name(common_name: str) -> x509.Name:

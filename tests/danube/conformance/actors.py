@@ -239,7 +239,7 @@ def _compare(error: grpc.aio.AioRpcError, expected: Refused, topic: str) -> None
     assert error.code().name == expected.code, text
     pattern = re.escape(expected.text).replace(r"\{\}", r"[\d.]+")
     assert re.fullmatch(pattern, _ID.sub("", text)), f"{text!r}, expected {expected.text!r}"
-    trailers: Mapping[str, Any] = dict(error.trailing_metadata() or ())
+    trailers: Mapping[str, Any] = dict(tuple(error.trailing_metadata() or ()))
     status = Status.FromString(trailers[_DETAILS])
     assert (status.code, status.message) == (error.code().value[0], text)
     found: dict[str, Any] = {}

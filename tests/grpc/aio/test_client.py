@@ -198,7 +198,7 @@ async def test_principals_come_from_the_metadata() -> None:
     made = engine(max_producers_per_topic=1)
 
     def principal(metadata: Any) -> str:
-        return str(dict(metadata or ()).get("user", "nobody"))
+        return str(dict(tuple(metadata or ())).get("user", "nobody"))
 
     async with policed(made, principal=principal) as channel:
         await channel.unary_unary(P + "Create")(create("a"), metadata=(("user", "u1"),))

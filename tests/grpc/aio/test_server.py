@@ -301,7 +301,7 @@ async def test_exempt_principals_are_those_that_the_callable_names() -> None:
     made.set_policies([settings(max_producers_per_topic=1)])
 
     def principal(context: Any) -> Any:
-        return dict(context.invocation_metadata()).get("user", "nobody")
+        return dict(tuple(context.invocation_metadata())).get("user", "nobody")
 
     sink = made._compiler._sink
     assert isinstance(sink, RecordingSink)
