@@ -105,7 +105,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "name": Kind.TEXT,
     "subscription": Kind.TEXT,
     "consumer": Kind.ID,
-    "payload": Kind.SIZE,
+    "payload": Kind.SIZE,  # nothing else is one
     "position": Kind.BYTES,
     "published": Kind.NUMBER,
     "reliable": Kind.NUMBER,
@@ -286,7 +286,10 @@ def _scan(  # noqa: C901 - one loop, and hot
         if (field := fields.get(tag)) is not None:
             if after > stop and field.kind is not _SIZE:
                 return begin
-            if field.name:
+            if field.kind is _SIZE:  # as `Values.keep`, which need not look at types here
+                values.payload = after - at
+                values.seen |= field.bit
+            elif field.name:
                 values.keep(field, _value(data, tag & 7, at, after, field.kind))
             if field.inner:
                 _merge(bytes(data[at:after]), field, values)
@@ -297,8 +300,6 @@ def _scan(  # noqa: C901 - one loop, and hot
 
 
 def _value(data: Data, wire_type: int, at: int, after: int, kind: Kind) -> int | str | bytes:
-    if kind is _SIZE:
-        return after - at
     if wire_type == _VARINT:
         return _varint(data, at, after)[0] & _MASK64
     if kind is Kind.BYTES:

@@ -43,6 +43,7 @@ class BrokerSide(Side):
         self._answers = answers
         self._watchers = answers.watchers
         self._open = connection.streams.ids
+        self._looked_at = connection.down.watched
         self._refusals = refusals
         self.client: Side
         """The other side."""
@@ -77,7 +78,7 @@ class BrokerSide(Side):
         # <hot> Runs twice for every answer.
         if flags & END_STREAM:
             self._open.discard(stream)
-        looked_at = stream in self._lane.watched or stream in self._calls or self._owes_update
+        looked_at = stream in self._looked_at or stream in self._calls or self._owes_update
         if looked_at or not flags & END_HEADERS:
             super().headers(data, at, stop, flags, stream, now_ns)
 

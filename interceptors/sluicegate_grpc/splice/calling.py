@@ -59,6 +59,7 @@ class Calling:
         "_deciding",
         "_empty",
         "_flow",
+        "_marks",
         "_refusals",
         "_shared",
         "_up",
@@ -77,13 +78,14 @@ class Calling:
         self._flow = connection.up.flow
         self._deciding = Deciding(connection, answers, self._again)
         self.holding = Holding(connection, answers, refusals, self._deciding)
+        self._marks = self.holding.marks
 
     # -- frames ---------------------------------------------------------------------------------------
 
     def data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """A DATA frame of a stream that is looked at, or of one for which there is no room."""
         # <hot> Runs for every publish: nearly all are one frame, which holds the message and the end.
-        mark = self.holding.marks.get(stream)
+        mark = self._marks.get(stream)
         if mark is not None and mark[2].is_publish and flags & _WHOLE == END_STREAM:
             begin = at + HEAD + PREFIX
             has_room = begin <= stop <= at + HEAD + self._flow.window
@@ -99,14 +101,15 @@ class Calling:
         self, data: bytes, at: int, stop: int, stream: int, request: Request, values: Values, now_ns: int
     ) -> None:
         """Decide a call that is all there, and whose headers stand before it as they came."""
-        holding, calls, method = self.holding, self._calls, request.known_method
+        holding, calls = self.holding, self._calls
+        method = request.method or request.known_method  # the property would cost a call
         caller = self._connection.caller(request)
         op, decision = calls.publish(method, values, caller, now_ns)
         if decision is UNNAMED:
             self._name(request, values, data[at + HEAD + PREFIX : stop])
             op, decision = calls.publish(method, values, caller, now_ns)
         if decision is None:
-            del holding.marks[stream]
+            del self._marks[stream]
             self._up.watched.discard(stream)
             self._flow.window -= stop - at - HEAD
             if stream > holding.highest:

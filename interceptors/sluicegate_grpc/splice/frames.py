@@ -9,8 +9,11 @@ from sluicegate.broker import Buffer
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD = 9
 """Bytes of a frame's head."""
-read_head = Struct(">HBBBI").unpack_from
-"""Length (its upper 16 bits and its lower 8), type, flags, stream."""
+read_head = Struct(">HBBBi").unpack_from
+"""Length (its upper 16 bits and its lower 8), type, flags, stream.
+
+The stream is negative if the reserved bit is set; `STREAM_MASK` takes that away.
+"""
 _write_head = Struct(">HBBBI").pack
 MAX_WINDOW = 2**31 - 1
 STREAM_MASK = 2**31 - 1

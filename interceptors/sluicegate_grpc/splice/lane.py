@@ -184,7 +184,8 @@ class Lane:
                     max_frame = self._checked(size)
                 if stop > end:
                     return at
-                stream &= STREAM_MASK
+                if stream < 0:
+                    stream &= STREAM_MASK
                 if self.continued and (kind != CONTINUATION or stream != self.continued):
                     self._out_of_place(kind)
                 if kind == DATA and size and stream not in watched and size <= flow.window:
@@ -192,8 +193,10 @@ class Lane:
                 else:
                     if kind <= HEADERS:
                         calls += 1
+                    elif kind > _UNKNOWN:
+                        kind = _UNKNOWN
                     self.at = at
-                    handlers[kind if kind < _UNKNOWN else _UNKNOWN](data, at, stop, flags, stream, now_ns)
+                    handlers[kind](data, at, stop, flags, stream, now_ns)
                     if self._charged:
                         at = stop
                         break

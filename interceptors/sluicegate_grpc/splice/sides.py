@@ -24,6 +24,8 @@ from sluicegate_grpc.splice.lane import Lane
 from sluicegate_grpc.splice.settings import INITIAL_WINDOW, MAX_FRAME, bounded, entries, shrinks_table
 
 _MAX_TOLD = 1_000
+_HAS_MORE = PADDED | HAS_PRIORITY
+"""A HEADERS frame holds more than its block."""
 
 
 _read_amount = Struct(">I").unpack_from
@@ -72,7 +74,7 @@ class Side:
         """A HEADERS frame."""
         # <hot> Runs for every request and answer.
         begin, end = at + HEAD, stop
-        if flags & (PADDED | HAS_PRIORITY):
+        if flags & _HAS_MORE:
             begin, end = unpadded(data, at, stop, flags)
             if flags & HAS_PRIORITY and _read_amount(data, begin - 5)[0] & STREAM_MASK == stream:
                 text = f"stream {stream} depends on itself"  # RFC 7540 5.3.1; RFC 9113 has no priorities

@@ -4,15 +4,16 @@ import pytest
 from hpack import Encoder
 from tests.bench import SECOND, Bench
 from tests.grpc.splice.oracle import gate, service
-from tests.grpc.splice.oracle.raw import HELLO, Raw
+from tests.grpc.splice.oracle.raw import HELLO, Raw, call
 from tests.grpc.splice.oracle.reshape import DATA, END_HEADERS, END_STREAM, HEADERS, WINDOW_UPDATE, frame
 from tests.grpc.splice.talk import LOOKUP, TOPIC, Talk, front
 
 from sluicegate.engine.budget import Budget
 
 PROTOCOL_ERROR = 1
-UNIMPLEMENTED, PERMISSION_DENIED = "12", "7"
+UNIMPLEMENTED, PERMISSION_DENIED, INVALID_ARGUMENT = "12", "7", "3"
 TOO_LARGE = service.publish(gate.SMALL, 1, bytes(gate.MAX_SIZE + 1))
+FITTING = service.publish(gate.SMALL, 1, bytes(gate.MAX_SIZE))
 METHOD, SCHEME, PATH = (":method", "POST"), (":scheme", "http"), (":path", service.OTHER)
 PUBLISH = (":path", service.PUBLISH)
 TYPE = ("content-type", "application/grpc")
@@ -226,3 +227,18 @@ def test_windows_opened_on_a_call_that_is_held_are_told_at_once_later() -> None:
     talk.wire.settle()
     assert talk.wire.server.seen[held].is_ended
     assert talk.wire.server.h2.streams[held].outbound_flow_control_window == 65_535 + 9_000
+
+
+@pytest.mark.parametrize("reserved", [0, 1 << 31])
+def test_the_reserved_bit_of_a_stream_hides_no_message(reserved: int) -> None:
+    client = Raw().send(HELLO, call(1 | reserved, FITTING), call(3 | reserved, TOO_LARGE))
+    assert client.status(3) == INVALID_ARGUMENT
+    assert list(client.server.seen) == [1]  # RFC 9113 section 4.1: receivers ignore that bit
+
+
+@pytest.mark.parametrize("kind", [11, 255])
+def test_a_frame_of_an_unknown_type_hides_no_message_behind_it(kind: int) -> None:
+    unknown = frame(kind, 0, 0, b"x")
+    client = Raw().send(HELLO, unknown + call(1, FITTING), unknown + call(3, TOO_LARGE))
+    assert client.status(3) == INVALID_ARGUMENT
+    assert list(client.server.seen) == [1]
