@@ -10,12 +10,13 @@ from typing import Any
 
 import pluggy
 
-from sluicegate import __version__, hooks
+from sluicegate import __version__
 from sluicegate.broker import BrokerDriver, Extra
 from sluicegate.builtin import builtin_plugins
 from sluicegate.config.models import BrokerConfig, PolicyModel
 from sluicegate.config.secrets import shown_value
 from sluicegate.gateway.left_out import LeftOut
+from sluicegate.hooks import HookManager, plugin_name
 from sluicegate.pressure import plugin as pressure_plugin
 from sluicegate.store import PolicyStore
 from sluicegate.store import plugin as store_plugin
@@ -82,7 +83,6 @@ class Plugins:
         return [
             Implementation(found.plugin_name, found.function, tuple(found.argnames))
             for found in caller.get_hookimpls()
-            if not (found.hookwrapper or found.wrapper)
         ]
 
     @cached_property
@@ -193,11 +193,10 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
     :param modules: importable modules, in this order.
     :param extra: further plugin objects, as tests and embedding programs have them.
     :return: the plugins; those that drive a kind of broker whose extra is not installed are left out whole.
-    :raises PluginError: if one cannot be imported, implements a hook that does not exist, or has no driver to
-        give where it says so.
+    :raises PluginError: if one cannot be imported, implements a hook that does not exist or as a wrapper, or
+        has no driver to give where it says so.
     """
-    manager = pluggy.PluginManager(hooks.PROJECT)
-    manager.add_hookspecs(hooks)
+    manager = HookManager()
     origins: dict[str, tuple[str, str]] = {}
 
     def register(plugin: object, name: str, version: str, origin: str) -> None:
@@ -209,7 +208,7 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
         origins[name] = (version, origin)
 
     for plugin in (*builtin_plugins(), store_plugin, pressure_plugin):
-        register(plugin, _name_of(plugin), __version__, "built in")
+        register(plugin, plugin_name(plugin), __version__, "built in")
     for entry_point in _chosen():
         version = entry_point.dist.version if entry_point.dist is not None else ""
         register(_load(entry_point.load, entry_point.name), entry_point.name, version, "entry point")
@@ -220,7 +219,7 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
         except PluginError as error:
             raise PluginError(str(error), module) from error
     for plugin in extra:
-        register(plugin, _name_of(plugin), str(getattr(plugin, "__version__", "")), "program")
+        register(plugin, plugin_name(plugin), str(getattr(plugin, "__version__", "")), "program")
     plugins = Plugins(manager, origins)
     for absent in plugins.left_out.values():
         manager.unregister(name=absent.plugin)
@@ -249,8 +248,3 @@ def _load(load: Any, name: str) -> object:
             f"plugin {name!r} cannot be imported: {type(error).__name__}: {error}; mend it, uninstall it, "
             f"or name the ones to load in {CHOICE}"
         ) from error
-
-
-def _name_of(plugin: object) -> str:
-    name = getattr(plugin, "__name__", None)
-    return str(name) if name else f"{type(plugin).__module__}.{type(plugin).__qualname__}"
