@@ -283,9 +283,22 @@ def sluicegate_broker() -> BrokerDriver:  # type: ignore[empty-body]
 def sluicegate_method_map() -> MethodMap:  # type: ignore[empty-body]
     """Say which methods of a gRPC broker are which operations, and where topic, producer and payload stand.
 
-    Called once, when a door for the map's `system` is made: interceptors in a server or client, or a proxy.
+    Called once, when the configuration is read. Interceptors take the map of their system; `sluicegate run`
+    serves a `system:` that has a map and no driver of its own.
 
-    :return: the map; the last plugin loaded that names a system has its say about it.
+    :return: the map; of several for one system that of the plugin loaded last counts.
+    """
+
+
+@hookspec(firstresult=True)
+def sluicegate_grpc_driver(methods: MethodMap) -> BrokerDriver | None:
+    """Make the driver of a kind of broker of which only a method map is known.
+
+    Called once for each map whose system no plugin drives by `sluicegate_broker`, when the configuration is
+    read; the first plugin that returns a driver wins, and the one that comes with `sluicegate_grpc` is asked
+    last.
+
+    :param methods: the map; the driver serves its `system`.
     """
 
 

@@ -17,6 +17,7 @@ from sluicegate.config.models import BrokerConfig, PolicyModel
 from sluicegate.config.secrets import shown_value
 from sluicegate.gateway.left_out import LeftOut
 from sluicegate.hooks import HookManager, plugin_name
+from sluicegate.model import MethodMap
 from sluicegate.pressure import plugin as pressure_plugin
 from sluicegate.store import PolicyStore
 from sluicegate.store import plugin as store_plugin
@@ -148,7 +149,43 @@ class Plugins:
                     f"plugin {ask.plugin!r} drives {system!r}, which another plugin does already"
                 )
             found[system] = ask.plugin, driver
+        for system, methods in self.method_maps.items():
+            made = self._driver_of(methods) if system not in found else None
+            if made is not None:
+                found[system] = made
         return found
+
+    @cached_property
+    def method_maps(self) -> Mapping[str, MethodMap]:
+        """Method maps by system; of several for one system that of the plugin loaded last.
+
+        :raises PluginError: if a plugin raises, or gives something else.
+        """
+        found: dict[str, MethodMap] = {}
+        for ask in self.implementations("sluicegate_method_map"):
+            try:
+                methods = ask()
+            except Exception as error:
+                raise PluginError(f"plugin {ask.plugin!r}: sluicegate_method_map raised {error!r}") from error
+            if not isinstance(methods, MethodMap):
+                raise PluginError(
+                    f"plugin {ask.plugin!r}: sluicegate_method_map gave {methods!r}, expected a MethodMap"
+                )
+            found[methods.system] = methods
+        return found
+
+    def _driver_of(self, methods: MethodMap) -> tuple[str, BrokerDriver] | None:
+        """Plugin and driver for a method map; None if no plugin makes one."""
+        for ask in reversed(self.implementations("sluicegate_grpc_driver")):
+            try:
+                driver: BrokerDriver | None = ask(methods=methods)
+            except Exception as error:
+                raise PluginError(
+                    f"plugin {ask.plugin!r}: sluicegate_grpc_driver raised {error!r} for {methods.system!r}"
+                ) from error
+            if driver is not None:
+                return ask.plugin, driver
+        return None
 
     @cached_property
     def broker_models(self) -> tuple[type[BrokerConfig], ...]:
@@ -221,8 +258,8 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
     for plugin in extra:
         register(plugin, plugin_name(plugin), str(getattr(plugin, "__version__", "")), "program")
     plugins = Plugins(manager, origins)
-    for absent in plugins.left_out.values():
-        manager.unregister(name=absent.plugin)
+    for plugin in {absent.plugin for absent in plugins.left_out.values()}:
+        manager.unregister(name=plugin)
     return plugins
 
 
