@@ -6,7 +6,6 @@ store, and calls whoever wants to be called once a second.
 
 import logging
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +35,7 @@ from sluicegate.gateway.tls import TlsFiles
 from sluicegate.gateway.wall_clock import WallClock
 from sluicegate.gateway.watching import PolicyWatch
 from sluicegate.hooks import hookimpl
-from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName
+from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName, path_name
 from sluicegate.private_files import make_folder
 
 __all__ = ["PolicyEngine", "ServiceConfig"]
@@ -46,7 +45,6 @@ log = logging.getLogger(__name__)
 _LOOKS_A_SECOND = 4
 """How often file and store are looked at."""
 _LOOKS_TO_DROP = 60 * _LOOKS_A_SECOND
-_TOPIC = re.compile(r"/?([^/.]+)[/.].+")
 
 NameOf = Callable[[str], TopicName]
 
@@ -75,9 +73,8 @@ class _ServiceDriver:
     config_model = ServiceConfig
 
     def name_of(self, topic: str, config: object) -> TopicName:
-        """The namespace is what stands before the first `/` or `.`, a leading `/` aside; else `default`."""
-        read = _TOPIC.fullmatch(topic)
-        return TopicName(topic, read[1] if read is not None else "default")
+        """As `model.path_name` reads it."""
+        return path_name(topic)
 
     def front(self, config: object) -> BrokerFront:
         """There is none."""
@@ -238,12 +235,7 @@ class PolicyEngine:
         :param system: whose; that of the broker's entry if it is left out.
         :raises KeyError: if no plugin has one.
         """
-        wanted = system or self.config.system
-        for ask in reversed(self._plugins.implementations("sluicegate_method_map")):
-            found: MethodMap = ask()
-            if found.system == wanted:
-                return found
-        raise KeyError(wanted)
+        return self._plugins.method_maps[system or self.config.system]
 
     def every_second(self, call: Callable[[int], bool]) -> None:
         """Have something called about once a second, under the lock, with the monotonic time.

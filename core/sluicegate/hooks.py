@@ -5,6 +5,7 @@ A hook that raises is reported under its plugin's name and never stops traffic.
 """
 
 import ssl
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from logging import Logger
 from pathlib import Path
@@ -282,9 +283,22 @@ def sluicegate_broker() -> BrokerDriver:  # type: ignore[empty-body]
 def sluicegate_method_map() -> MethodMap:  # type: ignore[empty-body]
     """Say which methods of a gRPC broker are which operations, and where topic, producer and payload stand.
 
-    Called once, when a door for the map's `system` is made: interceptors in a server or client, or a proxy.
+    Called once, when the configuration is read. Interceptors take the map of their system; `sluicegate run`
+    serves a `system:` that has a map and no driver of its own.
 
-    :return: the map; the last plugin loaded that names a system has its say about it.
+    :return: the map; of several for one system that of the plugin loaded last counts.
+    """
+
+
+@hookspec(firstresult=True)
+def sluicegate_grpc_driver(methods: MethodMap) -> BrokerDriver | None:
+    """Make the driver of a kind of broker of which only a method map is known.
+
+    Called once for each map whose system no plugin drives by `sluicegate_broker`, when the configuration is
+    read; the first plugin that returns a driver wins, and the one that comes with `sluicegate_grpc` is asked
+    last.
+
+    :param methods: the map; the driver serves its `system`.
     """
 
 
@@ -355,3 +369,37 @@ def sluicegate_shutdown(log: Callable[[str], None]) -> None:
 
     :param log: writes one line to the gateway's log under the plugin's name.
     """
+
+
+class HookManager(pluggy.PluginManager):
+    """Registers plugins, and refuses hook implementations that a gateway cannot call.
+
+    A gateway asks each plugin on its own, so that a fault has a name, and compiles the answers into gates. No
+    call is left for `hookimpl(wrapper=True)`, or the older `hookwrapper=True`, to wrap.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(PROJECT)
+        self.add_hookspecs(sys.modules[__name__])
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> "pluggy.HookimplOpts | None":
+        """What marks an attribute of a plugin as a hook; None if nothing does.
+
+        :raises pluggy.PluginValidationError: if it is marked as a wrapper.
+        """
+        options = super().parse_hookimpl_opts(plugin, name)
+        wrapper = next((key for key in ("wrapper", "hookwrapper") if options and options.get(key)), None)
+        if options is None or wrapper is None:
+            return options
+        raise pluggy.PluginValidationError(
+            plugin,
+            f"{plugin_name(plugin)} implements {options.get('specname') or name} with "
+            f"hookimpl({wrapper}=True), expected a plain hookimpl: each plugin is asked on its own, so there "
+            "is no call to wrap; take the option away and return this plugin's own answer",
+        )
+
+
+def plugin_name(plugin: object) -> str:
+    """The name of a plugin that was registered without one: its module's, or its class's."""
+    name = getattr(plugin, "__name__", None)
+    return str(name) if name else f"{type(plugin).__module__}.{type(plugin).__qualname__}"

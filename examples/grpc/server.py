@@ -10,8 +10,7 @@ from typing import Any
 
 import grpc
 
-from sluicegate.embedded import PolicyEngine
-from sluicegate.model import Method, MethodMap, Role
+from sluicegate.api import Method, MethodMap, PolicyEngine, Role
 from sluicegate_grpc.aio import PolicyServerInterceptor
 
 HERE = Path(__file__).parent

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from sluicegate import hookimpl
+from sluicegate.api import hookimpl
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.plugin import KafkaDriver
 

@@ -2,8 +2,7 @@
 
 import click
 
-from sluicegate import hookimpl
-from sluicegate.decisions import explain_last
+from sluicegate.api import explain_last, hookimpl
 
 
 @click.command("last-refusal")

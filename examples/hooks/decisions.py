@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from sluicegate import hookimpl
+from sluicegate.api import hookimpl
 
 refused: Counter[str] = Counter()
 

@@ -1,7 +1,6 @@
 """Topics whose name ends in `.retry` are delivered a minute late, unless their policy says otherwise."""
 
-from sluicegate import hookimpl
-from sluicegate.engine.delay import DelayRule
+from sluicegate.api import DelayRule, hookimpl
 
 
 @hookimpl

@@ -1,6 +1,6 @@
 """Shows at the end of the demo how much room it took."""
 
-from sluicegate import hookimpl
+from sluicegate.api import hookimpl
 
 
 @hookimpl

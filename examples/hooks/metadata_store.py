@@ -1,8 +1,6 @@
 """Store `fixed:NAME=RATE`: policies that come from the URL itself and are gone with the process."""
 
-from sluicegate import hookimpl
-from sluicegate.model import Level
-from sluicegate.store import MemoryStore
+from sluicegate.api import Level, MemoryStore, hookimpl
 
 
 @hookimpl

@@ -1,7 +1,6 @@
 """Policies for a broker of your own that speaks gRPC: which method publishes, and where its words stand."""
 
-from sluicegate import hookimpl
-from sluicegate.model import Method, MethodMap, Role
+from sluicegate.api import Method, MethodMap, Role, hookimpl
 
 
 @hookimpl

@@ -1,8 +1,6 @@
 """Nobody but its owner publishes to a topic of a namespace that begins with `private-`."""
 
-from sluicegate import hookimpl
-from sluicegate.engine.check import Check, Stage
-from sluicegate.model import Action, Decision, OperationKind, Outcome, Reason
+from sluicegate.api import Action, Check, Decision, OperationKind, Outcome, Reason, Stage, hookimpl
 
 
 @hookimpl

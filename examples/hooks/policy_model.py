@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from sluicegate import hookimpl
-from sluicegate.config import PolicyModel
+from sluicegate.api import PolicyModel, hookimpl
 
 
 class PrefixPolicies(PolicyModel):

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from sluicegate import hookimpl
-from sluicegate.engine.pressure import PressureSource
+from sluicegate.api import PressureSource, hookimpl
 
 MEMINFO = Path("/proc/meminfo")
 

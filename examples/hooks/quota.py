@@ -1,7 +1,6 @@
 """What runs at night shares 2 MiB/s: all principals whose name begins with `batch-`."""
 
-from sluicegate import hookimpl
-from sluicegate.engine.quota import Quota
+from sluicegate.api import Quota, hookimpl
 
 
 @hookimpl

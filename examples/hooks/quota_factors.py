@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from sluicegate import hookimpl
-from sluicegate.engine.factors import Factor
-from sluicegate.engine.task import Task
+from sluicegate.api import Factor, Task, hookimpl
 
 FILE = Path("var/freeze")
 freeze = Factor("freeze", "Wait until the freeze is over.")

@@ -2,7 +2,7 @@
 
 import time
 
-from sluicegate import hookimpl
+from sluicegate.api import hookimpl
 
 started = time.monotonic()
 

@@ -2,7 +2,7 @@
 
 import platform
 
-from sluicegate import hookimpl
+from sluicegate.api import hookimpl
 
 
 @hookimpl

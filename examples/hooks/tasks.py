@@ -1,7 +1,6 @@
 """Metric `topics_with_producers`, counted every 10 seconds."""
 
-from sluicegate import hookimpl
-from sluicegate.engine.task import Task
+from sluicegate.api import Task, hookimpl
 
 
 @hookimpl

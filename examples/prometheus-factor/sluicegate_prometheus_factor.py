@@ -8,12 +8,7 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from sluicegate import hookimpl
-from sluicegate.config import Duration, PolicyModel
-from sluicegate.engine.factors import Factor
-from sluicegate.engine.task import Task
-from sluicegate.hooks import BrokerContext
-from sluicegate.http_get import HttpError, http_get
+from sluicegate.api import BrokerContext, Duration, Factor, HttpError, PolicyModel, Task, hookimpl, http_get
 
 NAME = "prometheus_factor"
 URL, INTERVAL, TIMEOUT = f"{NAME}_url", f"{NAME}_interval", f"{NAME}_timeout"

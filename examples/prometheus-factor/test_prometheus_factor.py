@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 import sluicegate_prometheus_factor as plugin
 
-from sluicegate.model import Action, Operation, OperationKind
+from sluicegate.api import Action, Operation, OperationKind
 from sluicegate.testing import ManualContext, build_gate
 
 PUBLISH = Operation(OperationKind.PUBLISH, "orders.eu", messages=100, bytes=100, largest=1)

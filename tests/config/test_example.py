@@ -22,6 +22,7 @@ from sluicegate.config.load import Loaded, load
 from sluicegate.config.schema import json_schema
 from sluicegate.config.tree import Plain, parse
 from sluicegate_danube.config import DanubeConfig
+from sluicegate_grpc.entry import MapEntry
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_pulsar.config import PulsarConfig
 
@@ -104,7 +105,7 @@ def test_the_documentation_names_every_key(loaded: Loaded) -> None:
     text = DOCUMENT.read_text()
     names = set(loaded.fields.infos) | set(loaded.fields.aliases)
     names |= {name.rsplit(".", 1)[-1] for name in keys(GatewayConfig) if name != "brokers"}
-    for entry in (BrokerConfig, KafkaConfig, PulsarConfig, DanubeConfig):
+    for entry in (BrokerConfig, KafkaConfig, PulsarConfig, DanubeConfig, MapEntry):
         names |= {name.rsplit(".", 1)[-1] for name in keys(entry)}
     assert {name for name in names if not re.search(rf"[`.]{name}\b", text)} == set()
     assert "messages per second, bytes per second, or both" in text

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -85,6 +86,17 @@ def test_hook_sluicegate_method_map() -> None:
 
     assert found.system == "mailroom"
     assert found.methods["/mailroom.Mail/Send"] == Method(Role.PUBLISH, topic=(1,), payload=(2,))
+
+
+def test_hook_sluicegate_grpc_driver() -> None:
+    methods = example("method_map").sluicegate_method_map()
+    ask = plugin_manager([example("grpc_driver")]).hook.sluicegate_grpc_driver
+    driver = ask(methods=methods)
+
+    assert (driver.system, driver.methods) == ("mailroom", methods)
+    assert driver.name_of("eu:orders", None).namespace == "eu"
+    assert driver.name_of("orders", None).namespace == "default"
+    assert ask(methods=replace(methods, system="other")) is None
 
 
 def test_hook_sluicegate_broker() -> None:

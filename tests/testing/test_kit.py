@@ -8,14 +8,22 @@ from typing import Any
 import pluggy
 import pytest
 
-from sluicegate import hookimpl
-from sluicegate.engine.answers import InvalidAnswerError
-from sluicegate.engine.check import Check
-from sluicegate.engine.factors import Factor
-from sluicegate.engine.gate import GateFaults
-from sluicegate.engine.quota import Quota
-from sluicegate.engine.state import TopicState
-from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason, TopicName
+from sluicegate.api import (
+    Action,
+    Check,
+    Decision,
+    Factor,
+    GateFaults,
+    InvalidAnswerError,
+    Operation,
+    OperationKind,
+    Outcome,
+    Quota,
+    Reason,
+    TopicName,
+    TopicState,
+    hookimpl,
+)
 from sluicegate.testing import (
     ManualClock,
     ManualContext,

@@ -10,12 +10,14 @@ from typing import Any
 
 import pluggy
 
-from sluicegate import __version__, hooks
+from sluicegate import __version__
 from sluicegate.broker import BrokerDriver, Extra
 from sluicegate.builtin import builtin_plugins
 from sluicegate.config.models import BrokerConfig, PolicyModel
 from sluicegate.config.secrets import shown_value
 from sluicegate.gateway.left_out import LeftOut
+from sluicegate.hooks import HookManager, plugin_name
+from sluicegate.model import MethodMap
 from sluicegate.pressure import plugin as pressure_plugin
 from sluicegate.store import PolicyStore
 from sluicegate.store import plugin as store_plugin
@@ -82,7 +84,6 @@ class Plugins:
         return [
             Implementation(found.plugin_name, found.function, tuple(found.argnames))
             for found in caller.get_hookimpls()
-            if not (found.hookwrapper or found.wrapper)
         ]
 
     @cached_property
@@ -148,7 +149,43 @@ class Plugins:
                     f"plugin {ask.plugin!r} drives {system!r}, which another plugin does already"
                 )
             found[system] = ask.plugin, driver
+        for system, methods in self.method_maps.items():
+            made = self._driver_of(methods) if system not in found else None
+            if made is not None:
+                found[system] = made
         return found
+
+    @cached_property
+    def method_maps(self) -> Mapping[str, MethodMap]:
+        """Method maps by system; of several for one system that of the plugin loaded last.
+
+        :raises PluginError: if a plugin raises, or gives something else.
+        """
+        found: dict[str, MethodMap] = {}
+        for ask in self.implementations("sluicegate_method_map"):
+            try:
+                methods = ask()
+            except Exception as error:
+                raise PluginError(f"plugin {ask.plugin!r}: sluicegate_method_map raised {error!r}") from error
+            if not isinstance(methods, MethodMap):
+                raise PluginError(
+                    f"plugin {ask.plugin!r}: sluicegate_method_map gave {methods!r}, expected a MethodMap"
+                )
+            found[methods.system] = methods
+        return found
+
+    def _driver_of(self, methods: MethodMap) -> tuple[str, BrokerDriver] | None:
+        """Plugin and driver for a method map; None if no plugin makes one."""
+        for ask in reversed(self.implementations("sluicegate_grpc_driver")):
+            try:
+                driver: BrokerDriver | None = ask(methods=methods)
+            except Exception as error:
+                raise PluginError(
+                    f"plugin {ask.plugin!r}: sluicegate_grpc_driver raised {error!r} for {methods.system!r}"
+                ) from error
+            if driver is not None:
+                return ask.plugin, driver
+        return None
 
     @cached_property
     def broker_models(self) -> tuple[type[BrokerConfig], ...]:
@@ -193,11 +230,10 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
     :param modules: importable modules, in this order.
     :param extra: further plugin objects, as tests and embedding programs have them.
     :return: the plugins; those that drive a kind of broker whose extra is not installed are left out whole.
-    :raises PluginError: if one cannot be imported, implements a hook that does not exist, or has no driver to
-        give where it says so.
+    :raises PluginError: if one cannot be imported, implements a hook that does not exist or as a wrapper, or
+        has no driver to give where it says so.
     """
-    manager = pluggy.PluginManager(hooks.PROJECT)
-    manager.add_hookspecs(hooks)
+    manager = HookManager()
     origins: dict[str, tuple[str, str]] = {}
 
     def register(plugin: object, name: str, version: str, origin: str) -> None:
@@ -209,7 +245,7 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
         origins[name] = (version, origin)
 
     for plugin in (*builtin_plugins(), store_plugin, pressure_plugin):
-        register(plugin, _name_of(plugin), __version__, "built in")
+        register(plugin, plugin_name(plugin), __version__, "built in")
     for entry_point in _chosen():
         version = entry_point.dist.version if entry_point.dist is not None else ""
         register(_load(entry_point.load, entry_point.name), entry_point.name, version, "entry point")
@@ -220,10 +256,10 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
         except PluginError as error:
             raise PluginError(str(error), module) from error
     for plugin in extra:
-        register(plugin, _name_of(plugin), str(getattr(plugin, "__version__", "")), "program")
+        register(plugin, plugin_name(plugin), str(getattr(plugin, "__version__", "")), "program")
     plugins = Plugins(manager, origins)
-    for absent in plugins.left_out.values():
-        manager.unregister(name=absent.plugin)
+    for plugin in {absent.plugin for absent in plugins.left_out.values()}:
+        manager.unregister(name=plugin)
     return plugins
 
 
@@ -249,8 +285,3 @@ def _load(load: Any, name: str) -> object:
             f"plugin {name!r} cannot be imported: {type(error).__name__}: {error}; mend it, uninstall it, "
             f"or name the ones to load in {CHOICE}"
         ) from error
-
-
-def _name_of(plugin: object) -> str:
-    name = getattr(plugin, "__name__", None)
-    return str(name) if name else f"{type(plugin).__module__}.{type(plugin).__qualname__}"

@@ -2,7 +2,7 @@
 
 from sluicegate.model.decision import Action, Decision, Outcome, Reason
 from sluicegate.model.methods import Method, MethodMap, Path, Role, SizeOf, UnknownRule
-from sluicegate.model.names import ANONYMOUS, TopicName
+from sluicegate.model.names import ANONYMOUS, TopicName, path_name
 from sluicegate.model.operation import Operation, OperationKind
 from sluicegate.model.policy import (
     EffectivePolicies,
@@ -38,4 +38,5 @@ __all__ = [
     "Source",
     "TopicName",
     "UnknownRule",
+    "path_name",
 ]

@@ -1,9 +1,12 @@
 """Names of topics and of those who use them."""
 
+import re
 from dataclasses import dataclass
 
 ANONYMOUS = "ANONYMOUS"
 """The principal of a client that the broker lets in without authentication."""
+
+_PATH = re.compile(r"/?([^/.]+)[/.].+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +24,9 @@ class TopicName:
     def all(self) -> tuple[str, ...]:
         """All names under which policies may be set for it."""
         return (self.full, *self.others)
+
+
+def path_name(topic: str) -> TopicName:
+    """A name whose namespace is what precedes its first `/` or `.`, a leading `/` aside; else `default`."""
+    read = _PATH.fullmatch(topic)
+    return TopicName(topic, read[1] if read is not None else "default")

@@ -10,7 +10,6 @@ from typing import Any
 
 import pluggy
 
-from sluicegate import hooks
 from sluicegate.builtin import builtin_plugins
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import PolicyModel
@@ -21,7 +20,7 @@ from sluicegate.engine.gate import Gate, GateFaults, compile_gate
 from sluicegate.engine.hierarchy import resolve
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState
-from sluicegate.hooks import BrokerContext
+from sluicegate.hooks import BrokerContext, HookManager, plugin_name
 from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source, TopicName
 from sluicegate.testing.faults import PluginFaultError, failing_faults
 from sluicegate.testing.sink import RecordingSink
@@ -35,10 +34,10 @@ def plugin_manager(plugins: Iterable[object] = (), *, builtin: bool = True) -> p
 
     :param plugins: modules or objects with hook implementations.
     :param builtin: False to leave the product's own policies out.
-    :raises pluggy.PluginValidationError: if a hook or one of its arguments does not exist.
+    :raises pluggy.PluginValidationError: if a hook or one of its arguments does not exist, or a hook is a
+        wrapper.
     """
-    manager = pluggy.PluginManager(hooks.PROJECT)
-    manager.add_hookspecs(hooks)
+    manager = HookManager()
     for plugin in (*(builtin_plugins() if builtin else ()), *plugins):
         manager.register(plugin)
     manager.check_pending()
@@ -119,7 +118,7 @@ def _checks(manager: pluggy.PluginManager, **arguments: object) -> list[Check]:
     for asked in manager.hook.sluicegate_policy_checks.get_hookimpls():
         with _named(asked):
             checks = usable_checks(_ask(asked, arguments))
-            found += [replace(check, plugin=check.plugin or _name(asked)) for check in checks]
+            found += [replace(check, plugin=check.plugin or plugin_name(asked.plugin)) for check in checks]
     return found
 
 
@@ -136,19 +135,13 @@ def _ask(asked: pluggy.HookImpl, arguments: Mapping[str, object]) -> Any:
     return asked.function(*(arguments[name] for name in asked.argnames))
 
 
-def _name(asked: pluggy.HookImpl) -> str:
-    """A plugin as the gateway names those of a program: a module by its name, an object by its class."""
-    plugin = asked.plugin
-    return getattr(plugin, "__name__", "") or f"{type(plugin).__module__}.{type(plugin).__qualname__}"
-
-
 @contextmanager
 def _named(asked: pluggy.HookImpl) -> Iterator[None]:
     """Say whose answer it is that cannot be used."""
     try:
         yield
     except InvalidAnswerError as error:
-        raise PluginFaultError(f"plugin {_name(asked)}: {error}") from error
+        raise PluginFaultError(f"plugin {plugin_name(asked.plugin)}: {error}") from error
 
 
 def _models(manager: pluggy.PluginManager) -> Iterable[type[PolicyModel]]:

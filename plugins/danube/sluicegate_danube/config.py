@@ -1,47 +1,17 @@
 """What a Danube entry under `brokers:` may say."""
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import Field
 
 from sluicegate.broker_ports import node_ports
-from sluicegate.config.models import BrokerConfig, Ports, Strict
-from sluicegate.config.units import Duration, refuse
-from sluicegate.model import Level, SizeOf, UnknownRule
+from sluicegate.config.models import Ports, Strict
+from sluicegate.model import Level
 from sluicegate_danube.names import could_be_topic
-from sluicegate_grpc.edits import why_not
+from sluicegate_grpc.config import GrpcConfig, Http2
 
-if TYPE_CHECKING:
-    from sluicegate_grpc.splice import Limits
-
-_Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
-_SERVICE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
-"""Full name of a gRPC service."""
-
-
-def _one_mistake(rule: object) -> object:
-    """Tell one mistake in a rule for unknown methods; a union would tell one for each of its members."""
-    rules = rule if isinstance(rule, dict) else {None: rule}
-    for service, each in rules.items():
-        if service is not None and not re.match(_SERVICE, str(service)):
-            raise refuse(
-                f"{service!r} is no full name of a service", "write it as in 'danube.Tomorrow: pass'"
-            )
-        if each not in get_args(UnknownRule):
-            named = f"of {service} " if service else ""
-            raise refuse(
-                f"{each!r} is no rule {named}for unknown methods",
-                "write refuse, pass, or a map with one of the two for each service",
-            )
-    return rule
-
-
-UnknownMethods = Annotated[
-    UnknownRule | Mapping[Annotated[str, StringConstraints(pattern=_SERVICE)], UnknownRule],
-    BeforeValidator(_one_mistake),
-]
+__all__ = ["Admin", "DanubeConfig", "Http2"]
 
 
 class Admin(Strict):
@@ -59,77 +29,8 @@ class Admin(Strict):
     )
 
 
-class RequestMetadata(Strict):
-    """Metadata that the gate adds to every call, or takes from it, before the broker sees it."""
-
-    put: Mapping[str, str] = Field(
-        default={},
-        repr=False,
-        description="Values by key; they take the place of what the client says under these keys.",
-    )
-    take: tuple[str, ...] = Field(default=(), description="Keys that the broker does not get.")
-
-    @model_validator(mode="after")
-    def _allowed(self) -> "RequestMetadata":
-        for key, value in [*self.put.items(), *((key, "") for key in self.take)]:
-            if reason := why_not(key, value):
-                raise refuse(f"metadata {key!r} cannot be edited: {reason}", "name another key, or value")
-        return self
-
-
-class Http2(Strict):
-    """What one client connection may do; one that does more is closed."""
-
-    max_streams: _Count = Field(
-        default=4_000,
-        description="Calls that may be open at once, a consumer's stream of messages among them. Clients are "
-        "told so, and wait.",
-    )
-    resets: _Count = Field(
-        default=1_000, description="Calls in a second that a client cancels, or makes the gate reset."
-    )
-    window_updates: _Count = Field(
-        default=10_000,
-        description="WINDOW_UPDATE frames in a second, beyond those for what the broker sends.",
-    )
-    pings: _Count = Field(
-        default=1_000, description="PING frames in a second, beyond one for each read from the broker."
-    )
-    settings: _Count = Field(default=100, description="SETTINGS frames in a second.")
-    empty_frames: _Count = Field(
-        default=10_000,
-        description="Frames in a second that say nothing: DATA without data, PRIORITY, unknown types.",
-    )
-
-    @property
-    def limits(self) -> "Limits":
-        """The same for a session."""
-        from sluicegate_grpc.splice import (
-            Limits,  # needs the extra, without which a file is read all the same
-        )
-
-        return Limits(
-            streams=self.max_streams,
-            resets=self.resets,
-            windows=self.window_updates,
-            pings=self.pings,
-            settings=self.settings,
-            empty_frames=self.empty_frames,
-        )
-
-
-class DanubeConfig(BrokerConfig):
+class DanubeConfig(GrpcConfig):
     """One Danube cluster."""
-
-    policy_defaults: ClassVar[Mapping[str, int | float | str | bool]] = {
-        "on_limit.max_publish_rate": "reject",
-        "on_limit.max_publish_rate_bytes": "reject",
-        "on_limit.publish_quota": "reject",
-        "on_limit.publish_quota_bytes": "reject",
-        "on_limit.principal_publish_quota": "reject",
-        "on_limit.principal_publish_quota_bytes": "reject",
-    }
-    alpn: ClassVar[tuple[str, ...]] = ("h2",)
 
     system: Literal["danube"] = Field(description="Kind of broker.")
     known_brokers: tuple[str, ...] = Field(
@@ -153,38 +54,11 @@ class DanubeConfig(BrokerConfig):
         description="Producers go on when their topic has another owner: the gate creates them there, in the "
         "client's name. Without it a client is told NOT_FOUND, and has to create its producer again.",
     )
-    ghost_release: Duration = Field(
-        default=30_000,
-        gt=0,
-        description="Producers and consumers of which nothing was heard for this long no longer count; "
-        "keep it above your clients' health checks, which come every 5 s.",
-    )
-
-    size_of: SizeOf = Field(
-        default="payload",
-        description="What sizes and byte rates count: a message's payload, or the whole message as it is "
-        "encoded, with its attributes.",
-    )
-    unknown_methods: UnknownMethods = Field(
-        default="refuse",
-        description="Calls of methods that the gate does not know, for which no policy can hold. refuse: "
-        "they are answered UNIMPLEMENTED. pass: they go through unread. Or one of the two for each service, "
-        "by its full name; services that are not named are refused then.",
-    )
-    http2: Http2 = Field(default=Http2(), description="What one client connection may do.")
-    request_metadata: RequestMetadata = Field(
-        default=RequestMetadata(), description="What is changed in the metadata of every call."
-    )
 
     @property
     def first_node_port(self) -> int:
         """The port of the first broker."""
         return self.node_port_base if self.node_port_base is not None else self.listen.port + 1
-
-    @property
-    def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The configured brokers, host and port; in lower case, as URLs are read."""
-        return tuple((address.host.lower(), address.port) for address in self.bootstrap)
 
     def ports(self) -> Iterator[Ports]:
         """Besides the listener those that stand for single brokers, if clients are led to them."""

@@ -3,12 +3,11 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluicegate.broker import Listener, Services
 from sluicegate.broker_ports import FACT, Address, BrokerPorts
-from sluicegate.engine.gate import Gate
 from sluicegate_danube.brokers import brokers_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
@@ -16,17 +15,13 @@ from sluicegate_danube.method_map import INTERNAL_HEADER, METHOD_MAP, TOPIC_LOOK
 from sluicegate_danube.principals import principal
 from sluicegate_danube.resuming import ProducerResumer
 from sluicegate_danube.subscriptions import SubscriptionLists
-from sluicegate_grpc.calls import Calls
-from sluicegate_grpc.edits import Edits
-from sluicegate_grpc.splice import GrpcSession, Shared, held_by
-from sluicegate_grpc.splice.frames import PREFACE, SETTINGS, frame
+from sluicegate_grpc.front import GrpcFront
+from sluicegate_grpc.splice import GrpcSession, Shared
 from sluicegate_grpc.splice.resuming import Aliases
-from sluicegate_grpc.unknown import UnknownMethods
 
 log = logging.getLogger("sluicegate.danube")
 """Under the gateway's own logger, which alone has a handler."""
 
-_MAIN = "bootstrap"
 _MAX_STAND_INS = 3
 """Brokers that are tried in place of one that cannot be connected."""
 _LIST_VALID_NS = 1_000_000_000
@@ -40,73 +35,57 @@ class _ListSubscriptions:
     topic: str
 
 
-class DanubeFront:
+class DanubeFront(GrpcFront):
     """A `broker.ReachingFront` for Danube."""
 
-    greeting = PREFACE + frame(SETTINGS, 0, 0)
-    """A broker answers it with its own SETTINGS, before any call."""
+    log = log
+    list_valid_ns = _LIST_VALID_NS
 
     def __init__(self, config: DanubeConfig) -> None:
+        super().__init__(config, METHOD_MAP, principal)
         self._config = config
         self._lists = SubscriptionLists(config)
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._services: Services | None = None
-        self._shared: Shared | None = None
         self._brokers: BrokerPorts | None = None
         self._lookup: Lookup | None = None
 
     async def start(self, services: Services) -> None:
         """Listen for the brokers that are known."""
-        config = self._config
         self._services = services
         self._lists.tls = services.broker_tls
-        self._brokers = brokers = brokers_of(config, services.recall(FACT))
-        self._lookup = Lookup(brokers, config.route, config.tls.client is not None, _unknown_broker)
-        methods = METHOD_MAP.sized_by(config.size_of)
-        self._shared = Shared(
-            services,
-            Calls(
-                methods, _gates_of(services), config.ghost_release * 1_000_000, list_valid_ns=_LIST_VALID_NS
-            ),
-            methods,
-            config.max_hold * 1_000_000,
-            config.http2.limits,
-            rewrites={TOPIC_LOOKUP: self._lookup.rewrite},
-            looked_up=self._looked_up,
-            route=lambda broker: _alone(brokers.target(broker)),
-            question=_ListSubscriptions,
-            principal=principal,
-            edits=Edits(config.request_metadata.put, frozenset(config.request_metadata.take)),
-            forbidden=frozenset({INTERNAL_HEADER}),
-            unknown_methods=UnknownMethods(config.unknown_methods, _unknown_method),
-            broker=f"broker {config.name}",
-        )
-        if config.resume_producers:
-            calls = self._shared.calls
-            resumer = ProducerResumer(config, brokers, self._lookup, calls.is_reliable, services.spawn)
-            self._shared.aliases = Aliases(resumer)
-            calls.owners.keep_ns = config.max_hold * 1_000_000
-        self._shared.calls.owners.on_change = _owner_changed
-        listen = config.listen
-        await services.listen(Listener(_MAIN, listen.host, listen.port, ()))
-        if config.route == "metadata":
+        self._brokers = brokers = brokers_of(self._config, services.recall(FACT))
+        await super().start(services)
+        if self._config.route == "metadata":
             return
         for key, value, listener in brokers.start():
             services.remember(key, value)
             await services.listen(listener)
         brokers.on_new = self._open
 
+    def equip(self, shared: Shared) -> None:
+        """Add look-ups, routes, lists of subscriptions and what follows a topic to its new owner."""
+        config, brokers, services = self._config, self._brokers, self._services
+        if brokers is None or services is None:
+            raise RuntimeError("the front has not been started")
+        self._lookup = Lookup(brokers, config.route, config.tls.client is not None, _unknown_broker)
+        shared.rewrites = {TOPIC_LOOKUP: self._lookup.rewrite}
+        shared.looked_up = self._looked_up
+        shared.route = lambda broker: _alone(brokers.target(broker))
+        shared.question = _ListSubscriptions
+        shared.forbidden = frozenset({INTERNAL_HEADER})
+        calls = shared.calls
+        if config.resume_producers:
+            resumer = ProducerResumer(config, brokers, self._lookup, calls.is_reliable, services.spawn)
+            shared.aliases = Aliases(resumer)
+            calls.owners.keep_ns = config.max_hold * 1_000_000
+        calls.owners.on_change = _owner_changed
+
     def _looked_up(self, topic: str, answer: bytes, now_ns: int) -> None:
         """A broker has said who serves a topic."""
         owner = self._lookup.owner(answer) if self._lookup is not None else ""
         if owner:
             self._started.calls.owners.learned(topic, owner, now_ns)
-
-    @property
-    def _started(self) -> Shared:
-        if self._shared is None:
-            raise RuntimeError("the front has not been started")
-        return self._shared
 
     def _open(self, key: str, value: str, listener: Listener) -> None:
         """A broker is new: remember its place for the next start, and listen for it."""
@@ -123,9 +102,6 @@ class DanubeFront:
         others = self._brokers.known if len(addresses) == 1 and not routes else ()
         stand_ins = tuple(each for each in others if each not in addresses)[:_MAX_STAND_INS]
         return GrpcSession(self._started, peer, addresses, routes=routes, stand_ins=stand_ins)
-
-    def reached(self) -> None:
-        """The broker answers: the front has no questions of its own."""
 
     async def answer(self, question: object) -> object:
         """Answer a session's question; the admin API's silence is an answer too."""
@@ -155,23 +131,21 @@ class DanubeFront:
 
     def tick(self, now_ns: int) -> None:
         """Once a second: release those of whom nothing was heard for too long."""
+        super().tick(now_ns)
         if self._shared is not None:
-            self._shared.calls.release_ghosts(now_ns)
             self._shared.calls.owners.release_silent(now_ns)
 
     def counters(self) -> Mapping[str, int]:
         """Event counters."""
         if self._shared is None or self._lookup is None:
             return {}
-        calls = self._shared.calls
+        owners, aliases = self._shared.calls.owners, self._shared.aliases
         return {
-            **self._shared.counters(),
+            **super().counters(),
             "unknown_broker_refused": self._lookup.refused,
-            "ghosts_released": calls.ghosts_released,
-            "owner_changed": calls.owners.changes,
-            "producers_resumed": self._shared.aliases.resumed if self._shared.aliases is not None else 0,
-            "released_at_old_owner": calls.owners.released,
-            "unknown_ids": calls.unknown_ids,
+            "owner_changed": owners.changes,
+            "producers_resumed": aliases.resumed if aliases is not None else 0,
+            "released_at_old_owner": owners.released,
         }
 
     async def stop(self) -> None:
@@ -193,30 +167,5 @@ def _owner_changed(topic: str, before: str, owner: str) -> None:
     log.info("topic %s has moved from %s to %s", topic, before, owner)
 
 
-def _unknown_method(path: str, passes: bool) -> None:
-    if passes:
-        log.warning("method %r is not known: its calls pass, and no policy holds for them", path)
-        return
-    log.warning(
-        "method %r is not known: its calls are refused; unknown_methods can let its service pass", path
-    )
-
-
-def _gates_of(services: Services) -> Callable[[str, bool, int], Gate]:
-    """Gives the gate of a topic: `(topic, exempt, now_ns)`."""
-    gates = services.gates
-    live, exempts = gates.live, gates.exempt
-
-    def gate(topic: str, exempt: bool, now_ns: int) -> Gate:
-        # <hot> Runs for every call.
-        found = (exempts if exempt else live).get(topic)
-        return found if found is not None else gates.get(topic, exempt, now_ns)
-
-    return gate
-
-
 def _alone(address: Address | None) -> tuple[Address, ...] | None:
     return (address,) if address is not None else None
-
-
-held_by.enter()

@@ -11,6 +11,7 @@ from sluicegate.model import MethodMap, TopicName
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.method_map import METHOD_MAP
 from sluicegate_danube.names import topic_name
+from sluicegate_grpc.driver import GrpcDriver
 
 if TYPE_CHECKING:
     import click
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from sluicegate_danube.front import DanubeFront
 
 
-class DanubeDriver:
-    """A `broker.BrokerDriver` for Danube."""
+class DanubeDriver(GrpcDriver):
+    """The driver of gRPC brokers, with what Danube has beyond its method map."""
 
     system = "danube"
     config_model = DanubeConfig
@@ -57,6 +58,9 @@ class DanubeDriver:
         "max_unacked_messages_per_consumer": "emulated",
     }
     """Which policies Danube enforces itself; the gate enforces all that are applicable, in the same way."""
+
+    def __init__(self) -> None:
+        super().__init__(METHOD_MAP, DanubeConfig, self.capabilities)
 
     def name_of(self, topic: str, config: DanubeConfig) -> TopicName:
         """The namespace is the first part; a partition has the name of the whole topic too."""

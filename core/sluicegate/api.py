@@ -1,0 +1,213 @@
+"""The public interface for authors of plugins and of programs that embed Sluicegate.
+
+Import from here, and tests from `sluicegate.testing`; all other modules may change at any time. docs/api.md
+says what is promised. The product's own code imports from the rooms, never from here.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicegate.broker import (
+    PASS,
+    Ask,
+    BrokerDriver,
+    BrokerFront,
+    Close,
+    Command,
+    Dial,
+    Extra,
+    Listener,
+    NextTurn,
+    PassOn,
+    PauseReading,
+    ResumeReading,
+    Services,
+    Session,
+    ToClient,
+    ToUpstream,
+    WakeAt,
+)
+from sluicegate.config import (
+    BrokerConfig,
+    ByteRate,
+    Count,
+    Delay,
+    Duration,
+    GatewayConfig,
+    HostPort,
+    Listen,
+    MessageRate,
+    PolicyModel,
+    Seconds,
+    Size,
+)
+from sluicegate.decisions import explain_last
+from sluicegate.engine.answers import InvalidAnswerError
+from sluicegate.engine.check import Check, CheckCall, Stage
+from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.factors import Factor, Factors
+from sluicegate.engine.faults import Fault, GateFaults
+from sluicegate.engine.pressure import Backlog, PressureSource
+from sluicegate.engine.quota import Quota
+from sluicegate.engine.state import SubscriptionState, TopicState
+from sluicegate.engine.task import Task
+from sluicegate.hooks import BrokerContext, Counter, Gauge, Metrics, PolicyDesk, hookimpl
+from sluicegate.http_get import HttpError, http_get
+from sluicegate.model import (
+    ANONYMOUS,
+    Action,
+    Decision,
+    EffectivePolicies,
+    Level,
+    Method,
+    MethodMap,
+    Operation,
+    OperationKind,
+    Outcome,
+    PolicyLayer,
+    PolicySet,
+    PolicyValue,
+    Provenance,
+    Reason,
+    Role,
+    Setting,
+    SizeOf,
+    Source,
+    TopicName,
+)
+from sluicegate.store import Change, MemoryStore, PolicyStore, StoreError
+
+if TYPE_CHECKING:
+    from sluicegate.decisions.reading import read_decisions
+    from sluicegate.embedded import PolicyEngine
+    from sluicegate.gateway.embedded import EmbeddedGateway
+
+API_VERSION: Final = (1, 0)
+"""Major and minor version of this interface; a larger minor version only adds to it."""
+PROVISIONAL: Final = frozenset(
+    {
+        "PASS",
+        "Ask",
+        "BrokerDriver",
+        "BrokerFront",
+        "Close",
+        "Command",
+        "Dial",
+        "Extra",
+        "Fault",
+        "GateFaults",
+        "Listener",
+        "NextTurn",
+        "PassOn",
+        "PauseReading",
+        "ResumeReading",
+        "Services",
+        "Session",
+        "SubscriptionState",
+        "ToClient",
+        "ToUpstream",
+        "TopicState",
+        "WakeAt",
+    }
+)
+"""Names that a minor version may change: drivers of brokers, and the state that gates keep."""
+
+_LATER = {
+    "EmbeddedGateway": "sluicegate.gateway.embedded",
+    "PolicyEngine": "sluicegate.embedded",
+    "read_decisions": "sluicegate.decisions.reading",
+}
+"""Names that are imported when they are first asked for, as they bring a gateway or Arrow along."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATER[name]), name)
+
+
+__all__ = [
+    "ANONYMOUS",
+    "API_VERSION",
+    "PASS",
+    "PROVISIONAL",
+    "Action",
+    "Ask",
+    "Backlog",
+    "BrokerConfig",
+    "BrokerContext",
+    "BrokerDriver",
+    "BrokerFront",
+    "ByteRate",
+    "Change",
+    "Check",
+    "CheckCall",
+    "Close",
+    "Command",
+    "Count",
+    "Counter",
+    "Decision",
+    "Delay",
+    "DelayRule",
+    "Dial",
+    "Duration",
+    "EffectivePolicies",
+    "EmbeddedGateway",
+    "Extra",
+    "Factor",
+    "Factors",
+    "Fault",
+    "GateFaults",
+    "GatewayConfig",
+    "Gauge",
+    "HostPort",
+    "HttpError",
+    "InvalidAnswerError",
+    "Level",
+    "Listen",
+    "Listener",
+    "MemoryStore",
+    "MessageRate",
+    "Method",
+    "MethodMap",
+    "Metrics",
+    "NextTurn",
+    "Operation",
+    "OperationKind",
+    "Outcome",
+    "PassOn",
+    "PauseReading",
+    "PolicyDesk",
+    "PolicyEngine",
+    "PolicyLayer",
+    "PolicyModel",
+    "PolicySet",
+    "PolicyStore",
+    "PolicyValue",
+    "PressureSource",
+    "Provenance",
+    "Quota",
+    "Reason",
+    "ResumeReading",
+    "Role",
+    "Seconds",
+    "Services",
+    "Session",
+    "Setting",
+    "Size",
+    "SizeOf",
+    "Source",
+    "Stage",
+    "StoreError",
+    "SubscriptionState",
+    "Task",
+    "ToClient",
+    "ToUpstream",
+    "TopicName",
+    "TopicState",
+    "WakeAt",
+    "explain_last",
+    "hookimpl",
+    "http_get",
+    "read_decisions",
+]

@@ -1,0 +1,27 @@
+"""Who a call says it is from, by the JSON web token (RFC 7519) that it carries."""
+
+import base64
+import json
+from collections.abc import Sequence
+
+_MAX_TOKEN = 16_384
+_BEARER = "bearer "
+
+
+def bearer_principal(headers: Sequence[tuple[str, str]], claims: Sequence[str] = ("sub",)) -> str | None:
+    """The principal that a token names; worth nothing until the broker has accepted the token.
+
+    :param headers: names (lower case) and values of a call's metadata.
+    :param claims: those that may name it; the first that the token has counts.
+    :return: None if there is no token that can be read; the broker will say what it thinks of it.
+    """
+    told = [value for name, value in headers if name == "authorization"]
+    if len(told) != 1 or len(told[0]) > _MAX_TOKEN or told[0][: len(_BEARER)].lower() != _BEARER:
+        return None
+    try:
+        body = told[0][len(_BEARER) :].split(".")[1]
+        content = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        name = next((content[claim] for claim in claims if claim in content), None)
+    except (ValueError, IndexError, AttributeError, TypeError, RecursionError):
+        return None
+    return name if isinstance(name, str) and name else None

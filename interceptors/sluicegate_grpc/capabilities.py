@@ -1,0 +1,56 @@
+"""Which policies a gate can hold for a gRPC broker, by what its method map names."""
+
+from collections.abc import Mapping
+
+from sluicegate.model import Method, MethodMap, Role
+
+_PUBLISHING = (
+    "max_publish_rate",
+    "max_publish_rate_bytes",
+    "max_message_size",
+    "publish_quota",
+    "publish_quota_bytes",
+    "principal_publish_quota",
+    "principal_publish_quota_bytes",
+    "storage_quota",
+)
+_DISPATCHING = (
+    "max_dispatch_rate",
+    "max_dispatch_rate_bytes",
+    "max_subscription_dispatch_rate",
+    "max_subscription_dispatch_rate_bytes",
+    "fixed_delivery_delay",
+)
+_CONSUMING = ("max_subscriptions_per_topic", "max_consumers_per_topic", "max_consumers_per_subscription")
+_NOWHERE = ("inspect", "max_delivery_delay")
+"""Compressed messages are inflated where a policy needs it, and no field of a map is a wished-for delay."""
+
+
+def capabilities_of(methods: MethodMap) -> Mapping[str, str]:
+    """`emulated` for each policy that some method of the map lets the gate hold, else `not applicable`."""
+    every = tuple(methods.methods.values())
+    publishes = any(method.role is Role.PUBLISH for method in every)
+    dispatches = any(method.role is Role.DISPATCH for method in every)
+    produces = any(_names_a_producer(method) for method in every)
+    consumes = any(method.role is Role.SUBSCRIBE or _attaches_by_stream(method) for method in every)
+    positions = any(method.role is Role.DISPATCH and method.position for method in every)
+    acknowledges = any(method.role is Role.ACKNOWLEDGE for method in every)
+    held = {
+        **dict.fromkeys(_PUBLISHING, publishes),
+        **dict.fromkeys(_DISPATCHING, dispatches),
+        **dict.fromkeys(_CONSUMING, consumes),
+        **dict.fromkeys(_NOWHERE, False),
+        "max_producers_per_topic": produces,
+        "max_unacked_messages_per_consumer": positions and acknowledges,
+        "connection_rate_limit": produces or consumes,
+    }
+    return {policy: "emulated" if is_held else "not applicable" for policy, is_held in held.items()}
+
+
+def _names_a_producer(method: Method) -> bool:
+    by_publishing = method.role is Role.PUBLISH and bool(method.producer or method.by_connection)
+    return method.role is Role.ATTACH_PRODUCER or by_publishing
+
+
+def _attaches_by_stream(method: Method) -> bool:
+    return method.role is Role.DISPATCH and bool(method.topic)

@@ -1,0 +1,59 @@
+"""The driver of a gRPC broker: of any that has a method map, and the base of those that know more."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.broker import BrokerFront, Extra
+from sluicegate.model import MethodMap, TopicName, path_name
+from sluicegate_grpc.capabilities import capabilities_of
+from sluicegate_grpc.config import GrpcConfig
+from sluicegate_grpc.entry import MapEntry, entry_model
+
+if TYPE_CHECKING:
+    from sluicegate_grpc.front import GrpcFront
+
+__all__ = ["GrpcConfig", "GrpcDriver"]
+
+
+class GrpcDriver:
+    """A `broker.BrokerDriver` for the system of a method map.
+
+    Clients reach the brokers of `bootstrap`, tried in turn. A driver whose brokers lead clients to each other
+    has a front of its own.
+
+    :param methods: which method is which operation.
+    :param config_model: of the entry under `brokers:`; made for the map if it is left out.
+    :param capabilities: how the system has each policy; as far as the map's roles go if they are left out.
+    """
+
+    extra = Extra(
+        "sluicegate[grpc]",
+        {
+            "google.protobuf": "protobuf",
+            "google.rpc": "googleapis-common-protos",
+            "hpack": "hpack",
+        },
+    )
+
+    def __init__(
+        self,
+        methods: MethodMap,
+        config_model: type[GrpcConfig] | None = None,
+        capabilities: Mapping[str, str] | None = None,
+    ) -> None:
+        self.methods = methods
+        self.system = methods.system
+        self.config_model = config_model or entry_model(methods)
+        self.capabilities = capabilities or capabilities_of(methods)
+
+    def name_of(self, topic: str, config: Any) -> TopicName:
+        """The namespace is what precedes the first `/` or `.`, a leading `/` aside; else `default`."""
+        return path_name(topic)
+
+    def front(self, config: Any) -> "GrpcFront | BrokerFront":
+        """A front for one configured broker; gates of other brokers do not load it."""
+        from sluicegate_grpc.bearer import bearer_principal
+        from sluicegate_grpc.front import GrpcFront
+
+        bearer = isinstance(config, MapEntry) and config.principals == "bearer"
+        return GrpcFront(config, self.methods, bearer_principal if bearer else None)
