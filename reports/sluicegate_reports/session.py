@@ -28,17 +28,19 @@ SETTINGS: Mapping[str, str] = {
 }
 """Set on every session, on a server's too."""
 _JAVA = "spark.driver.extraJavaOptions"
+_MEMORY = "spark.driver.memory"
 _SOON = "-XX:+UseParallelGC"
 """Jobs want to be done soon, not to pause little."""
-_AT_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms1g -Xmn512m"
-"""Without the compiler for what runs for long, which takes a third of a short job's time, and with so much
-room that the collector has next to nothing to do. With one compiler Java keeps 48 MiB for code unless told
-otherwise, which one comparison fills: what comes after is interpreted."""
+_AT_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms640m -Xmn256m"
+"""Without the compiler for what runs for long, which takes a third of a short job's time. With one compiler
+Java keeps 48 MiB for code unless told otherwise; a comparison fills them, and is interpreted from then on."""
+_LITTLE_MEMORY = "704m"
+"""Java's own memory comes on top, some 400 MiB. What does not fit into it is spilled to disk."""
 _LITTLE_BYTES = 32 << 20
 """Of files, which is some 4 million decisions."""
 LAPTOP_SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
-    "spark.driver.memory": "4g",
+    _MEMORY: "4g",
     _JAVA: _SOON,
 }
 """What cannot be changed once Spark runs: only for a session that starts Spark itself, and only where
@@ -62,7 +64,7 @@ def spark_session(
 
     # Spark would start `python3` of the PATH, which need not be the one that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    here = {**LAPTOP_SETTINGS, **({_JAVA: _AT_ONCE} if little else {})}
+    here = {**LAPTOP_SETTINGS, **({_JAVA: _AT_ONCE, _MEMORY: _LITTLE_MEMORY} if little else {})}
     chosen = {**({} if _started_elsewhere() else here), **SETTINGS, **(settings or {})}
     builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():

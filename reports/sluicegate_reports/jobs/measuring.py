@@ -3,10 +3,11 @@
 Several queries run at once: the time of a small one is mostly planning and waiting.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -92,23 +93,18 @@ def measure(
     :param observations: likewise.
     :param read_until: when the consumers of an arm stopped reading, by system and door, where it is told.
     """
-    found = Measures()
-    if decisions is not None and observations is not None:
-        found = replace(found, skews=_skews(decisions, observations))
-    ahead_us = skew.ahead_us(found.skews)
-    wanted: dict[str, DataFrame] = {}
-    if decisions is not None:
-        wanted |= {"holds": throttle.holds(decisions), "costs": cost.percentiles(decisions)}
-        if trials:
-            wanted["held"] = over_time.holds(decisions, *over_time.span(trials), ahead_us)
-    if observations is not None:
-        wanted |= _of_observations(spark, trials, observations, decisions, ahead_us)
-        wanted["deliveries"] = delivery.delivery(observations, IDLE_S, lanes.ends(spark, read_until))
-    rates = _of_rates(spark, trials, decisions, observations, ahead_us)
     with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        # The long ones first; all the others wait for few.
+        # What needs no common clock runs beside what finds it; the longest first.
+        clocks = pool.submit(_skews, decisions, observations)
+        awaited = {
+            name: pool.submit(_run, make)
+            for name, make in _apart(spark, trials, decisions, observations, read_until)
+        }
+        ahead_us = skew.ahead_us(clocks.result())
+        rates = _of_rates(spark, trials, decisions, observations, ahead_us)
         bases = [pool.submit(frame.localCheckpoint) for frame in rates.bases] if rates else []
-        awaited = {name: pool.submit(collect, frame) for name, frame in wanted.items()}
+        later = _by_one_clock(spark, trials, decisions, observations, ahead_us)
+        awaited |= {name: pool.submit(_run, make) for name, make in later}
         if rates:
             small = rates.small(*(base.result() for base in bases))
             awaited |= {name: pool.submit(collect, frame) for name, frame in small.items()}
@@ -122,10 +118,17 @@ def measure(
         for row in collected.pop(name)
     ]
     bounded = [row for name in ("sizes", "asked") for row in collected.pop(name, [])]
-    return replace(found, errors=joined, bounded=bounded, **collected)
+    return Measures(skews=clocks.result(), errors=joined, bounded=bounded, **collected)
 
 
-def _skews(decisions: DataFrame, observations: DataFrame) -> Rows:
+def _run(make: Callable[[], DataFrame]) -> Rows:
+    """The rows of a frame, which some transforms need a job of their own to make."""
+    return collect(make())
+
+
+def _skews(decisions: DataFrame | None, observations: DataFrame | None) -> Rows:
+    if decisions is None or observations is None:
+        return []
     by = ("system", "door", "gateway", "who")
     return sorted(collect(skew.skew(decisions, observations)), key=lambda row: [row[name] for name in by])
 
@@ -142,18 +145,41 @@ def collect(frame: DataFrame) -> Rows:
 
 
 _ERRORS = "errors of windows of s: "
+_Query: TypeAlias = tuple[str, Callable[[], DataFrame]]
+"""The name of a figure, and what makes its frame."""
 
 
-def _of_observations(
+def _apart(
     spark: SparkSession,
     trials: Sequence[Trial],
-    observations: DataFrame,
     decisions: DataFrame | None,
+    observations: DataFrame | None,
+    read_until: Mapping[tuple[str, str], datetime],
+) -> Iterator[_Query]:
+    """What one of the logs tells by its own clock."""
+    if observations is not None:
+        ends = lanes.ends(spark, read_until)
+        yield "deliveries", partial(delivery.delivery, observations, IDLE_S, ends)
+        yield "latencies", partial(throttle.latencies, observations)
+        if trials:
+            yield "answers", partial(over_time.answers, observations, *over_time.span(trials))
+    if decisions is not None:
+        yield "costs", partial(cost.percentiles, decisions)
+        yield "holds", partial(throttle.holds, decisions)
+
+
+def _by_one_clock(
+    spark: SparkSession,
+    trials: Sequence[Trial],
+    decisions: DataFrame | None,
+    observations: DataFrame | None,
     ahead_us: Mapping[tuple[str, str], float],
-) -> dict[str, DataFrame]:
-    wanted = {"latencies": throttle.latencies(observations)}
-    if trials:
-        wanted["answers"] = over_time.answers(observations, *over_time.span(trials))
+) -> Iterator[_Query]:
+    """What sets times of gates against those of clients, and the other figures of trials."""
+    if decisions is not None and trials:
+        yield "held", partial(over_time.holds, decisions, *over_time.span(trials), ahead_us)
+    if observations is None:
+        return
     families: dict[Family, tuple[str, Callable[[DataFrame], DataFrame]]] = {
         Family.COUNT: (
             "attachments",
@@ -166,8 +192,7 @@ def _of_observations(
     }
     for family, (name, transform) in families.items():
         if any(trial.measured.family is family for trial in trials):
-            wanted[name] = transform(lanes.tries(spark, trials, family))
-    return wanted
+            yield name, partial(transform, lanes.tries(spark, trials, family))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,21 @@
-"""What became of messages: lost, not read in time, doubled, out of order, or delivered though refused."""
+"""What became of messages: lost, not read in time, doubled, out of order, or delivered though refused.
+
+Messages are numbers only until all is counted: hashes of 64 bits stand for the texts of a topic, a producer,
+a subscription and a consumer. That two are equal by chance has to be expected once in 10^17 topics. The rows
+of a producer at a subscription are exchanged once, and come to one task, which counts them.
+"""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 _ARM = ("system", "door", "topic")
-_MESSAGE = (*_ARM, "producer", "sequence")
+_STREAM = ("stream", "reader")
+"""A producer on a topic, and a subscription of that topic."""
 COUNTS = (
     *("acknowledged", "received", "lost", "unread", "duplicates", "reordered"),
     *("told_refused", "told_nothing"),
 )
+_SUMS = ("acknowledged", "received", "duplicates", "reordered", "told_refused", "told_nothing")
 _CALLS = ("danube",)
 """Systems where each message is a call of its own: two that are under way at once have no order."""
 
@@ -32,40 +39,63 @@ def delivery(observations: DataFrame, idle_s: float = 1.0, ends: DataFrame | Non
         (different messages), `lost`, `unread`, `duplicates` (deliveries too many), `reordered`,
         `told_refused` (received, though refused), `told_nothing` (received, and the answer did not tell).
     """
-    answers = _answers(observations)
-    received = _received(observations)
-    # One that attached and got nothing lost everything: what was received alone would not tell of it.
-    attached = observations.where((F.col("role") == "consumer") & (F.col("event") == "attached"))
-    subscriptions = received.select(*_ARM, "subscription").union(attached.select(*_ARM, "subscription"))
-    expected = answers.join(F.broadcast(subscriptions.distinct()), on=list(_ARM), how="inner")
-    both = expected.join(received, on=[*_MESSAGE, "subscription"], how="left")
-    told = both.join(F.broadcast(_ends(observations, ends)), on=["system", "door"], how="inner")
-    missed = F.col("stored") & F.col("times").isNull()
-    lost = F.coalesce(_lost(idle_s * 1e6), F.lit(False))
-    came = F.col("times").isNotNull()
-    beside = F.col("system").isin(*_CALLS) & (F.col("ahead_us") < F.col("told_us"))
+    places = _places(observations).localCheckpoint()
+    readers = _readers(places, ends)
+    rows = _rows(observations).join(
+        F.broadcast(readers.select("place", F.col("reader").alias("of"))),
+        on="place",
+        how="inner",
+    )
+    # What a producer was told is set against each subscription, what came belongs to one.
+    mine = rows.where(F.col("reader").isNull() | (F.col("reader") == F.col("of"))).withColumn(
+        "reader", F.col("of")
+    )
+    messages = _in_order(_messages(mine.drop("of"))).where(F.col("answers") > 0)
+    bounds = readers.select("place", "reader", "end_us", F.col("system").isin(*_CALLS).alias("calls"))
+    told = messages.join(F.broadcast(bounds), on=["place", "reader"], how="inner")
+    counted = _counted(told, idle_s * 1e6)
+    names = readers.select("place", "reader", *_ARM, "subscription")
+    phases = places.select(_place(), _hash("phase").alias("phase_key"), "phase").distinct()
     return (
-        told.withColumn("gone", missed & lost)
-        .withColumn("perhaps", missed & ~lost)
-        .groupBy(*_ARM, "phase", "subscription")
-        .agg(
-            F.count(F.when(F.col("stored"), 1)).alias("acknowledged"),
-            F.count("times").alias("received"),
-            F.count(F.when(F.col("gone"), 1)).alias("lost"),
-            F.count(F.when(F.col("perhaps"), 1)).alias("unread"),
-            F.sum(F.when(came, F.col("times") - 1).otherwise(0)).alias("duplicates"),
-            F.count(F.when(F.col("late") & ~F.coalesce(beside, F.lit(False)), 1)).alias("reordered"),
-            F.count(F.when(F.col("refused") & came, 1)).alias("told_refused"),
-            F.count(F.when(~F.col("stored") & ~F.col("refused") & came, 1)).alias("told_nothing"),
-        )
+        counted.join(F.broadcast(names), on=["place", "reader"], how="inner")
+        .join(F.broadcast(phases), on=["place", "phase_key"], how="inner")
+        .select(*_ARM, "phase", "subscription", *COUNTS)
     )
 
 
-def _ends(observations: DataFrame, told: DataFrame | None) -> DataFrame:
+def _place() -> Column:
+    return F.xxhash64(*_ARM).alias("place")
+
+
+def _hash(name: str) -> Column:
+    return F.xxhash64(name)
+
+
+def _places(observations: DataFrame) -> DataFrame:
+    """The topics with their phases and subscriptions, and when the last was seen of them."""
+    at_us, received = F.unix_micros("time"), F.col("event") == "received"
+    # One that attached and got nothing lost everything: what was received alone would not tell of it.
+    reads = (F.col("role") == "consumer") & F.col("event").isin("received", "attached")
+    return observations.groupBy(
+        *_ARM,
+        F.col("scenario").alias("phase"),
+        reads.alias("reads"),
+        F.when(reads, F.col("subscription")).alias("subscription"),
+    ).agg(F.max(at_us).alias("last_us"), F.max(F.when(received, at_us)).alias("read_us"))
+
+
+def _readers(places: DataFrame, told: DataFrame | None) -> DataFrame:
+    """The subscriptions of each topic: `place`, `reader`, their names, and until when they were read."""
+    read = places.where("reads").select(*_ARM, "subscription").distinct()
+    return read.join(F.broadcast(_ends(places, told)), on=["system", "door"], how="inner").select(
+        _place(), _hash("subscription").alias("reader"), *_ARM, "subscription", "end_us"
+    )
+
+
+def _ends(places: DataFrame, told: DataFrame | None) -> DataFrame:
     """Until when each arm was read; what came later than its run says was read too."""
-    at_us = F.unix_micros("time")
-    seen = observations.groupBy("system", "door").agg(
-        F.max(at_us).alias("last_us"), F.max(F.when(F.col("event") == "received", at_us)).alias("read_us")
+    seen = places.groupBy("system", "door").agg(
+        F.max("last_us").alias("last_us"), F.max("read_us").alias("read_us")
     )
     if told is None:
         return seen.select("system", "door", F.col("last_us").alias("end_us"))
@@ -76,59 +106,110 @@ def _ends(observations: DataFrame, told: DataFrame | None) -> DataFrame:
     return both.select("system", "door", end_us.alias("end_us"))
 
 
-def _lost(idle_us: float) -> Column:
-    """Whether one that did not come would have, had it not been lost."""
-    here = Window.partitionBy(*_ARM, "subscription")
-    of_producer = Window.partitionBy(*_ARM, "subscription", "producer").orderBy(F.desc("sequence"))
-    came_us = F.col("came_us")
-    count = F.count(came_us).over(here)
-    last_us = F.max(came_us).over(here)
-    gap_us = (last_us - F.min(came_us).over(here)) / F.greatest(count - 1, F.lit(1))
-    way_us = F.max(came_us - F.col("told_us")).over(here)
-    quiet_us = F.greatest(F.lit(idle_us), 3 * gap_us, way_us)
-    overtaken_us = F.min(came_us).over(of_producer.rowsBetween(Window.unboundedPreceding, -1))
-    due_us = F.col("told_us") + F.coalesce("delay_ms", F.lit(0)) * 1_000
-    end_us = F.col("end_us")
-    overtaken = overtaken_us.isNotNull() & (F.greatest(overtaken_us, due_us) + idle_us <= end_us)
-    # Where nothing came at all, last_us is null, and `greatest` passes it over.
-    return overtaken | (F.greatest(last_us, due_us) + quiet_us <= end_us)
-
-
-def _answers(observations: DataFrame) -> DataFrame:
-    told = observations.where(
-        (F.col("role") == "producer") & F.col("event").isin("acknowledged", "refused", "failed")
-    )
-    return told.groupBy("system", "door", "topic", F.col("client").alias("producer"), "sequence").agg(
-        F.min("scenario").alias("phase"),
-        F.bool_or(F.col("event") == "acknowledged").alias("stored"),
-        (F.bool_or(F.col("event") == "refused") & ~F.bool_or(F.col("event") == "acknowledged")).alias(
-            "refused"
-        ),
-        F.max(F.unix_micros("time")).alias("told_us"),
-        F.max("delay_ms").alias("delay_ms"),
+def _rows(observations: DataFrame) -> DataFrame:
+    """What producers were told and what consumers got, as numbers; `reader` is null of producers."""
+    event, of_producer = F.col("event"), F.col("role") == "producer"
+    answered = of_producer & event.isin("acknowledged", "refused", "failed")
+    came = (F.col("role") == "consumer") & (event == "received")
+    known = F.col("producer").isNotNull() & F.col("sequence").isNotNull()
+    at_us = F.unix_micros("time")
+    return observations.where(answered | (came & known)).select(
+        _place(),
+        F.xxhash64(*_ARM, F.when(of_producer, F.col("client")).otherwise(F.col("producer"))).alias("stream"),
+        F.when(~of_producer, _hash("subscription")).alias("reader"),
+        "sequence",
+        F.when(of_producer, _hash("scenario")).alias("phase_key"),
+        F.when(of_producer, event == "acknowledged").cast("int").alias("stored"),
+        F.when(of_producer, event == "refused").cast("int").alias("refused"),
+        F.when(of_producer, at_us).alias("told_us"),
+        F.when(of_producer, F.col("delay_ms")).alias("delay_ms"),
+        F.when(~of_producer, at_us).alias("came_us"),
+        F.when(~of_producer, _hash("client")).alias("consumer"),
+        F.when(~of_producer, F.unix_micros("published")).alias("published_us"),
     )
 
 
-def _received(observations: DataFrame) -> DataFrame:
-    deliveries = observations.where((F.col("role") == "consumer") & (F.col("event") == "received")).select(
-        *_MESSAGE, "subscription", "client", "time", "published"
-    )
-    again = Window.partitionBy(*_MESSAGE, "subscription").orderBy("time", "client")
-    firsts = deliveries.withColumn("nth", F.row_number().over(again))
-    at_consumer = Window.partitionBy(*_ARM, "subscription", "client", "producer").orderBy("time", "sequence")
-    before = at_consumer.rowsBetween(Window.unboundedPreceding, -1)
-    is_first = F.col("nth") == 1
-    highest = F.max(F.when(is_first, F.col("sequence"))).over(before)
-    ahead_us = F.max(F.when(is_first, F.unix_micros("published"))).over(before)
-    late = is_first & (F.col("sequence") < F.coalesce(highest, F.lit(-1)))
+def _messages(rows: DataFrame) -> DataFrame:
+    """Each message at each subscription: what its producer was told, and its first delivery."""
+    first = "came_us"
     return (
-        firsts.withColumn("out_of_order", late)
-        .withColumn("ahead_us", F.when(late, ahead_us))
-        .groupBy(*_MESSAGE, "subscription")
+        rows.repartition(*_STREAM)
+        .groupBy("place", *_STREAM, "sequence")
         .agg(
-            F.count("time").alias("times"),
-            F.bool_or("out_of_order").alias("late"),
-            F.max("ahead_us").alias("ahead_us"),
-            F.min(F.unix_micros("time")).alias("came_us"),
+            F.count("told_us").alias("answers"),
+            F.min("phase_key").alias("phase_key"),
+            F.coalesce(F.max("stored") == 1, F.lit(False)).alias("stored"),
+            F.coalesce((F.max("refused") == 1) & (F.max("stored") == 0), F.lit(False)).alias("refused"),
+            F.max("told_us").alias("told_us"),
+            F.max("delay_ms").alias("delay_ms"),
+            F.count(first).alias("times"),
+            F.min(first).alias(first),
+            F.min_by("consumer", first).alias("consumer"),
+            F.min_by("published_us", first).alias("published_us"),
         )
     )
+
+
+def _in_order(messages: DataFrame) -> DataFrame:
+    """Which of them came after a later one, and when the first of the later ones of a message came."""
+    at_consumer = Window.partitionBy(*_STREAM, "consumer").orderBy("came_us", "sequence")
+    before = at_consumer.rowsBetween(Window.unboundedPreceding, -1)
+    later = (
+        Window.partitionBy(*_STREAM).orderBy(F.desc("sequence")).rowsBetween(Window.unboundedPreceding, -1)
+    )
+    came = F.col("came_us").isNotNull()
+    return (
+        messages.withColumn("highest", F.max("sequence").over(before))
+        .withColumn("ahead_us", F.max("published_us").over(before))
+        .withColumn("late", came & (F.col("sequence") < F.coalesce("highest", F.lit(-1))))
+        .withColumn("overtaken_us", F.min(F.when(F.col("answers") > 0, F.col("came_us"))).over(later))
+        .drop("highest", "consumer", "published_us")
+    )
+
+
+def _counted(messages: DataFrame, idle_us: float) -> DataFrame:
+    """The counts of each topic, phase and subscription.
+
+    Whether one that did not come would have, had it not been lost, depends on all others of its subscription
+    unless a later one came: only those are kept one by one until that is known.
+    """
+    came, stored, refused = F.col("times") > 0, F.col("stored"), F.col("refused")
+    due_us = F.col("told_us") + F.coalesce("delay_ms", F.lit(0)) * 1_000
+    passed = F.greatest("overtaken_us", due_us) + idle_us <= F.col("end_us")
+    overtaken = F.coalesce(F.col("overtaken_us").isNotNull() & passed, F.lit(False))
+    beside = F.coalesce(F.col("calls") & (F.col("ahead_us") < F.col("told_us")), F.lit(False))
+    open_us = F.when(stored & ~came & ~overtaken, due_us)
+    counted = messages.groupBy("place", "reader", "phase_key", open_us.alias("open_us")).agg(
+        F.count(F.when(stored, 1)).alias("acknowledged"),
+        F.count(F.when(came, 1)).alias("received"),
+        F.count(F.when(stored & ~came & overtaken, 1)).alias("gone"),
+        F.count(F.when(stored & ~came & ~overtaken, 1)).alias("open"),
+        F.sum(F.when(came, F.col("times") - 1).otherwise(0)).alias("duplicates"),
+        F.count(F.when(F.col("late") & ~beside, 1)).alias("reordered"),
+        F.count(F.when(refused & came, 1)).alias("told_refused"),
+        F.count(F.when(~stored & ~refused & came, 1)).alias("told_nothing"),
+        F.min("came_us").alias("first_us"),
+        F.max("came_us").alias("last_us"),
+        F.max(F.col("came_us") - F.col("told_us")).alias("way_us"),
+        F.max("end_us").alias("end_us"),
+    )
+    lost = F.coalesce(_quiet(idle_us), F.lit(False))
+    return (
+        counted.withColumn("quiet", lost)
+        .groupBy("place", "reader", "phase_key")
+        .agg(
+            *(F.sum(name).alias(name) for name in _SUMS),
+            F.sum(F.col("gone") + F.when(F.col("quiet"), F.col("open")).otherwise(0)).alias("lost"),
+            F.sum(F.when(~F.col("quiet"), F.col("open")).otherwise(0)).alias("unread"),
+        )
+    )
+
+
+def _quiet(idle_us: float) -> Column:
+    """Whether nothing came any more for so long that what had not come by then was lost."""
+    here = Window.partitionBy("place", "reader")
+    count, last_us = F.sum("received").over(here), F.max("last_us").over(here)
+    gap_us = (last_us - F.min("first_us").over(here)) / F.greatest(count - 1, F.lit(1))
+    quiet_us = F.greatest(F.lit(idle_us), 3 * gap_us, F.max("way_us").over(here))
+    # Where nothing came at all, last_us is null, and `greatest` passes it over.
+    return F.greatest(last_us, F.col("open_us")) + quiet_us <= F.col("end_us")

@@ -25,6 +25,9 @@ EVERYBODY = "*"
 """In place of a client: all of an arm together."""
 _ARM = ("system", "door", "topic")
 _WHOSE = (*_ARM, "who")
+_MARK = "[sluicegate "
+"""With this begins what `attribution.MARKED` finds."""
+_SECOND_US = 1_000_000
 _START_S = 20
 _FIRST = 1_000
 """Messages of a topic, and of a client on it, that are looked at, from its start: more would narrow the
@@ -34,16 +37,25 @@ bounds by little."""
 def skew(decisions: DataFrame, observations: DataFrame) -> DataFrame:
     """Bounds of gate minus client, in us.
 
+    Each log is counted by seconds first, in a job of its own: what a second pass then sorts are only the
+    messages that are looked at.
+
     :param decisions: columns of the decision log.
     :param observations: columns of the observations.
     :return: `system`, `door`, `gateway`, `who` (a client, or EVERYBODY), `pairs` (messages that bound it),
         `at_least_us`, `at_most_us`; if the first is above the second, the clocks have drifted during the run.
     """
     answers = _answers(observations, "acknowledged")
-    sent = _numbered(answers, "sent_us", "last")
-    told = _numbered(answers, "told_us", "first")
-    counted = answers.groupBy(*_WHOSE).agg(F.count("told_us").alias("told_messages"))
-    decided = _decided(decisions).join(counted, on=list(_WHOSE), how="inner")
+    # So many messages have both of their times before the end of this second.
+    second = F.floor(F.greatest("sent_us", "told_us") / _SECOND_US).alias("second")
+    by_second = answers.groupBy(*_ARM, "client", second).agg(F.count("told_us").alias("messages"))
+    firsts = _firsts(by_second).localCheckpoint()
+    # Few rows, used twice; without the checkpoint the log would be read for each use.
+    early = _each(_until(answers, firsts, F.least("sent_us", "told_us"))).drop("client").localCheckpoint()
+    sent = _numbered(early, "sent_us", "last")
+    told = _numbered(early, "told_us", "first")
+    counted = firsts.select(*_WHOSE, F.col("messages").alias("told_messages"))
+    decided = _decided(decisions).join(F.broadcast(counted), on=list(_WHOSE), how="inner")
     # What only one of the two tells of may stand anywhere before the n-th of the other.
     more = F.col("logged_messages") - F.col("told_messages")
     by_order = (
@@ -68,22 +80,58 @@ def skew(decisions: DataFrame, observations: DataFrame) -> DataFrame:
 
 
 def _answers(observations: DataFrame, event: str, *columns: str) -> DataFrame:
-    """When messages were sent and answered so, for each client and for everybody."""
+    """When messages were sent and answered so."""
     wanted = (F.col("role") == "producer") & (F.col("event") == event) & F.col("latency_ns").isNotNull()
     told_us = F.unix_micros("time")
     return observations.where(wanted).select(
         *_ARM,
+        "client",
         told_us.alias("told_us"),
         (told_us - F.floor(F.col("latency_ns") / 1000)).alias("sent_us"),
-        F.explode(F.array(F.lit(EVERYBODY), F.col("client"))).alias("who"),
         *columns,
+    )
+
+
+def _each(rows: DataFrame) -> DataFrame:
+    """Each row twice: for its client, as `who`, and for everybody."""
+    return rows.withColumn("who", F.explode(F.array_compact(F.array(F.lit(EVERYBODY), F.col("client")))))
+
+
+def _firsts(by_second: DataFrame) -> DataFrame:
+    """How many messages there are of a topic and of each of its clients, and until when the first came.
+
+    :param by_second: the columns of `_ARM`, `client`, `second`, `messages`.
+    :return: the columns of `_WHOSE`, `messages`, `until_us`: the end of the second of message `_FIRST`.
+    """
+    sums = _each(by_second).groupBy(*_WHOSE, "second").agg(F.sum("messages").alias("messages"))
+    before = Window.partitionBy(*_WHOSE).orderBy("second").rowsBetween(Window.unboundedPreceding, -1)
+    begins = F.coalesce(F.sum("messages").over(before), F.lit(0)) < _FIRST
+    return (
+        sums.withColumn("until_us", F.when(begins, (F.col("second") + 1) * _SECOND_US))
+        .groupBy(*_WHOSE)
+        .agg(F.sum("messages").alias("messages"), F.max("until_us").alias("until_us"))
+    )
+
+
+def _until(rows: DataFrame, firsts: DataFrame, at_us: Column) -> DataFrame:
+    """Those rows that may be among the first of their topic or of their client."""
+    told = firsts.select(*_WHOSE, "until_us")
+    of_all = told.where(F.col("who") == EVERYBODY).select(*_ARM, F.col("until_us").alias("all_until_us"))
+    of_one = told.withColumnRenamed("who", "client")
+    return (
+        rows.join(F.broadcast(of_all), on=list(_ARM), how="inner")
+        .join(F.broadcast(of_one), on=[*_ARM, "client"], how="left")
+        .where(at_us < F.greatest("all_until_us", "until_us"))
+        .drop("all_until_us", "until_us")
     )
 
 
 def _by_id(decisions: DataFrame, observations: DataFrame) -> DataFrame:
     """Refused messages whose text names their decision: no other can be meant."""
-    marked = F.regexp_extract(F.coalesce("text", F.lit("")), MARKED, 1).alias("decision_id")
-    refused = _answers(observations, "refused", "text").select(*_WHOSE, "sent_us", "told_us", marked)
+    # Most texts name none, and looking for a word takes a small part of the time of an expression.
+    naming = observations.where(F.col("text").contains(_MARK))
+    marked = F.regexp_extract("text", MARKED, 1).alias("decision_id")
+    refused = _answers(naming, "refused", "text").select(*_ARM, "client", "sent_us", "told_us", marked)
     rows = decisions.where((F.col("operation") == "publish") & F.col("decision_id").isNotNull()).select(
         *_ARM,
         "gateway",
@@ -91,7 +139,7 @@ def _by_id(decisions: DataFrame, observations: DataFrame) -> DataFrame:
         F.unix_micros("time").alias("decided_us"),
         F.col("window").alias("window_ms"),
     )
-    return rows.join(refused, on=[*_ARM, "decision_id"], how="inner").select(
+    return _each(rows.join(refused, on=[*_ARM, "decision_id"], how="inner")).select(
         "system", "door", "gateway", "who", "decided_us", "window_ms", "sent_us", "told_us"
     )
 
@@ -122,34 +170,45 @@ def ahead_us(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
 
 def _decided(decisions: DataFrame) -> DataFrame:
     """When what was admitted was decided, with the numbers of its first and last message."""
-    admitted = decisions.where((F.col("operation") == "publish") & F.col("action").isin("allow", "rewrite"))
-    # Only the start of each topic is sorted, by its own clock, which may be hours away from the clients'.
-    starts = admitted.groupBy(*_ARM).agg(F.min("time").alias("start"))
-    early = F.col("time") < F.col("start") + F.expr(f"INTERVAL {_START_S} SECONDS")
-    name = F.substring_index("client", "@", 1)
-    whose = F.explode(F.array_compact(F.array(F.lit(EVERYBODY), name))).alias("who")
-    totals = admitted.select(*_ARM, whose, "messages").groupBy(*_WHOSE)
-    counted = totals.agg(F.sum("messages").alias("logged_messages"))
-    begun = admitted.join(F.broadcast(starts), on=list(_ARM), how="inner").where(early)
-    rows = begun.select(
+    admitted = decisions.where(
+        (F.col("operation") == "publish") & F.col("action").isin("allow", "rewrite")
+    ).select(
         *_ARM,
         "gateway",
-        whose,
+        F.substring_index("client", "@", 1).alias("client"),
         F.unix_micros("time").alias("decided_us"),
         "messages",
         F.col("window").alias("window_ms"),
     )
+    second = F.floor(F.col("decided_us") / _SECOND_US).alias("second")
+    by_second = (
+        admitted.groupBy(*_ARM, "client", "gateway", second)
+        .agg(F.sum("messages").alias("messages"), F.min("decided_us").alias("start_us"))
+        .localCheckpoint()
+    )
+    firsts = _firsts(by_second)
+    # Only the start of each topic is looked at, by its own clock, which may be hours away from the clients'.
+    starts = by_second.groupBy(*_ARM).agg((F.min("start_us") + _START_S * _SECOND_US).alias("early_us"))
+    rows = _until(admitted, firsts, F.col("decided_us")).join(F.broadcast(starts), on=list(_ARM), how="inner")
+    begun = _each(rows.where(F.col("decided_us") < F.col("early_us")))
     up_to = Window.partitionBy(*_WHOSE).orderBy("decided_us").rowsBetween(Window.unboundedPreceding, 0)
-    whole = Window.partitionBy(*_WHOSE)
-    one_gate = F.min("gateway").over(whole) == F.max("gateway").over(whole)
+    counted = firsts.select(*_WHOSE, F.col("messages").alias("logged_messages"))
     return (
-        rows.withColumn("last", F.sum("messages").over(up_to))
-        .withColumn("one_gate", one_gate)
-        .where((F.col("last") <= _FIRST) & F.col("one_gate"))
+        begun.withColumn("last", F.sum("messages").over(up_to))
+        .where(F.col("last") <= _FIRST)
         .withColumn("first", F.col("last") - F.col("messages") + 1)
-        .drop("messages", "one_gate")
+        .drop("messages", "client", "early_us")
+        .join(F.broadcast(_of_one_gate(by_second, starts)), on=list(_WHOSE), how="left_semi")
         .join(F.broadcast(counted), on=list(_WHOSE), how="inner")
     )
+
+
+def _of_one_gate(by_second: DataFrame, starts: DataFrame) -> DataFrame:
+    """Topics and clients that one gate served in the time that is looked at."""
+    early = F.col("second") * _SECOND_US < F.col("early_us")
+    begun = by_second.join(F.broadcast(starts), on=list(_ARM), how="inner").where(early)
+    gates = _each(begun).groupBy(*_WHOSE).agg(F.min("gateway").alias("one"), F.max("gateway").alias("other"))
+    return gates.where(F.col("one") == F.col("other"))
 
 
 def _numbered(rows: DataFrame, time: str, number: str) -> DataFrame:
