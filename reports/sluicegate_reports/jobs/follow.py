@@ -20,6 +20,7 @@ from sluicegate_reports.findings import Findings
 from sluicegate_reports.places import Location, Place, place
 from sluicegate_reports.reading import decisions_ddl, read_decisions
 from sluicegate_reports.results import Table, Value
+from sluicegate_reports.session import partitions_for
 
 FILES_PER_BATCH = 64
 """So many at most, for a bounded memory; a file has up to some million rows."""
@@ -103,7 +104,9 @@ def put(stored: Place, batch: DataFrame, number: int) -> None:
     target, unfinished = stored / f"batch={number}", stored / f".batch-{number}.unfinished"
     # A store has no renaming in one step: there a batch counts from Spark's mark of success on, as below.
     written = unfinished if stored.is_local else target
-    summed(batch).coalesce(1).write.mode("overwrite").parquet(str(written))
+    # The sums of a batch are one file that one task writes: Spark's 200 partitions would only be parts of it.
+    with partitions_for(batch.sparkSession, 0):
+        summed(batch).coalesce(1).write.mode("overwrite").parquet(str(written))
     if stored.is_local:
         place_batch(unfinished.path, target.path)
 

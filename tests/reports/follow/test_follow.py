@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from tests.reports.conftest import SETTINGS
 
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate_reports.jobs import follow as job
 from sluicegate_reports.jobs.follow import FollowError, findings, follow
 
+PARTITIONS = "spark.sql.shuffle.partitions"
 KILLED = """
 import json, os, signal, sys
 from sluicegate_reports.jobs import follow
@@ -121,6 +122,27 @@ def test_sums_are_told_refusals_first(spark: SparkSession, tmp_path: Path) -> No
         ("max_publish_rate", "reject", 7, 0),
         (None, "allow", 14, 10),
     ]
+
+
+def test_a_batch_is_summed_in_few_parts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts: list[str | None] = []
+    summed = job.summed
+
+    def watched(batch: DataFrame) -> DataFrame:
+        parts.append(batch.sparkSession.conf.get(PARTITIONS))
+        return summed(batch)
+
+    monkeypatch.setattr(job, "summed", watched)
+    put_file(tmp_path / "log", 1)
+    before = spark.conf.get(PARTITIONS) or ""
+    spark.conf.set(PARTITIONS, "200")
+    try:
+        assert follow(spark, tmp_path / "log", tmp_path / "state").batches == 1
+    finally:
+        spark.conf.set(PARTITIONS, before)
+    assert parts == ["2"]
 
 
 def test_an_empty_log_says_nothing_yet(spark: SparkSession, tmp_path: Path) -> None:
