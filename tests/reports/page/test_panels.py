@@ -60,6 +60,26 @@ def test_a_peak_of_one_second_in_an_hour_is_drawn_to_its_height() -> None:
     assert len(tops) < 500
 
 
+def test_nothing_is_drawn_where_there_is_no_data() -> None:
+    spread = [(0, 1, 5), (1, 2, 6), None, (3, 2, 7), None, (5, 1, 4), (6, 1, 4)]
+    points = tuple(
+        Point(x, None) if ends is None else Point(x, ends[1], ends[1], ends[2])
+        for x, ends in enumerate(spread)
+    )
+    for panels in (True, False):
+        page_ = shown(Chart("latency", "ms", _TIME, (Series("kafka", "proxy", points),), panels=panels))
+        (band,) = page_.all("path", class_="band c1")
+        areas = band.attributes["d"].split("Z")[:-1]
+        assert [len(re.findall(r"[ML]", area)) for area in areas] == [4, 2, 4]
+        reach = [{float(x) for x in re.findall(r"[ML]([\d.]+) ", area)} for area in areas]
+        assert reach == [{0, 166.7}, {500}, {833.3, 1000}]
+        (line,) = page_.all("path", class_="line c1 d1-line")
+        assert line.attributes["d"].count("M") == 3
+        # A single second has neither line nor area: a dot shows it.
+        dots = [path.attributes["d"] for path in page_.all("path", class_="lone c1")]
+        assert [re.findall(r"M([\d.]+) [\d.]+h0", dot) for dot in dots] == ([["500"]] if panels else [])
+
+
 def test_a_histogram_has_a_column_for_each_stretch_with_messages() -> None:
     points = (Point(0, 20.0), Point(1, 0.0), Point(2, 80.0))
     names = ("0 to 5 ms", "5 to 10 ms", "10 to 20 ms")
