@@ -95,6 +95,7 @@ def test_on_paper_nothing_is_folded_or_cut(browser: str, tmp_path: Path) -> None
     (tmp_path / "light.png").rename(tmp_path / "paper.png")
     keep(tmp_path)
     assert seen.measured["unfolded"] == "true"
+    assert int(seen.measured["policies"]) >= 60, "names of policies are broken into letters"
     assert int(seen.measured["content"]) <= 688, seen.measured["beyond"]
 
 

@@ -117,10 +117,13 @@ def test_a_wide_table_is_split_and_loses_nothing() -> None:
     assert figures == ["150", *map(str, range(16)), "exact"]
 
 
-def test_that_a_row_is_not_applicable_is_said_once() -> None:
-    (details,) = shown(tables=(wide(),)).all("details")
-    assert details.text.count("not applicable") == 1
+def test_that_rows_are_not_applicable_is_said_once() -> None:
+    table = wide()
+    several = replace(table, rows=(*table.rows, table.rows[1]))
+    (details,) = shown(tables=(several,)).all("details")
+    assert re.findall("(?i)not applicable[^.]*", details.text) == ["Not applicable: kafka native"]
     assert details.text.count("not measured") == 0
+    assert [len(each.all("tbody")[0].all("tr")) for each in details.all("table")] == [1, 1, 1]
 
 
 def test_why_a_policy_is_not_applicable_is_said_once() -> None:
@@ -138,6 +141,13 @@ def test_columns_are_in_the_units_of_charts_and_shares_are_percents() -> None:
     fitted = scaled_columns(table)
     assert fitted.columns == ("limit (KiB/s)", "worst (%)", "none (ms)")
     assert fitted.rows[0] == (150.0, 1.25, None)
+    rows = (("worst above (share)", -0.05, 0.01), ("first second (bytes)", 2_048, None), ("Jain", 0.5, 1))
+    by_row = scaled_columns(Table(("policy", "measure", "gate", "native"), tuple(("p", *r) for r in rows)))
+    assert [row[1:] for row in by_row.rows] == [
+        ("worst above (%)", -5, 1),
+        ("first second (KiB)", 2, None),
+        ("Jain", 0.5, 1),
+    ]
     assert together([154.7, 1_000.0], "ms") == ["154.7 ms", "1,000 ms"]
     assert together([0.0, 2_000.0, None], "bytes") == ["0 KiB", "1.953 KiB", "not measured"]
 
