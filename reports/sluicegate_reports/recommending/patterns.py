@@ -58,9 +58,10 @@ class _Names:
     def matching(self, pattern: _Pattern, advised: Mapping[str, Advice]) -> list[str]:
         """Topics that a pattern matches, in order; none if one of them is not among the advised.
 
-        A topic without advice, or one that another pattern has already, must not be matched.
+        A topic without advice, or one that another pattern has already, must not be matched; nor one of whose
+        names only a shorter form fits.
         """
-        before, behind = pattern
+        before, _ = pattern
         found: dict[str, None] = {}
         start = bisect_left(self._sorted, (before, ""))
         for index in range(start, min(len(self._sorted), start + self._left)):
@@ -68,14 +69,21 @@ class _Names:
             if not name.startswith(before):
                 self._left -= index - start
                 return list(found)
-            if len(name) >= len(before) + len(behind) and name.endswith(behind):
-                if topic not in advised:
+            if _fits(name, pattern):
+                # A shorter form alone may be no name of the topic, so its limits would be lost.
+                if topic not in advised or not _fits(topic, pattern):
                     self._left -= index - start
                     return []
                 found[topic] = None
         whole = start + self._left >= len(self._sorted)
         self._left -= min(self._left, len(self._sorted) - start)
         return list(found) if whole else []
+
+
+def _fits(name: str, pattern: _Pattern) -> bool:
+    before, behind = pattern
+    enough = len(name) >= len(before) + len(behind)
+    return enough and name.startswith(before) and name.endswith(behind)
 
 
 def _aliases(topic: str) -> Iterator[str]:

@@ -61,6 +61,9 @@ def test_other_needs_are_never_matched() -> None:
     # A file for several systems holds for all of them: Pulsar knows this one as orders.huge.
     other = advice("persistent://public/default/orders.huge", 9_000)
     assert entries(*alike, other) == [*own, other.topic]
+    # Nor is a pattern of Kafka's names an entry for a topic of Danube whose name only ends like them.
+    last = advice("/default/orders.d")
+    assert entries(*alike, last) == [last.topic, *own]
     assert entries(*alike[:2]) == own[:2]
 
 
