@@ -10,6 +10,7 @@ from sluicegate_reports.results import Chart, Kind, RunFacts, Table, Value
 _UNIT = re.compile(r"(.+) \(([^()]+)\)")
 _SYSTEM = "system"
 _DOOR = "door"
+_MEASURE = "measure"
 
 
 def is_number(value: Value) -> bool:
@@ -36,17 +37,19 @@ def texts(table: Table, run: RunFacts, most: int) -> Iterator[list[tuple[str, Va
 def scaled_columns(table: Table) -> Table:
     """A table whose columns are in units of a fitting size, as its charts are; shares are percents.
 
-    A column tells its unit in brackets at the end of its name.
+    A column tells its unit in brackets at the end of its name. In a table with a column `measure` each row
+    tells its own there.
     """
     columns, values = list(table.columns), [list(row) for row in table.rows]
+    if _MEASURE in columns:
+        for row in values:
+            _scale_row(row, columns.index(_MEASURE))
     for place, name in enumerate(columns):
         found = _UNIT.fullmatch(name)
         measured = [row[place] for row in values if is_number(row[place])]
         if found is None or not measured:
             continue
-        fitting = scaled(found[2], max(abs(float(value or 0)) for value in measured))
-        if found[2] == "share":
-            fitting = Scaled("%", 0.01)
+        fitting = _fitting(found[2], measured)
         if fitting.divisor != 1.0:
             columns[place] = f"{found[1]} ({fitting.unit})"
             for row in values:
@@ -54,6 +57,26 @@ def scaled_columns(table: Table) -> Table:
                 if isinstance(value, int | float) and not isinstance(value, bool):
                     row[place] = value / fitting.divisor
     return replace(table, columns=tuple(columns), rows=tuple(tuple(row) for row in values))
+
+
+def _fitting(unit: str, measured: Sequence[Value]) -> Scaled:
+    if unit == "share":
+        return Scaled("%", 0.01)
+    return scaled(unit, max(abs(float(value or 0)) for value in measured))
+
+
+def _scale_row(row: list[Value], measure: int) -> None:
+    """Put the numbers behind a measure into a unit of a fitting size, which the measure then tells."""
+    found = _UNIT.fullmatch(str(row[measure]))
+    numbers = [place for place in range(measure + 1, len(row)) if is_number(row[place])]
+    if found is None or not numbers:
+        return
+    fitting = _fitting(found[2], [row[place] for place in numbers])
+    row[measure] = f"{found[1]} ({fitting.unit})"
+    for place in numbers:
+        value = row[place]
+        if isinstance(value, int | float):
+            row[place] = value / fitting.divisor
 
 
 def cell_text(value: Value) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from sluicegate_reports.cells import left_out, of_chart, texts
+from sluicegate_reports.cells import left_out, of_chart, scaled_columns, texts
 from sluicegate_reports.missing import MEANINGS, NOTHING, cells, counted, gaps
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.readable import readable
@@ -96,6 +96,7 @@ def _section(section: Section, run: RunFacts) -> Iterator[str]:
 
 
 def _rows(table: Table, run: RunFacts) -> Iterator[str]:
+    table = scaled_columns(table)
     rows = list(texts(table, run, _ROWS))
     right = [isinstance(value, int | float) for _, value in rows[0]] if rows else []
     yield f"### {_text(table.title or table.name or 'Rows')}"

@@ -9,7 +9,7 @@ from sluicegate_reports.jobs.figures import figures_of, rate_figures
 from sluicegate_reports.jobs.measuring import Measures, Rows
 from sluicegate_reports.jobs.waiting import waiting_charts
 from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
-from sluicegate_reports.runs import NATIVE_DOOR, Family, Run, Trial
+from sluicegate_reports.runs import MEASURED, NATIVE_DOOR, Family, Run, Trial
 from sluicegate_reports.transforms import cost, delivery, throttle
 from sluicegate_reports.transforms.flows import CLIENTS
 
@@ -29,6 +29,8 @@ _COMPARED = (
     "most",
 )
 """Measures that a gate and a system have alike, as clients see them."""
+_SHARES = frozenset({"above", "below"})
+"""Of a rate; of sizes `above` counts messages."""
 
 
 def overall_sections(run: Run, found: Measures) -> Iterator[Section]:
@@ -56,7 +58,7 @@ def _delivery(run: str, found: Measures) -> Iterator[Section]:
             "what max_unacked_messages_per_consumer withholds counts for no threshold. "
             "Told refused: received, though the answer was a refusal. Told nothing: received, and no answer."
         )
-        table = _table("delivery", columns, found.deliveries)
+        table = _table("delivery", columns, found.deliveries, "What became of messages")
         lie = [
             origins.of_clients(run, str(s), _DELIVERY, door=str(d), topic=str(t), scenario=str(phase))
             for s, d, t, phase, *_ in table.rows
@@ -73,12 +75,26 @@ def _drift(trials: Sequence[Trial], found: Measures) -> Iterator[Section]:
             for name in _COMPARED:
                 if name in figures and name in native:
                     difference = figures[name] - native[name]
-                    rows.append((policy, phase, system, door, name, figures[name], native[name], difference))
+                    measure = _measure(name, policy)
+                    rows.append(
+                        (policy, phase, system, door, measure, figures[name], native[name], difference)
+                    )
     if rows:
         columns = ("policy", "phase", "system", "door", "measure", "gate", "native", "difference")
         text = "How far each door is from the system's own policy, both as clients saw them."
         table = Table(columns, tuple(rows), "drift", "Gate against native")
         yield Section("Gate against native", text, tables=(table,), overall=True)
+
+
+def _measure(name: str, policy: str) -> str:
+    """A measure with its unit in brackets, as a column's name has it."""
+    measured = MEASURED[policy]
+    unit = "share" if name in _SHARES and measured.family is Family.RATE else ""
+    if name == "first_second" and measured.unit.startswith("bytes"):
+        unit = "bytes"
+    if name.endswith("_ms"):
+        name, unit = name.removesuffix("_ms"), "ms"
+    return name.replace("_", " ") + (f" ({unit})" if unit else "")
 
 
 def _side_by_side(
@@ -167,8 +183,10 @@ def _cost(run: str, found: Measures) -> Iterator[Section]:
         "Cost of a decision, its log included", "ns", "", series, kind=Kind.QUANTILES, rows="decision cost"
     )
     columns = ("system", "door", "timed", *names)
-    table = _table("decision cost", columns, ordered, "Percentiles in ns, at most 0.1 % too high")
-    table = replace(table, origins=tuple(_timed(run, str(row[0]), str(row[1])) for row in table.rows))
+    table = _table("decision cost", columns, ordered, "Percentiles, at most 0.1 % too high")
+    headings = (*columns[:3], *(f"{heading} (ns)" for heading in table.columns[3:]))
+    lie = tuple(_timed(run, str(row[0]), str(row[1])) for row in table.rows)
+    table = replace(table, columns=headings, origins=lie)
     text = "Time that decisions took in the gate, of those that were timed."
     yield Section("Cost of decisions", text, (chart,), (table,), overall=True)
 

@@ -35,6 +35,8 @@ _RATE_COLUMNS = {
     "engage_ms": "engage (ms)",
     "release_ms": "release (ms)",
 }
+_AMOUNTS = frozenset({"first_second", "allowed", "overshoot", "admitted", "largest_admitted"})
+"""Measures in the unit of the limit, without the second."""
 _ANSWER_COLUMNS = {
     "attempts": "answers",
     "attached": "let in",
@@ -151,7 +153,9 @@ def _table(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Table
             told = finding.verdict.text if source == sources[0] else ""
             rows.append((*place, *seen_by, *(figures.get(name) for name in measures), told))
             lie.append(of(trial, source))
-    headings = (*columns, *measures.values(), "verdict")
+    in_bytes = unit.partition("/")[0] == "bytes"
+    names = (f"{text} (bytes)" if in_bytes and name in _AMOUNTS else text for name, text in measures.items())
+    headings = (*columns, *names, "verdict")
     return Table(headings, tuple(rows), rows_name(policy), "All figures", origins=tuple(lie))
 
 

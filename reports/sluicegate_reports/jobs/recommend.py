@@ -11,6 +11,7 @@ from sluicegate_reports.places import Location
 from sluicegate_reports.reading import read_decisions
 from sluicegate_reports.recommending import baseline
 from sluicegate_reports.recommending.coverage import coverage, unseen
+from sluicegate_reports.recommending.patterns import merged
 from sluicegate_reports.recommending.policy_file import (
     MAX_TOPICS,
     Advice,
@@ -37,7 +38,7 @@ _COUNTS = {
 _NAME = re.compile(r"[^\s*]+")
 """Of a topic that a file can name: a space is not allowed there, and a star is a pattern's."""
 _NAMED = 5
-"""Principals named for each topic in the file."""
+"""Principals told for each topic, in the file and in the findings, by operation."""
 
 
 _RECORD = (
@@ -86,28 +87,31 @@ def recommended(
     of_topics = _grouped(baseline.rates(decisions, baseline.TOPIC))
     if not of_topics:
         raise RecommendError("\n".join([*notes, f"{source} has no publish and no dispatch: {_RECORD}"]))
-    of_principals = _grouped(baseline.rates(decisions, (*baseline.TOPIC, "principal")))
+    each = baseline.rates(decisions, (*baseline.TOPIC, "principal"))
+    of_principals = _grouped(baseline.busiest(each, _NAMED))
     counted = {_topic(row): row for row in baseline.counts(decisions).collect()}
     sized = {_topic(row): row for row in baseline.sizes(decisions).collect()}
     topics = sorted((topic for topic in of_topics if _NAME.fullmatch(topic[3])), key=str)
-    advice = _merged(
+    advice = _by_name(
         _advice(
             topic,
             of_topics[topic],
-            of_principals[topic],
+            of_principals.get(topic, []),
             counted.get(topic),
             sized.get(topic),
             head_room,
         )
         for topic in topics
     )
+    advice = merged(advice, [row["topic"] for row in baseline.topics(decisions).collect()])
     reach = coverage(of_topics)
-    told = [*notes, reach.warning(), *_gaps(topics, sized), *unseen(of_topics)]
+    told = [*notes, reach.warning(), *_gaps(topics, sized), *unseen(of_topics), *_shared(advice)]
     told = [note for note in told if note]
     if len(topics) < len(of_topics):
         told.append(f"{len(of_topics) - len(topics):,} topics have names that no policy file can hold.")
     if len(advice) > MAX_TOPICS:
-        told.append(f"{len(advice) - MAX_TOPICS:,} of {len(advice):,} topics have no limits here: too many.")
+        held, total = (sum(each.topics for each in some) for some in (advice[:MAX_TOPICS], advice))
+        told.append(f"{total - held:,} of {total:,} topics have no limits here: too many.")
     brokers = tuple(_brokers(sorted({(topic[0], topic[1]) for topic in topics})))
     plan = Plan(brokers, tuple(advice), head_room, apply, source, tuple(told))
     tables = [[row for rows in found.values() for row in rows] for found in (of_topics, of_principals)]
@@ -138,6 +142,15 @@ def _gaps(topics: Sequence[tuple[str, ...]], sized: Mapping[tuple[str, ...], Row
         yield (
             f"{len(missing):,} topics were recorded in windows only (`detail: summary`): no limits of sizes "
             f"and counts for them, such as {missing[0]}."
+        )
+
+
+def _shared(advice: Sequence[Advice]) -> Iterator[str]:
+    patterns = [each for each in advice if each.topics > 1]
+    if patterns:
+        yield (
+            f"{sum(each.topics for each in patterns):,} topics share {len(patterns):,} patterns, as their "
+            "limits are alike. A new topic whose name fits a pattern gets its limits."
         )
 
 
@@ -176,7 +189,7 @@ def _remarks(topic: tuple[str, ...], rates: Sequence[Row], principals: Sequence[
         )
 
 
-def _merged(advice: Iterator[Advice]) -> list[Advice]:
+def _by_name(advice: Iterator[Advice]) -> list[Advice]:
     """One entry for each name: where several brokers have a topic of one name, the higher limits hold."""
     found: dict[str, Advice] = {}
     for each in advice:
@@ -198,13 +211,18 @@ def _findings(plan: Plan, reach: str, of_topics: Sequence[Row], of_principals: S
     )
     return Findings(
         title="Limits from a baseline",
-        summary=f"{len(limits):,} limits for {len(plan.advice):,} topics, "
+        summary=f"{len(limits):,} limits for {sum(each.topics for each in plan.advice):,} topics, "
         + ("applied at once." if plan.apply else "only observed at first."),
         facts={"log": plan.source, "baseline": reach, "head-room": f"{plan.head_room:g}"},
         tables=(
             Table(("topic", "policy", "limit", "why"), limits, "limits", "Recommended"),
             _rates_table("Rates by topic, over seconds with traffic", "rates", of_topics, ()),
-            _rates_table("Rates by principal", "principals", of_principals, ("principal",)),
+            _rates_table(
+                f"Rates by principal, the {_NAMED} highest of each topic",
+                "principals",
+                of_principals,
+                ("principal",),
+            ),
         ),
         notes=plan.notes,
     )

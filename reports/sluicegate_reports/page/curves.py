@@ -179,7 +179,7 @@ def _limit_shown(limit: float, highest: float) -> bool:
     return highest <= 0 or limit <= highest * _FAR
 
 
-def _runs(series: Series) -> Iterator[list[tuple[Point, float]]]:
+def runs(series: Series) -> Iterator[list[tuple[Point, float]]]:
     """Stretches of points without a gap."""
     run: list[tuple[Point, float]] = []
     for point in series.points:
@@ -195,7 +195,7 @@ def _runs(series: Series) -> Iterator[list[tuple[Point, float]]]:
 def line(series: Series, look: Look, frame: Frame, kind: Kind) -> Markup:
     """The points of a series, joined; broken at each gap."""
     drawn: list[str] = []
-    for run in _runs(series):
+    for run in runs(series):
         places = [frame.place(point, value) for point, value in run]
         drawn.append(f"M{short(places[0][0])} {short(places[0][1])}")
         for x, y in places[1:]:
@@ -204,14 +204,27 @@ def line(series: Series, look: Look, frame: Frame, kind: Kind) -> Markup:
 
 
 def band(series: Series, look: Look, frame: Frame) -> Markup:
-    """The area between the ends of its points' spread; empty if they have none."""
-    ends = [(point, point.low, point.high) for point in series.points]
-    upper = [frame.place(point, high) for point, low, high in ends if low is not None and high is not None]
-    lower = [frame.place(point, low) for point, low, high in ends if low is not None and high is not None]
-    if not upper:
-        return Markup()
-    outline = "L".join(f"{short(x)} {short(y)}" for x, y in [*upper, *reversed(lower)])
-    return tag("path", d=f"M{outline}Z", class_=f"band {look.colour}")
+    """The area between the ends of its points' spread, an area for each stretch; empty if they have none."""
+    outlines = []
+    for stretch in _spreads(series):
+        upper = [frame.place(point, high) for point, _, high in stretch]
+        lower = [frame.place(point, low) for point, low, _ in stretch]
+        places = (f"{short(x)} {short(y)}" for x, y in [*upper, *reversed(lower)])
+        outlines.append(f"M{'L'.join(places)}Z")
+    return tag("path", d="".join(outlines), class_=f"band {look.colour}") if outlines else Markup()
+
+
+def _spreads(series: Series) -> Iterator[list[tuple[Point, float, float]]]:
+    """Stretches of points with a spread, with their low and high ends."""
+    run: list[tuple[Point, float, float]] = []
+    for point in series.points:
+        if point.low is not None and point.high is not None:
+            run.append((point, point.low, point.high))
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
 
 
 def _marks(series: Series, look: Look, frame: Frame, shift: float) -> Iterator[Markup]:
@@ -219,13 +232,13 @@ def _marks(series: Series, look: Look, frame: Frame, shift: float) -> Iterator[M
 
     :param shift: 0.0 to 1.0, other for each series, so that marks of lines that coincide lie side by side.
     """
-    runs = list(_runs(series))
-    measured = [pair for run in runs for pair in run]
+    stretches = list(runs(series))
+    measured = [pair for run in stretches for pair in run]
     every = max(1, math.ceil(len(measured) / _MARKED))
     chosen = [
         *measured[int(shift * every) :: every],
         *measured[-1:],
-        *(run[0] for run in runs if len(run) == 1),
+        *(run[0] for run in stretches if len(run) == 1),
     ]
     for point, value in dict.fromkeys(chosen):
         x, y = frame.place(point, value)
@@ -236,7 +249,7 @@ def _labels(pairs: Sequence[tuple[Series, Look]], frame: Frame) -> Markup:
     """Names beside the ends of the lines, moved apart; none where there is no room for all."""
     ends = []
     for series, look in pairs:
-        run = next(iter(reversed(list(_runs(series)))), None)
+        run = next(iter(reversed(list(runs(series)))), None)
         if run is not None:
             ends.append((frame.height(run[-1][1]), look))
     heights = [

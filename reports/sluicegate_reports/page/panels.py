@@ -6,7 +6,17 @@ Lines lie in an inner SVG that is stretched, as in `curves`; texts lie outside o
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from sluicegate_reports.page.curves import HEIGHT, WIDTH, Frame, band, described, frame_of, limit_told, line
+from sluicegate_reports.page.curves import (
+    HEIGHT,
+    WIDTH,
+    Frame,
+    band,
+    described,
+    frame_of,
+    limit_told,
+    line,
+    runs,
+)
 from sluicegate_reports.page.looks import Look, looks
 from sluicegate_reports.page.markup import Markup, join, short, tag
 from sluicegate_reports.page.scales import Linear
@@ -114,9 +124,19 @@ def _drawn(chart: Chart, look: Look, frame: Frame) -> Iterator[Markup]:
         style = replace(look, colour=_FURTHER[min(place, len(_FURTHER)) - 1], door="plain") if place else look
         yield band(series, style, frame)
         yield line(series, style, frame, chart.kind)
+        yield _lone(series, style, frame)
     if chart.limit is not None and frame.limit_shown:
         y = frame.height(chart.limit)
         yield tag("path", d=f"M0 {short(y)}H{WIDTH:.0f}", class_="limit line")
+
+
+def _lone(series: Series, look: Look, frame: Frame) -> Markup:
+    """A dot for each point between two gaps, which no line shows."""
+    places = [frame.place(*run[0]) for run in runs(series) if len(run) == 1]
+    if not places:
+        return Markup()
+    dots = "".join(f"M{short(x)} {short(y)}h0" for x, y in places)
+    return tag("path", d=dots, class_=f"lone {look.colour}")
 
 
 def _columns(series: Series, look: Look, frame: Frame) -> Markup:

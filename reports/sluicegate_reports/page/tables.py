@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sluicegate_reports.cells import is_number, left_out, scaled_columns, texts
 from sluicegate_reports.page.markup import Markup, join, tag
 from sluicegate_reports.quantities import NOT_MEASURED
-from sluicegate_reports.results import Origin, RunFacts, Table, Value
+from sluicegate_reports.results import Origin, RunFacts, Table, Value, Verdict
 
 _FOLDED = 8
 """Tables with more rows than that are shown on demand."""
@@ -16,6 +16,7 @@ _BLOCK = 7
 """Columns of figures in one block, as many as paper has room for."""
 _NAMES = ("system", "door", "policy", "phase", "topic", "subscription", "seen by")
 """Columns that tell whose figures a row has; in a wide table they are one."""
+_ARM = ("system", "door")
 _VERDICT = "verdict"
 _Row = list[tuple[str, Value]]
 
@@ -71,15 +72,15 @@ class _Drawn:
         return [place for place in others if any(row[place][1] is not None for row in self.rows)]
 
     def absent(self) -> Markup:
-        """Which columns say nothing in any row, said once."""
+        """Which columns say nothing in any row, and which arms have no such policy: each said once."""
+        said = []
         names = [name for place, name in enumerate(self.columns) if place not in {*self.names, *self.figures}]
-        if not names or not self.rows:
-            return Markup()
-        return tag(
-            "p",
-            f"{NOT_MEASURED[0].upper()}{NOT_MEASURED[1:]} in any row: {', '.join(names)}.",
-            class_="absent",
-        )
+        if names and self.rows:
+            said.append(f"{NOT_MEASURED.capitalize()} in any row: {', '.join(names)}.")
+        arms = dict.fromkeys(self._arm(row) for row in self.rows if self._inapplicable(row))
+        if arms:
+            said.append(f"{Verdict.NOT_APPLICABLE.text.capitalize()}: {', '.join(arms)}.")
+        return join(*(tag("p", text, class_="absent") for text in said))
 
     def blocks(self) -> Iterator[Markup]:
         """The tables, the first of which has the ids."""
@@ -99,7 +100,7 @@ class _Drawn:
         body = [
             self._line(place, row, places, first=first)
             for place, row in enumerate(self.rows)
-            if first or not self._empty(row)
+            if not (self._inapplicable(row) if first else self._empty(row))
         ]
         return tag(
             "table",
@@ -121,9 +122,18 @@ class _Drawn:
         return tag("tr", *cells, id=f"{self.anchor}-{place}" if first else None)
 
     def _whose(self, row: _Row) -> Markup:
-        told = {self.columns[place]: row[place][0] for place in self.names}
-        arm = " ".join(told.pop(name) for name in ("system", "door") if name in told)
-        return tag("th", arm, tag("small", " · ".join(text for text in told.values() if text)), scope="row")
+        told = [row[place][0] for place in self.names if self.columns[place] not in _ARM]
+        return tag("th", self._arm(row), tag("small", " · ".join(text for text in told if text)), scope="row")
+
+    def _arm(self, row: _Row) -> str:
+        return " ".join(row[place][0] for place in self.names if self.columns[place] in _ARM)
+
+    def _inapplicable(self, row: _Row) -> bool:
+        """Whether a row of a wide table only says that the policy does not apply."""
+        if not self.names or _VERDICT not in self.columns:
+            return False
+        verdict = row[self.columns.index(_VERDICT)][0]
+        return verdict == Verdict.NOT_APPLICABLE.text and self._empty(row)
 
     def _empty(self, row: _Row) -> bool:
         """Whether no figure of a row was measured; its limit is no figure."""

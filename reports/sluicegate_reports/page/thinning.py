@@ -5,18 +5,21 @@ from collections.abc import Iterator, Sequence
 from sluicegate_reports.results import Point
 
 _KEPT = 4
-"""Points that stay of a stretch, at most; a gap in it is a fifth."""
+"""Points that stay of a stretch, at most; gaps come on top."""
+_KEPT_OF_SPREAD = 6
+"""The same where points have a spread: its lowest and its highest end stay, too."""
 
 
 def thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:
     """At most about `most` of the points, in order: peaks and gaps are never lost.
 
     :param points: in the order of x.
-    :param most: points that are wanted; gaps come on top, one for each stretch.
+    :param most: points that are wanted; gaps come on top, one between two points that stay.
     """
     if len(points) <= most:
         return tuple(points)
-    stretches = max(1, most // _KEPT)
+    spread = any(point.high is not None for point in points)
+    stretches = max(1, most // (_KEPT_OF_SPREAD if spread else _KEPT))
     size = len(points) / stretches
     kept: list[Point] = []
     for index in range(stretches):
@@ -25,10 +28,24 @@ def thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:
 
 
 def _some(stretch: Sequence[Point]) -> Iterator[Point]:
-    measured = [(index, point.y) for index, point in enumerate(stretch) if point.y is not None]
-    wanted = {next((index for index, point in enumerate(stretch) if point.y is None), None)}
+    wanted: set[int] = set()
+    measured = [index for index, point in enumerate(stretch) if point.y is not None]
     if measured:
-        wanted |= {measured[0][0], measured[-1][0]}
-        wanted |= {choose(measured, key=lambda pair: pair[1])[0] for choose in (min, max)}
-    for index in sorted(index for index in wanted if index is not None):
-        yield stretch[index]
+        wanted = {measured[0], measured[-1]}
+    for choose, values in (
+        (min, [point.y for point in stretch]),
+        (max, [point.y for point in stretch]),
+        (min, [point.low for point in stretch]),
+        (max, [point.high for point in stretch]),
+    ):
+        told = [(value, -index) for index, value in enumerate(values) if value is not None]
+        if told:
+            wanted.add(-choose(told)[1])
+    before = -1
+    for index in [*sorted(wanted), len(stretch)]:
+        gap = next((n for n in range(before + 1, index) if stretch[n].y is None), None)
+        if gap is not None:
+            yield stretch[gap]
+        if index < len(stretch):
+            yield stretch[index]
+        before = index

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 TOPIC = ("system", "gateway", "namespace", "topic")
@@ -36,6 +36,26 @@ def rates(decisions: DataFrame, keys: Sequence[str]) -> DataFrame:
         F.unix_seconds(F.max("second")).alias("last_s"),
         *_percentiles("messages"),
         *_percentiles("bytes"),
+    )
+
+
+def topics(decisions: DataFrame) -> DataFrame:
+    """Names of all topics of a log, whatever was done with them; `topic` is the one column."""
+    return decisions.where(F.col("topic").isNotNull()).select("topic").distinct()
+
+
+def busiest(of_principals: DataFrame, most: int) -> DataFrame:
+    """Of each topic the rows with the highest p99 of messages: no more than so many.
+
+    :param of_principals: what `rates` gives for TOPIC and `principal`; rows without a principal come last.
+    """
+    order = Window.partitionBy(*TOPIC).orderBy(
+        F.col("principal").isNull(), F.desc("messages_p99"), "principal", "operation"
+    )
+    return (
+        of_principals.withColumn("place", F.row_number().over(order))
+        .where(F.col("place") <= most)
+        .drop("place")
     )
 
 

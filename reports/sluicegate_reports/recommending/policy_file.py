@@ -5,8 +5,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sluicegate_reports.quantities import together
+
 MAX_TOPICS = 1000
-"""Topics that get limits of their own; more would not fit into the 1 MiB that a policy file may have."""
+"""Topics and patterns that get limits; more would not fit into the 1 MiB that a policy file may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +24,14 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What is recommended for one topic."""
+    """What is recommended for one topic, or for all whose names fit a pattern."""
 
     topic: str
     limits: tuple[Limit, ...]
     remarks: tuple[str, ...] = ()
     """Further lines: who uses it, what could not be told."""
+    topics: int = 1
+    """How many topics of the log it is for: several, where the name is a pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,12 @@ def limit_of(policy: str, measured: Mapping[str, float], head_room: float, unit:
     if measured["peak"] <= 0:
         return None
     value = round_up(max(measured["p99"] * head_room, measured["peak"]))
-    told = ", ".join(f"{name} {measured[name]:,.0f}" for name in ("p50", "p95", "p99", "peak"))
+    names = ("p50", "p95", "p99", "peak")
+    figures = together([round(measured[name]) for name in names], unit)
+    *first, last = (figure.partition(" ") for figure in figures)
+    told = ", ".join(f"{name} {figure[0]}" for name, figure in zip(names, [*first, last], strict=True))
     raised = measured["peak"] > measured["p99"] * head_room
-    why = f"{told} {unit}; " + ("the peak" if raised else f"{head_room:g} x p99")
+    why = f"{told} {last[2]}; " + ("the peak" if raised else f"{head_room:g} x p99")
     return Limit(policy, value, why)
 
 

@@ -7,6 +7,7 @@ nothing, or both tell of different amounts, the trial is disputed.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from sluicegate_reports.quantities import part, quantity
 from sluicegate_reports.results import Verdict
 from sluicegate_reports.runs import Trial
 from sluicegate_reports.verdicts.finding import Figures, Finding
@@ -88,6 +89,11 @@ class _Seen:
             return Finding(verdict, worst * 100, bound, "%", text + grain)
         return Finding(Verdict.MISSING, text=f"{unmeasured}; {text}")
 
+    @property
+    def _unit(self) -> str:
+        """Of amounts: the limit's, without the second."""
+        return self.trial.measured.unit.partition("/")[0]
+
     def _of(self, name: str) -> float:
         return self.figures.get(name) or 0.0
 
@@ -140,8 +146,7 @@ class _Seen:
         at_once = max(0.0, self._of("largest") - self.trial.burst)
         over = max(0.0, self._of("overshoot") - at_once - 2 * self._slack)
         share = over / self._in_window
-        unit = self.trial.measured.unit.partition("/")[0]
-        text = f"{over:,.0f} {unit} more than the limit and a full bucket"
+        text = f"{quantity(round(over), self._unit)} more than the limit and a full bucket"
         return text, share if above is None else max(0.0, min(share, above))
 
     def _first_over(self) -> float:
@@ -160,11 +165,9 @@ class _Seen:
         low = -below if self.trial.saturated and below is not None else 0.0
         if max(above, low) <= EXACT_SHARE or not self._of("largest"):
             return ""
-        unit = self.trial.measured.unit.partition("/")[0]
         share = self._of("largest") / self._in_window * 100
-        return (
-            f"; exact to its grain: {self._of('largest'):,.0f} {unit} came at once, {share:.2f} % of a window"
-        )
+        largest = quantity(round(self._of("largest")), self._unit)
+        return f"; exact to its grain: {largest} came at once, {share:.2f} % of a window"
 
     def _text(self) -> str:
         figures = self.figures
@@ -172,8 +175,8 @@ class _Seen:
         text = f"{self._window_s:g} s windows {_percent(above)}"
         if self.trial.saturated:
             text += f" to {_percent(figures.get('below'))}"
-        unit = self.trial.measured.unit.partition("/")[0]
-        text += f", first second {self._of('first_second'):,.0f} of {self._of('allowed'):,.0f} {unit}"
+        first, allowed = round(self._of("first_second")), round(self._of("allowed"))
+        text += f", first second {part(first, allowed, self._unit)}"
         if not self.trial.saturated and above is not None and above < -EXACT_SHARE:
             text += "; no window came up to the limit"
         return text

@@ -126,6 +126,10 @@ def test_the_whole_run_has_its_sections(results: Results) -> None:
     delivery = results.tables()["delivery"]
     assert [row[5:] for row in delivery.rows] == [(row[5], row[5], *[0] * 6) for row in delivery.rows]
     assert len(delivery.rows) == 2
+    drift = results.tables()["drift"]
+    measures = {(row[0], row[4]) for row in drift.rows}
+    assert ("max_publish_rate", "above (share)") in measures
+    assert ("max_message_size", "above (share)") not in measures
     assert {threshold.name: threshold.measured for threshold in results.thresholds} == {
         "off_cells": 0,
         "disputed_cells": 0,

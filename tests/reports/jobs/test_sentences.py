@@ -55,6 +55,16 @@ def test_what_is_exact_only_by_what_came_at_once_says_so() -> None:
     assert "grain" not in judge(trial(), {**figures, "above": 0.004}).text
 
 
+def test_bytes_are_told_in_units_of_a_fitting_size() -> None:
+    weighed = trial("max_publish_rate_bytes", 1_048_576)
+    figures = {"above": 0.5, "below": 0.5, "window_s": 20.0, "overshoot": 3e6, "largest": 300_000.0}
+    over = judge(weighed, {**figures, "first_second": 700_000.0, "allowed": 2_097_152.0}).text
+    assert over.endswith("first second 683.6 KiB of 2 MiB; 2.861 MiB more than the limit and a full bucket")
+    grain = {"above": 0.01, "below": 0.0, "window_s": 20.0, "largest": 300_000.0}
+    exact = judge(weighed, {**grain, "first_second": 2_097_152.0, "allowed": 2_097_152.0}).text
+    assert "first second 2 of 2 MiB; exact to its grain: 293 KiB came at once" in exact
+
+
 def test_a_rate_that_nobody_came_up_to_says_so() -> None:
     figures = {"above": -0.5, "below": -0.6, "largest": 1.0, "window_s": 20.0}
     figures |= {"first_second": 5.0, "allowed": 20.0}

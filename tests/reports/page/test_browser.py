@@ -89,12 +89,13 @@ def test_on_paper_nothing_is_folded_or_cut(browser: str, tmp_path: Path) -> None
     row = ("pulsar", "native", "loaded", "persistent://public/default/weighed", 1e6, "clients", *range(17))
     wide = Table(columns, (row,) * 12, "wide", "All figures")
     section = Section("max_publish_rate_bytes", "", tables=(wide,))
-    results = replace(example(), sections=(section, *example().sections))
+    results = replace(crowded(), sections=(section, *example().sections))
     paper = page(results).replace("@media print", "@media all")
     (seen,) = look(browser, paper, tmp_path, "light", (688,), 1200)
     (tmp_path / "light.png").rename(tmp_path / "paper.png")
     keep(tmp_path)
     assert seen.measured["unfolded"] == "true"
+    assert int(seen.measured["policies"]) >= 60, "names of policies are broken into letters"
     assert int(seen.measured["content"]) <= 688, seen.measured["beyond"]
 
 

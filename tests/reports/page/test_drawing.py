@@ -1,6 +1,7 @@
 """Scales, thinning and labels, by cases that can be checked by hand."""
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -85,12 +86,25 @@ def test_thinning_keeps_order_and_extremes(values: list[float | None], most: int
     points = [Point(x, y) for x, y in enumerate(values)]
     kept = thinned(points, most)
     assert [point.x for point in kept] == sorted({point.x for point in kept})
-    assert len(kept) <= max(most, 4) * 1.25 + 1
+    measured = [point for point in kept if point.y is not None]
+    assert len(measured) <= max(most, 4)
+    assert len(kept) <= max(most, 4) * 2.25 + 1
     told = [y for y in values if y is not None]
     left = [point.y for point in kept if point.y is not None]
     if told:
         assert (min(left), max(left)) == (min(told), max(told))
     assert (None in values) == any(point.y is None for point in kept)
+    # No line is drawn over a gap: where one was between two points that stay, one is there.
+    for one, other in pairwise(kept):
+        if one.y is not None and other.y is not None:
+            assert None not in values[int(one.x) : int(other.x)]
+
+
+def test_thinning_keeps_the_highest_end_of_a_spread() -> None:
+    points = [Point(x, 1.0, 1.0, 2.0 + (x == 357)) for x in range(1000)]
+    kept = thinned(points, 40)
+    assert points[357] in kept
+    assert len(kept) <= 40
 
 
 @given(st.lists(st.tuples(st.floats(0, 240), st.sampled_from([15.0, 27.0])), min_size=1, max_size=8))

@@ -60,6 +60,26 @@ def test_a_peak_of_one_second_in_an_hour_is_drawn_to_its_height() -> None:
     assert len(tops) < 500
 
 
+def test_nothing_is_drawn_where_there_is_no_data() -> None:
+    spread = [(0, 1, 5), (1, 2, 6), None, (3, 2, 7), None, (5, 1, 4), (6, 1, 4)]
+    points = tuple(
+        Point(x, None) if ends is None else Point(x, ends[1], ends[1], ends[2])
+        for x, ends in enumerate(spread)
+    )
+    for panels in (True, False):
+        page_ = shown(Chart("latency", "ms", _TIME, (Series("kafka", "proxy", points),), panels=panels))
+        (band,) = page_.all("path", class_="band c1")
+        areas = band.attributes["d"].split("Z")[:-1]
+        assert [len(re.findall(r"[ML]", area)) for area in areas] == [4, 2, 4]
+        reach = [{float(x) for x in re.findall(r"[ML]([\d.]+) ", area)} for area in areas]
+        assert reach == [{0, 166.7}, {500}, {833.3, 1000}]
+        (line,) = page_.all("path", class_="line c1 d1-line")
+        assert line.attributes["d"].count("M") == 3
+        # A single second has neither line nor area: a dot shows it.
+        dots = [path.attributes["d"] for path in page_.all("path", class_="lone c1")]
+        assert [re.findall(r"M([\d.]+) [\d.]+h0", dot) for dot in dots] == ([["500"]] if panels else [])
+
+
 def test_a_histogram_has_a_column_for_each_stretch_with_messages() -> None:
     points = (Point(0, 20.0), Point(1, 0.0), Point(2, 80.0))
     names = ("0 to 5 ms", "5 to 10 ms", "10 to 20 ms")
@@ -97,10 +117,13 @@ def test_a_wide_table_is_split_and_loses_nothing() -> None:
     assert figures == ["150", *map(str, range(16)), "exact"]
 
 
-def test_that_a_row_is_not_applicable_is_said_once() -> None:
-    (details,) = shown(tables=(wide(),)).all("details")
-    assert details.text.count("not applicable") == 1
+def test_that_rows_are_not_applicable_is_said_once() -> None:
+    table = wide()
+    several = replace(table, rows=(*table.rows, table.rows[1]))
+    (details,) = shown(tables=(several,)).all("details")
+    assert re.findall("(?i)not applicable[^.]*", details.text) == ["Not applicable: kafka native"]
     assert details.text.count("not measured") == 0
+    assert [len(each.all("tbody")[0].all("tr")) for each in details.all("table")] == [1, 1, 1]
 
 
 def test_why_a_policy_is_not_applicable_is_said_once() -> None:
@@ -118,6 +141,13 @@ def test_columns_are_in_the_units_of_charts_and_shares_are_percents() -> None:
     fitted = scaled_columns(table)
     assert fitted.columns == ("limit (KiB/s)", "worst (%)", "none (ms)")
     assert fitted.rows[0] == (150.0, 1.25, None)
+    rows = (("worst above (share)", -0.05, 0.01), ("first second (bytes)", 2_048, None), ("Jain", 0.5, 1))
+    by_row = scaled_columns(Table(("policy", "measure", "gate", "native"), tuple(("p", *r) for r in rows)))
+    assert [row[1:] for row in by_row.rows] == [
+        ("worst above (%)", -5, 1),
+        ("first second (KiB)", 2, None),
+        ("Jain", 0.5, 1),
+    ]
     assert together([154.7, 1_000.0], "ms") == ["154.7 ms", "1,000 ms"]
     assert together([0.0, 2_000.0, None], "bytes") == ["0 KiB", "1.953 KiB", "not measured"]
 

@@ -59,6 +59,13 @@ def test_limits_are_head_room_above_what_was_usual(spark: SparkSession) -> None:
     assert any("User:anna, publish: p99 10 messages/s, peak 15" in remark for remark in advice.remarks)
 
 
+def test_of_many_principals_only_the_highest_are_collected(spark: SparkSession) -> None:
+    rows = [one(0, n, principal=f"User:{n}", topic=topic) for n in range(1, 9) for topic in ("a", "b")]
+    found = recommended(log(spark, *rows), "a test", head_room=1, apply=False)
+    (table,) = (table for table in found.findings.tables if table.name == "principals")
+    assert [(row[1], row[2]) for row in table.rows] == [(t, f"User:{n}") for t in "ab" for n in range(4, 9)]
+
+
 def test_sums_of_windows_tell_rates_and_no_sizes(spark: SparkSession) -> None:
     rows = [
         {"time": at(i / 10), "messages": 4, "bytes": 40, "decisions": 4, "window": 100} for i in range(20)
@@ -101,13 +108,20 @@ def test_the_file_is_accepted_and_observes_only_at_first(
         one(2, 5, topic="persistent://public/default/t", system="pulsar", gateway="p"),
         one(3, 5, topic="/default/t", system="danube"),
     ]
+    shared = ("shop.{}.in", "persistent://acme/shop/{}", "/shop/{}")
+    for name, system in zip(shared, ("kafka", "pulsar", "danube"), strict=True):
+        gateway = "p" if system == "pulsar" else "main"
+        rows += [one(4, 5, topic=name.format(n), system=system, gateway=gateway) for n in ("x", "y", "z")]
     text = policy_file(recommended(log(spark, *rows), "a\ntest", head_room=2, apply=apply).plan)
     path = tmp_path / "policies.yaml"
     path.write_text(text)
     checked = CliRunner().invoke(main, ["check", str(path)])
     assert checked.exit_code == 0, checked.output
-    assert "policy settings in 4 places" in checked.output
+    assert "policy settings in 7 places" in checked.output
     assert "# Note: 1 topics have names that no policy file can hold." in text
+    assert "# Note: 9 topics share 3 patterns" in text
+    for name in shared:
+        assert f'- name: "{name.format("*")}"' in text
     assert text.count("observe_only: true") == (0 if apply else 3)
 
 

@@ -1,0 +1,44 @@
+"""Runs that lack something, or hold what they should not: named, and never a wrong figure."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from tests.reports import recorded
+
+from sluicegate_reports.jobs.compare import compare_run
+from sluicegate_reports.results import Results, Verdict
+from sluicegate_reports.runs import DECISIONS, OBSERVATIONS
+
+
+def verdicts(results: Results, door: str) -> dict[str, Verdict]:
+    return {cell.policy: cell.verdict for cell in results.matrix if cell.door == door}
+
+
+def without(directory: Path) -> None:
+    for path in directory.rglob("part-*.parquet"):
+        path.unlink()
+
+
+def test_a_run_without_observations_has_only_what_its_log_tells(spark: SparkSession, tmp_path: Path) -> None:
+    recorded.make_run(tmp_path)
+    without(tmp_path / OBSERVATIONS)
+    found = compare_run(spark, tmp_path)
+    assert [note.partition(":")[0] for note in found.notes] == ["observations", "kafka native"]
+    assert verdicts(found, "proxy") == {
+        "max_publish_rate": Verdict.EXACT,
+        "max_producers_per_topic": Verdict.MISSING,
+        "max_message_size": Verdict.MISSING,
+        "fixed_delivery_delay": Verdict.MISSING,
+    }
+    # What became of messages is not known: nothing says that none was lost.
+    assert not {"lost_messages", "early_messages"} & {threshold.name for threshold in found.thresholds}
+
+
+def test_a_run_without_a_log_is_judged_by_its_clients(spark: SparkSession, tmp_path: Path) -> None:
+    recorded.make_run(tmp_path)
+    without(tmp_path / DECISIONS)
+    found = compare_run(spark, tmp_path)
+    assert [note.partition(":")[0] for note in found.notes] == ["decision log"]
+    assert set(verdicts(found, "proxy").values()) == {Verdict.EXACT}
+    assert verdicts(found, "native")["max_publish_rate"] is Verdict.OFF
+    assert "wrong_decisions_percent" not in {threshold.name for threshold in found.thresholds}

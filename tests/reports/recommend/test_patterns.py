@@ -1,0 +1,123 @@
+"""Topics that share a pattern: none is matched that needs something else."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicegate.model import TopicName
+from sluicegate_danube.names import could_be_topic as could_be_danube
+from sluicegate_danube.names import topic_name as of_danube
+from sluicegate_pulsar.names import could_be_topic as could_be_pulsar
+from sluicegate_pulsar.names import topic_name as of_pulsar
+from sluicegate_reports.recommending import patterns
+from sluicegate_reports.recommending.patterns import ALIKE, merged
+from sluicegate_reports.recommending.policy_file import Advice, Limit
+
+
+def advice(name: str, rate: int = 100, policy: str = "max_publish_rate") -> Advice:
+    return Advice(name, (Limit(policy, rate, f"p99 {rate}"),))
+
+
+def names(found: list[Advice]) -> list[str]:
+    return [each.topic for each in found]
+
+
+def entries(*told: Advice, others: tuple[str, ...] = ()) -> list[str]:
+    return names(merged(told, [*(each.topic for each in told), *others]))
+
+
+def test_topics_with_limits_that_are_alike_share_a_pattern_with_the_highest() -> None:
+    rates = {"orders.eu": 100, "orders.us": 150, "orders.asia": 200, "orders.africa": 120, "audit": 9}
+    found = merged([advice(name, rate) for name, rate in rates.items()], list(rates))
+    assert names(found) == ["orders.*", "audit"]
+    (limit,) = found[0].limits
+    assert (limit.value, limit.why, found[0].topics) == (200, "p99 200, of orders.asia", 4)
+    (remark,) = found[0].remarks
+    assert remark.startswith("4 topics, ")
+    assert remark.endswith(" and 1 more")
+
+
+def test_a_pattern_is_for_an_end_or_for_one_part_of_names() -> None:
+    tenants = [advice(f"tenant{n}.{what}", rate) for n in range(4) for what, rate in (("in", 9), ("out", 90))]
+    assert entries(*tenants) == ["tenant*.in", "tenant*.out"]
+    assert entries(*(advice(f"persistent://public/default/shard-{n}") for n in range(3))) == [
+        "persistent://public/default/shard-*"
+    ]
+    assert entries(*(advice(f"/default/t{n}") for n in range(3))) == ["/default/t*"]
+    assert entries(*(advice(f"{name}.dlq") for name in ("a", "b", "c"))) == ["*.dlq"]
+
+
+def test_other_needs_are_never_matched() -> None:
+    alike = [advice(f"orders.{name}") for name in ("a", "b", "c")]
+    own = ["orders.a", "orders.b", "orders.c"]
+    assert entries(*alike, advice("orders.d", 1_000)) == [*own, "orders.d"]
+    assert entries(*alike, advice("orders.x", policy="max_dispatch_rate")) == [*own, "orders.x"]
+    # No limit was measured for it, or its name fits in no file.
+    assert entries(*alike, others=("orders.idle",)) == own
+    assert entries(*alike, others=("orders.a b",)) == own
+    # A file for several systems holds for all of them: Pulsar knows this one as orders.huge.
+    other = advice("persistent://public/default/orders.huge", 9_000)
+    assert entries(*alike, other) == [*own, other.topic]
+    # Nor is a pattern of Kafka's names an entry for a topic of Danube whose name only ends like them.
+    last = advice("/default/orders.d")
+    assert entries(*alike, last) == [last.topic, *own]
+    assert entries(*alike[:2]) == own[:2]
+
+
+def test_names_that_share_nothing_are_left_alone() -> None:
+    assert entries(*(advice(name) for name in ("alpha", "beta", "gamma"))) == ["alpha", "beta", "gamma"]
+    found = entries(*(advice(f"persistent://{n}/{n}/{n}") for n in ("a", "b", "c")))
+    assert len(found) == 3
+
+
+def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "_COMPARED", 50)
+    told = [advice(f"{chr(97 + n % 26)}.{n}") for n in range(260)]
+    found = merged(told, names(told))
+    assert sum(each.topics for each in found) == 260
+    assert sum(each.topics > 1 for each in found) < 6
+    monkeypatch.setattr(patterns, "_COMPARED", 50_000)
+    assert len(merged(told, names(told))) == 26
+
+
+_WORDS = st.sampled_from(["a", "b", "orders", "eu1", "eu2", "eu3", "7", "x.y", "part-1"])
+_KAFKA = st.lists(_WORDS, min_size=1, max_size=3).map(".".join)
+_PULSAR = _KAFKA.map(lambda name: f"persistent://public/default/{name}-partition-1")
+_DANUBE = _KAFKA.map(lambda name: f"/default/{name}")
+
+
+def _of_kafka(name: str) -> TopicName:
+    return TopicName(name, "default")
+
+
+def _read(name: str) -> Callable[[str], TopicName]:
+    return of_pulsar if "://" in name else of_danube if name.startswith("/") else _of_kafka
+
+
+def _matches(entry: str, topic: str) -> bool:
+    """As a gateway does: by each of a topic's names, where a star stands for any characters."""
+    pattern = ".*".join(re.escape(part) for part in entry.split("*"))
+    return any(re.fullmatch(pattern, name, re.DOTALL) for name in _read(topic)(topic).all)
+
+
+@given(
+    st.dictionaries(_KAFKA | _PULSAR | _DANUBE, st.sampled_from([10, 15, 20, 500]), max_size=30),
+    st.lists(_KAFKA | _PULSAR | _DANUBE, max_size=4),
+)
+def test_each_topic_has_one_entry_with_what_it_needs(rates: dict[str, int], others: list[str]) -> None:
+    told = [advice(name, rate) for name, rate in rates.items()]
+    found = merged(told, [*rates, *others])
+    assert sum(each.topics for each in found) == len(rates)
+    stars = [each for each in found if "*" in each.topic]
+    for topic in {*rates, *others}:
+        fitting = [each for each in stars if _matches(each.topic, topic)]
+        fitting += [each for each in found if each.topic == topic]
+        assert len(fitting) == (topic in rates)
+        for each in fitting:
+            assert rates[topic] <= each.limits[0].value <= ALIKE * rates[topic]
+    for each in stars:
+        could_be = {"p": could_be_pulsar, "/": could_be_danube}.get(each.topic[0])
+        assert could_be is None or could_be(each.topic)
