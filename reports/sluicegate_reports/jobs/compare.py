@@ -7,7 +7,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from sluicegate_reports import reading
+from sluicegate_reports import reading, registry
 from sluicegate_reports.jobs import clocks
 from sluicegate_reports.jobs.figures import figures_of
 from sluicegate_reports.jobs.measuring import Measures, measure
@@ -16,7 +16,7 @@ from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_n
 from sluicegate_reports.places import Location, Place, place
 from sluicegate_reports.reading import Log
 from sluicegate_reports.results import Cell, Results, RunFacts, Threshold, Verdict, worst
-from sluicegate_reports.runs import DECISIONS, NATIVE_DOOR, OBSERVATIONS, Family, Run, Trial, read_run
+from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Family, Run, Trial, read_run
 from sluicegate_reports.session import partitions_for
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
 
@@ -125,6 +125,9 @@ def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[t
     :param findings: of its trials, each with the place of its row.
     """
     if not findings:
+        lack = registry.system(system).lack(policy, door)
+        if lack:
+            return Cell(policy, system, door, Verdict.NOT_APPLICABLE, text=lack)
         why = facts.arm(system, door).missing or "it was not tried at this door"
         return Cell(policy, system, door, Verdict.MISSING, text=why)
     chosen = worst_finding([finding for finding, _ in findings])
@@ -147,7 +150,7 @@ def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[t
 
 def _thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Threshold]:
     count = {verdict: sum(cell.verdict is verdict for cell in matrix) for verdict in Verdict}
-    gates = [cell for cell in matrix if cell.door != NATIVE_DOOR]
+    gates = [cell for cell in matrix if registry.door(cell.door).gate]
     off = sum(cell.verdict is Verdict.OFF for cell in gates)
     rates = [(cell.figure, cell.rows) for cell in gates if cell.unit == "%" and cell.figure is not None]
     early = sum(row["early"] for row in found.delays) if found.delays else None
@@ -190,6 +193,13 @@ def _notes(directory: Place, run: Run, decisions: Log, observations: Log) -> Ite
             yield f"{what}: there is not one row in {directory.name}"
         for left_out in log.left_out:
             yield f"{what}: {left_out.path.relative_to(directory)} was left out: it {left_out.reason}"
+    played = [arm.system for arm in run.facts.arms] + [trial.system for trial in run.trials]
+    for system in dict.fromkeys(played):
+        if system not in registry.systems():
+            yield (
+                f"{system}: no registered system, so codes of its refusals mean no policy, and messages are "
+                "expected in the order in which they were sent"
+            )
     for arm in dict.fromkeys((t.system, t.door) for t in run.trials if not _excused(t)):
         if arm not in {(known.system, known.door) for known in run.facts.arms}:
             yield f"{arm[0]} {arm[1]}: tried, but not among the run's arms"

@@ -8,8 +8,9 @@ from sluicegate_reports.jobs import origins
 from sluicegate_reports.jobs.figures import figures_of, rate_figures
 from sluicegate_reports.jobs.measuring import Measures, Rows
 from sluicegate_reports.jobs.waiting import waiting_charts
+from sluicegate_reports.registry import door as door_of
 from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
-from sluicegate_reports.runs import NATIVE_DOOR, Family, Run, Trial
+from sluicegate_reports.runs import Family, Run, Trial
 from sluicegate_reports.transforms import cost, delivery, throttle
 from sluicegate_reports.transforms.flows import CLIENTS
 
@@ -68,8 +69,9 @@ def _delivery(run: str, found: Measures) -> Iterator[Section]:
 def _drift(trials: Sequence[Trial], found: Measures) -> Iterator[Section]:
     rows: list[tuple[Value, ...]] = []
     for (policy, phase, system, _), doors in _side_by_side(trials, found).items():
-        native = doors.pop(NATIVE_DOOR, {})
-        for door, figures in doors.items():
+        own = [door for door in doors if not door_of(door).gate]
+        native = doors[own[0]] if own else {}
+        for door, figures in ((door, of) for door, of in doors.items() if door not in own):
             for name in _COMPARED:
                 if name in figures and name in native:
                     difference = figures[name] - native[name]

@@ -3,14 +3,14 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from sluicegate_reports.registry import systems
+
 _ARM = ("system", "door", "topic")
 _MESSAGE = (*_ARM, "producer", "sequence")
 COUNTS = (
     *("acknowledged", "received", "lost", "unread", "duplicates", "reordered"),
     *("told_refused", "told_nothing"),
 )
-_CALLS = ("danube",)
-"""Systems where each message is a call of its own: two that are under way at once have no order."""
 
 
 def delivery(observations: DataFrame, idle_s: float = 1.0, ends: DataFrame | None = None) -> DataFrame:
@@ -43,7 +43,7 @@ def delivery(observations: DataFrame, idle_s: float = 1.0, ends: DataFrame | Non
     missed = F.col("stored") & F.col("times").isNull()
     lost = F.coalesce(_lost(idle_s * 1e6), F.lit(False))
     came = F.col("times").isNotNull()
-    beside = F.col("system").isin(*_CALLS) & (F.col("ahead_us") < F.col("told_us"))
+    beside = F.col("system").isin(_calls()) & (F.col("ahead_us") < F.col("told_us"))
     return (
         told.withColumn("gone", missed & lost)
         .withColumn("perhaps", missed & ~lost)
@@ -59,6 +59,11 @@ def delivery(observations: DataFrame, idle_s: float = 1.0, ends: DataFrame | Non
             F.count(F.when(~F.col("stored") & ~F.col("refused") & came, 1)).alias("told_nothing"),
         )
     )
+
+
+def _calls() -> list[str]:
+    """Systems where two messages that are under way at once have no order."""
+    return [system.name for system in systems().values() if system.unordered_calls]
 
 
 def _ends(observations: DataFrame, told: DataFrame | None) -> DataFrame:
