@@ -9,27 +9,13 @@ from sluicegate_reports.jobs.figures import figures_of, rate_figures
 from sluicegate_reports.jobs.measuring import Measures, Rows
 from sluicegate_reports.jobs.waiting import waiting_charts
 from sluicegate_reports.registry import door as door_of
+from sluicegate_reports.registry import metrics_of, policies
 from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
 from sluicegate_reports.runs import Family, Run, Trial
 from sluicegate_reports.transforms import cost, delivery, throttle
 from sluicegate_reports.transforms.flows import CLIENTS
 
 _DELIVERY = ("acknowledged", "refused", "failed", "received")
-_COMPARED = (
-    "above",
-    "below",
-    "first_second",
-    "jain",
-    "engage_ms",
-    "release_ms",
-    "wrongly_admitted",
-    "wrongly_refused",
-    "early",
-    "p50_ms",
-    "p99_ms",
-    "most",
-)
-"""Measures that a gate and a system have alike, as clients see them."""
 
 
 def overall_sections(run: Run, found: Measures) -> Iterator[Section]:
@@ -72,15 +58,23 @@ def _drift(trials: Sequence[Trial], found: Measures) -> Iterator[Section]:
         own = [door for door in doors if not door_of(door).gate]
         native = doors[own[0]] if own else {}
         for door, figures in ((door, of) for door, of in doors.items() if door not in own):
-            for name in _COMPARED:
-                if name in figures and name in native:
-                    difference = figures[name] - native[name]
-                    rows.append((policy, phase, system, door, name, figures[name], native[name], difference))
+            rows += [(policy, phase, system, door, *measure) for measure in _beside(policy, figures, native)]
     if rows:
         columns = ("policy", "phase", "system", "door", "measure", "gate", "native", "difference")
         text = "How far each door is from the system's own policy, both as clients saw them."
         table = Table(columns, tuple(rows), "drift", "Gate against native")
         yield Section("Gate against native", text, tables=(table,), overall=True)
+
+
+def _beside(
+    policy: str, gate: dict[str, float], native: dict[str, float]
+) -> Iterator[tuple[str, float, float, float]]:
+    """Each measure that both have, with its difference."""
+    measured = policies()[policy]
+    for metric in metrics_of(measured.family):
+        name = metric.name
+        if metric.compared and name in gate and name in native:
+            yield metric.words(measured.unit), gate[name], native[name], gate[name] - native[name]
 
 
 def _side_by_side(

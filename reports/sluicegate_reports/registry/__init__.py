@@ -1,4 +1,4 @@
-"""What takes part in a comparison: systems, doors and policies, ours and those of other packages.
+"""What takes part in a comparison: systems, doors, policies and metrics, ours and those of other packages.
 
 A package adds its own by an entry point of the group `sluicegate.reports`, which names an `Extension`.
 What nobody registered takes part too, as a system or a door of which nothing is known.
@@ -12,9 +12,10 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from sluicegate_reports.registry.arms import DOORS, SYSTEMS, Door, System
-from sluicegate_reports.registry.measured import POLICIES, Measured
+from sluicegate_reports.registry.measured import POLICIES, Family, Measured
+from sluicegate_reports.registry.metrics import METRICS, Bound, Metric
 
-__all__ = ["GROUP", "Door", "Extension", "Measured", "RegistryError", "System"]
+__all__ = ["GROUP", "Bound", "Door", "Extension", "Measured", "Metric", "RegistryError", "System"]
 
 GROUP = "sluicegate.reports"
 """The group of entry points."""
@@ -33,6 +34,8 @@ class Extension:
     doors: tuple[Door, ...] = ()
     policies: Mapping[str, Measured] = field(default_factory=dict)
     """By name in the file."""
+    metrics: tuple[Metric, ...] = ()
+    """Each with a name that no other metric has, and a transform."""
 
 
 def systems() -> Mapping[str, System]:
@@ -63,18 +66,28 @@ def policies() -> Mapping[str, Measured]:
     return _policies()
 
 
+def metrics() -> tuple[Metric, ...]:
+    """All metrics, ours first, in the order of their columns."""
+    return _metrics()
+
+
+def metrics_of(family: Family) -> tuple[Metric, ...]:
+    """The metrics of a family of policies."""
+    return tuple(metric for metric in metrics() if family in metric.families)
+
+
 def check() -> None:
     """Read all that packages bring.
 
     :raises RegistryError: if something of it cannot be used.
     """
-    for read in (_systems, _doors, _policies):
+    for read in (_systems, _doors, _policies, _metrics):
         read()
 
 
 def forget() -> None:
     """Look for entry points anew at the next call: packages have come or gone meanwhile."""
-    for cached in (_extensions, _systems, _doors, _policies):
+    for cached in (_extensions, _systems, _doors, _policies, _metrics):
         cached.cache_clear()
 
 
@@ -117,6 +130,20 @@ def _doors() -> Mapping[str, Door]:
 @cache
 def _policies() -> Mapping[str, Measured]:
     return _joined("policy", POLICIES, lambda of: of.policies.items())
+
+
+@cache
+def _metrics() -> tuple[Metric, ...]:
+    ours = {metric.name: metric for metric in METRICS}
+    for package, extension in _extensions():
+        for metric in extension.metrics:
+            if metric.transform is None or not metric.families:
+                raise RegistryError(
+                    f"metric {metric.name!r} of entry point {package!r} ({GROUP}) lacks a transform or "
+                    "families: give it a transform, and the families of policies that it is a figure of"
+                )
+    joined = _joined("metric", ours, lambda of: [(each.name, each) for each in of.metrics])
+    return (*METRICS, *(metric for name, metric in joined.items() if name not in ours))
 
 
 def _joined(

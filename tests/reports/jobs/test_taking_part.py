@@ -1,4 +1,4 @@
-"""A system, a door and a policy that come in by an entry point alone take part in a comparison."""
+"""A system, a door, a policy and a metric that come in by an entry point alone take part in a comparison."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.reports.planted.book import LENGTH_S, RATE, Book, Message
-from tests.reports.registry.river import installed
+from tests.reports.registry.river import METRIC, install, installed
 
+from sluicegate_reports import registry
+from sluicegate_reports.differing import difference
+from sluicegate_reports.findings import to_json as to_json_of
 from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.page import page
 from sluicegate_reports.results import Results, Verdict
@@ -79,3 +82,23 @@ def test_a_system_that_nobody_registered_is_named(spark: SparkSession, tmp_path:
     results = compare_run(spark, tmp_path)
     assert any(note.startswith("creek: no registered system") for note in results.notes)
     assert _verdicts(results)["max_publish_rate", "lock"] is Verdict.OFF  # overtaken messages count there
+
+
+def test_a_metric_is_one_transform_one_rule_and_one_row(spark: SparkSession, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    _book("kafka").write(run)
+    before = compare_run(spark, run)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        install(tmp_path, METRIC, monkeypatch, module="barges")
+        after = compare_run(spark, run)
+    registry.forget()
+
+    table = after.tables()["max_publish_rate figures"]
+    assert {row[table.columns.index("largest barge (bytes)")] for row in table.rows} == {100}
+    (cell,) = [cell for cell in after.matrix if (cell.policy, cell.door) == ("max_publish_rate", "lock")]
+    assert (cell.verdict, "the largest barge had 100 bytes" in cell.text) == (Verdict.OFF, True)
+    (threshold,) = [each for each in after.thresholds if each.name == "largest_barge_bytes"]
+    assert (threshold.measured, threshold.passed, threshold.unit) == (100, False, "bytes")
+    assert "largest barge" in page(after)
+    assert "largest_barge_bytes" in to_json_of(difference(before, after).findings)
+    assert "largest_barge_bytes" not in {each.name for each in before.thresholds}

@@ -46,3 +46,42 @@ def installed(folder: Path, text: str = EXTENSION) -> Iterator[None]:
         install(folder, text, monkeypatch)
         yield
     registry.forget()
+
+
+METRIC = """
+from pyspark.sql import functions as F
+from sluicegate_reports.registry import Bound, Extension, Metric
+from sluicegate_reports.registry.measured import Family
+from sluicegate_reports.results import Verdict
+from sluicegate_reports.verdicts.finding import Finding
+
+
+def largest(observations, tries):
+    received = observations.where(F.col("event") == "received")
+    size = F.max("bytes").alias("largest_barge")
+    return received.join(tries, on=["system", "door", "topic"]).groupBy("trial").agg(size)
+
+
+def rule(trial, figures):
+    largest = figures.get("largest_barge")
+    if largest is None:
+        return None
+    verdict = Verdict.OFF if largest > 99 else Verdict.EXACT
+    return Finding(verdict, largest, 99, "bytes", f"the largest barge had {largest} bytes")
+
+
+REPORTS = Extension(
+    metrics=(
+        Metric(
+            "largest_barge",
+            "largest barge",
+            (Family.RATE,),
+            "bytes",
+            bound=Bound("largest_barge_bytes", 99, "bytes of the largest barge", total=False, unit="bytes"),
+            transform=largest,
+            rule=rule,
+        ),
+    )
+)
+"""
+"""A package that brings one metric: one transform, one rule, one row."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.reports.registry.river import EXTENSION, install, installed
+from tests.reports.registry.river import EXTENSION, METRIC, install, installed
 
 from sluicegate_reports import registry
 from sluicegate_reports.commands import report
@@ -54,6 +54,8 @@ def test_nothing_is_taken_for_known_of_what_nobody_registered() -> None:
         ("REPORTS = 7", "is no Extension but of type int"),
         (EXTENSION.replace('"river"', '"kafka"'), "system 'kafka' of entry point 'wrong'"),
         (EXTENSION.replace('"lock", 3', '"proxy", 3'), "door 'proxy' of entry point 'wrong'"),
+        (METRIC.replace("transform=largest,", ""), "metric 'largest_barge' of entry point 'wrong'"),
+        (METRIC.replace('"largest_barge",', '"lost",', 1), "metric 'lost' of entry point 'wrong'"),
         (EXTENSION.replace("max_barge_rate", "max_publish_rate"), "is already sluicegate itself's"),
     ],
 )

@@ -203,7 +203,8 @@ def _latencies(base: duckdb.DuckDBPyConnection, results: Results) -> int:
 def _rows(results: Results, trial: Trial) -> list[dict[str, Any]]:
     """The rows of a trial in the table of its policy."""
     table = results.tables()[f"{trial.policy} figures"]
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    columns = [name.removesuffix(" (bytes)") for name in table.columns]
+    rows = [dict(zip(columns, row, strict=True)) for row in table.rows]
     place = (trial.system, trial.door, trial.phase, trial.topic)
     return [row for row in rows if tuple(row[n] for n in ("system", "door", "phase", "topic")) == place]
 
