@@ -7,6 +7,7 @@ from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.doors.base import Arm, Setting, Way, lacking
 from sluicegate_reports.runner.doors.entries import entry_of
 from sluicegate_reports.runner.doors.gate import hosted, order_of, write_file
+from sluicegate_reports.runner.kinds import KINDS
 
 
 @asynccontextmanager
@@ -23,4 +24,4 @@ async def _open(setting: Setting) -> AsyncIterator[Way]:
         yield Way((ready["address"],), judged=judged, process=process, notes=notes)
 
 
-ARMS = tuple(Arm(system, "proxy", system, _open, broker=system) for system in ("kafka", "pulsar", "danube"))
+ARMS = tuple(Arm(system, "proxy", system, _open, broker=system) for system in KINDS)
