@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from sluicegate_reports import diff_command, log_commands, output
+from sluicegate_reports import diff_command, log_commands, output, registry
 from sluicegate_reports.fail_on import Wanted, decisive, end, option
 from sluicegate_reports.locations import FILE, FOLDER
 from sluicegate_reports.places import Place, PlaceError
@@ -34,6 +34,10 @@ def _options(command: _Command) -> _Command:
 @click.group()
 def report() -> None:
     """Compare how systems enforced the same policies."""
+    try:
+        registry.check()
+    except registry.RegistryError as error:
+        raise Unusable(str(error)) from None
 
 
 @report.command("compare")

@@ -24,13 +24,14 @@ from sluicegate.gateway.plugins import load_plugins
 from sluicegate_reports.demo_table import clients_table
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.page import page
+from sluicegate_reports.registry import policies
 from sluicegate_reports.results import Cell, Results, Verdict, from_json
 from sluicegate_reports.runner.command import shipped
 from sluicegate_reports.runner.doors import arms_of
 from sluicegate_reports.runner.loading import load_scenario
 from sluicegate_reports.runner.scenario import SYSTEMS
 from sluicegate_reports.runner.shown import play_shown
-from sluicegate_reports.runs import DECISIONS, MEASURED, Family, Run
+from sluicegate_reports.runs import DECISIONS, Family, Run
 from sluicegate_reports.terminal import show as show_summary
 from sluicegate_reports.usage import Unusable, need_java, write
 
@@ -149,7 +150,8 @@ def above_the_law(run: Run, directory: Path) -> Iterator[str]:
 
 
 def _answered(cell: Cell) -> bool:
-    return cell.policy in MEASURED and MEASURED[cell.policy].family in ANSWERED
+    measured = policies().get(cell.policy)
+    return measured is not None and measured.family in ANSWERED
 
 
 class _FailedError(Exception):

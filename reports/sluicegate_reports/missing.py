@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from sluicegate_reports.results import NATIVE_DOOR, Arm, Cell, Results, Verdict
+from sluicegate_reports.registry import door
+from sluicegate_reports.results import Arm, Cell, Results, Verdict
 
 NOTHING = "Nothing is missing: every arm of the scenario ran and was measured."
 MEANINGS = {
@@ -24,7 +25,7 @@ def counted(results: Results) -> str:
     """
     told = []
     for native in (False, True):
-        mine = [cell for cell in cells(results).values() if (cell.door == NATIVE_DOOR) is native]
+        mine = [cell for cell in cells(results).values() if door(cell.door).gate is not native]
         found = Counter(cell.verdict for cell in mine)
         counts = [f"{found[verdict]} {verdict.text}" for verdict in reversed(Verdict) if found[verdict]]
         if counts:

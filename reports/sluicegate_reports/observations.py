@@ -94,8 +94,14 @@ _TEXT, _INT, _TIME, _FLAG = "string", "int64", "timestamp[us, tz=UTC]", "bool"
 COLUMNS = (
     Column("time", _TIME, "when the client saw it, by its own clock", "UTC", False),
     Column("run", _TEXT, "the comparison run", "", False),
-    Column("system", _TEXT, "kind of broker: kafka, pulsar, danube", "", False),
-    Column("door", _TEXT, "how the client came to the broker: proxy, interceptor, client, native", "", False),
+    Column("system", _TEXT, "kind of broker: kafka, pulsar, danube, or another", "", False),
+    Column(
+        "door",
+        _TEXT,
+        "how the client came to the broker: proxy, interceptor, client, native, or another",
+        "",
+        False,
+    ),
     Column("scenario", _TEXT, "name of the phase of the run", "", False),
     Column("client", _TEXT, "name of the client", "", False),
     Column("role", _TEXT, "producer or consumer", "", False),

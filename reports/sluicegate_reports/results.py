@@ -11,18 +11,14 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
+from sluicegate_reports import registry
+
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 VERSION = 4
 """Of the JSON form; 2 tells where rows lie and what clocks rest on, 3 knows disputed verdicts, 4 has panels
 and histograms. A later one may add fields; an older reader refuses a later version."""
-REFERENCE_LABEL = "reference broker, not Danube"
-"""What stands beside every figure that was measured on Danube's reference broker."""
-
-NATIVE_DOOR = "native"
-"""The door of clients that talk to a system itself, whose own policies hold."""
-
 Value: TypeAlias = str | int | float | bool | None
 """One cell of a table; None is shown as `not measured`."""
 
@@ -105,11 +101,11 @@ class Arm:
     """One system behind one door."""
 
     system: str
-    """kafka, pulsar, danube."""
+    """One of `registry.systems`, or another."""
     door: str
-    """proxy, interceptor, client, native."""
+    """One of `registry.doors`, or another."""
     label: str = ""
-    """What has to stand beside its name everywhere, such as REFERENCE_LABEL or `nearest`."""
+    """What has to stand beside its name everywhere, such as `registry.arms.REFERENCE_LABEL` or `nearest`."""
     missing: str = ""
     """Why all of it, or what of it, is missing; empty if nothing is."""
     read_until: datetime | None = None
@@ -183,12 +179,11 @@ class RunFacts:
     def label(self, system: str) -> str:
         """What has to stand beside a system where no door is named.
 
-        Danube has the reference broker's label unless the run says that it was something else.
+        Its own, as Danube's, unless the run says that it was something else.
         """
+        own = registry.system(system).label
         listed = [arm.label for arm in self.arms if arm.system == system]
-        if system == "danube":
-            return REFERENCE_LABEL if not listed or REFERENCE_LABEL in listed else listed[0]
-        return ""
+        return own if not own or not listed or own in listed else listed[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,18 @@
 """A comparison run as a directory: `run.json` with its facts, `decisions/` and `observations/` beside it.
 
 The runner writes `run.json` last of all, the jobs read it. What was tried is a list of trials: one policy on
-one topic at one arm. Which figures show whether a policy is kept is told by `MEASURED`.
+one topic at one arm. Which figures show whether a policy is kept is told by `registry.policies`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sluicegate_reports.places import Location, place, told
-from sluicegate_reports.results import NATIVE_DOOR as NATIVE_DOOR
+from sluicegate_reports.registry import Measured, policies
+from sluicegate_reports.registry.measured import Family as Family
 from sluicegate_reports.results import RunFacts
 
 if TYPE_CHECKING:
@@ -31,71 +29,12 @@ class RunError(Exception):
     """A run's directory cannot be read: the message says which file, why, and what to do."""
 
 
-class Family(StrEnum):
-    """Policies that the same figures show."""
-
-    RATE = "rate"
-    """Messages, bytes or attachments a second; `limit` is the rate."""
-    COUNT = "count"
-    """How many may be attached at once; `limit` is the number."""
-    SIZE = "size"
-    """`limit` is the largest payload in bytes."""
-    DELAY = "delay"
-    """`limit` is how much later messages are delivered, in ms."""
-    ASKED_DELAY = "asked_delay"
-    """`limit` is the longest delay that a producer may ask for, in ms."""
-    UNACKED = "unacked"
-    """`limit` is the number of messages that a consumer may have and not have acknowledged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """How a policy is measured."""
-
-    family: Family
-    operation: str
-    """Operation of the decision log that it decides."""
-    unit: str
-    """Of its limit."""
-    by_subscription: bool = False
-    """True if each subscription has a limit of its own."""
-
-
-_PER_S = {"messages": "messages/s", "bytes": "bytes/s"}
-
-
-def _rate(operation: str, counted: str, *, by_subscription: bool = False) -> Measured:
-    return Measured(Family.RATE, operation, _PER_S[counted], by_subscription)
-
-
-MEASURED: Mapping[str, Measured] = MappingProxyType(
-    {
-        "max_producers_per_topic": Measured(Family.COUNT, "attach_producer", "producers"),
-        "max_subscriptions_per_topic": Measured(Family.COUNT, "create_subscription", "subscriptions"),
-        "max_consumers_per_topic": Measured(Family.COUNT, "attach_consumer", "consumers"),
-        "max_consumers_per_subscription": Measured(Family.COUNT, "attach_consumer", "consumers", True),
-        "max_publish_rate": _rate("publish", "messages"),
-        "max_publish_rate_bytes": _rate("publish", "bytes"),
-        "max_dispatch_rate": _rate("dispatch", "messages"),
-        "max_dispatch_rate_bytes": _rate("dispatch", "bytes"),
-        "max_subscription_dispatch_rate": _rate("dispatch", "messages", by_subscription=True),
-        "max_subscription_dispatch_rate_bytes": _rate("dispatch", "bytes", by_subscription=True),
-        "max_message_size": Measured(Family.SIZE, "publish", "bytes"),
-        "max_unacked_messages_per_consumer": Measured(Family.UNACKED, "dispatch", "messages"),
-        "connection_rate_limit": Measured(Family.RATE, "attach", "attachments/s"),
-        "fixed_delivery_delay": Measured(Family.DELAY, "dispatch", "ms"),
-        "max_delivery_delay": Measured(Family.ASKED_DELAY, "publish", "ms"),
-    }
-)
-"""By the policy's name in the file."""
-
-
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One policy, tried on one topic of one arm in one phase."""
 
     policy: str
-    """Its name in the file, one of MEASURED."""
+    """Its name in the file, one of `registry.policies`."""
     system: str
     door: str
     phase: str
@@ -103,7 +42,7 @@ class Trial:
     topic: str
     """Full name, as in the decision log and in the observations."""
     limit: float
-    """In the unit that MEASURED tells."""
+    """In the unit that `measured` tells."""
     start: datetime
     """UTC, by the clients' clock: when clients began."""
     end: datetime
@@ -124,7 +63,7 @@ class Trial:
     @property
     def measured(self) -> Measured:
         """How the policy is measured."""
-        return MEASURED[self.policy]
+        return policies()[self.policy]
 
     @property
     def burst(self) -> float:
@@ -185,8 +124,8 @@ def read_run(directory: Location) -> Run:
             "read it with the release that wrote it, or a later one"
         )
     for trial in run.trials:
-        if trial.policy not in MEASURED:
-            known = ", ".join(MEASURED)
+        if trial.policy not in policies():
+            known = ", ".join(policies())
             raise RunError(
                 f"{str(path)!r}: policy {trial.policy!r} cannot be compared, expected one of {known}"
             )

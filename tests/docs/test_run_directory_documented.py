@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from sluicegate_reports import observations
+from sluicegate_reports.registry import policies
 from sluicegate_reports.results import Arm, RunFacts, Skew
-from sluicegate_reports.runs import MEASURED, Run, Trial
+from sluicegate_reports.runs import Run, Trial
 from sluicegate_reports.verdicts import thresholds
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -29,7 +30,7 @@ def test_every_column_of_the_observations_is_documented_as_it_is() -> None:
 
 def test_the_rules_of_verdicts_are_documented_with_their_bounds() -> None:
     rules = REPORTS[REPORTS.index("## When a policy counts as kept") : REPORTS.index("### Who was let in")]
-    bases = {policy.removesuffix("_bytes") for policy in MEASURED}
+    bases = {policy.removesuffix("_bytes") for policy in policies()}
     assert [policy for policy in bases if f"`{policy}`" not in rules] == []
     for told in (
         f"windows of {thresholds.WINDOW_S} s",

@@ -26,6 +26,11 @@ PLANTS = {
     "core/sluicegate/engine/planted_hook.py": ("import sluicegate.hooks", "the engine is pure"),
     "core/sluicegate/store/planted.py": ("import sluicegate.engine.bucket", "the store knows"),
     "core/sluicegate/gateway/planted.py": ("import sluicegate_kafka", "the core never imports"),
+    "reports/sluicegate_reports/transforms/planted.py": (
+        "import sluicegate_reports.runner",
+        "only the runner",
+    ),
+    "reports/sluicegate_reports/runner/planted.py": ("import sluicegate_reports.transforms", "the runner of"),
     "plugins/kafka/sluicegate_kafka/planted.py": ("import sluicegate.gateway", "a broker room meets"),
     "plugins/kafka/sluicegate_kafka/codec/planted.py": ("import socket", "Kafka's codec"),
     "plugins/pulsar/sluicegate_pulsar/codec/planted.py": ("import socket", "Pulsar's codec"),
@@ -126,6 +131,16 @@ def test_contract_forbids_what_the_table_does_not_allow(room: str) -> None:
         others.add("sluicegate.hooks")  # only its plugin module may: the contract names that one import
     assert {name for name in forbidden if name.startswith("sluicegate.")} == others
     assert dependencies() - table()[room] - forbidden == set()
+
+
+def test_every_module_of_the_reports_is_on_one_side_of_its_contracts() -> None:
+    folder = ROOT / "reports" / "sluicegate_reports"
+    found = {
+        path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    named = {name.rpartition(".")[2] for name in contracts()["reports"]["source_modules"].split()}
+    # The runner itself, what joins both sides, and files that hold no code.
+    assert found - named == {"runner", "plugin", "demo", "scenarios", "__init__"}
 
 
 def test_kafka_contracts_name_modules_that_exist() -> None:

@@ -7,27 +7,20 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from sluicegate_reports import reading
+from sluicegate_reports import reading, registry
 from sluicegate_reports.jobs import clocks
 from sluicegate_reports.jobs.figures import figures_of
+from sluicegate_reports.jobs.further import further
 from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
+from sluicegate_reports.jobs.thresholds import thresholds
 from sluicegate_reports.places import Location, Place, place
 from sluicegate_reports.reading import Log
-from sluicegate_reports.results import Cell, Results, RunFacts, Threshold, Verdict, worst
-from sluicegate_reports.runs import DECISIONS, NATIVE_DOOR, OBSERVATIONS, Family, Run, Trial, read_run
+from sluicegate_reports.results import Cell, Results, RunFacts, Verdict, worst
+from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, read_run
 from sluicegate_reports.session import partitions_for
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
-
-_DELIVERED = {
-    "lost_messages": "acknowledged to producers and never received",
-    "duplicated_messages": "deliveries too many",
-    "reordered_messages": "received after a later message of the same producer",
-    "told_refused_messages": "refused to producers and received",
-}
-
-_COLUMN = {"duplicated_messages": "duplicates"}
 
 
 def compare_run(spark: SparkSession, directory: Location) -> Results:
@@ -65,6 +58,8 @@ def _compared(
             observations.frame if observations.rows else None,
             {(arm.system, arm.door): arm.read_until for arm in run.facts.arms if arm.read_until},
         )
+        seen = observations.frame if observations.rows else None
+        found = replace(found, further=further(spark, run.trials, seen))
     findings = judged(run, found)
     return results_of(run, found, tuple(_notes(directory, run, decisions, observations)), findings), findings
 
@@ -102,7 +97,7 @@ def results_of(
         verdict=worst(cell.verdict for cell in matrix),
         matrix=tuple(cell if cell.rows in told else replace(cell, rows="") for cell in matrix),
         sections=sections,
-        thresholds=tuple(_thresholds(run, matrix, found)),
+        thresholds=tuple(thresholds(run, matrix, found)),
         notes=(*notes, *_unseen(run, found), *clocks.notes(found)),
     )
 
@@ -125,6 +120,9 @@ def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[t
     :param findings: of its trials, each with the place of its row.
     """
     if not findings:
+        lack = registry.system(system).lack(policy, door)
+        if lack:
+            return Cell(policy, system, door, Verdict.NOT_APPLICABLE, text=lack)
         why = facts.arm(system, door).missing or "it was not tried at this door"
         return Cell(policy, system, door, Verdict.MISSING, text=why)
     chosen = worst_finding([finding for finding, _ in findings])
@@ -145,51 +143,19 @@ def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[t
     )
 
 
-def _thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Threshold]:
-    count = {verdict: sum(cell.verdict is verdict for cell in matrix) for verdict in Verdict}
-    gates = [cell for cell in matrix if cell.door != NATIVE_DOOR]
-    off = sum(cell.verdict is Verdict.OFF for cell in gates)
-    rates = [(cell.figure, cell.rows) for cell in gates if cell.unit == "%" and cell.figure is not None]
-    early = sum(row["early"] for row in found.delays) if found.delays else None
-    # What is withheld until others are acknowledged is not lost.
-    withheld = {(t.system, t.door, t.topic) for t in run.trials if t.measured.family is Family.UNACKED}
-    delivered = [
-        row for row in found.deliveries if (row["system"], row["door"], row["topic"]) not in withheld
-    ]
-    yield _threshold("off_cells", 0, off, "", "places of the matrix that are off, native doors not counted")
-    text = "places of the matrix where a gate's log and its clients disagree"
-    yield _threshold("disputed_cells", 0, count[Verdict.DISPUTED], "", text)
-    yield _threshold("missing_cells", 0, count[Verdict.MISSING], "", "places of the matrix without a figure")
-    if rates:
-        rate, rows = max(rates)
-        yield _threshold("rate_error_percent", 5, rate, "%", "worst rate error of a gate", rows)
-    judged = [row for row in found.judged if row["admitted"] + row["refused"]]
-    if judged:
-        shares = [
-            (row["wrongly_admitted"] + row["wrongly_refused"]) / (row["admitted"] + row["refused"]) * 100
-            for row in judged
-        ]
-        text = "worst share of a gate's decisions that a perfect bucket would not have taken"
-        yield _threshold("wrong_decisions_percent", 5, max(shares), "%", text)
-    if early is not None:
-        rows, text = rows_name("fixed_delivery_delay"), "messages delivered before their delay"
-        yield _threshold("early_messages", 0, early, "messages", text, rows)
-    if delivered:
-        for name, text in _DELIVERED.items():
-            count = sum(row[_COLUMN.get(name, name.removesuffix("_messages"))] for row in delivered)
-            yield _threshold(name, 0, count, "messages", text, "delivery")
-
-
-def _threshold(name: str, bound: float, measured: float, unit: str, text: str, rows: str = "") -> Threshold:
-    return Threshold(name, bound, measured, measured <= bound, unit, text, rows)
-
-
 def _notes(directory: Place, run: Run, decisions: Log, observations: Log) -> Iterator[str]:
     for what, log in (("decision log", decisions), ("observations", observations)):
         if not log.rows:
             yield f"{what}: there is not one row in {directory.name}"
         for left_out in log.left_out:
             yield f"{what}: {left_out.path.relative_to(directory)} was left out: it {left_out.reason}"
+    played = [arm.system for arm in run.facts.arms] + [trial.system for trial in run.trials]
+    for system in dict.fromkeys(played):
+        if system not in registry.systems():
+            yield (
+                f"{system}: no registered system, so codes of its refusals mean no policy, and messages are "
+                "expected in the order in which they were sent"
+            )
     for arm in dict.fromkeys((t.system, t.door) for t in run.trials if not _excused(t)):
         if arm not in {(known.system, known.door) for known in run.facts.arms}:
             yield f"{arm[0]} {arm[1]}: tried, but not among the run's arms"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from sluicegate_reports.jobs.further import further_figures
 from sluicegate_reports.jobs.measuring import DELAY_SHARES, Measures, Row, Rows
 from sluicegate_reports.runs import Family, Trial
 from sluicegate_reports.transforms import counts
@@ -47,7 +48,7 @@ def figures_of(number: int, trial: Trial, found: Measures) -> Figures:
         Family.DELAY: lambda: _delay(number, found),
         Family.UNACKED: lambda: _of_trial(number, found.unacked),
     }[trial.measured.family]()
-    return {**own, **delivered}
+    return {**own, **further_figures(number, found), **delivered}
 
 
 def _beside(number: int, trial: Trial, found: Measures, log: Figures) -> Figures:
@@ -100,6 +101,7 @@ def rate_figures(number: int, trial: Trial, found: Measures, source: str) -> Fig
             for key in ("refused", "wrongly_admitted", "wrongly_refused", "ideal_refused")
         }
         figures["judged"] = (judged.get("admitted") or 0) + (judged.get("refused") or 0)
+    figures |= further_figures(number, found)
     # A window of a summary may begin before the first second and end in it.
     figures["slack"] = trial.limit * (figures.get("window_ms") or 0) / 1000
     return figures

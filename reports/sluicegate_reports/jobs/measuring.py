@@ -78,6 +78,8 @@ class Measures:
     held: Rows = field(default_factory=list)
     costs: Rows = field(default_factory=list)
     deliveries: Rows = field(default_factory=list)
+    further: Rows = field(default_factory=list)
+    """What other packages measure: `metric`, `trial`, `value`."""
 
 
 def measure(

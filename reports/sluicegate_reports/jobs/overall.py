@@ -8,29 +8,14 @@ from sluicegate_reports.jobs import origins
 from sluicegate_reports.jobs.figures import figures_of, rate_figures
 from sluicegate_reports.jobs.measuring import Measures, Rows
 from sluicegate_reports.jobs.waiting import waiting_charts
+from sluicegate_reports.registry import door as door_of
+from sluicegate_reports.registry import metrics_of, policies
 from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
-from sluicegate_reports.runs import MEASURED, NATIVE_DOOR, Family, Run, Trial
+from sluicegate_reports.runs import Family, Run, Trial
 from sluicegate_reports.transforms import cost, delivery, throttle
 from sluicegate_reports.transforms.flows import CLIENTS
 
 _DELIVERY = ("acknowledged", "refused", "failed", "received")
-_COMPARED = (
-    "above",
-    "below",
-    "first_second",
-    "jain",
-    "engage_ms",
-    "release_ms",
-    "wrongly_admitted",
-    "wrongly_refused",
-    "early",
-    "p50_ms",
-    "p99_ms",
-    "most",
-)
-"""Measures that a gate and a system have alike, as clients see them."""
-_SHARES = frozenset({"above", "below"})
-"""Of a rate; of sizes `above` counts messages."""
 
 
 def overall_sections(run: Run, found: Measures) -> Iterator[Section]:
@@ -70,15 +55,10 @@ def _delivery(run: str, found: Measures) -> Iterator[Section]:
 def _drift(trials: Sequence[Trial], found: Measures) -> Iterator[Section]:
     rows: list[tuple[Value, ...]] = []
     for (policy, phase, system, _), doors in _side_by_side(trials, found).items():
-        native = doors.pop(NATIVE_DOOR, {})
-        for door, figures in doors.items():
-            for name in _COMPARED:
-                if name in figures and name in native:
-                    difference = figures[name] - native[name]
-                    measure = _measure(name, policy)
-                    rows.append(
-                        (policy, phase, system, door, measure, figures[name], native[name], difference)
-                    )
+        own = [door for door in doors if not door_of(door).gate]
+        native = doors[own[0]] if own else {}
+        for door, figures in ((door, of) for door, of in doors.items() if door not in own):
+            rows += [(policy, phase, system, door, *measure) for measure in _beside(policy, figures, native)]
     if rows:
         columns = ("policy", "phase", "system", "door", "measure", "gate", "native", "difference")
         text = "How far each door is from the system's own policy, both as clients saw them."
@@ -86,15 +66,15 @@ def _drift(trials: Sequence[Trial], found: Measures) -> Iterator[Section]:
         yield Section("Gate against native", text, tables=(table,), overall=True)
 
 
-def _measure(name: str, policy: str) -> str:
-    """A measure with its unit in brackets, as a column's name has it."""
-    measured = MEASURED[policy]
-    unit = "share" if name in _SHARES and measured.family is Family.RATE else ""
-    if name == "first_second" and measured.unit.startswith("bytes"):
-        unit = "bytes"
-    if name.endswith("_ms"):
-        name, unit = name.removesuffix("_ms"), "ms"
-    return name.replace("_", " ") + (f" ({unit})" if unit else "")
+def _beside(
+    policy: str, gate: dict[str, float], native: dict[str, float]
+) -> Iterator[tuple[str, float, float, float]]:
+    """Each measure that both have, with its difference."""
+    measured = policies()[policy]
+    for metric in metrics_of(measured.family):
+        name = metric.name
+        if metric.compared and name in gate and name in native:
+            yield metric.words(measured.unit), gate[name], native[name], gate[name] - native[name]
 
 
 def _side_by_side(

@@ -9,6 +9,7 @@ from sluicegate_reports.jobs.figures import figures_of, rate_figures, source_of
 from sluicegate_reports.jobs.lateness import lateness
 from sluicegate_reports.jobs.measuring import DELAY_SHARES, Measures
 from sluicegate_reports.quantities import quantity
+from sluicegate_reports.registry import metrics_of
 from sluicegate_reports.results import Chart, Kind, Origin, Point, Section, Series, Table, Value
 from sluicegate_reports.runs import Family, Run, Trial
 from sluicegate_reports.transforms import attribution, skew
@@ -17,44 +18,6 @@ from sluicegate_reports.verdicts import Finding, worst_finding
 
 _MOST_POINTS = 600
 """Of a series: more are not told apart on a page, and there may be many."""
-_RATE_COLUMNS = {
-    "windows": "windows",
-    "window_s": "window (s)",
-    "above": "worst above (share)",
-    "below": "worst below (share)",
-    "first_second": "first second",
-    "allowed": "allowed",
-    "overshoot": "overshoot",
-    "admitted": "admitted",
-    "refused": "refused at first",
-    "ideal_refused": "ideal refused",
-    "wrongly_admitted": "wrongly admitted",
-    "wrongly_refused": "wrongly refused",
-    "clients": "clients",
-    "jain": "Jain",
-    "engage_ms": "engage (ms)",
-    "release_ms": "release (ms)",
-}
-_AMOUNTS = frozenset({"first_second", "allowed", "overshoot", "admitted", "largest_admitted"})
-"""Measures in the unit of the limit, without the second."""
-_ANSWER_COLUMNS = {
-    "attempts": "answers",
-    "attached": "let in",
-    "refused": "refused",
-    "largest_admitted": "largest let in",
-    "wrongly_admitted": "wrongly admitted",
-    "wrongly_refused": "wrongly refused",
-}
-_COUNT_COLUMNS = {
-    "attempts": "answers",
-    "attached": "let in",
-    "refused": "refused by it",
-    "otherwise": "refused otherwise",
-    "unclear": "refused, unclear by whom",
-    "most": "most at once",
-    "wrongly_admitted": "wrongly admitted",
-    "wrongly_refused": "wrongly refused",
-}
 _KNOWN_BY = {
     attribution.ID: "the id in the text and its decision",
     attribution.TEXT: "the text",
@@ -62,25 +25,6 @@ _KNOWN_BY = {
     attribution.CODE: "the code, and what is set on the topic",
     attribution.NO_ROW: "the code; the decision log has no row of it",
     None: "the code, which none of these policies answers with",
-}
-_COLUMNS = {
-    Family.COUNT: _COUNT_COLUMNS,
-    Family.SIZE: _ANSWER_COLUMNS,
-    Family.ASKED_DELAY: _ANSWER_COLUMNS,
-    Family.DELAY: {
-        "messages": "messages",
-        "early": "early",
-        "least_ms": "earliest (ms)",
-        "p50_ms": "p50 (ms)",
-        "p99_ms": "p99 (ms)",
-        "most_ms": "latest (ms)",
-    },
-    Family.UNACKED: {
-        "consumers": "consumers",
-        "received": "received",
-        "acknowledged": "acknowledged",
-        "most": "most unacknowledged",
-    },
 }
 Numbered = Sequence[tuple[int, Trial, Finding]]
 _OriginOf = Callable[[Trial, str], Origin]
@@ -139,7 +83,7 @@ def _sources(number: int, trial: Trial, found: Measures) -> list[str]:
 def _table(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Table:
     family = mine[0][1].measured.family
     rate = family is Family.RATE
-    measures = _RATE_COLUMNS if rate else _COLUMNS[family]
+    metrics = [metric for metric in metrics_of(family) if metric.title]
     unit = mine[0][1].measured.unit
     columns = ("system", "door", "phase", "topic", f"limit ({unit})", *(["seen by"] if rate else []))
     rows: list[tuple[Value, ...]] = []
@@ -151,11 +95,9 @@ def _table(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Table
             figures = rate_figures(number, trial, found, source) if rate else figures_of(number, trial, found)
             seen_by = (source,) if rate else ()
             told = finding.verdict.text if source == sources[0] else ""
-            rows.append((*place, *seen_by, *(figures.get(name) for name in measures), told))
+            rows.append((*place, *seen_by, *(figures.get(metric.name) for metric in metrics), told))
             lie.append(of(trial, source))
-    in_bytes = unit.partition("/")[0] == "bytes"
-    names = (f"{text} (bytes)" if in_bytes and name in _AMOUNTS else text for name, text in measures.items())
-    headings = (*columns, *names, "verdict")
+    headings = (*columns, *(metric.heading(unit) for metric in metrics), "verdict")
     return Table(headings, tuple(rows), rows_name(policy), "All figures", origins=tuple(lie))
 
 

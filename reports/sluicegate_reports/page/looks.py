@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sluicegate_reports import registry
 from sluicegate_reports.page.markup import Markup, join, tag
 from sluicegate_reports.results import Chart, RunFacts
 
-_SYSTEMS = {"kafka": "c1", "pulsar": "c2", "danube": "c3"}
-_DOORS = {"proxy": "d1", "native": "d2", "interceptor": "d3", "client": "d4"}
 _COLOURS = 6
 _MARKS = {
     "d1": "M-4 0A4 4 0 1 0 4 0A4 4 0 1 0 -4 0Z",
@@ -60,8 +59,8 @@ def looks(chart: Chart, run: RunFacts) -> list[Look]:
     found: list[Look] = []
     for index, series in enumerate(chart.series):
         arm = run.arm(series.system, series.door)
-        colour = _SYSTEMS.get(arm.system, f"c{4 + _other(arm.system) % 3}")
-        door = _DOORS.get(arm.door, "d4")
+        colour = f"c{registry.system(arm.system).colour or 4 + _other(arm.system) % 3}"
+        door = f"d{registry.door(arm.door).mark}"
         if repeated:
             colour, door = f"c{index % _COLOURS + 1}", f"d{index // _COLOURS % len(_MARKS) + 1}"
         further = f", {series.name}" if series.name else ""
@@ -71,7 +70,7 @@ def looks(chart: Chart, run: RunFacts) -> list[Look]:
 
 
 def _other(system: str) -> int:
-    """A number that is the same in each process, for systems of other plugins."""
+    """A number that is the same in each process, for systems that choose none."""
     return sum(system.encode())
 
 

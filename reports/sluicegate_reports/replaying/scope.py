@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from sluicegate_reports.registry import policies
+from sluicegate_reports.registry.measured import Family
 from sluicegate_reports.replaying.candidate import Candidate
-from sluicegate_reports.runs import MEASURED, Family
 
 EXACT, BOUNDED, IN_PART, NOT = "exact", "within bounds", "in part", "not replayed"
 Scope = tuple[str, str, str]
@@ -40,7 +41,7 @@ def scope(candidate: Candidate, *, windows: bool) -> Iterator[Scope]:
 
     :param windows: whether the log has allows of a summary.
     """
-    for policy, measured in MEASURED.items():
+    for policy, measured in policies().items():
         if candidate.sets(policy):
             yield policy, *_of(policy, measured.family, windows=windows)
 

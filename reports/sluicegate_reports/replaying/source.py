@@ -6,11 +6,10 @@ from typing import TypeAlias
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate_reports.registry import system
 from sluicegate_reports.replaying.holding import Holding, Recorded
 from sluicegate_reports.replaying.tally import Outcome, Place, Tally, Totals
 
-_LASTING = frozenset({"pulsar"})
-"""Systems whose clients are held for as long as it takes, as no error that they retry is safe."""
 _SEEN_TO = Decision(Action.ALLOW, ())
 """What `ask` gives where everything was done already."""
 
@@ -62,7 +61,7 @@ class Source:
         self.totals: Totals = tally.totals_of(place)
         self._gate = gate
         self._holding = holding
-        lasting = op.kind is OperationKind.DISPATCH or place[0] in _LASTING
+        lasting = op.kind is OperationKind.DISPATCH or system(place[0]).waits_long
         self._last_ns = 1 << 62 if lasting else max_hold_ns
         self.streams = op.kind in (OperationKind.PUBLISH, OperationKind.DISPATCH)
         """Whether it carries messages; anything else attaches, or acknowledges."""

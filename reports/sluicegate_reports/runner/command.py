@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sluicegate_reports import registry
 from sluicegate_reports.repetitions import repetition
 from sluicegate_reports.runner.brokers.jars import SHIPPED, folder
 from sluicegate_reports.runner.scenario import SYSTEMS
@@ -200,6 +201,10 @@ def fetch(names: tuple[str, ...]) -> None:
 @click.group("compare")
 def compare() -> None:
     """Compare how the systems keep the same policies."""
+    try:
+        registry.check()
+    except registry.RegistryError as error:
+        raise click.UsageError(str(error)) from None
 
 
 compare.add_command(run)

@@ -5,23 +5,19 @@ broker already holds is touched: `orders` is `orders--proxy-k3x9qa` behind the p
 Policies name them by pattern, so one text of policies holds for all arms.
 """
 
+from sluicegate_reports.runner.kinds import KINDS
+
 SEPARATOR = "--"
 """Between a scenario's name of a topic and the arm's suffix; no name there has two dashes in a row."""
-
-_FORMS = {
-    "kafka": "{namespace}.{name}",
-    "pulsar": "persistent://public/{namespace}/{name}",
-    "danube": "/{namespace}/{name}",
-}
 
 
 def full_name(system: str, namespace: str, name: str, suffix: str) -> str:
     """The name that a topic has on a system.
 
-    :param system: kafka, pulsar or danube.
+    :param system: one of KINDS.
     :param suffix: of the arm, such as `proxy-k3x9qa`.
     """
-    return _FORMS[system].format(namespace=namespace, name=f"{name}{SEPARATOR}{suffix}")
+    return KINDS[system].topic.format(namespace=namespace, name=f"{name}{SEPARATOR}{suffix}")
 
 
 def scenario_name(topic: str) -> str:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sluicegate_reports.results import REFERENCE_LABEL
+from sluicegate_reports.registry.arms import REFERENCE_LABEL
 from sluicegate_reports.runner.brokers import jars
 from sluicegate_reports.runner.brokers.kafka import START_S, launch_node, node_properties
 from sluicegate_reports.runner.brokers.ports import free_port

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sluicegate_reports.runner.kinds import KINDS
 from sluicegate_reports.runner.names import full_name
 from sluicegate_reports.runner.pacing import Stretch, within
 from sluicegate_reports.runner.scenario import Consumer, Producer, Scenario
@@ -87,7 +88,7 @@ class Target:
     system: str
     door: str
     kind: str
-    """Kind of broker, for the names of topics: kafka, pulsar, danube."""
+    """Kind of broker, one of KINDS."""
     client: str
     """As in `ArmPlan`."""
     suffix: str
@@ -128,8 +129,8 @@ def make_plan(scenario: Scenario, target: Target) -> ArmPlan:
         tuple(producers),
         tuple(consumers),
         scenario.drain / 1000,
-        target.kind == "pulsar",
-        target.kind != "kafka",
+        KINDS[target.kind].asks_delays,
+        KINDS[target.kind].acknowledges_each,
     )
 
 

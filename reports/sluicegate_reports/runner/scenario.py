@@ -6,8 +6,9 @@ from pydantic import Field
 
 from sluicegate.config.models import Strict
 from sluicegate.config.units import Count, Delay, Duration, HostPort, MessageRate, Size
+from sluicegate_reports.runner.kinds import KINDS
 
-SYSTEMS = ("kafka", "pulsar", "danube")
+SYSTEMS = tuple(KINDS)
 """The kinds of broker that scenarios are played against."""
 HEADER_BYTES = 20
 """What the runner puts in front of each payload: who sent it, its number, when."""

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sluicegate.model import EffectivePolicies
+from sluicegate_reports.registry import policies
+from sluicegate_reports.registry.measured import Family
 from sluicegate_reports.runner.doors import Judged
 from sluicegate_reports.runner.plan import ArmPlan, PhasePlan, ProducerPlan
-from sluicegate_reports.runs import MEASURED, Family, Trial
+from sluicegate_reports.runs import Trial
 
 _OVER_ALL = "it holds over all topics together, and trials are of single topics"
 _OBSERVED = "it is only observed (observe_only)"
@@ -52,7 +54,7 @@ def trials(
     used = [each.topic for each in plan.producers] + [each.topic for each in plan.consumers]
     for topic in dict.fromkeys(used):
         held = resolve(topic)
-        for policy, measured in MEASURED.items():
+        for policy, measured in policies().items():
             limit = held.number(policy)
             if not limit or not held.level(policy):
                 continue
@@ -83,7 +85,7 @@ def _trial(
         missing = _OBSERVED
     if not missing and policy == "connection_rate_limit":
         missing = _OVER_ALL
-    attaching = MEASURED[policy].family is Family.COUNT and index == 0
+    attaching = policies()[policy].family is Family.COUNT and index == 0
     return Trial(
         policy,
         plan.system,
@@ -108,7 +110,7 @@ def _subscriptions(plan: ArmPlan, topic: str) -> list[str]:
 
 def _tried(plan: ArmPlan, topic: str, policy: str, index: int) -> bool:
     """Whether clients do in a phase what a policy is about."""
-    family = MEASURED[policy].family
+    family = policies()[policy].family
     producers = [each for each in plan.producers if each.topic == topic]
     consumers = [each for each in plan.consumers if each.topic == topic]
     if family is Family.COUNT:
@@ -119,7 +121,7 @@ def _tried(plan: ArmPlan, topic: str, policy: str, index: int) -> bool:
     if family is Family.ASKED_DELAY:
         producers = [each for each in producers if each.delay_ms]
     sending = any(_rate(each, index) > 0 for each in producers)
-    if MEASURED[policy].operation == "dispatch":
+    if policies()[policy].operation == "dispatch":
         return bool(consumers) and sending
     return sending
 
@@ -133,7 +135,7 @@ def _rate(producer: ProducerPlan, index: int) -> float:
 
 def _saturated(plan: ArmPlan, held: EffectivePolicies, policy: str, phase: PhasePlan, index: int) -> bool:
     """Whether more was asked for than the limit all through a phase."""
-    if MEASURED[policy].family is not Family.RATE:
+    if policies()[policy].family is not Family.RATE:
         return True
     in_bytes = policy.endswith("_bytes")
     asked = 0.0

@@ -3,7 +3,7 @@
 What is told is looked at in this order, and the first that says anything holds:
 
 1. `id`: the decision's id in the text, and the row of that decision;
-2. `text`: words that the gate, Danube or Pulsar use of one policy alone;
+2. `text`: words that the gate or a system uses of one policy alone;
 3. `log`: at gates, rows of refusals of the same topic, subscription and client within the time of the
    attempt; of clients that the log does not know by name (all of Pulsar's have one name), of any such client;
 4. `code`: where there is no decision log, policies that answer with that code and are set on the topic.
@@ -13,43 +13,21 @@ that the log knows nothing of, with a code that policies answer with, may be the
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from sluicegate_reports.runs import NATIVE_DOOR
+from sluicegate_reports.registry import doors, systems
+from sluicegate_reports.registry.arms import CONSUMERS, MEMBERS, OF_CONSUMERS, PRODUCERS, SUBSCRIPTIONS
 
-PRODUCERS = "max_producers_per_topic"
-SUBSCRIPTIONS = "max_subscriptions_per_topic"
-CONSUMERS = "max_consumers_per_topic"
-MEMBERS = "max_consumers_per_subscription"
-_OF_CONSUMERS = (SUBSCRIPTIONS, CONSUMERS, MEMBERS)
-
-CODES: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
-    {
-        ("pulsar", "ProducerBusy"): (PRODUCERS,),
-        ("pulsar", "ConsumerBusy"): (CONSUMERS, MEMBERS),
-        ("pulsar", "NotAllowedError"): (SUBSCRIPTIONS,),
-        ("danube", "RESOURCE_EXHAUSTED"): (PRODUCERS, *_OF_CONSUMERS),
-        ("kafka", "PolicyViolationError"): (PRODUCERS,),
-        ("kafka", "GroupAuthorizationFailedError"): _OF_CONSUMERS,
-        ("kafka", "GroupMaxSizeReachedError"): _OF_CONSUMERS,
-    }
-)
-"""Policies that answer with a code, by system and the client library's name of it: docs/capabilities.md."""
-TEXTS = (
+_TEXTS = (
     ("Producer limit reached for topic", PRODUCERS),
     ("Subscription limit reached for topic", SUBSCRIPTIONS),
     ("Subscription limit cannot be checked for topic", SUBSCRIPTIONS),
     ("Consumer limit per topic reached", CONSUMERS),
     ("Consumer limit per subscription reached", MEMBERS),
-    ("reached max producers limit", PRODUCERS),
-    ("Exceed the maximum number of subscriptions of the topic", SUBSCRIPTIONS),
-    ("Topic reached max consumers limit", CONSUMERS),
-    ("Subscription reached max consumers limit", MEMBERS),
 )
-"""Words of Danube's, the gate's and Pulsar's refusals that one policy alone uses."""
+"""Words of the gate's refusals, which Danube has too, that one policy alone uses."""
 
 ID, TEXT, LOG, CODE, NO_ROW = "id", "text", "log", "code", "no row"
 MARKED = r"\[sluicegate ([0-9a-z]{4,}-[0-9a-z]+)\]"
@@ -84,7 +62,8 @@ def attributed(
     rows = known.join(F.broadcast(here), on=list(_PLACE), how="inner")
     named = _named()
     answered = F.array_sort(F.array_intersect(_answering(), F.col("here")))
-    has_log = (F.col("door") != NATIVE_DOOR) if decisions is not None else F.lit(False)
+    ungated = [door.name for door in doors().values() if not door.gate]
+    has_log = ~F.col("door").isin(*ungated) if decisions is not None else F.lit(False)
     in_log = F.size("in_log") > 0
     policies = F.when((F.col("rank") == 0) | (named.isNull() & in_log), F.col("in_log")).when(
         named.isNotNull(), F.array(named)
@@ -98,19 +77,26 @@ def attributed(
     return rows.select(*_ATTEMPT, F.coalesce(policies, answered).alias("policies"), how.alias("how"))
 
 
+def texts() -> tuple[tuple[str, str], ...]:
+    """Words of the gate's and of all systems' refusals, each with the one policy that it means."""
+    return (*_TEXTS, *(told for system in systems().values() for told in system.texts))
+
+
 def _named() -> Column:
     """The one policy that the words of a refusal mean; null if they mean none."""
-    texts = [F.when(F.col("text").contains(words), policy) for words, policy in TEXTS]
-    return F.coalesce(*texts)
+    told = [F.when(F.col("text").contains(words), policy) for words, policy in texts()]
+    return F.coalesce(*told)
 
 
 def _answering() -> Column:
     """Policies that answer with a code; all that may answer a client of its kind where none was told."""
     none = F.array().cast("array<string>")
-    of_role = F.when(F.col("role") == "producer", _array(PRODUCERS)).otherwise(_array(*_OF_CONSUMERS))
+    of_role = F.when(F.col("role") == "producer", _array(PRODUCERS)).otherwise(_array(*OF_CONSUMERS))
     found = F.when(F.col("code").isNull(), of_role)
-    for (system, code), policies in CODES.items():
-        found = found.when((F.col("system") == system) & (F.col("code") == code), _array(*policies))
+    for system in systems().values():
+        for code, policies in system.codes.items():
+            told = (F.col("system") == system.name) & (F.col("code") == code)
+            found = found.when(told, _array(*policies))
     return F.array_intersect(found.otherwise(none), of_role)
 
 

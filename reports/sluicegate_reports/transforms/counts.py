@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from sluicegate_reports.registry.arms import MEMBERS, PRODUCERS, SUBSCRIPTIONS
 from sluicegate_reports.transforms import attribution
 
 OWN, UNCLEAR, OTHER = "own", "unclear", "other"
@@ -136,12 +137,12 @@ def _events(
     ).withColumn("event", F.lit("attach_refused"))
     others = seen.where(F.col("event") != "attach_refused")
     both = others.unionByName(refused, allowMissingColumns=True)
-    role = F.when(F.col("policy") == attribution.PRODUCERS, "producer").otherwise("consumer")
+    role = F.when(F.col("policy") == PRODUCERS, "producer").otherwise("consumer")
     whose = F.col("subscription").isNull() | (F.col("subscription") == F.col("of_subscription"))
     rows = (
         both.join(F.broadcast(tries), on=["system", "door", "topic"], how="inner")
         .where((F.col("role") == role) & whose & (F.col("told_us") < F.col("end_us")))
-        .withColumn("group", F.when(F.col("policy") == attribution.MEMBERS, F.col("of_subscription")))
+        .withColumn("group", F.when(F.col("policy") == MEMBERS, F.col("of_subscription")))
         .withColumn("began_us", F.coalesce("began_us", "told_us"))
     )
     return _of_subscriptions(rows)
@@ -156,7 +157,7 @@ def _of_subscriptions(rows: DataFrame) -> DataFrame:
     in_order = one.orderBy(F.col("event") != "attached", "told_us", "client")
     first_us = F.min(F.when(F.col("event") == "attached", F.col("told_us"))).over(one)
     rows = rows.withColumn("first_us", first_us).withColumn("nth", F.row_number().over(in_order))
-    event, of_number = F.col("event"), F.col("policy") == attribution.SUBSCRIPTIONS
+    event, of_number = F.col("event"), F.col("policy") == SUBSCRIPTIONS
     existed = F.coalesce(F.col("first_us") <= F.col("began_us"), F.lit(False)) & (event == "attach_refused")
     by_it = (F.size("policies") == 1) & F.array_contains("policies", F.col("policy"))
     beside = (event == "detached") | ((event == "attached") & (F.col("nth") > 1)) | (existed & ~by_it)

@@ -8,6 +8,8 @@ of a producer at a subscription are exchanged once, and come to one task, which 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from sluicegate_reports.registry import systems
+
 _ARM = ("system", "door", "topic")
 _STREAM = ("stream", "reader")
 """A producer on a topic, and a subscription of that topic."""
@@ -16,8 +18,6 @@ COUNTS = (
     *("told_refused", "told_nothing"),
 )
 _SUMS = ("acknowledged", "received", "duplicates", "reordered", "told_refused", "told_nothing")
-_CALLS = ("danube",)
-"""Systems where each message is a call of its own: two that are under way at once have no order."""
 
 
 def delivery(observations: DataFrame, idle_s: float = 1.0, ends: DataFrame | None = None) -> DataFrame:
@@ -51,7 +51,7 @@ def delivery(observations: DataFrame, idle_s: float = 1.0, ends: DataFrame | Non
         "reader", F.col("of")
     )
     messages = _in_order(_messages(mine.drop("of"))).where(F.col("answers") > 0)
-    bounds = readers.select("place", "reader", "end_us", F.col("system").isin(*_CALLS).alias("calls"))
+    bounds = readers.select("place", "reader", "end_us", F.col("system").isin(_calls()).alias("calls"))
     told = messages.join(F.broadcast(bounds), on=["place", "reader"], how="inner")
     counted = _counted(told, idle_s * 1e6)
     names = readers.select("place", "reader", *_ARM, "subscription")
@@ -90,6 +90,11 @@ def _readers(places: DataFrame, told: DataFrame | None) -> DataFrame:
     return read.join(F.broadcast(_ends(places, told)), on=["system", "door"], how="inner").select(
         _place(), _hash("subscription").alias("reader"), *_ARM, "subscription", "end_us"
     )
+
+
+def _calls() -> list[str]:
+    """Systems where two messages that are under way at once have no order."""
+    return [system.name for system in systems().values() if system.unordered_calls]
 
 
 def _ends(places: DataFrame, told: DataFrame | None) -> DataFrame:

@@ -7,6 +7,7 @@ A verdict compares one trial's figures with what the policy says; docs/reports.m
 | `rates` | rates, by the gate's log and by its clients: off, within, exact, disputed or too slow to tell |
 | here | counts, sizes and delays asked for (no wrong answer), fixed delays, unacknowledged messages |
 | `delivery` | what became of the messages, which takes part in every verdict |
+| `metrics` | figures that other packages bring, each by its own rule |
 | `thresholds` | the bounds |
 
 What a system has that is only nearest to the policy (`Trial.nearest`) is never called exact, however near.
@@ -18,6 +19,7 @@ from sluicegate_reports.results import Verdict
 from sluicegate_reports.runs import Family, Trial
 from sluicegate_reports.verdicts.delivery import with_deliveries
 from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
+from sluicegate_reports.verdicts.metrics import with_metrics
 from sluicegate_reports.verdicts.rates import rate
 from sluicegate_reports.verdicts.thresholds import EXACT_LATE_MS, WINDOW_S, WITHIN_LATE_MS
 
@@ -33,7 +35,8 @@ def judge(trial: Trial, figures: Figures) -> Finding:
         return Finding(Verdict.NOT_APPLICABLE, text=trial.not_applicable)
     if trial.missing:
         return Finding(Verdict.MISSING, text=trial.missing)
-    finding = with_deliveries(_BY_FAMILY[trial.measured.family](trial, figures), trial, figures)
+    finding = _BY_FAMILY[trial.measured.family](trial, figures)
+    finding = with_metrics(with_deliveries(finding, trial, figures), trial, figures)
     if trial.nearest and finding.verdict is not Verdict.MISSING:
         verdict = Verdict.WITHIN if finding.verdict is Verdict.EXACT else finding.verdict
         return replace(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tests.reports.results.example import example
 
+from sluicegate_reports.registry.arms import REFERENCE_LABEL
 from sluicegate_reports.results import (
-    REFERENCE_LABEL,
     Arm,
     Cell,
     Chart,

@@ -10,8 +10,8 @@ from tests.reports.results.example import example
 
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.page import MAX_BYTES, page
+from sluicegate_reports.registry.arms import REFERENCE_LABEL
 from sluicegate_reports.results import (
-    REFERENCE_LABEL,
     Cell,
     Chart,
     Kind,

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from sluicegate_reports.registry.arms import REFERENCE_LABEL
 from sluicegate_reports.results import (
-    REFERENCE_LABEL,
     Arm,
     Cell,
     Chart,

@@ -10,8 +10,8 @@ from tests.reports.results.example import example
 from sluicegate_reports.cells import of_chart, texts
 from sluicegate_reports.missing import counted, gaps
 from sluicegate_reports.quantities import quantity
+from sluicegate_reports.registry.arms import REFERENCE_LABEL
 from sluicegate_reports.results import (
-    REFERENCE_LABEL,
     VERSION,
     Arm,
     Cell,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate.model import EffectivePolicies, Level, Provenance, Source
+from sluicegate_reports.registry import policies
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.doors.base import Arm, Broker, Setting
 from sluicegate_reports.runner.doors.native_kafka import (
@@ -19,7 +20,6 @@ from sluicegate_reports.runner.doors.native_kafka import (
 from sluicegate_reports.runner.doors.native_pulsar import JUDGED, holds, settings_of, topic_path
 from sluicegate_reports.runner.loading import LoadedScenario
 from sluicegate_reports.runner.scenario import Scenario
-from sluicegate_reports.runs import MEASURED
 
 TOPIC = "default.orders--native-1"
 _SCENARIO = Scenario.model_validate(
@@ -69,7 +69,7 @@ def test_brokers_may_add_fields_but_change_none() -> None:
 
 
 def test_every_policy_is_judged_for_kafka_and_never_as_the_policy_says() -> None:
-    for policy in MEASURED:
+    for policy in policies():
         judged = strimzi_judged()[policy]
         assert bool(judged.nearest) != bool(judged.not_applicable)
 

@@ -11,7 +11,7 @@ import pytest
 from tests.reports.runner.conftest import Record, Recorded
 
 from sluicegate_danube.reference import ReferenceBroker
-from sluicegate_reports.results import REFERENCE_LABEL
+from sluicegate_reports.registry.arms import REFERENCE_LABEL
 from sluicegate_reports.runner.doors import Arm, Setting, Way, register, registry
 from sluicegate_reports.runner.names import scenario_name
 

@@ -4,14 +4,8 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 from sluicegate_reports.runner.clients.base import ClientDriver
+from sluicegate_reports.runner.kinds import KINDS
 from sluicegate_reports.runner.plan import ArmPlan
-
-_HERE = "sluicegate_reports.runner.clients"
-_OWN = {
-    "kafka": ("aiokafka", f"{_HERE}.kafka:Driver"),
-    "pulsar": ("pulsar-client", f"{_HERE}.pulsar:Driver"),
-    "danube": ("danube-client", f"{_HERE}.danube:Driver"),
-}
 
 
 def driver(plan: ArmPlan) -> ClientDriver:
@@ -20,7 +14,7 @@ def driver(plan: ArmPlan) -> ClientDriver:
     :raises ImportError: if the client library, or the module that the plan names, is not installed.
     :raises AttributeError: if the module has no such driver.
     """
-    place = _OWN[plan.client][1] if plan.client in _OWN else plan.client
+    place = KINDS[plan.client].driver if plan.client in KINDS else plan.client
     module, _, name = place.partition(":")
     made: ClientDriver = getattr(import_module(module), name)(plan)
     return made
@@ -28,7 +22,7 @@ def driver(plan: ArmPlan) -> ClientDriver:
 
 def label(system: str) -> str:
     """The library that speaks to a system, and its version; `not installed` where it is missing."""
-    distribution = _OWN[system][0]
+    distribution = KINDS[system].library
     try:
         return f"{distribution} {version(distribution)}"
     except PackageNotFoundError:

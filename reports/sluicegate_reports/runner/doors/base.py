@@ -8,6 +8,7 @@ from typing import Any
 
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import EffectivePolicies, TopicName
+from sluicegate_reports import registry
 from sluicegate_reports.runner.children import Talker
 from sluicegate_reports.runner.loading import LoadedScenario
 
@@ -20,6 +21,12 @@ class Judged:
     """Why what there is is only the nearest thing to it."""
     not_applicable: str = ""
     """Why there is no such policy."""
+
+
+def lacking(system: str, door: str) -> dict[str, Judged]:
+    """Policies that a system does not have at a door, as the registry tells them."""
+    lacks = registry.system(system).lacks
+    return {each.policy: Judged(not_applicable=each.why) for each in lacks if each.door in ("", door)}
 
 
 @dataclass(frozen=True, slots=True)

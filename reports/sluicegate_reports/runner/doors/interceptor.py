@@ -3,11 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from sluicegate_reports.results import REFERENCE_LABEL
+from sluicegate_reports.registry.arms import REFERENCE_LABEL
 from sluicegate_reports.runner.brokers.processes import UnavailableError
-from sluicegate_reports.runner.doors.base import Arm, Setting, Way
+from sluicegate_reports.runner.doors.base import Arm, Setting, Way, lacking
 from sluicegate_reports.runner.doors.gate import hosted, order_of, write_file
-from sluicegate_reports.runner.doors.proxy import NOT_APPLICABLE
 
 
 @asynccontextmanager
@@ -26,7 +25,8 @@ async def _danube(setting: Setting) -> AsyncIterator[Way]:
         process,
         ready,
     ):
-        yield Way((ready["address"],), judged=NOT_APPLICABLE["danube"], process=process, notes=notes)
+        judged = lacking("danube", setting.arm.door)
+        yield Way((ready["address"],), judged=judged, process=process, notes=notes)
 
 
 @asynccontextmanager

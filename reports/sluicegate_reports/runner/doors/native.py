@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from sluicegate_reports.results import REFERENCE_LABEL
+from sluicegate_reports.registry.arms import REFERENCE_LABEL
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.doors import native_kafka, native_pulsar
 from sluicegate_reports.runner.doors.base import Arm, Broker, Setting, Way

@@ -1,0 +1,32 @@
+"""Metrics that other packages bring: their own transforms over the observations."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sluicegate_reports.jobs.measuring import Measures, Rows, collect
+from sluicegate_reports.registry import metrics
+from sluicegate_reports.runs import Trial
+from sluicegate_reports.transforms import lanes
+from sluicegate_reports.verdicts import Figures
+
+
+def further(spark: SparkSession, trials: Sequence[Trial], observations: DataFrame | None) -> Rows:
+    """What they find of the trials of their families: `metric`, `trial`, `value`."""
+    found: Rows = []
+    for metric in metrics():
+        if metric.transform is None or observations is None:
+            continue
+        for family in metric.families:
+            if any(trial.measured.family is family for trial in trials):
+                frame = metric.transform(observations, lanes.tries(spark, trials, family))
+                rows = collect(frame.select("trial", metric.name))
+                found += [
+                    {"metric": metric.name, "trial": row["trial"], "value": row[metric.name]} for row in rows
+                ]
+    return found
+
+
+def further_figures(number: int, found: Measures) -> Figures:
+    """Of one trial, by name."""
+    return {row["metric"]: row["value"] for row in found.further if row["trial"] == number}

@@ -1,0 +1,122 @@
+"""What the reports know of a system and of a door: a row each; nothing else here asks for a name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+REFERENCE_LABEL = "reference broker, not Danube"
+"""What stands beside every figure that was measured on Danube's reference broker."""
+NATIVE_DOOR = "native"
+"""The door of clients that talk to a system itself, whose own policies hold."""
+
+PRODUCERS = "max_producers_per_topic"
+SUBSCRIPTIONS = "max_subscriptions_per_topic"
+CONSUMERS = "max_consumers_per_topic"
+MEMBERS = "max_consumers_per_subscription"
+OF_CONSUMERS = (SUBSCRIPTIONS, CONSUMERS, MEMBERS)
+
+_NO_CODES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A policy that a system does not have."""
+
+    policy: str
+    why: str
+    door: str = ""
+    """The door at which it lacks it; empty for every door."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One kind of broker. With a name alone it counts as one of which nothing is known."""
+
+    name: str
+    """As in the column `system`."""
+    label: str = ""
+    """What has to stand beside its name, unless the run says what else it was."""
+    colour: int | None = None
+    """On the page, from 1 to 6; one that its name gives, from 4 on, if there is none."""
+    unordered_calls: bool = False
+    """Whether each message is a call of its own: two that are under way at once have no order."""
+    waits_long: bool = False
+    """Whether its clients are held for as long as it takes, as no error that they retry is safe."""
+    codes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NO_CODES)
+    """Policies on attached clients that answer with a code, by the client library's name of it."""
+    texts: tuple[tuple[str, str], ...] = ()
+    """Words of its own refusals that one policy alone uses, each with that policy."""
+    lacks: tuple[Lack, ...] = ()
+    """Policies that make no sense on it."""
+
+    def lack(self, policy: str, door: str) -> str:
+        """Why it has no such policy at a door; empty if it does."""
+        return next(
+            (each.why for each in self.lacks if each.policy == policy and each.door in ("", door)), ""
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One way of clients to a system."""
+
+    name: str
+    """As in the column `door`."""
+    mark: int = 4
+    """Of its series on the page: 1 circle, 2 square, 3 triangle, 4 diamond."""
+    gate: bool = True
+    """Whether a gate of ours decides there and writes the decision log; else it is the system itself."""
+
+
+_NO_ASKED_DELAY = Lack("max_delivery_delay", "its clients cannot ask for a delivery delay")
+_NO_SINGLE = Lack(
+    "max_unacked_messages_per_consumer", "a group commits offsets and acknowledges no single message"
+)
+
+_OF_KAFKA = MappingProxyType(
+    {
+        "PolicyViolationError": (PRODUCERS,),
+        "GroupAuthorizationFailedError": OF_CONSUMERS,
+        "GroupMaxSizeReachedError": OF_CONSUMERS,
+    }
+)
+
+SYSTEMS = (
+    System("kafka", colour=1, codes=_OF_KAFKA, lacks=(_NO_ASKED_DELAY, _NO_SINGLE)),
+    System("kafka-strimzi", codes=_OF_KAFKA, lacks=(_NO_ASKED_DELAY, _NO_SINGLE)),
+    System(
+        "pulsar",
+        colour=2,
+        waits_long=True,
+        codes=MappingProxyType(
+            {
+                "ProducerBusy": (PRODUCERS,),
+                "ConsumerBusy": (CONSUMERS, MEMBERS),
+                "NotAllowedError": (SUBSCRIPTIONS,),
+            }
+        ),
+        texts=(
+            ("reached max producers limit", PRODUCERS),
+            ("Exceed the maximum number of subscriptions of the topic", SUBSCRIPTIONS),
+            ("Topic reached max consumers limit", CONSUMERS),
+            ("Subscription reached max consumers limit", MEMBERS),
+        ),
+    ),
+    System(
+        "danube",
+        label=REFERENCE_LABEL,
+        colour=3,
+        unordered_calls=True,
+        codes=MappingProxyType({"RESOURCE_EXHAUSTED": (PRODUCERS, *OF_CONSUMERS)}),
+        lacks=(_NO_ASKED_DELAY,),
+    ),
+)
+"""The systems that come with the product; codes as docs/capabilities.md tells them."""
+
+DOORS = (
+    Door("proxy", 1),
+    Door(NATIVE_DOOR, 2, gate=False),
+    Door("interceptor", 3),
+    Door("client", 4),
+)
+"""The doors that come with the product."""

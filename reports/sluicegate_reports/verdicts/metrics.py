@@ -1,0 +1,20 @@
+"""Verdicts on metrics that bring a rule of their own: they take part beside the family's rule."""
+
+from dataclasses import replace
+
+from sluicegate_reports.registry import metrics_of
+from sluicegate_reports.runs import Trial
+from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
+
+
+def with_metrics(finding: Finding, trial: Trial, figures: Figures) -> Finding:
+    """A finding, or what is worse: what a metric's rule found. Both are told."""
+    for metric in metrics_of(trial.measured.family):
+        found = metric.rule(trial, figures) if metric.rule is not None else None
+        if found is None:
+            continue
+        text = "; ".join(filter(None, (finding.text, found.text)))
+        # Of equal verdicts the family's own figure stays.
+        worse = worst_finding([replace(finding, figure=0), replace(found, figure=-1)])
+        finding = replace(finding if worse.verdict is finding.verdict else found, text=text)
+    return finding

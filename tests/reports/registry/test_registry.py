@@ -1,0 +1,71 @@
+"""Systems, doors and policies of other packages come in by an entry point; what is wrong there is named."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.reports.registry.river import EXTENSION, METRIC, install, installed
+
+from sluicegate_reports import registry
+from sluicegate_reports.commands import report
+from sluicegate_reports.page.looks import looks
+from sluicegate_reports.results import Chart, RunFacts, Series
+from sluicegate_reports.runner.command import compare
+
+
+@pytest.fixture
+def river(tmp_path: Path) -> Iterator[None]:
+    yield from installed(tmp_path)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    yield monkeypatch
+    monkeypatch.undo()
+    registry.forget()
+
+
+@pytest.mark.usefixtures("river")
+def test_what_a_package_brings_stands_behind_what_is_ours() -> None:
+    assert [*registry.systems()][-1] == "river"
+    assert [*registry.doors()][-2:] == ["lock", "bank"]
+    assert [*registry.policies()][-1] == "max_barge_rate"
+    river = registry.system("river")
+    assert river.lack("max_delivery_delay", "lock") == "water does not wait"
+    assert river.lack("max_delivery_delay", "bank") == ""
+
+
+@pytest.mark.usefixtures("river")
+def test_a_system_of_a_package_has_the_look_and_the_label_that_it_chose() -> None:
+    (look,) = looks(Chart("m", "", "", (Series("river", "lock", ()),)), RunFacts("r", "", ""))
+    assert (look.colour, look.door, look.label) == ("c5", "d3", "a river, not a broker")
+
+
+def test_nothing_is_taken_for_known_of_what_nobody_registered() -> None:
+    assert registry.system("creek") == registry.System("creek")
+    assert registry.door("ford") == registry.Door("ford")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise ValueError('dry')", "cannot be loaded: ValueError: dry"),
+        ("REPORTS = 7", "is no Extension but of type int"),
+        (EXTENSION.replace('"river"', '"kafka"'), "system 'kafka' of entry point 'wrong'"),
+        (EXTENSION.replace('"lock", 3', '"proxy", 3'), "door 'proxy' of entry point 'wrong'"),
+        (METRIC.replace("transform=largest,", ""), "metric 'largest_barge' of entry point 'wrong'"),
+        (METRIC.replace('"largest_barge",', '"lost",', 1), "metric 'lost' of entry point 'wrong'"),
+        (EXTENSION.replace("max_barge_rate", "max_publish_rate"), "is already sluicegate itself's"),
+    ],
+)
+def test_an_entry_point_that_cannot_be_used_is_named_by_both_commands(
+    text: str, said: str, tmp_path: Path, elsewhere: pytest.MonkeyPatch
+) -> None:
+    elsewhere.delitem(__import__("sys").modules, "wrong", raising=False)
+    install(tmp_path, text, elsewhere, module="wrong")
+    for command, arguments in ((report, ["render", __file__]), (compare, ["scenarios"])):
+        done = CliRunner().invoke(command, arguments)
+        assert done.exit_code == 2
+        assert said in done.output
+        assert "'wrong'" in done.output
