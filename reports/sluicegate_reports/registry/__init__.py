@@ -15,7 +15,7 @@ from sluicegate_reports.registry.arms import DOORS, SYSTEMS, Door, System
 from sluicegate_reports.registry.measured import POLICIES, Family, Measured
 from sluicegate_reports.registry.metrics import METRICS, Bound, Metric
 
-__all__ = ["GROUP", "Bound", "Door", "Extension", "Measured", "Metric", "RegistryError", "System"]
+__all__ = ["GROUP", "Bound", "Door", "Extension", "Family", "Measured", "Metric", "RegistryError", "System"]
 
 GROUP = "sluicegate.reports"
 """The group of entry points."""

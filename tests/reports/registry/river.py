@@ -8,9 +8,8 @@ import pytest
 from sluicegate_reports import registry
 
 EXTENSION = """
-from sluicegate_reports.registry import Door, Extension, Measured, System
+from sluicegate_reports.registry import Door, Extension, Family, Measured, System
 from sluicegate_reports.registry.arms import PRODUCERS, Lack
-from sluicegate_reports.registry.measured import Family
 
 RIVER = System(
     "river",
@@ -50,8 +49,8 @@ def installed(folder: Path, text: str = EXTENSION) -> Iterator[None]:
 
 METRIC = """
 from pyspark.sql import functions as F
-from sluicegate_reports.registry import Bound, Extension, Metric
-from sluicegate_reports.registry.measured import Family
+from sluicegate_reports.registry import Bound, Extension, Family, Metric
+
 from sluicegate_reports.results import Verdict
 from sluicegate_reports.verdicts.finding import Finding
 
