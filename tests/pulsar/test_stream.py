@@ -4,10 +4,11 @@ from hypothesis import strategies as st
 
 from sluicegate.broker import Buffer, Command, ToClient, ToUpstream
 from sluicegate.engine.budget import Budget
+from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
-from sluicegate_pulsar.stream import NoRoomError, Stream
+from sluicegate_pulsar.stream import Stream
 
 PING = command_frame(pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.Ping()))
 LOOKUP = command_frame(

@@ -14,13 +14,10 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from sluicegate.engine.budget import Budget
+from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_grpc.splice.frames import MAX_WINDOW, ErrorCode, WireError, data_frames
 
 _DEFAULT_WINDOW = 65_535
-
-
-class NoRoomError(Exception):
-    """The bytes that all clients may hold together are used up."""
 
 
 class Credit(IntEnum):

@@ -7,11 +7,11 @@ are still undecided when those of a later stream go on go before them.
 from bisect import bisect_left, bisect_right, insort
 from typing import TypeAlias
 
+from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_grpc.splice.answers import Answers
 from sluicegate_grpc.splice.call import Call
 from sluicegate_grpc.splice.connection import Connection
 from sluicegate_grpc.splice.deciding import Deciding
-from sluicegate_grpc.splice.flow import NoRoomError
 from sluicegate_grpc.splice.frames import END_STREAM, MAX_WINDOW, ErrorCode, window_amount, window_update
 from sluicegate_grpc.splice.refusals import Refusals
 from sluicegate_grpc.splice.requests import Request

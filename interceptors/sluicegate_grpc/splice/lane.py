@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from sluicegate.broker import Buffer
 from sluicegate.engine.budget import Budget
-from sluicegate_grpc.splice.flow import Flow, NoRoomError, Outlet
+from sluicegate.sessions.pieces import NoRoomError, Pieces
+from sluicegate_grpc.splice.flow import Flow, Outlet
 from sluicegate_grpc.splice.frames import (
     CONTINUATION,
     DATA,
@@ -56,13 +57,12 @@ class Lane:
         "_began_ns",
         "_budget",
         "_charged",
-        "_chunks",
         "_edits",
         "_grants",
         "_handlers",
         "_held_frames",
         "_need",
-        "_rest_bytes",
+        "_rest",
         "_walked",
         "at",
         "await_turn",
@@ -107,8 +107,7 @@ class Lane:
         self._walked = 0
         self._edits: list[tuple[int, int, bytes]] = []
         self._grants: dict[int, int] = {}
-        self._chunks: list[bytes] = []
-        self._rest_bytes = 0
+        self._rest = Pieces(budget)
         self._need = self._began_ns = 0
         self._held_frames = 0
         """Bytes of header blocks that wait."""
@@ -116,12 +115,12 @@ class Lane:
     @property
     def held_bytes(self) -> int:
         """Bytes that are kept: of an incomplete frame, and withheld ones."""
-        return self._rest_bytes + self._held_frames + self.flow.held_bytes
+        return self._rest.size + self._held_frames + self.flow.held_bytes
 
     @property
     def frame_began_ns(self) -> int:
         """When a frame or header block began that has come only in part; 0 if there is none."""
-        return self._began_ns if self._rest_bytes > 0 or self.continued > 0 else 0
+        return self._began_ns if self._rest.size > 0 or self.continued > 0 else 0
 
     def hand_to(self, handlers: Mapping[int, Handler], default: Handler) -> None:
         """Set who looks at frames.
@@ -144,13 +143,13 @@ class Lane:
         """
         # <hot> Runs for every read.
         self.reads += 1
-        if self._chunks:
+        rest = self._rest
+        if rest.size:
             if data:
-                self._keep(data)
-            if self._rest_bytes < self._need or self.waits_for_turn:
+                rest.keep(data)
+            if rest.size < self._need or self.waits_for_turn:
                 return
-            data = b"".join(self._chunks)
-            self._forget_rest()
+            data = rest.all()
         self.data = data
         self.at = 0
         was_open = self.continued > 0
@@ -161,7 +160,7 @@ class Lane:
         if not was_open or self.continued <= 0:
             self._began_ns = now_ns
         if at < len(data):
-            self._keep(data[at:] if at else data)
+            rest.keep(data[at:] if at else data)
             if len(data) - at >= HEAD:
                 high, low = read_head(data, at)[:2]
                 self._need = HEAD + (high << 8 | low)
@@ -230,17 +229,6 @@ class Lane:
             raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_too_large", text)
         return self.max_frame
 
-    def _keep(self, data: bytes) -> None:
-        if not self._budget.take(len(data)):
-            raise NoRoomError
-        self._chunks.append(data)
-        self._rest_bytes += len(data)
-
-    def _forget_rest(self) -> None:
-        self._budget.give(self._rest_bytes)
-        self._chunks.clear()
-        self._rest_bytes = 0
-
     def hold(self, size: int) -> None:
         """Keep so many bytes of header blocks.
 
@@ -257,7 +245,7 @@ class Lane:
 
     def drop(self) -> None:
         """Forget all that is kept."""
-        self._forget_rest()
+        self._rest.drop()
         self.let_go(self._held_frames)
         for outlet in tuple(self.flow.outlets.values()):
             self.flow.close(outlet)

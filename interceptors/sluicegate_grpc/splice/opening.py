@@ -1,8 +1,8 @@
 """The beginning of a connection: what its client sends is kept until the broker is known and connected."""
 
 from sluicegate.engine.budget import Budget
+from sluicegate.sessions.pieces import Pieces
 from sluicegate_grpc.splice.blocks import read_alone
-from sluicegate_grpc.splice.flow import NoRoomError
 from sluicegate_grpc.splice.frames import (
     CONTINUATION,
     END_HEADERS,
@@ -27,15 +27,18 @@ class Opening:
     :param limits: what a client may do.
     """
 
-    __slots__ = ("_at", "_block", "_budget", "_chunks", "_limits", "held_bytes")
+    __slots__ = ("_at", "_block", "_early", "_limits")
 
     def __init__(self, budget: Budget, limits: Limits) -> None:
-        self._budget = budget
+        self._early = Pieces(budget)
         self._limits = limits
-        self._chunks: list[bytes] = []
         self._at = len(PREFACE)
         self._block = b""
-        self.held_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that are kept."""
+        return self._early.size
 
     def keep(self, data: bytes) -> None:
         """Keep some more.
@@ -43,28 +46,20 @@ class Opening:
         :raises WireError: if it is too much, or not HTTP/2.
         :raises NoRoomError: if there is no room for it.
         """
-        if not self._budget.take(len(data)):
-            raise NoRoomError
-        self._chunks.append(data)
-        self.held_bytes += len(data)
-        if self.held_bytes > _MOST:
+        self._early.keep(data)
+        if self._early.size > _MOST:
             raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "early_bytes_over_limit", f"over {_MOST} bytes")
 
     def take(self) -> bytes:
         """All that was kept."""
-        data = b"".join(self._chunks)
-        self._budget.give(self.held_bytes)
-        self._chunks.clear()
-        self.held_bytes = 0
-        return data
+        return self._early.all()
 
     def first_request(self) -> dict[str, str] | None:
         """The headers of the first request; None if it has not come.
 
         :raises WireError: if they cannot be read.
         """
-        data = b"".join(self._chunks)
-        self._chunks = [data]
+        data = self._early.joined()
         while len(data) - self._at >= HEAD:
             high, low, kind, flags, _ = read_head(data, self._at)
             stop = self._at + HEAD + (high << 8 | low)

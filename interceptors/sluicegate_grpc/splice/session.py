@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from sluicegate.broker import PASS, Ask, Close, Command, Dial, NextTurn, ToClient, ToUpstream, WakeAt
+from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_grpc.splice.absent import Absent
 from sluicegate_grpc.splice.answers import Answers
 from sluicegate_grpc.splice.broker_side import BrokerSide
@@ -14,7 +15,6 @@ from sluicegate_grpc.splice.calling import Calling
 from sluicegate_grpc.splice.client_side import ClientSide
 from sluicegate_grpc.splice.connection import Connection
 from sluicegate_grpc.splice.floods import Flood
-from sluicegate_grpc.splice.flow import NoRoomError
 from sluicegate_grpc.splice.frames import PREFACE, ErrorCode, WireError, goaway
 from sluicegate_grpc.splice.lane import Lane
 from sluicegate_grpc.splice.opening import Opening

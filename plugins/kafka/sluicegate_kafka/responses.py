@@ -9,8 +9,9 @@ from struct import Struct
 from typing import NamedTuple
 
 from sluicegate.broker import PASS, Ask, Buffer, Close, Command, NextTurn, ToClient, ToUpstream
+from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.partial import NoRoomError, Partial, no_room
+from sluicegate_kafka.partial import Partial, no_room
 from sluicegate_kafka.pending import Outstanding, Owed, correlation_id_of
 from sluicegate_kafka.shared import Shared
 from sluicegate_kafka.sliced import Made, SlicedResponse

@@ -18,6 +18,7 @@ from sluicegate.broker import (
     ToUpstream,
     WakeAt,
 )
+from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_kafka.addressing import Addressing
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
@@ -28,7 +29,7 @@ from sluicegate_kafka.fetching import Fetching
 from sluicegate_kafka.grouping import Grouping
 from sluicegate_kafka.handshake import OPENING, Handshake
 from sluicegate_kafka.listing import ListGroups
-from sluicegate_kafka.partial import NoRoomError, Partial, no_room
+from sluicegate_kafka.partial import Partial, no_room
 from sluicegate_kafka.producing import Producing
 from sluicegate_kafka.reading_ahead import ReadAhead
 from sluicegate_kafka.request_sizes import TooLargeError, bad_length
@@ -289,7 +290,7 @@ class KafkaSession(ResponseStream):
     def _read_ahead(self, data: bytes) -> list[Command]:
         ahead = self._ahead
         try:
-            ahead.add(data)
+            ahead.keep(data)
         except NoRoomError:
             return [no_room()]
         if ahead.is_paused or not (self._is_full or ahead.is_enough):
@@ -351,7 +352,7 @@ class KafkaSession(ResponseStream):
     def _resume(self, now_ns: int, out: list[Command]) -> None:
         """Go on with what was read ahead."""
         self._is_full = False
-        if backlog := self._ahead.take():
+        if backlog := self._ahead.all():
             out.extend(as_commands(ToUpstream, backlog, self.receive_client(backlog, now_ns)))
         if self._ahead.is_paused and self._suspended is None and not self._is_full:
             self._ahead.is_paused = False

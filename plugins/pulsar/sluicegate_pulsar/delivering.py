@@ -6,6 +6,7 @@ taken out of both streams, and put back when policies change or a consumer comes
 
 from collections.abc import Iterator
 
+from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
@@ -14,7 +15,6 @@ from sluicegate_pulsar.connection import Connection, Handler
 from sluicegate_pulsar.consumer import Consumer
 from sluicegate_pulsar.refusals import NO_REQUEST
 from sluicegate_pulsar.shared import Shared
-from sluicegate_pulsar.stream import NoRoomError
 from sluicegate_pulsar.withheld import OverfullError
 
 _TYPES = pb.BaseCommand.Type

@@ -1,5 +1,6 @@
 """Queues of one connection's producers: messages that wait for a rate, and what must not overtake them."""
 
+from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.codec.sends import read_send
 from sluicegate_pulsar.connection import Connection
@@ -7,7 +8,6 @@ from sluicegate_pulsar.producer import Producer, Queued
 from sluicegate_pulsar.publish_memory import FRAME_OVERHEAD
 from sluicegate_pulsar.reopening import Reopening
 from sluicegate_pulsar.shared import Shared
-from sluicegate_pulsar.stream import NoRoomError
 from sluicegate_pulsar.transactions import Transactions, Txn
 
 

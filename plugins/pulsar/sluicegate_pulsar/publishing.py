@@ -15,6 +15,7 @@ from sluicegate.broker import NextTurn
 from sluicegate.engine.delay import DelayRule, asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
+from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.assembling import Assembling
 from sluicegate_pulsar.assembly import Kept, Refusal
 from sluicegate_pulsar.codec.entries import read_composed
@@ -28,7 +29,6 @@ from sluicegate_pulsar.publish_queues import PublishQueues
 from sluicegate_pulsar.refusals import no_receipt, send_code, send_error, send_text, success
 from sluicegate_pulsar.reopening import Reopening
 from sluicegate_pulsar.shared import Shared
-from sluicegate_pulsar.stream import NoRoomError
 from sluicegate_pulsar.transactions import Txn
 
 _LEAST_WAIT_NS = 1_000_000

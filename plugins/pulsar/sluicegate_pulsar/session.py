@@ -19,6 +19,7 @@ from sluicegate.broker import (
     WakeAt,
 )
 from sluicegate.broker_ports import Address
+from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.consuming import Consuming
@@ -27,7 +28,7 @@ from sluicegate_pulsar.lookup import Lookup
 from sluicegate_pulsar.producing import Producing
 from sluicegate_pulsar.responses import Responses
 from sluicegate_pulsar.shared import Shared
-from sluicegate_pulsar.stream import MESSAGE_WORK, NoRoomError, Stream
+from sluicegate_pulsar.stream import MESSAGE_WORK, Stream
 
 
 class PulsarSession:

@@ -5,6 +5,7 @@ from struct import Struct
 
 from sluicegate.broker import Buffer, Command
 from sluicegate.engine.budget import Budget
+from sluicegate.sessions.pieces import Pieces
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import any_command_type, short_head
@@ -34,10 +35,6 @@ _TLS_HANDSHAKE = b"\x16\x03"
 _HTTP = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE")
 
 
-class NoRoomError(Exception):
-    """The bytes that all clients may hold together are used up."""
-
-
 class Stream:
     """Frames of one direction, and the rest of one that has not come whole.
 
@@ -48,17 +45,15 @@ class Stream:
     """
 
     __slots__ = (
-        "_budget",
-        "_chunks",
         "_max_frame_bytes",
         "_need",
         "_parts",
+        "_rest",
         "_send",
         "began_ns",
         "checks_lists",
         "default",
         "handlers",
-        "held_bytes",
         "is_stopped",
         "max_command_bytes",
         "on_many",
@@ -68,18 +63,15 @@ class Stream:
     def __init__(
         self, budget: Budget, max_frame_bytes: int, parts: list[Buffer], send: Callable[[Buffer], Command]
     ) -> None:
-        self._budget = budget
+        self._rest = Pieces(budget)
         self._max_frame_bytes = max_frame_bytes
         self._parts = parts
         self._send = send
-        self._chunks: list[bytes] = []
         self._need = 0
         self.handlers: dict[int, Handler] = {}
         """Who looks at which command."""
         self.default: Handler | None = None
         """Who looks at all other commands; None if they pass."""
-        self.held_bytes = 0
-        """Bytes kept until a frame is whole, or until the stream goes on."""
         self.max_command_bytes = max_frame_bytes
         """Of the largest command, and of the largest frame without a message."""
         self.work = SEND_WORK
@@ -94,6 +86,11 @@ class Stream:
         """Called where more frames came at once than are looked at in one turn of the event loop; it stops
         the stream. None for a stream that goes on."""
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept until a frame is whole, or until the stream goes on."""
+        return self._rest.size
+
     def walk(self, data: bytes, now_ns: int, out: list[Command]) -> None:
         """Send on what passes, and have the rooms see to the rest.
 
@@ -101,16 +98,15 @@ class Stream:
         :raises ProtocolError: if these bytes are not Pulsar.
         :raises NoRoomError: if too much is held already.
         """
-        if self._chunks or self.is_stopped:
+        if self._rest.size or self.is_stopped:
             if data:
-                self._keep(data)
-            if self.held_bytes < self._need or self.is_stopped:
+                self._rest.keep(data)
+            if self._rest.size < self._need or self.is_stopped:
                 return
-            data = b"".join(self._chunks)
-            self.drop()
+            data = self._rest.all()
         at = self._frames(data, now_ns, out)
         if at < len(data):
-            self._keep(data[at:] if at else data)
+            self._rest.keep(data[at:] if at else data)
             self._need = _need(data, at)
             self.began_ns = now_ns
 
@@ -172,17 +168,9 @@ class Stream:
             out.extend(map(self._send, self._parts))
             self._parts.clear()
 
-    def _keep(self, data: bytes) -> None:
-        if not self._budget.take(len(data)):
-            raise NoRoomError
-        self._chunks.append(data)
-        self.held_bytes += len(data)
-
     def drop(self) -> None:
         """Forget what is kept."""
-        self._budget.give(self.held_bytes)
-        self._chunks.clear()
-        self.held_bytes = 0
+        self._rest.drop()
 
 
 def _need(data: bytes, at: int) -> int:

@@ -1,0 +1,1 @@
+"""What sessions of every protocol need; it does no input or output and knows no clock."""
