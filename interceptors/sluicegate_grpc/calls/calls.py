@@ -13,6 +13,7 @@ from sluicegate.model import (
     OperationKind,
     Role,
 )
+from sluicegate.sessions.listings import exists
 from sluicegate_grpc.calls.attaching import Attaching, allowed, lost_place, no_room, refused
 from sluicegate_grpc.calls.owners import Owners
 from sluicegate_grpc.calls.places import Caller, Id, Key, Place, Places, Position
@@ -144,8 +145,8 @@ class Calls:
         if not self._topics.are_listed:
             gate.state.subscriptions_known = True
             return False
-        found = gate.state.subscriptions.get(create.subscription)
-        return (found is None or not found.exists) and not self._topics.fresh(attaching.topic, now_ns)
+        is_known = exists(create.subscription, gate.state)
+        return not is_known and not self._topics.listings.fresh(attaching.topic, now_ns)
 
     def listed(self, topic: str, names: Iterable[str] | None, asked_ns: int, now_ns: int) -> None:
         """A topic's subscriptions are told.
@@ -153,7 +154,7 @@ class Calls:
         :param names: all of them; None if the broker could not tell, so that what was known stays.
         :param asked_ns: when it was asked; what was let in since exists in any case.
         """
-        self._topics.listed(topic, now_ns)
+        self._topics.listings.answered(topic, now_ns)
         if names is not None:
             self.gate(topic, False, now_ns).state.learn_subscriptions(names, asked_ns)
 
@@ -161,8 +162,7 @@ class Calls:
         create = attaching.create
         if create is None or attaching.created:
             return None
-        found = gate.state.subscriptions.get(create.subscription)
-        existed = found is not None and found.exists
+        existed = exists(create.subscription, gate.state)
         decision = allowed(gate.decide(create, now_ns))
         attaching.created = decision is None and not existed
         return decision
@@ -224,7 +224,7 @@ class Calls:
             if attaching.created and (is_known or not self._topics.are_listed):
                 gate.detach(attaching.create)
             elif attaching.created:  # it may exist: the next list will tell
-                self._topics.outdated(attaching.topic)
+                self._topics.listings.outdated(attaching.topic)
 
     # -- publishing -----------------------------------------------------------------------------------
 

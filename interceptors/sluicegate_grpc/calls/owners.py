@@ -113,7 +113,7 @@ class Owners:
             else:
                 self._release(place, now_ns)
                 self.released += 1
-        self._topics.outdated(topic)
+        self._topics.listings.outdated(topic)
         op = Operation(OperationKind.OWNER_CHANGED, topic, "", f"{before} -> {owner}")
         self._gates(topic, False, now_ns).record(op, _UNDECIDED, now_ns)
         self.on_change(topic, before, owner)

@@ -2,6 +2,8 @@
 
 from typing import TypeVar
 
+from sluicegate.sessions.listings import Listings
+
 _MAX_TOPICS = 10_000
 Value = TypeVar("Value")
 
@@ -12,36 +14,14 @@ class Topics:
     :param list_valid_ns: how long a list of a topic's subscriptions counts as new; None if nobody lists them.
     """
 
-    __slots__ = ("_list_valid_ns", "_listed_ns", "_reliable", "_unreliable")
+    __slots__ = ("_reliable", "_unreliable", "are_listed", "listings")
 
     def __init__(self, list_valid_ns: int | None) -> None:
-        self._list_valid_ns = list_valid_ns
-        self._listed_ns: dict[str, int] = {}
+        self.are_listed = list_valid_ns is not None
+        """Whether someone lists subscriptions."""
+        self.listings = Listings(list_valid_ns or 0)
         self._reliable: dict[str, None] = {}
         self._unreliable: dict[str, None] = {}
-
-    @property
-    def are_listed(self) -> bool:
-        """Whether someone lists subscriptions."""
-        return self._list_valid_ns is not None
-
-    def listed(self, topic: str, now_ns: int) -> None:
-        """A topic's subscriptions were told, or could not be."""
-        self._listed_ns.pop(topic, None)
-        _add(self._listed_ns, topic, now_ns)
-
-    def outdated(self, topic: str) -> None:
-        """What was told of a topic's subscriptions may hold no more."""
-        self._listed_ns.pop(topic, None)
-
-    def fresh(self, topic: str, now_ns: int) -> bool:
-        """Whether a topic's subscriptions were listed lately."""
-        listed_ns = self._listed_ns.get(topic)
-        return (
-            listed_ns is not None
-            and self._list_valid_ns is not None
-            and now_ns - listed_ns <= self._list_valid_ns
-        )
 
     def is_reliable(self, topic: str) -> bool:
         """Whether a topic's messages must all arrive; True if nobody has said."""

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.sessions.listings import depends_on_list, exists
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.assignments import Partitions
 from sluicegate_kafka.codec.errors import ProtocolError
@@ -216,8 +217,7 @@ class Joining:
                 yield
             now_ns = turn.now_ns
             gate = self._gate(topic, now_ns)
-            known = gate.state.subscriptions.get(group)
-            if (known is not None and known.exists) or not gate.asks(OperationKind.CREATE_SUBSCRIPTION):
+            if not depends_on_list(group, gate):
                 continue
             if not listing.fresh(now_ns):
                 return True
@@ -230,8 +230,7 @@ class Joining:
         :return: why it may not, or None; and what to detach if the broker refuses it, None if it was there.
         """
         gate = self._gate(topic, now_ns)
-        known = gate.state.subscriptions.get(group)
-        existed = known is not None and known.exists
+        existed = exists(group, gate.state)
         operation = self._operation(OperationKind.CREATE_SUBSCRIPTION, topic, group)
         decision = gate.decide(operation, now_ns)
         return decision, None if existed or decision is not None else (gate, operation)

@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sluicegate.engine.state import TopicState
+from sluicegate.sessions.listings import Listings
 
-_FRESH_NS = 1_000_000_000
-"""A group made at the broker itself within this time may still be taken for a new one."""
+_ALL = ""
+"""One answer tells the groups of all topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +21,11 @@ class GroupListing:
     def __init__(self) -> None:
         self._groups: Mapping[str, Collection[str]] | None = None
         self._asked_ns = 0
-        self._answered_ns: int | None = None
+        self._listings = Listings()
 
     def fresh(self, now_ns: int) -> bool:
         """Whether the broker answered, or failed to, within the last second."""
-        return self._answered_ns is not None and now_ns - self._answered_ns < _FRESH_NS
+        return self._listings.fresh(_ALL, now_ns)
 
     def learned(self, groups: Mapping[str, Collection[str]] | None, asked_ns: int, now_ns: int) -> None:
         """Keep an answer: groups by topic, or None if the broker could not tell (the last answer stays).
@@ -33,7 +34,7 @@ class GroupListing:
         :param asked_ns: when the broker was asked.
         :param now_ns: now.
         """
-        self._answered_ns = now_ns
+        self._listings.answered(_ALL, now_ns)
         if groups is not None:
             self._groups = groups
             self._asked_ns = asked_ns

@@ -4,10 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from sluicegate.engine.state import TopicState
-
-_FRESH_NS = 1_000_000_000
-"""A subscription made at the broker itself within this time may still be taken for a new one."""
-_MAX_TOPICS = 10_000
+from sluicegate.sessions.listings import Listings
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +15,10 @@ class ListSubscriptions:
     """Full name."""
 
 
-class Subscriptions:
-    """When each topic's list was asked for and answered last."""
+class Subscriptions(Listings):
+    """When each topic's list was answered last, and what it told."""
 
-    def __init__(self) -> None:
-        self._answered: dict[str, int] = {}
-
-    def fresh(self, topic: str, now_ns: int) -> bool:
-        """Whether the API answered, or failed to, within the last second."""
-        answered_ns = self._answered.get(topic)
-        return answered_ns is not None and now_ns - answered_ns < _FRESH_NS
+    __slots__ = ()
 
     def learned(self, state: TopicState, found: Collection[str] | None, asked_ns: int, now_ns: int) -> None:
         """Take over an answer; None if the API could not tell, so that what was known before stays.
@@ -37,9 +28,6 @@ class Subscriptions:
         :param asked_ns: when the API was asked; subscriptions let in since then exist in any case.
         :param now_ns: now.
         """
-        self._answered.pop(state.topic.full, None)
-        self._answered[state.topic.full] = now_ns
-        if len(self._answered) > _MAX_TOPICS:
-            self._answered.pop(next(iter(self._answered)))
+        self.answered(state.topic.full, now_ns)
         if found is not None:
             state.learn_subscriptions(found, asked_ns)

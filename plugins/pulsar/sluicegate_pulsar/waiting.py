@@ -10,6 +10,7 @@ from collections.abc import Callable
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.timers import Timer
 from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.sessions.listings import depends_on_list, exists
 from sluicegate_pulsar.codec.errors import ServerError
 from sluicegate_pulsar.connection import Connection
 from sluicegate_pulsar.refusals import error
@@ -136,11 +137,10 @@ class Waiting:
     def _must_ask(self, request: Request, gate: Gate, now_ns: int) -> bool:
         """Whether it must be known which subscriptions exist before a new one can be refused."""
         create = request.create
-        if create is None or request.asked or request.created or not gate.asks(create.kind):
+        if create is None or request.asked or request.created:
             return False
-        if _exists(create, gate):
-            return False
-        return not self._shared.subscriptions.fresh(create.topic, now_ns)
+        listings = self._shared.subscriptions
+        return depends_on_list(create.subscription, gate) and not listings.fresh(create.topic, now_ns)
 
     def _take_back(self, request: Request, gate: Gate, now_ns: int) -> None:
         """A request will not reach the broker."""
@@ -199,16 +199,11 @@ class Waiting:
             self.give_up(number, now_ns)
 
 
-def _exists(create: Operation, gate: Gate) -> bool:
-    known = gate.state.subscriptions.get(create.subscription)
-    return known is not None and known.exists
-
-
 def _ask(request: Request, gate: Gate, now_ns: int) -> Decision | None:
     """Ask the gate, about the subscription first; what stops the request, or None."""
     create = request.create
     if create is not None and not request.created:
-        request.existed = _exists(create, gate)
+        request.existed = exists(create.subscription, gate.state)
         decision = gate.decide(create, now_ns)
         if decision is not None and decision.action is not Action.REWRITE:
             return decision
