@@ -7,6 +7,7 @@ A hook that raises is reported under its plugin's name and never stops traffic.
 import ssl
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from inspect import ismodule, isroutine
 from logging import Logger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -387,6 +388,9 @@ class HookManager(pluggy.PluginManager):
 
         :raises pluggy.PluginValidationError: if it is marked as a wrapper.
         """
+        # Most names of a module are imports, and pluggy takes its time to see that they are no functions.
+        if ismodule(plugin) and not isroutine(vars(plugin).get(name)):
+            return None
         options = super().parse_hookimpl_opts(plugin, name)
         wrapper = next((key for key in ("wrapper", "hookwrapper") if options and options.get(key)), None)
         if options is None or wrapper is None:

@@ -23,6 +23,8 @@ from sluicegate.decisions.reading import read_decisions
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.volume import free_bytes
 
+pytestmark = pytest.mark.slow
+
 
 def assert_right(done: Ended, *scenes: str) -> list[dict[str, Any]]:
     """That all is as the policies say, printed in ASCII; gives the rows of all decision logs."""

@@ -13,6 +13,8 @@ from sluicegate.demo.gate import Gate, GateError
 from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
 
+pytestmark = pytest.mark.slow
+
 
 def gate(directory: Path, port: int, settings: Mapping[str, Any]) -> Gate:
     """A gate in front of nothing."""

@@ -11,6 +11,8 @@ from sluicegate.demo.backend import demo_of
 from sluicegate.demo.runner import run_demo
 from sluicegate.demo.scene import Verdict
 
+pytestmark = pytest.mark.slow
+
 GENEROUS = """
 from sluicegate.engine import bucket
 

@@ -12,6 +12,8 @@ from tests.demo.scenes import NoBroker, scene
 from sluicegate.demo import Seen, Stage, player
 from sluicegate.demo.player import Task
 
+pytestmark = pytest.mark.slow
+
 SCENES = """
 import os
 from sluicegate.demo import OwnGate, Scene

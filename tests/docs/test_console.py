@@ -14,6 +14,8 @@ from tests.docs.elsewhere import ELSEWHERE, Elsewhere, elsewhere, problem
 from tests.docs.world import Brokers, World, brokers, documented_file
 from tests.house.test_documents import ROOT, documents
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = all_commands()
 PRESENT = {name: here for name, each in COMMANDS.items() if (here := [c for c in each if not elsewhere(c)])}
 """The commands that are run here."""

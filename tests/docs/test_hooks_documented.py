@@ -1,6 +1,5 @@
 """The reference of hooks cannot drift: every hook has its heading, its example and its test."""
 
-import ast
 import importlib.util
 import inspect
 import re
@@ -35,10 +34,9 @@ def section(hook: str) -> str:
 def hook_tests() -> set[str]:
     """The names of all test functions about hooks, found without importing anything."""
     return {
-        node.name
+        name
         for file in (ROOT / "tests").rglob("test_*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_hook_")
+        for name in re.findall(r"^ *(?:async )?def (test_hook_\w+)\(", file.read_text(), re.MULTILINE)
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from tests.matrix.cells import SEVERAL, Cell, broker_only
 from tests.matrix.programs import Program, spread
@@ -101,10 +102,9 @@ class _Gate:
         log = snapshot["decision_log"]
         return int(log["decided"] - log["emitted"] - log["dropped"])
 
-    def log(self, topic: str) -> TopicLog:
-        """What the decision log has of a topic."""
-        table = read_decisions(self.directory / "state" / "decisions")
-        return TopicLog(table.filter(pc.equal(table["topic"], topic)).to_pylist())
+    def decisions(self) -> pa.Table:
+        """The decision log."""
+        return read_decisions(self.directory / "state" / "decisions")
 
 
 class Matrix:
@@ -196,13 +196,16 @@ class Matrix:
 
     async def _play(self, cells: Sequence[Cell], programs: Sequence[Program], attempt: int) -> None:
         seen = await asyncio.gather(*(self._seen(cell, programs, attempt) for cell in cells))
+        logs: dict[int, pa.Table] = {}
         for gate in {id(gate): gate for gate in map(self._gate, cells)}.values():
             await until_so(lambda: gate.undecided() == 0)  # noqa: B023 - used at once
+            logs[id(gate)] = gate.decisions()  # once for all cells: it has their decisions by the thousand
         for cell, each in zip(cells, seen, strict=True):
-            scene = self._scene(cell)
+            scene, log = self._scene(cell), logs[id(self._gate(cell))]
             # What failed has no facts to judge.
             if each.met or each.facts:
-                self._found[cell] = scene.judge(each, self._gate(cell).log(scene.topic))
+                rows = log.filter(pc.equal(log["topic"], scene.topic)).to_pylist()
+                self._found[cell] = scene.judge(each, TopicLog(rows))
             else:
                 self._found[cell] = Observation(Verdict.DIFFERENT, each.text, each.error)
 

@@ -11,8 +11,9 @@ _TIMEOUT_S = 3600
 
 def mark(items: list[pytest.Item], folder: Path) -> None:
     """Mark the tests below a folder: they need a broker and the time to start one."""
+    below = f"{folder}{os.sep}"
     for item in items:
-        if folder in item.path.parents:
+        if str(item.path).startswith(below):
             item.add_marker(pytest.mark.broker)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(_TIMEOUT_S))

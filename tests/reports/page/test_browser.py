@@ -15,6 +15,8 @@ from tests.reports.results.example import example
 from sluicegate_reports.page import page
 from sluicegate_reports.results import Results, Section, Table
 
+pytestmark = pytest.mark.slow
+
 _PAPER = {"light": bytes.fromhex("fcfcfa"), "dark": bytes.fromhex("14171b")}
 
 
