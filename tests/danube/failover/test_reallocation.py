@@ -1,10 +1,12 @@
 """What moves when a broker dies, and what stays, key by key."""
 
 import json
+from contextlib import aclosing
 
 import pytest
 from tests.danube.failover.world import CONTROLLER_TTL_S, World, entries, turn
 
+from sluicegate.store.metadata.base import Listing
 from sluicegate_danube.failover import keys
 from sluicegate_danube.failover.controller import Controller
 from sluicegate_danube.failover.election import Election
@@ -318,3 +320,23 @@ async def test_a_clock_that_jumps_takes_nothing_from_a_broker_that_lives(world: 
         clock[0] += 3 * NS
     assert (await world.view()).owned == {2: before}, "graces count from the jump on"
     assert entries(await world.durable()) == durable
+
+
+async def test_a_change_that_overtakes_the_answer_to_a_listing_is_not_forgotten(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = world.controller()
+    await turn(controller)
+    before = await world.store.list(keys.CLUSTER)
+
+    async def late(prefix: str) -> Listing:
+        return before
+
+    with monkeypatch.context() as answers:
+        answers.setattr(world.memory, "list", late)
+        await world.provide("/default/new")
+        async with aclosing(world.store.watch(keys.CLUSTER, before.revision)) as changes:
+            controller.see(await anext(changes))
+        await controller.refresh()
+    await controller.turn()
+    assert (await world.owners())["/default/new"] == [2]

@@ -349,7 +349,9 @@ async def test_no_acknowledged_message_is_lost_or_doubled(
             try:
                 await low.send(b"%d" % number)
             except grpc.aio.AioRpcError as error:
-                assert error.code() is grpc.StatusCode.UNAVAILABLE  # noqa: PT017 - any number of them
+                # A broker that stops cancels what it is at, as it does to clients that come to it directly.
+                stopped = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
+                assert error.code() in stopped  # noqa: PT017 - any number of them
             else:
                 acknowledged.append(number)
                 after += moved.is_set()

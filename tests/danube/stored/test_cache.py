@@ -42,6 +42,7 @@ class Bench:
             Settings(), lambda *later: None, self.store, self.view, Writes(), lambda: True
         )
         self.assignments = Assignments(self.store, 1, self.cluster, wait_s)
+        self._revision = 99
 
     async def feed(self) -> None:
         """Let the cache know what the store holds."""
@@ -55,7 +56,9 @@ class Bench:
 
     def _event(self, value: bytes | None) -> Event:
         key = keys.assignment_key(1, TOPIC)
-        return Event(key, 99, Entry(key, value, 99, 99) if value is not None else None)
+        self._revision += 1
+        entry = Entry(key, value, self._revision, self._revision) if value is not None else None
+        return Event(key, self._revision, entry)
 
 
 async def test_a_topic_of_which_all_is_known_is_served_at_once() -> None:
@@ -179,6 +182,24 @@ async def test_a_listing_replaces_what_is_known_and_older_events_say_nothing() -
     cache.take(late)  # a watch that is behind
     assert cache.entries == {"/k/b": b"2"}
     assert told == [("/k/a", b"1"), ("/k/a", None), ("/k/b", b"2")]
+
+
+async def test_changes_that_overtake_the_answer_to_a_listing_are_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryMetadata()
+    cache = PrefixCache(store, "/k/")
+    before = await store.list("/k/")
+    await store.put("/k/a", b"1")
+    [entry] = (await store.list("/k/")).entries
+
+    async def late(prefix: str) -> Listing:
+        cache.take([Event("/k/a", entry.modified, entry)])
+        return before
+
+    monkeypatch.setattr(store, "list", late)
+    await cache.refresh()
+    assert cache.entries == {"/k/a": b"1"}
 
 
 def test_a_view_leaves_strange_keys_and_values_alone() -> None:

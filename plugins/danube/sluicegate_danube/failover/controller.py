@@ -76,8 +76,14 @@ class Controller:
         return True
 
     async def refresh(self) -> None:
-        """List the cluster now."""
-        self._replace(await self._store.list(keys.CLUSTER))
+        """List the cluster now.
+
+        The watch goes on meanwhile. A listing that it has overtaken is not taken: nothing would tell of the
+        changes between the two again.
+        """
+        listing = await self._store.list(keys.CLUSTER)
+        if listing.revision >= self.view.revision:
+            self._replace(listing)
         self._answered()
 
     async def keep(self) -> None:

@@ -36,7 +36,7 @@ class PrefixCache:
         self._prefix = prefix
         self._on_change = on_change
         self._revision = 0
-        """Of the last listing: a watch that is behind it tells nothing new."""
+        """Of what was taken over last: a watch that is behind a listing tells nothing new."""
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -48,9 +48,14 @@ class PrefixCache:
     async def refresh(self) -> None:
         """List anew, for what must not go by a watch that may be behind.
 
+        The watch goes on meanwhile. A listing that it has overtaken is not taken: nothing would tell of the
+        changes between the two again.
+
         :raises StoreError: if the store cannot be reached.
         """
-        self.take(await self._store.list(self._prefix))
+        listing = await self._store.list(self._prefix)
+        if listing.revision >= self._revision:
+            self.take(listing)
 
     def take(self, news: Listing | Sequence[Event]) -> None:
         """Take over a listing, which replaces all that was known, or changes."""
@@ -66,6 +71,8 @@ class PrefixCache:
             for event in news:
                 if event.revision > self._revision:
                     self._set(event.key, event.entry.value if event.entry is not None else None)
+            if news:
+                self._revision = max(self._revision, news[-1].revision)
         self._changed.set()
         self._changed = asyncio.Event()
 
