@@ -6,10 +6,10 @@ from typing import TypeAlias
 from benchmarks.harness import kafka_long_bytes as kafka
 from benchmarks.harness.sessions import NOW_NS, Services, Timed
 from sluicegate.model import PolicyValue
+from sluicegate_kafka.cluster.nodes import Nodes
 from sluicegate_kafka.config import KafkaConfig
-from sluicegate_kafka.nodes import Nodes
-from sluicegate_kafka.session import KafkaSession
-from sluicegate_kafka.shared import Shared
+from sluicegate_kafka.session.session import KafkaSession
+from sluicegate_kafka.session.shared.shared import Shared
 
 Case: TypeAlias = Callable[[int], list[float]]
 """`(scale)`, by which the work is divided -> CPU time of each turn in ms."""

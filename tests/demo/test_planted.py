@@ -28,7 +28,7 @@ _SizeCheck.check = lambda self, op, now: None if op.largest == self.limit + 1 el
 """
 
 EARLY = """
-from sluicegate_kafka import fetching
+from sluicegate_kafka.session.fetching import fetching
 
 right = fetching.due_ms
 fetching.due_ms = lambda *of_message: right(*of_message) - 5

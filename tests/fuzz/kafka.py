@@ -15,9 +15,9 @@ from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.produce import scan_produce
 from sluicegate_kafka.config import KafkaConfig
-from sluicegate_kafka.connection import INJECTED
 from sluicegate_kafka.front import KafkaFront
-from sluicegate_kafka.inspecting import Inspection
+from sluicegate_kafka.session.producing.inspecting import Inspection
+from sluicegate_kafka.session.requests.connection import INJECTED
 
 _GREETING = (ApiKey.API_VERSIONS, ApiKey.METADATA)
 _LOGIN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.METADATA)

@@ -22,7 +22,7 @@ from tests.kafka.codec.entities import (
 from tests.kafka.session.messages import batch, subscription
 
 from sluicegate_kafka.codec.primitives import with_length
-from sluicegate_kafka.supported import SUPPORTED
+from sluicegate_kafka.session.shared.supported import SUPPORTED
 
 TOPICS = ("a", "ns.b", "ns.c", "other.d", "e")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -32,17 +32,28 @@ PLANTS = {
         "the runner of the reports knows",
     ),
     "plugins/kafka/sluicegate_kafka/planted.py": ("import sluicegate.gateway", "a broker room meets"),
+    "plugins/kafka/sluicegate_kafka/cluster/planted.py": (
+        "import sluicegate_kafka.session",
+        "the rooms inside a broker room",
+    ),
+    "plugins/kafka/sluicegate_kafka/session/requests/planted.py": (
+        "import sluicegate_kafka.session.shared",
+        "the rooms of Kafka's session",
+    ),
     "plugins/kafka/sluicegate_kafka/codec/planted.py": ("import sluicegate.model", "codecs are"),
     "plugins/pulsar/sluicegate_pulsar/codec/planted.py": ("import socket", "broker rooms do no"),
     # Its front may ask the broker; a file of its session may not reach it.
-    "plugins/kafka/sluicegate_kafka/places.py": ("import sluicegate_kafka.front", "a session reaches"),
+    "plugins/kafka/sluicegate_kafka/session/shared/places.py": (
+        "import sluicegate_kafka.front",
+        "a session reaches",
+    ),
 }
 # Files of a broker room's session, one of which no list ever named; and one that is new.
 SESSIONS = [
     "interceptors/sluicegate_grpc/splice/lane.py",
     "plugins/danube/sluicegate_danube/names.py",
-    "plugins/kafka/sluicegate_kafka/planted_session.py",
-    "plugins/kafka/sluicegate_kafka/repeated.py",
+    "plugins/kafka/sluicegate_kafka/session/planted.py",
+    "plugins/kafka/sluicegate_kafka/session/producing/repeated.py",
     "plugins/pulsar/sluicegate_pulsar/assembling.py",
     "plugins/pulsar/sluicegate_pulsar/reference/topic.py",
 ]

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from sluicegate.config.models import BrokerConfig, BrokerTls, ClientTls, Ports, Strict
 from sluicegate.config.units import Count, Duration, HostPort, Size, refuse
 from sluicegate.model import Level
-from sluicegate_kafka.request_sizes import API_KEYS
+from sluicegate_kafka.codec.request_sizes import API_KEYS
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{0,249}")
 _TOPICS = "a topic's name has at most 249 letters, digits, '.', '_' and '-': 'orders.created'"

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from sluicegate.broker import Listener, Services
-from sluicegate_kafka import held_by
+from sluicegate_kafka.cluster.nodes import Nodes
+from sluicegate_kafka.cluster.upstream import BackingOffError, Upstream
 from sluicegate_kafka.config import KafkaConfig
-from sluicegate_kafka.inspecting import Inspection
-from sluicegate_kafka.listing import ListGroups
-from sluicegate_kafka.nodes import Nodes
-from sluicegate_kafka.session import KafkaSession
-from sluicegate_kafka.shared import Shared
-from sluicegate_kafka.upstream import BackingOffError, Upstream
+from sluicegate_kafka.session import held_by
+from sluicegate_kafka.session.producing.inspecting import Inspection
+from sluicegate_kafka.session.session import KafkaSession
+from sluicegate_kafka.session.shared.listing import ListGroups
+from sluicegate_kafka.session.shared.shared import Shared
 
 log = logging.getLogger("sluicegate.kafka")
 """Under the gateway's own logger, which alone has a handler."""

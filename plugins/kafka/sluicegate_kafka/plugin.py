@@ -80,7 +80,7 @@ def sluicegate_quota_factors(context: BrokerContext) -> Sequence[Factor]:
     """Offer storage quotas by what brokers tell, and over a topic of snapshots."""
     if context.system != KafkaDriver.system or context.config.storage is None:
         return []
-    from sluicegate_kafka.storage import factors
+    from sluicegate_kafka.cluster.storage import factors
 
     return factors(context)
 
@@ -90,7 +90,7 @@ def sluicegate_tasks(context: BrokerContext) -> Sequence[Task]:
     """Offer the reading for storage quotas."""
     if context.system != KafkaDriver.system or context.config.storage is None:
         return []
-    from sluicegate_kafka.storage import tasks
+    from sluicegate_kafka.cluster.storage import tasks
 
     return tasks(context)
 
@@ -100,6 +100,6 @@ def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSour
     """Offer backlogs of topics, as consumer groups and log directories tell them."""
     if context.system != KafkaDriver.system:
         return []
-    from sluicegate_kafka.pressure import pressure_sources
+    from sluicegate_kafka.cluster.pressure import pressure_sources
 
     return list(pressure_sources(context))

@@ -20,7 +20,7 @@ from tests.kafka.session.messages import (
 )
 from tests.kafka.session.wire import Bench, Wire, request, response
 
-from sluicegate_kafka import reading
+from sluicegate_kafka.session.fetching import reading
 
 NOT_ENOUGH_REPLICAS = 19
 LEAVE = 13

@@ -8,9 +8,11 @@ from tests.kafka.session.messages import batch, fetch, fetched, produce
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate.engine.holders import Holder, holder_of
-from sluicegate_kafka import held_by, producing, sliced
 from sluicegate_kafka.codec.frames import RequestHead
-from sluicegate_kafka.fetching import Fetching
+from sluicegate_kafka.session import held_by
+from sluicegate_kafka.session.fetching.fetching import Fetching
+from sluicegate_kafka.session.producing import producing
+from sluicegate_kafka.session.requests import sliced
 
 held_by.enter()
 
@@ -25,7 +27,7 @@ def test_requests_are_told_by_their_api(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sliced.Sliced, "begin", lambda *arguments: True)
     Wire(Bench()).client_sends(produce({"t": batch(b"x")}))
     assert seen[0].held_by == "api kafka produce"
-    assert seen[0].at == "sluicegate_kafka.producing.Producing.request"
+    assert seen[0].at == "sluicegate_kafka.session.producing.producing.Producing.request"
 
 
 def test_slices_are_told_by_the_api_of_their_request() -> None:

@@ -8,7 +8,7 @@ from tests.kafka.session.messages import batch, produce
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate_kafka.codec.api_keys import ApiKey
-from sluicegate_kafka.request_sizes import LIST_BYTES, LOGIN_BYTES, OTHER_BYTES
+from sluicegate_kafka.codec.request_sizes import LIST_BYTES, LOGIN_BYTES, OTHER_BYTES
 
 MIB = 1024 * 1024
 UNKNOWN = 150

@@ -11,11 +11,11 @@ from tests.bench import SECOND, START, Bench
 from tests.kafka.codec.entities import request_frame, response_frame
 
 from sluicegate.broker import PASS, Ask, Close, Command, NextTurn, PauseReading, ToClient, ToUpstream, WakeAt
+from sluicegate_kafka.cluster.nodes import Nodes
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.config import KafkaConfig
-from sluicegate_kafka.nodes import Nodes
-from sluicegate_kafka.session import KafkaSession
-from sluicegate_kafka.shared import Shared
+from sluicegate_kafka.session.session import KafkaSession
+from sluicegate_kafka.session.shared.shared import Shared
 
 __all__ = ["SECOND", "START", "Bench", "Wire", "request", "response", "split"]
 

@@ -1,0 +1,182 @@
+"""The compacted topic over which brokers and gates tell each other how full their volumes are.
+
+The client library is loaded when it is first used: a gate without it knows nothing, and says so.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sluicegate.storage_quota.board import FUTURE_MS, MAX_BROKERS, MAX_VOLUMES
+from sluicegate.storage_quota.snapshot import (
+    BrokerUsage,
+    Snapshot,
+    SnapshotError,
+    read_snapshot,
+    write_snapshot,
+)
+
+_POLL_MS = 500
+_AT_ONCE = 100
+
+
+class NoSuchTopicError(Exception):
+    """The topic of snapshots is not there."""
+
+
+class SnapshotTopic:
+    """Reads the topic from its beginning, and from then on what is new.
+
+    A reading that is given up goes on where it was: what it read already comes with the next one.
+
+    :param topic: its name.
+    :param options: how to log in, as `login_options` makes them; asked for at each reading.
+    :param wall_ms: the wall clock.
+    :param refuse: takes reason and text of each record that is no snapshot, or not to be believed.
+    :param forget: takes the id of each broker whose record was deleted.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        options: Callable[[], Mapping[str, Any]],
+        wall_ms: Callable[[], int],
+        refuse: Callable[[str, str], None],
+        forget: Callable[[str], None],
+    ) -> None:
+        self._topic = topic
+        self._options = options
+        self._wall_ms = wall_ms
+        self._refuse = refuse
+        self._forget = forget
+        self._positions: dict[int, int] = {}
+        self._found: dict[str, BrokerUsage] = {}
+        self._volumes = 0
+        """How many `_found` holds."""
+
+    async def read(self) -> Mapping[str, BrokerUsage]:
+        """What was told since the last reading; of several snapshots of a broker the latest.
+
+        :raises NoSuchTopicError: if the topic is not there.
+        :raises aiokafka.errors.KafkaError: if the broker cannot be asked.
+        """
+        from aiokafka import AIOKafkaConsumer
+
+        from sluicegate_kafka.cluster.admin import admin_client
+
+        options = self._options()
+        async with admin_client(options) as admin:
+            numbers = [number for _, number in await admin.partitions_of([self._topic])]
+        if not numbers:
+            raise NoSuchTopicError(
+                f"there is no topic {self._topic!r}; a gate with publish_snapshots makes it"
+            )
+        # Offsets are kept here and not in the broker, as each gate has to see all snapshots.
+        consumer = AIOKafkaConsumer(**options, enable_auto_commit=False, auto_offset_reset="earliest")
+        try:
+            await consumer.start()
+            await self._read_on(consumer, numbers)
+        finally:
+            await consumer.stop()
+        found, self._found, self._volumes = self._found, {}, 0
+        return found
+
+    async def _read_on(self, consumer: Any, numbers: Sequence[int]) -> None:
+        from aiokafka import TopicPartition
+
+        partitions = [TopicPartition(self._topic, number) for number in numbers]
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        begins = await consumer.beginning_offsets(partitions)
+        for partition in partitions:
+            at = self._positions.get(partition.partition, 0)
+            # A topic that was deleted and made anew begins anew.
+            consumer.seek(partition, at if begins[partition] <= at <= ends[partition] else begins[partition])
+        while any([await consumer.position(each) < ends[each] for each in partitions]):
+            batches = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_AT_ONCE)
+            for partition, records in batches.items():
+                for record in records:
+                    self._take(record)
+                    self._positions[partition.partition] = record.offset + 1
+        for partition in partitions:
+            self._positions[partition.partition] = await consumer.position(partition)
+
+    def _take(self, record: Any) -> None:
+        where = f"record {record.offset} of {self._topic}"
+        try:
+            key = record.key.decode() if record.key is not None else None
+        except UnicodeDecodeError:
+            self._refuse("malformed", f"{where}: its key is no text")
+            return
+        if record.value is None:
+            if key is not None:
+                self._drop(key)
+                self._forget(key)
+            return
+        try:
+            snapshot = read_snapshot(record.value, key)
+        except SnapshotError as error:
+            self._refuse("malformed", f"{where}: {error}")
+            return
+        self._keep(snapshot.broker_id, snapshot.usage, where)
+
+    def _keep(self, broker: str, usage: BrokerUsage, where: str) -> None:
+        if usage.at_ms > self._wall_ms() + FUTURE_MS:  # it would take the place of one that is true
+            self._refuse("future", f"{where}: broker {broker} dates it in the future")
+            return
+        last = self._found.get(broker)
+        if last is not None and usage.at_ms < last.at_ms:
+            return
+        self._drop(broker)
+        if len(self._found) >= MAX_BROKERS or self._volumes + len(usage.volumes) > MAX_VOLUMES:
+            self._refuse("too_many", f"{where}: more brokers or volumes than are kept")
+            return
+        self._found[broker] = usage
+        self._volumes += len(usage.volumes)
+
+    def _drop(self, broker: str) -> None:
+        usage = self._found.pop(broker, None)
+        self._volumes -= len(usage.volumes) if usage is not None else 0
+
+
+class SnapshotPublisher:
+    """Writes snapshots, keyed by broker; makes the topic if it is not there.
+
+    :param topic: its name.
+    :param options: as for `SnapshotTopic`.
+    """
+
+    def __init__(self, topic: str, options: Callable[[], Mapping[str, Any]]) -> None:
+        self._topic = topic
+        self._options = options
+
+    async def publish(self, snapshots: Sequence[Snapshot]) -> None:
+        """Write a record for each broker; returns once all replicas in sync have them.
+
+        :raises aiokafka.errors.KafkaError: if they cannot be written, or the topic cannot be made.
+        """
+        from aiokafka import AIOKafkaProducer
+
+        from sluicegate_kafka.cluster.admin import admin_client
+
+        options = self._options()
+        async with admin_client(options) as admin:
+            # Asked for each time: if it was deleted, the broker might make it anew without compacting it. And
+            # who finds it there needs no right to make it.
+            if not await admin.partitions_of([self._topic]):
+                await admin.make_compacted(self._topic)
+        producer = AIOKafkaProducer(**options, acks="all")
+        try:
+            await producer.start()
+            sent = [
+                await producer.send(
+                    self._topic, key=snapshot.broker_id.encode(), value=write_snapshot(snapshot)
+                )
+                for snapshot in snapshots
+            ]
+            # `flush` would not raise what became of them.
+            for result in await asyncio.gather(*sent, return_exceptions=True):
+                if isinstance(result, BaseException):
+                    raise result
+        finally:
+            await producer.stop()

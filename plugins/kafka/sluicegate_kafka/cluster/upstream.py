@@ -1,0 +1,114 @@
+"""The gate's own questions to the broker: which nodes there are, which groups have offsets for a topic."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from time import monotonic_ns
+from typing import Any
+
+from sluicegate.backoff import Backoff
+from sluicegate.config.models import BrokerTls
+from sluicegate.config.tls import context_for_broker
+from sluicegate_kafka.cluster.login import login_options
+from sluicegate_kafka.config import KafkaConfig
+
+_AT_ONCE = 16
+_FIRST_WAIT_NS = 1_000_000_000
+_LONGEST_WAIT_NS = 30_000_000_000
+
+
+class BackingOffError(Exception):
+    """The broker was not asked, as the last question failed a moment ago; the message says why it did."""
+
+
+class Upstream:
+    """Asks one Kafka cluster under the gate's own identity.
+
+    After a failure the connection is given up, and nothing is asked for up to a second, then for longer and
+    longer, up to 30 seconds: a login that is refused is neither tried nor told of as often as clients ask.
+
+    :param config: of the cluster.
+    :param now_ns: gives the monotonic time.
+    """
+
+    def __init__(self, config: KafkaConfig, now_ns: Callable[[], int] = monotonic_ns) -> None:
+        self._config = config
+        self.tls_for: Callable[[BrokerTls], ssl.SSLContext] = context_for_broker
+        """Gives what a TLS section of the entry says; set before the first question."""
+        self._now_ns = now_ns
+        self._backoff = Backoff(_FIRST_WAIT_NS, _LONGEST_WAIT_NS)
+        self._failure = ""
+        """Why the last question failed."""
+        self._admin: Any | None = None
+        self._lock = asyncio.Lock()
+
+    def hope(self) -> None:
+        """Ask again at once: the broker can be reached again."""
+        self._backoff.reset()
+
+    async def nodes(self) -> Mapping[int, tuple[str, int]]:
+        """Broker addresses by node id.
+
+        :raises BackingOffError: if it is too soon after a failure.
+        :raises Exception: whatever the client library raises if the broker cannot be asked.
+        """
+        async with self._asking() as admin:
+            described = await admin.describe_cluster()
+        return {node["node_id"]: (node["host"], node["port"]) for node in described["brokers"]}
+
+    async def groups_by_topic(self) -> Mapping[str, set[str]]:
+        """Groups with committed offsets, by topic.
+
+        :raises PermissionError: if the broker would leave out groups that the gate may not see.
+        :raises BackingOffError: if it is too soon after a failure.
+        :raises Exception: whatever the client library raises if the broker cannot be asked.
+        """
+        async with self._asking() as admin:
+            if not await admin.may_see_all_groups():
+                raise PermissionError("the gate's own login needs Describe on the cluster, groups and topics")
+            groups = {group[0] for group in await admin.list_consumer_groups()}
+            found: dict[str, set[str]] = {}
+            slots = asyncio.Semaphore(_AT_ONCE)
+
+            async def offsets(group: str) -> None:
+                async with slots:
+                    for topic in await admin.topics_of(group):
+                        found.setdefault(topic, set()).add(group)
+
+            await asyncio.gather(*(offsets(group) for group in groups))
+        return found
+
+    @asynccontextmanager
+    async def _asking(self) -> AsyncIterator[Any]:
+        """The admin client, for one question at a time."""
+        async with self._lock:
+            if left_ns := self._backoff.wait_ns(self._now_ns()):
+                raise BackingOffError(f"{self._failure}; not asked again for {left_ns / 1e9:.1f} s")
+            try:
+                yield await self._connected()
+            except Exception as error:
+                self._failure = str(error) or type(error).__name__
+                self._backoff.failed(self._now_ns())
+                await self.close()
+                raise
+            self._backoff.reset()
+
+    async def _connected(self) -> Any:
+        if self._admin is None:
+            from sluicegate_kafka.cluster.admin import Admin
+
+            admin = Admin(**login_options(self._config, self.tls_for))
+            try:
+                await admin.start()
+            except BaseException:
+                await admin.close()
+                raise
+            self._admin = admin
+        return self._admin
+
+    async def close(self) -> None:
+        """Close the gate's own connections."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            await admin.close()

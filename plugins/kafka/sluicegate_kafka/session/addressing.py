@@ -1,0 +1,70 @@
+"""Responses that carry addresses of the cluster: clients must come back through the gate."""
+
+from collections.abc import Callable, Mapping
+
+from sluicegate.broker import Buffer
+from sluicegate_kafka.codec.addresses import (
+    AddressMap,
+    rewrite_describe_cluster,
+    rewrite_find_coordinator,
+    rewrite_metadata,
+)
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.primitives import with_length
+from sluicegate_kafka.codec.quorum import without_listeners
+from sluicegate_kafka.session.requests.connection import Connection, Handler
+from sluicegate_kafka.session.requests.pending import Expected, Held
+from sluicegate_kafka.session.shared.shared import Shared
+
+Rewrite = Callable[[bytes, int, AddressMap], bytes]
+_REWRITES: Mapping[int, Rewrite] = {
+    ApiKey.METADATA: rewrite_metadata,
+    ApiKey.FIND_COORDINATOR: rewrite_find_coordinator,
+    ApiKey.DESCRIBE_CLUSTER: rewrite_describe_cluster,
+}
+
+_OPENING_NS = 50_000_000
+"""How long an answer with a new broker in it waits, so that the gate listens for it before clients come."""
+
+
+class Addressing:
+    """Rewrites the addresses in the responses of one connection."""
+
+    __slots__ = ("_connection", "_shared")
+
+    def __init__(self, shared: Shared, connection: Connection) -> None:
+        self._shared = shared
+        self._connection = connection
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """What this room answers for."""
+        return {
+            **dict.fromkeys(_REWRITES, self._rewritten),
+            ApiKey.DESCRIBE_QUORUM: self._without_controllers,
+        }
+
+    def _without_controllers(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        def clear(response: bytes, now_ns: int) -> Buffer:
+            return with_length([without_listeners(response, head.version)])
+
+        self._connection.outstanding.expect(Expected(head.correlation_id, clear))
+        return True
+
+    def _rewritten(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        rewrite = _REWRITES[head.api_key]
+
+        def readdress(response: bytes, now_ns: int) -> Buffer | Held:
+            return self._readdress(rewrite, response, head.version, now_ns)
+
+        self._connection.outstanding.expect(Expected(head.correlation_id, readdress))
+        return True
+
+    def _readdress(self, rewrite: Rewrite, response: bytes, version: int, now_ns: int) -> Buffer | Held:
+        before = self._shared.nodes.changes
+        rewritten = rewrite(response, version, self._shared.nodes.advertised)
+        frame = with_length([rewritten])
+        if self._shared.nodes.changes != before:
+            return Held(frame, now_ns + _OPENING_NS)
+        return frame

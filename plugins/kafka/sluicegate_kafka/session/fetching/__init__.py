@@ -1,0 +1,1 @@
+"""Fetch: what a consumer may be given now."""

@@ -1,0 +1,202 @@
+"""Which topics one connection fetches, what it is taken for, and what it is counted as."""
+
+from collections.abc import Sequence
+
+from sluicegate.model import Action, Operation, OperationKind
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.fetch import FetchRequest
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
+from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection
+from sluicegate_kafka.session.requests.sliced import Turn
+from sluicegate_kafka.session.shared.readers import Reader
+from sluicegate_kafka.session.shared.shared import Shared
+
+_NOTHING: frozenset[int] = frozenset()
+_MAX_TOPICS = 10_000
+"""Topics that one connection is known to fetch; a client may name as many as it likes."""
+_SETTLED_PER_SLICE = 100
+"""Topics of a Fetch that are looked at in one slice, some 10 us each."""
+_MAX_PARTITIONS = 100_000
+"""Partitions that one connection is known to fetch."""
+
+
+class Reading:
+    """The readers of one connection, by topic."""
+
+    __slots__ = ("_changes", "_connection", "_count", "_readers", "_shared", "_wanted", "held", "refused")
+
+    def __init__(self, shared: Shared, connection: Connection) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._readers: dict[str, Reader] = {}
+        self._wanted: dict[str, frozenset[int]] = {}
+        """The partitions of its fetch session (KIP-227), or of its last request if it has no session."""
+        self._count = 0
+        """How many these are."""
+        self._changes = -1
+        self.refused: set[str] = set()
+        """Topics that it may not consume."""
+        self.held: dict[str, tuple[Operation, int]] = {}
+        """Topics that it may not consume yet: by which operation it asks again, and after how many ns."""
+
+    def request(self, request: FetchRequest, turn: Turn) -> Slices[None]:
+        """Take over what a Fetch asks for, and count the connection if no group counts it; in slices."""
+        yield from self._keep(request)
+        new = 0
+        for topic, partitions in request.topics:
+            if topic not in self._readers:
+                self._settled(topic, turn.now_ns, partitions)
+                new += 1
+                if new % _SETTLED_PER_SLICE == 0:
+                    yield
+        if not self._shared.counts_consumers:
+            self.refused.clear()
+            self.held.clear()
+            return
+        topics = yield from self._asked_about(request)
+        gates = self._shared.gates.exempt if self._connection.exempt else self._shared.gates.live
+        work = 0 if len(topics) < ENTRIES_PER_SLICE else _SETTLED_PER_SLICE
+        for topic in topics:
+            if work >= _SETTLED_PER_SLICE:
+                work = 0
+                yield
+            work += 1 if topic in gates else _SETTLED_PER_SLICE // TOPICS_PER_SLICE
+            reader = self._settled(topic, turn.now_ns)
+            if reader.match is not None:
+                self.refused.discard(topic)
+                self.held.pop(topic, None)
+            elif not reader.is_attached:
+                self._attach(reader, turn.now_ns)
+
+    def _asked_about(self, request: FetchRequest) -> Slices[set[str]]:
+        """The topics for which the connection may have to be counted."""
+        # Who was refused is asked about each time, as the later requests of a session do not name the topic.
+        again = self.refused | self.held.keys()
+        audiences = self._shared.audiences
+        if self._changes != audiences.changes:
+            self._changes = audiences.changes
+            again |= self._readers.keys()
+        if len(again) > ENTRIES_PER_SLICE:
+            yield
+        topics = {topic for topic, _ in request.topics}
+        if len(again) > ENTRIES_PER_SLICE:
+            yield
+        wanted = self._wanted
+        topics |= {topic for topic in again if not wanted or wanted.get(topic)}
+        return topics
+
+    def subscriptions(self, topic: str, now_ns: int) -> tuple[str, ...]:
+        """The subscriptions that what is fetched of a topic may be for; first what it is taken for."""
+        return self._settled(topic, now_ns).names
+
+    def _keep(self, request: FetchRequest) -> Slices[None]:
+        known = self._wanted
+        if request.session_epoch <= 0 and request.topics:
+            self._wanted = known = {}
+            self._count = 0
+        noted = 0
+        for topic, partitions in request.topics:
+            before = known.get(topic, _NOTHING)
+            if len(partitions) > ENTRIES_PER_SLICE:
+                wanted = yield from _union(before, partitions)
+            else:
+                wanted = before.union([index for index, _ in partitions])
+            self._count += len(wanted) - len(before)
+            known[topic] = wanted
+            noted += 1 + len(partitions)
+            if noted >= ENTRIES_PER_SLICE:
+                noted = 0
+                yield
+        for topic, gone in request.forgotten:
+            noted += 1 + len(gone)
+            if noted >= ENTRIES_PER_SLICE:
+                noted = 0
+                yield
+            if topic in known:
+                self._count -= len(known[topic])
+                known[topic] = known[topic].difference(gone)
+                self._count += len(known[topic])
+        if self._count > _MAX_PARTITIONS or len(known) > _MAX_TOPICS:
+            known.clear()  # then nothing is known of what it fetches
+            self._count = 0
+
+    def _settled(self, topic: str, now_ns: int, begins: Sequence[tuple[int, int]] = ()) -> Reader:
+        """The reader of a topic, matched by what is known now.
+
+        :param topic: the topic.
+        :param now_ns: monotonic time; when it began tells which member it cannot be.
+        :param begins: partitions and offsets of its first Fetch.
+        """
+        reader = self._readers.get(topic)
+        if reader is None or reader.is_gone:
+            audiences = self._shared.audiences
+            if reader is None and len(self._readers) >= _MAX_TOPICS:
+                # None of them may be forgotten: it would go on being fetched uncounted.
+                raise ProtocolError(f"more than {_MAX_TOPICS} topics fetched on one connection")
+            reader = self._readers[topic] = audiences.reader(self._connection, topic, now_ns)
+            reader.began_at(begins)
+        audience = reader.audience
+        wanted = self._wanted.get(topic)
+        if wanted is not None and reader.asks_for(wanted):
+            audience.changed()
+        audience.settle(now_ns)
+        return reader
+
+    def _attach(self, reader: Reader, now_ns: int) -> None:
+        connection, topic = self._connection, reader.audience.topic
+        gate = self._shared.gate(topic, connection.exempt, now_ns)
+        audience = reader.audience
+        audience.make_room(reader, gate, self._shared.silence_ns, now_ns)
+        self.refused.discard(topic)
+        # One that is held is asked again as the same operation, or it would be recorded each time.
+        operation, _ = self.held.pop(topic, (None, 0))
+        if reader.match is not None:
+            return
+        operation = operation or Operation(
+            OperationKind.ATTACH_CONSUMER, topic, principal=connection.principal, client=connection.client
+        )
+        operation.consumer = reader.own_name
+        decision = gate.decide(operation, now_ns)
+        if decision is None:
+            reader.attachment = (gate, operation)
+        elif decision.action is Action.DELAY:
+            self.held[topic] = operation, decision.delay_ns
+        else:
+            self.refused.add(topic)
+
+    def release_idle(self, now_ns: int) -> None:
+        """Let topics go that it has not fetched for the configured time."""
+        if not self._wanted:
+            return  # then nothing is known of what it fetches
+        oldest = now_ns - self._shared.producer_idle_ns
+        for topic, reader in tuple(self._readers.items()):
+            if self._wanted.get(topic):
+                reader.unwanted_ns = 0
+            elif not reader.unwanted_ns:
+                reader.unwanted_ns = now_ns
+            elif reader.unwanted_ns < oldest:
+                self._release(topic)
+
+    def _release(self, topic: str) -> None:
+        self._shared.audiences.closed(self._readers.pop(topic))
+        self.refused.discard(topic)
+        self.held.pop(topic, None)
+
+    def parting(self) -> Slices[None]:
+        """The connection is gone: so are its readers."""
+        for count, reader in enumerate(tuple(self._readers.values()), 1):
+            self._shared.audiences.closed(reader)
+            if count % TOPICS_PER_SLICE == 0:
+                yield
+        self._readers.clear()
+
+
+def _union(before: frozenset[int], partitions: Sequence[tuple[int, int]]) -> Slices[frozenset[int]]:
+    """Many partitions and those before, in slices; where they are too many for one connection, only some."""
+    wanted = set(before)
+    for start in range(0, len(partitions), ENTRIES_PER_SLICE):
+        yield
+        wanted.update([index for index, _ in partitions[start : start + ENTRIES_PER_SLICE]])
+        if len(wanted) > _MAX_PARTITIONS:
+            break
+    return frozenset(wanted)

@@ -1,0 +1,1 @@
+"""Consumer groups: who consumes what, and whether it may."""

@@ -1,0 +1,246 @@
+"""Consumer groups: who consumes what, and whether it may.
+
+Members are seen when they join, by the classic protocol (JoinGroup) or by KIP-848 (ConsumerGroupHeartbeat);
+groups also when they commit offsets without members. Reading offsets creates nothing and passes unread.
+"""
+
+from collections.abc import Callable, Collection
+
+from sluicegate.model import Action
+from sluicegate_kafka.codec import errors, groups
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.assignments import Member, Partitions
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.group_requests import MAX_GROUP_REQUEST, JoinGroup
+from sluicegate_kafka.codec.slices import Slices
+from sluicegate_kafka.session.groups.heartbeats import Heartbeats
+from sluicegate_kafka.session.groups.joining import DECIDED_PER_SLICE, Attached, Joining, noted
+from sluicegate_kafka.session.requests.connection import Connection, Handler, check_topics
+from sluicegate_kafka.session.requests.pending import Expected
+from sluicegate_kafka.session.requests.sliced import Deciding, Making, Sliced, SlicedResponse, in_slices
+from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.shared.listing import ListGroups
+from sluicegate_kafka.session.shared.readers import MemberKey
+from sluicegate_kafka.session.shared.refusals import group_code
+from sluicegate_kafka.session.shared.shared import Shared
+
+
+class Grouping:
+    """The consumer groups that one connection takes part in."""
+
+    __slots__ = ("_connection", "_heartbeats", "_joining", "_shared")
+
+    def __init__(self, shared: Shared, connection: Connection) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._joining = Joining(shared, connection)
+        self._heartbeats = Heartbeats(shared, connection, self._joining)
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """What this room answers for."""
+        return {
+            ApiKey.JOIN_GROUP: self._join,
+            ApiKey.SYNC_GROUP: self._sync,
+            ApiKey.HEARTBEAT: self._beat,
+            ApiKey.LEAVE_GROUP: self._leave,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: self._heartbeats.request,
+            ApiKey.OFFSET_FETCH: self._offsets,
+            ApiKey.OFFSET_COMMIT: self._commit,
+            ApiKey.TXN_OFFSET_COMMIT: self._commit_in_transaction,
+        }
+
+    # -- the classic protocol ---------------------------------------------------------------------
+
+    def _join(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+        turn = Sliced(frame, head, now_ns)
+        return turn.begin(self._join_slices(turn, frame, head))
+
+    def _join_slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+        join = yield from groups.join_group_slices(frame, head)
+        key = (join.group, join.instance_id or join.member_id or f"joining {self._connection.peer}")
+        self._joining.check_name(key)
+        check_topics(len(join.topics))
+        if (yield from self._joining.asking(join.group, join.topics, turn)):
+            return Suspended(self._join, frame, head, question=ListGroups())
+        returns = bool(join.member_id) and key not in self._joining
+        refused = yield from self._joining.attaching(key, join.topics, turn, returns=returns)
+        if refused is not None:
+            if refused.action is Action.DELAY:
+                wake_ns = self._joining.hold_until(refused, turn.now_ns)
+                if wake_ns:
+                    return Suspended(self._join, frame, head, wake_ns=wake_ns)
+            code = group_code(refused, self._connection.software)
+            self._connection.outstanding.answer(
+                groups.refuse_join_group(head.version, head.correlation_id, code)
+            )
+            return False
+        self._expect_member(head, key, join)
+        return True
+
+    def _expect_member(self, head: RequestHead, key: MemberKey, join: JoinGroup) -> None:
+        if not (join.instance_id or join.member_id):
+            self._joining.unnamed.add(key)
+
+        def joined(turn: SlicedResponse, response: bytes) -> Making:
+            error, member_id = groups.join_group_result(response, head.version)
+            yield from self._joining.settling(key, error, join.instance_id or member_id)
+            return response
+
+        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(joined)))
+
+    def _sync(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        """The response tells a member its partitions; a leader's request may be large, and passes unread."""
+        if head.end - head.start <= MAX_GROUP_REQUEST:
+            key = _key(groups.read_member(frame, head))
+            if self._joining.topics(key):
+                self._expect_assignment(head, key)
+                return True
+        self._connection.outstanding.expect(head.correlation_id)
+        return True
+
+    def _expect_assignment(self, head: RequestHead, key: MemberKey) -> None:
+        def synced(turn: SlicedResponse, response: bytes) -> Making:
+            error, assignment = groups.sync_group_result(response, head.version)
+            if error == errors.NONE:
+                partitions = yield from _partitions(assignment)
+                yield from self._joining.assigning(key, partitions, turn.now_ns)
+            return response
+
+        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(synced)))
+
+    def _beat(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        """A member that gave way to another, or that the broker expelled, has to join again."""
+        member = groups.read_member(frame, head)
+        key = _key(member)
+        if key in self._joining.gave_way:
+            self._connection.outstanding.answer(
+                groups.refuse_heartbeat(head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID)
+            )
+            return False
+
+        def told(turn: SlicedResponse, response: bytes) -> Making:
+            if groups.heartbeat_error(response, head.version) == errors.UNKNOWN_MEMBER_ID:
+                yield from self._joining.leaving(key)
+            return response
+
+        # A static member keeps its key when it joins again, and a beat may name it with a false member id.
+        known = not member.instance_id and key in self._joining
+        self._connection.outstanding.expect_if(known, head.correlation_id, in_slices(told))
+        return True
+
+    def _leave(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        group, members = groups.read_leave_group(frame, head)
+
+        def left(turn: SlicedResponse, response: bytes) -> Making:
+            for member in groups.members_left(response, head.version, members):
+                yield from self._joining.leaving((group, member))
+            return response
+
+        known = any((group, member) in self._joining for member in members)
+        self._connection.outstanding.expect_if(known, head.correlation_id, in_slices(left))
+        return True
+
+    # -- offsets ----------------------------------------------------------------------------------
+
+    def _offsets(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        """Where members begin to fetch helps to tell which of them a connection is."""
+        if not self._shared.follows_assignments:
+            self._connection.outstanding.expect(head.correlation_id)
+            return True
+        group = groups.offset_fetch_group(frame, head)
+
+        def told(turn: SlicedResponse, response: bytes) -> Making:
+            found = yield from groups.committed_offsets_slices(response, head.version, group)
+            for name, offsets in found.items():
+                yield from noted(self._shared.audiences.committing(self._connection, name, offsets))
+            return response
+
+        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(told)))
+        return True
+
+    # -- groups without members -------------------------------------------------------------------
+
+    def _commit(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+        turn = Sliced(frame, head, now_ns)
+        read = groups.offset_commit_slices(frame, head)
+        return turn.begin(self._subscribe(turn, read, self._commit, groups.refuse_offset_commit, frame, head))
+
+    def _commit_in_transaction(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+        turn = Sliced(frame, head, now_ns)
+        read = groups.txn_offset_commit_slices(frame, head)
+        handler, refuse = self._commit_in_transaction, groups.refuse_txn_offset_commit
+        return turn.begin(self._subscribe(turn, read, handler, refuse, frame, head))
+
+    def _subscribe(
+        self,
+        turn: Sliced,
+        read: Slices[groups.OffsetCommit],
+        handler: Handler,
+        refuse: Callable[[bytes, RequestHead, int], bytes],
+        frame: bytes,
+        head: RequestHead,
+    ) -> Deciding:
+        """Offsets create a subscription where the group has none yet on that topic."""
+        commit = yield from read
+        group, topics = commit.group, commit.topics
+        check_topics(len(topics))
+        if (yield from self._joining.asking(group, topics, turn)):
+            return Suspended(handler, frame, head, question=ListGroups())
+        created: dict[str, Attached] = {}
+        turn.leave = lambda now_ns: _take_back(created, created.keys())
+        for place, topic in enumerate(topics):
+            if place % DECIDED_PER_SLICE == DECIDED_PER_SLICE - 1:
+                yield
+            decision, new = self._joining.subscribe(topic, group, turn.now_ns)
+            if decision is not None:
+                _take_back(created, created.keys())
+                code = group_code(decision, self._connection.software)
+                self._connection.outstanding.answer(refuse(frame, head, code))
+                return False
+            if new is not None:
+                created[topic] = new
+        self._expect_commit(head, created)
+        return True
+
+    def _expect_commit(self, head: RequestHead, created: dict[str, Attached]) -> None:
+        """The broker may refuse what would be a new subscription."""
+
+        def committed(turn: SlicedResponse, response: bytes) -> Making:
+            api_key = ApiKey(head.api_key)
+            refused = yield from groups.refused_topics_slices(response, api_key, head.version)
+            _take_back(created, refused)
+            return response
+
+        self._connection.outstanding.expect_if(bool(created), head.correlation_id, in_slices(committed))
+
+    # -- the session ------------------------------------------------------------------------------
+
+    def answered(self, question: object, now_ns: int) -> None:
+        """A question is answered: go on with what waits for it."""
+        self._heartbeats.answered(question, now_ns)
+
+    def parting(self) -> Slices[None]:
+        """The connection is gone, and its members with it."""
+        yield from self._joining.parting()
+
+
+def _key(member: Member) -> MemberKey:
+    return member.group, member.instance_id or member.member_id
+
+
+def _take_back(created: dict[str, Attached], topics: Collection[str]) -> None:
+    """Subscriptions that were let in do not come to be."""
+    for topic in topics:
+        if topic in created:
+            gate, operation = created[topic]
+            gate.detach(operation)
+
+
+def _partitions(assignment: bytes) -> Slices[Partitions | None]:
+    """An assignment of the consumer protocol; None if it is of another kind."""
+    try:
+        return (yield from groups.assignment_slices(assignment))
+    except ProtocolError:
+        return None

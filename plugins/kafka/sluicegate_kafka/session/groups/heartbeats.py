@@ -1,0 +1,295 @@
+"""Members by KIP-848: a heartbeat joins, leaves and subscribes, and its answer brings the assignment.
+
+Where a broker resolves a pattern, no request names a topic: the assignment does, by topic ids. So an answer
+that assigns topics waits until the gate knows their names, and whether the member may have them. If it may
+not, the client is refused, and the gate takes the member out of its group: it would hold its partitions until
+its session ended.
+"""
+
+from sluicegate.broker import Buffer, NextTurn
+from sluicegate.model import Action, Decision
+from sluicegate_kafka.codec import errors, groups
+from sluicegate_kafka.codec.assignments import PartitionsById
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.group_requests import ConsumerGroupHeartbeat
+from sluicegate_kafka.codec.primitives import with_length
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
+from sluicegate_kafka.session.groups.joining import Joining
+from sluicegate_kafka.session.requests.connection import INJECTED, MAX_TOPICS, Connection
+from sluicegate_kafka.session.requests.pending import Held
+from sluicegate_kafka.session.requests.sliced import Deciding, Making, Sliced, SlicedResponse, Turn, in_slices
+from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.shared.listing import ListGroups
+from sluicegate_kafka.session.shared.readers import MemberKey
+from sluicegate_kafka.session.shared.refusals import group_code
+from sluicegate_kafka.session.shared.shared import Shared
+
+
+class _Assignment:
+    """An assignment that a member is not told yet."""
+
+    __slots__ = ("beat", "frame", "has_asked", "head", "held", "key", "partitions")
+
+    def __init__(
+        self,
+        head: RequestHead,
+        beat: ConsumerGroupHeartbeat,
+        key: MemberKey,
+        frame: bytes,
+        partitions: PartitionsById,
+    ) -> None:
+        self.head = head
+        self.beat = beat
+        self.key = key
+        self.frame = frame
+        """The broker's answer, without its length."""
+        self.partitions = partitions
+        self.has_asked = False
+        """Whether the broker was asked for the names of its topics."""
+        self.held: Held | None = None
+        """Its place among the responses, once it has to wait."""
+
+
+class Heartbeats:
+    """The members by KIP-848 of one connection."""
+
+    __slots__ = ("_connection", "_going_on", "_joining", "_patterns", "_shared", "_waiting")
+
+    def __init__(self, shared: Shared, connection: Connection, joining: Joining) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._joining = joining
+        self._patterns: dict[MemberKey, frozenset[str]] = {}
+        """Members with a pattern, and the topics that they subscribe to by name."""
+        self._waiting: list[_Assignment] = []
+        self._going_on: GoingOn | None = None
+
+    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+        """Handle a ConsumerGroupHeartbeat."""
+        turn = Sliced(frame, head, now_ns)
+        return turn.begin(self._request_slices(turn, frame, head))
+
+    def _request_slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+        beat = groups.read_consumer_group_heartbeat(frame, head)
+        if len(beat.topics or ()) > ENTRIES_PER_SLICE:
+            yield
+        key = (beat.group, beat.instance_id or beat.member_id or f"joining {self._connection.peer}")
+        if beat.epoch < 0:
+            self._expect_departure(head, key, beat)
+            return True
+        if key in self._joining.gave_way and beat.epoch > 0:
+            self._patterns.pop(key, None)
+            self._connection.outstanding.answer(
+                groups.refuse_consumer_group_heartbeat(
+                    head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID
+                )
+            )
+            return False
+        if beat.regex:
+            self._joining.know(key)
+            self._patterns.setdefault(key, frozenset())
+        elif beat.regex is not None:
+            self._patterns.pop(key, None)
+        if beat.topics is not None:
+            waits = yield from self._subscribe(turn, frame, head, key, beat)
+            if waits is not None:
+                return waits
+        self._expect(head, key, beat)
+        return True
+
+    def _expect_departure(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
+        """A member leaves once the broker has agreed: it refuses one that gives a false member id."""
+
+        def left(turn: SlicedResponse, response: bytes) -> Making:
+            error, _, _ = groups.consumer_group_heartbeat_result(response, head.version)
+            if error == errors.NONE or (error == errors.UNKNOWN_MEMBER_ID and not beat.instance_id):
+                self._patterns.pop(key, None)
+                yield from self._joining.leaving(key)
+            return response
+
+        known = key in self._joining
+        self._connection.outstanding.expect_if(known, head.correlation_id, in_slices(left))
+
+    def _subscribe(
+        self, turn: Sliced, frame: bytes, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat
+    ) -> Slices[bool | Suspended | None]:
+        """Attach a member to what it names; None if it may go on."""
+        named = frozenset(beat.topics or ())
+        topics = named
+        if key in self._patterns:  # what the pattern brought stays
+            topics |= self._joining.topics(key).keys() - self._patterns[key]
+            self._patterns[key] = named
+        if (yield from self._joining.asking(beat.group, topics, turn)):
+            return Suspended(self.request, frame, head, question=ListGroups())
+        returns = beat.epoch > 0 and key not in self._joining
+        refused = yield from self._joining.attaching(key, tuple(topics), turn, returns=returns)
+        if refused is None:
+            return None
+        if refused.action is Action.DELAY:
+            wake_ns = self._joining.hold_until(refused, turn.now_ns)
+            if wake_ns:
+                return Suspended(self.request, frame, head, wake_ns=wake_ns)
+        if key not in self._joining:
+            self._patterns.pop(key, None)
+        self._connection.outstanding.answer(self._refusal(head, refused))
+        return False
+
+    def _expect(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
+        """The broker may refuse who joins; in version 0 it chooses the member id."""
+        joins = beat.epoch == 0 or not beat.member_id
+        if not (beat.instance_id or beat.member_id):
+            self._joining.check_name(key)
+            self._joining.unnamed.add(key)
+
+        def answered(turn: SlicedResponse, response: bytes) -> Making:
+            error, member_id, _ = groups.consumer_group_heartbeat_result(response, head.version)
+            name = key
+            if joins:
+                name = yield from self._joining.settling(key, error, beat.instance_id or member_id)
+                if name not in self._joining:
+                    self._patterns.pop(key, None)
+                elif name != key and key in self._patterns:
+                    self._patterns[name] = self._patterns.pop(key)
+            elif error == errors.NONE:
+                yield from self._joining.confirming(key)
+            elif error == errors.UNKNOWN_MEMBER_ID and not beat.instance_id:
+                self._patterns.pop(key, None)
+                yield from self._joining.leaving(key)
+            if error != errors.NONE or not self._shared.follows_assignments:
+                return response
+            partitions = yield from groups.heartbeat_assignment_slices(response, head.version)
+            if partitions is None:
+                return response
+            known = beat._replace(member_id=beat.member_id or member_id)
+            told = _Assignment(head, known, name, response, partitions)
+            return (yield from self._assign(told, turn))
+
+        follows = joins or key in self._joining or self._shared.follows_assignments
+        self._connection.outstanding.expect_if(follows, head.correlation_id, in_slices(answered))
+
+    # -- assignments ------------------------------------------------------------------------------
+
+    def _assign(self, told: _Assignment, turn: Turn) -> Slices[Buffer | Held]:
+        made = yield from self._settle(told, turn)
+        if made is not None:
+            return made
+        head = told.head
+        later = groups.refuse_consumer_group_heartbeat(
+            head.version, head.correlation_id, errors.COORDINATOR_LOAD_IN_PROGRESS
+        )
+        told.held = Held(later, turn.now_ns + self._shared.max_hold_ns)
+        self._waiting.append(told)
+        return told.held
+
+    def answered(self, question: object, now_ns: int) -> None:
+        """A question is answered, which may be what assignments wait for; one slice of them is done."""
+        going_on = self._going_on
+        if going_on is None:
+            if not self._waiting:
+                return
+            going_on = self._going_on = GoingOn()
+            going_on.slices = self._go_on(going_on)
+        elif question is not going_on.question:
+            going_on.has_missed = True
+            return
+        going_on.now_ns = now_ns
+        for _ in going_on.slices:
+            self._connection.questions.append(going_on.question)
+            return
+        self._going_on = None
+        if going_on.has_missed:
+            self.answered(question, now_ns)
+
+    def _go_on(self, turn: Turn) -> Slices[None]:
+        """Something that assignments wait for has come."""
+        waiting, self._waiting = self._waiting, []
+        for told in waiting:
+            held = told.held
+            if held is None or not self._connection.outstanding.is_held(held):
+                continue  # it took too long, and the client was told to try again
+            made = yield from self._settle(told, turn)
+            if not self._connection.outstanding.is_held(held):
+                continue
+            if made is None:
+                self._waiting.append(told)
+            else:
+                frame = with_length([made]) if made is told.frame else made
+                self._connection.outstanding.settle(held, frame)
+
+    def _settle(self, told: _Assignment, turn: Turn) -> Slices[Buffer | None]:
+        """What the client is answered: the assignment as it came, or a refusal; None if it must wait."""
+        names = self._shared.topic_names
+        unknown = [topic_id for topic_id in told.partitions if topic_id not in names][:MAX_TOPICS]
+        if unknown and not told.has_asked:
+            told.has_asked = True
+            client_id = self._connection.client_id
+            names_of = groups.ask_topic_names(INJECTED, client_id, unknown)
+            self._connection.inject(names_of, in_slices(self._named))
+            return None
+        if unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
+            self._shared.count("assigned_topic_unknown")
+        partitions = {names[each]: taken for each, taken in told.partitions.items() if each in names}
+        key = told.key
+        topics = partitions.keys() | self._subscribed(key)
+        if (yield from self._joining.asking(key[0], topics, turn)):
+            self._connection.questions.append(ListGroups())
+            return None
+        returns = told.beat.epoch > 0 and key not in self._joining
+        refused = yield from self._joining.attaching(key, tuple(topics), turn, returns=returns)
+        if refused is None:
+            yield from self._joining.confirming(key)
+            yield from self._joining.assigning(key, None if unknown else partitions, turn.now_ns)
+            return told.frame
+        self._joining.settled()
+        if refused.action is not Action.DELAY:
+            self._evict(told)
+        return self._refusal(told.head, refused)
+
+    def _subscribed(self, key: MemberKey) -> frozenset[str]:
+        """Topics that a member is attached to whatever it is assigned: those that it names."""
+        named = self._patterns.get(key)
+        return frozenset(self._joining.topics(key)) if named is None else named
+
+    def _named(self, turn: SlicedResponse, response: bytes) -> Making:
+        """The broker has told the names of topics."""
+        names = yield from groups.topic_names_slices(response)
+        self._shared.learn_topic_names(names)
+        yield from self._go_on(turn)
+        return None
+
+    def _evict(self, told: _Assignment) -> None:
+        """Take a refused member out of its group."""
+        beat, key = told.beat, told.key
+        self._patterns.pop(key, None)
+        self._joining.detach(key)
+        leave = groups.leave_by_heartbeat(
+            told.head.version,
+            INJECTED,
+            self._connection.client_id,
+            beat.group,
+            beat.member_id,
+            beat.instance_id,
+        )
+        self._connection.inject(leave, _ignore)
+
+    def _refusal(self, head: RequestHead, refused: Decision) -> bytes:
+        code = group_code(refused, self._connection.software)
+        return groups.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
+
+
+class GoingOn:
+    """Assignments that go on in slices."""
+
+    __slots__ = ("has_missed", "now_ns", "question", "slices")
+
+    slices: Slices[None]
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.question = NextTurn()
+        self.has_missed = False
+        """Whether something else was answered meanwhile, for which others may wait."""
+
+
+def _ignore(response: bytes, now_ns: int) -> None:
+    """Nothing depends on the answer: a member that cannot leave is let go when its session ends."""

@@ -1,0 +1,94 @@
+"""Versions and identity: ApiVersions, SASL, and who a connection speaks for."""
+
+from sluicegate.broker import Buffer
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
+from sluicegate_kafka.codec.groups import (
+    is_accepted,
+    principal_of,
+    sasl_authenticate_result,
+    sasl_mechanism,
+    sasl_token,
+)
+from sluicegate_kafka.codec.versions import client_software, unsupported_version_response
+from sluicegate_kafka.session.requests.connection import Connection, Handler
+from sluicegate_kafka.session.requests.pending import Expected
+from sluicegate_kafka.session.shared.shared import Shared
+
+OPENING = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""What a client sends before the broker has accepted its login."""
+
+
+class Handshake:
+    """The opening of one connection."""
+
+    __slots__ = ("_begun", "_claimed", "_connection", "_is_accepted", "_mechanism", "_shared", "is_open")
+
+    def __init__(self, shared: Shared, connection: Connection) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._begun = False
+        """Whether the first token has come: only that one says who the client claims to be."""
+        self._mechanism = ""
+        self._claimed: str | None = None
+        self._is_accepted = False
+        self.is_open = False
+        """True from the first SaslHandshake until the broker has accepted the login."""
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """What this room answers for."""
+        return {
+            ApiKey.API_VERSIONS: self._api_versions,
+            ApiKey.SASL_HANDSHAKE: self._sasl_handshake,
+            ApiKey.SASL_AUTHENTICATE: self._sasl_authenticate,
+        }
+
+    def _api_versions(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        self._connection.software = client_software(frame, head)
+        handle = self._shared.offered_versions.handle(head.version)
+        self._connection.outstanding.expect(Expected(head.correlation_id, handle))
+        return True
+
+    def _sasl_handshake(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        self._mechanism = sasl_mechanism(frame, head)
+        self.is_open = not self._is_accepted
+        self._begun = False
+        self._claimed = None
+        self._connection.outstanding.expect(head.correlation_id)
+        return True
+
+    def _sasl_authenticate(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+        if not self._begun:
+            self._begun = True
+            self._claimed = principal_of(self._mechanism, sasl_token(frame, head))
+        # As they are now: a client may send its next requests before this one is answered.
+        mechanism, claimed = self._mechanism, self._claimed
+
+        def accept(response: bytes, now_ns: int) -> Buffer:
+            if is_accepted(mechanism, *sasl_authenticate_result(response, head.version)):
+                self._is_accepted, self.is_open = True, False
+                if claimed:
+                    self._connection.principal = principal = f"User:{claimed}"
+                    self._connection.exempt = self._shared.is_exempt(principal)
+            return response
+
+        self._connection.outstanding.expect(Expected(head.correlation_id, accept))
+        return True
+
+    def refuse_version(self, frame: bytes, api_key: int, version: int) -> bool:
+        """Answer a policed API in a version that the gate does not read: it must not pass unread.
+
+        :raises ProtocolError: where Kafka has no answer of that version that we could write.
+        """
+        if api_key == ApiKey.API_VERSIONS:
+            correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
+        else:
+            correlation_id = parse_request_head(frame).correlation_id
+        response = unsupported_version_response(api_key, version, correlation_id)
+        if response is None:
+            raise ProtocolError(f"api key {api_key} version {version} is not offered through the gate")
+        self._shared.count("unsupported_version_refused")
+        self._connection.outstanding.answer(response)
+        return False

@@ -1,0 +1,1 @@
+"""Produce: who publishes what, and whether it may."""

@@ -1,0 +1,192 @@
+"""A Produce request of which some topics are refused or held.
+
+Topics that may go on are forwarded at once in a smaller request; held ones follow when their time comes;
+the client gets one response with everything in it. While a topic is held nothing else of that connection is
+read, so the order within every partition is the client's.
+"""
+
+from functools import partial
+from typing import Protocol
+
+from sluicegate.broker import Buffer
+from sluicegate.decisions.ids import with_id
+from sluicegate.model import Action, Decision
+from sluicegate_kafka.codec import errors
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.produce import ProduceRequest, ProduceTopic, subset_produce
+from sluicegate_kafka.codec.produce_responses import merge_produce_responses, refusal_response
+from sluicegate_kafka.session.producing.appends import Appends, awaited_appends
+from sluicegate_kafka.session.requests.connection import Connection
+from sluicegate_kafka.session.requests.pending import Expected
+from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.shared.refusals import produce_code
+from sluicegate_kafka.session.shared.shared import Shared
+
+_MAX_THROTTLE_MS = 1_000
+
+
+class Decider(Protocol):
+    """Asks the gates; `producing.Producing` is the one."""
+
+    def decide(self, topic: ProduceTopic, acks: int, now_ns: int) -> Decision | None:
+        """Ask a topic's gate; None if this topic of the request may go on."""
+
+    def abandon(self, topic: ProduceTopic, now_ns: int) -> None:
+        """A held topic of a request will not be forwarded."""
+
+
+class Exchange:
+    """One Produce request, its parts, and the response that is being put together."""
+
+    __slots__ = (
+        "_arrived",
+        "_connection",
+        "_deadline_ns",
+        "_decider",
+        "_frame",
+        "_head",
+        "_held",
+        "_owed",
+        "_refused",
+        "_request",
+        "_shared",
+        "_throttle_ms",
+    )
+
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        decider: "Decider",
+        frame: bytes,
+        head: RequestHead,
+        request: ProduceRequest,
+    ) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._decider = decider
+        self._frame = frame
+        self._head = head
+        self._request = request
+        self._held: list[int] = []
+        self._refused: list[tuple[str, list[int], int, str]] = []
+        self._arrived: list[bytes] = []
+        self._owed = 0
+        self._throttle_ms = 0
+        self._deadline_ns = 0
+
+    def start(self, decisions: list[Decision | None], now_ns: int) -> bool | Suspended:
+        """Act on the first decisions, one for each topic of the request."""
+        self._deadline_ns = now_ns + self._shared.max_hold_ns
+        self._shared.count("produce_split" if len(decisions) > 1 else "produce_held_or_refused")
+        waiting = self._waiting()
+        self._act(dict(enumerate(decisions)), waiting, now_ns)
+        return self._result(waiting)
+
+    def retry(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+        """Ask again about the held topics."""
+        waiting = self._waiting()
+        if now_ns >= self._deadline_ns:
+            self._refuse_held(f"held for {self._shared.max_hold_ns // 1_000_000} ms by limits", now_ns)
+            self._shared.count("produce_hold_timed_out")
+        else:
+            topics, acks = self._request.topics, self._request.acks
+            decide = self._decider.decide
+            again = {place: decide(topics[place], acks, now_ns) for place in self._held}
+            self._held.clear()
+            self._act(again, waiting, now_ns)
+        return self._result(waiting)
+
+    def _waiting(self) -> Suspended:
+        """The suspended request, until the earliest of its held topics may go on."""
+        return Suspended(self.retry, self._frame, self._head, leave=self.leave, refuse=self.refuse)
+
+    def _act(self, decisions: dict[int, Decision | None], waiting: Suspended, now_ns: int) -> None:
+        passed: list[int] = []
+        for place, decision in decisions.items():
+            topic = self._request.topics[place]
+            if decision is None:
+                passed.append(place)
+            elif decision.action is Action.DELAY:
+                self._hold(place, decision, waiting, now_ns)
+            else:
+                code = produce_code(decision, topic.messages)
+                if code != errors.NOT_ENOUGH_REPLICAS and self._request.acks != 0:
+                    self._shared.sequences_of(self._connection.identity).refused(topic, decision)
+                self._refuse(topic, code, with_id(decision.text, decision.id))
+        if passed:
+            self._forward(passed, now_ns)
+
+    def _hold(self, place: int, decision: Decision, waiting: Suspended, now_ns: int) -> None:
+        self._held.append(place)
+        delay_ms = min(_MAX_THROTTLE_MS, decision.delay_ns // 1_000_000)
+        self._throttle_ms = max(self._throttle_ms, delay_ms)
+        wake_ns = min(now_ns + decision.delay_ns, self._deadline_ns)
+        waiting.wake_ns = min(waiting.wake_ns or wake_ns, wake_ns)
+
+    def _refuse(self, topic: ProduceTopic, code: int, text: str) -> None:
+        if self._request.acks == 0:
+            self._shared.count("produce_dropped_acks_0")
+        self._refused.append((topic.name, topic.partitions, code, text))
+
+    def _refuse_held(self, why: str, now_ns: int) -> None:
+        """What is held is not held any longer; the client then retries by its own rules."""
+        for place in self._held:
+            topic = self._request.topics[place]
+            self._decider.abandon(topic, now_ns)
+            self._refuse(topic, errors.NOT_ENOUGH_REPLICAS, f"{why} of topic {topic.name}; try again")
+        self._held.clear()
+
+    def _forward(self, places: list[int], now_ns: int) -> None:
+        sequences = self._shared.sequences.get(self._connection.identity)
+        if sequences is not None:
+            for place in places:
+                sequences.passed(self._request.topics[place])
+        if len(places) == len(self._request.topics):
+            self._connection.forward(memoryview(self._frame)[self._head.start - 4 : self._head.end])
+        else:
+            self._connection.forward(subset_produce(self._frame, self._request, places))
+        if self._request.acks != 0:
+            self._owed += 1
+            topics = [self._request.topics[place] for place in places]
+            appends = awaited_appends(self._shared, topics, now_ns)
+            handle = partial(self.part, appends)
+            self._connection.outstanding.expect(Expected(self._head.correlation_id, handle))
+
+    def _result(self, waiting: Suspended) -> bool | Suspended:
+        """What is left to do: wait on, answer now, or wait for the broker."""
+        if self._held:
+            return waiting
+        self._frame = b""  # the response may be long in coming
+        if self._request.acks != 0 and self._owed == 0:
+            self._connection.outstanding.answer(self._response())
+        return False
+
+    def part(self, appends: Appends | None, frame: bytes, now_ns: int) -> Buffer | None:
+        """The broker answered one part; the response is whole when nothing is held or owed any more."""
+        if appends is not None:
+            appends.learn(frame, self._head.version, now_ns)
+        self._owed -= 1
+        self._arrived.append(frame)
+        if self._owed or self._held:
+            return None
+        return self._response()
+
+    def _response(self) -> Buffer:
+        version, correlation_id = self._head.version, self._head.correlation_id
+        if not self._arrived:
+            return refusal_response(version, correlation_id, self._refused, self._throttle_ms)
+        arrived = [self._shared.readdress_produce(frame, version) for frame in self._arrived]
+        return merge_produce_responses(version, correlation_id, arrived, self._refused, self._throttle_ms)
+
+    def refuse(self, now_ns: int) -> None:
+        """There is no memory left to hold anything; the client is to try again."""
+        self._refuse_held("too many bytes are held already to wait for limits", now_ns)
+        self._shared.count("produce_not_held_for_budget")
+        self._result(self._waiting())
+
+    def leave(self, now_ns: int) -> None:
+        """The client has gone: held topics are discarded, never forwarded."""
+        for place in self._held:
+            self._decider.abandon(self._request.topics[place], now_ns)
+        self._held.clear()

@@ -1,0 +1,186 @@
+"""What is in compressed batches, where a policy says `inspect: true`.
+
+Unpacking takes time, so a request waits for it as for any other answer of the front: a thread does it.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from sluicegate.engine.gate import Gate
+from sluicegate_kafka.codec import errors
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.produce import Inspected, ProduceRequest, ProduceTopic, refusal_response
+from sluicegate_kafka.codec.records import (
+    BATCH_OVERHEAD,
+    COMPRESSION_MASK,
+    Batch,
+    largest_record,
+    walk_batches,
+    walk_records,
+)
+from sluicegate_kafka.session.requests.connection import Connection
+from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.shared.shared import Shared
+
+MAX_RECORDS = 1_000_000
+"""Records of one request that are looked at; each takes about half a microsecond."""
+
+
+class Allowance:
+    """What may be unpacked of one request: its many batches may not cost more than one large batch.
+
+    :param nbytes: bytes of records.
+    """
+
+    __slots__ = ("nbytes", "records")
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self.records = MAX_RECORDS
+
+    def use_up(self) -> None:
+        """Unpack no more: what failed may have cost anything up to the bound."""
+        self.nbytes = self.records = 0
+
+
+def inspects(gate: Gate) -> bool:
+    """Whether a topic's policies ask for a look into compressed batches."""
+    return gate.policies.values.get("inspect") is True
+
+
+class Inspection:
+    """The question to the front what the compressed topics of a request hold.
+
+    :param topics: those topics, by their places in the request.
+    :param limit: bytes that they may unpack to together.
+    """
+
+    __slots__ = ("_limit", "_topics", "found")
+
+    def __init__(self, topics: Mapping[int, ProduceTopic], limit: int) -> None:
+        self._topics = topics
+        self._limit = limit
+        self.found: dict[int, Inspected] | None = None
+        """The answer by place; None before `run` has ended."""
+
+    def run(self) -> None:
+        """Unpack and look; to be called in a thread."""
+        allowance = Allowance(self._limit)
+        self.found = {place: inspected(topic, allowance) for place, topic in self._topics.items()}
+
+
+def inspected(topic: ProduceTopic, allowance: Allowance) -> Inspected:
+    """Look into all batches that a request holds of a topic.
+
+    :param allowance: what may still be unpacked of the request.
+    """
+    largest = 0
+    try:
+        for start, end in topic.records:
+            for batch in walk_batches(topic.frame, start, end):
+                largest = max(largest, _largest(topic.frame, batch, allowance))
+    except ProtocolError as error:
+        allowance.use_up()
+        return Inspected(largest, error.reason)
+    return Inspected(largest, "")
+
+
+def _largest(frame: bytes, batch: Batch, allowance: Allowance) -> int:
+    end = batch.offset + batch.size
+    codec = batch.attributes & COMPRESSION_MASK
+    if not codec:
+        return largest_record(frame, batch.offset, end)
+    if not allowance.nbytes:
+        raise ProtocolError("no more is unpacked of this request")
+    if batch.record_count > allowance.records:
+        raise ProtocolError(
+            f"{batch.record_count} records in a batch of a request, of which {MAX_RECORDS} are inspected"
+        )
+    from sluicegate_kafka.codec.compression import unpacked  # only gates that need it load pyarrow for it
+
+    records = unpacked(codec, frame[batch.offset + BATCH_OVERHEAD : end], allowance.nbytes)
+    allowance.nbytes -= len(records)
+    allowance.records -= batch.record_count
+    count, largest = walk_records(records, 0, len(records), batch.record_count)
+    if count != batch.record_count:
+        raise ProtocolError(f"{count} records in a batch that claims {batch.record_count}")
+    return largest
+
+
+Go = Callable[[bytes, RequestHead, ProduceRequest, Mapping[int, Inspected], int], bool | Suspended]
+"""`(frame, head, request, what is known of its topics by place, now_ns)`: decides a Produce request."""
+
+
+def after_inspection(
+    shared: Shared,
+    connection: Connection,
+    frame: bytes,
+    head: RequestHead,
+    request: ProduceRequest,
+    go: Go,
+    now_ns: int,
+) -> Suspended | None:
+    """Have a request wait for an inspection; None if none is called for.
+
+    :param frame: the buffer that the request was read from.
+    :param head: its header.
+    :param request: what was read.
+    :param go: decides the request once its content is known.
+    :param now_ns: monotonic time.
+    """
+    topics = {
+        place: topic
+        for place, topic in enumerate(request.topics)
+        if inspects(shared.gate(topic.name, connection.exempt, now_ns)) and _is_compressed(topic)
+    }
+    if not topics:
+        return None
+    inspection = Inspection(topics, shared.max_frame_bytes)
+
+    refuse = partial(refuse_for_now, shared, connection, head, request)
+
+    def retry(frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+        if inspection.found is None:
+            refuse(now_ns)
+            return False
+        shared.count("produce_inspected")
+        return go(frame, head, request, inspection.found, now_ns)
+
+    return Suspended(retry, frame, head, question=inspection, refuse=refuse)
+
+
+def refuse_for_now(
+    shared: Shared, connection: Connection, head: RequestHead, request: ProduceRequest, now_ns: int
+) -> None:
+    """Answer a request whose records cannot be looked at, or kept for that, so that its client tries again.
+
+    :param head: the request's header.
+    :param request: what was read.
+    :param now_ns: monotonic time.
+    """
+    shared.count("inspection_failed")
+    if request.acks != 0:
+        text = "the records cannot be inspected at the moment; try again"
+        code = errors.NOT_ENOUGH_REPLICAS
+        refused = [(topic.name, topic.partitions, code, text) for topic in request.topics]
+        connection.outstanding.answer(
+            refusal_response(head.version, head.correlation_id, refused, throttle_ms=0)
+        )
+
+
+def _is_compressed(topic: ProduceTopic) -> bool:
+    return any(
+        batch.attributes & COMPRESSION_MASK
+        for span in topic.records
+        for batch in walk_batches(topic.frame, *span)
+    )
+
+
+def with_findings(request: ProduceRequest, found: Mapping[int, Inspected]) -> ProduceRequest:
+    """The same request, whose topics tell what was found in them."""
+    topics = [
+        topic._replace(inspected=found[place]) if place in found else topic
+        for place, topic in enumerate(request.topics)
+    ]
+    return request._replace(topics=topics)

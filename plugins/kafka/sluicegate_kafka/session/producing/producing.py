@@ -1,0 +1,355 @@
+"""Produce requests: who publishes what, and whether it may.
+
+What the gate allows goes on as the bytes that came. Anything else becomes an `Exchange`, which splits the
+request by topic and puts the response together again.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from sluicegate.broker import Buffer
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.primitives import with_length
+from sluicegate_kafka.codec.produce import Inspected, ProduceRequest, ProduceTopic, scan_plain, scan_slices
+from sluicegate_kafka.codec.produce_responses import has_node_endpoints, plain_response_length
+from sluicegate_kafka.codec.record_walk import largest_message
+from sluicegate_kafka.codec.slices import Slices, at_once
+from sluicegate_kafka.session.producing.appends import Appends, awaited_appends
+from sluicegate_kafka.session.producing.attached import Attached
+from sluicegate_kafka.session.producing.exchange import Exchange
+from sluicegate_kafka.session.producing.inspecting import after_inspection, refuse_for_now, with_findings
+from sluicegate_kafka.session.producing.repeated import Repeated, is_repeatable
+from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
+from sluicegate_kafka.session.requests.pending import Expected, Glance, Handle
+from sluicegate_kafka.session.requests.sliced import Deciding, Sliced
+from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.shared.plain_producers import PlainProducer
+from sluicegate_kafka.session.shared.sequences import Sequences
+from sluicegate_kafka.session.shared.shared import Shared
+
+_FIRST_WITH_ENDPOINTS = 10
+"""Produce version whose response may carry broker addresses (KIP-951)."""
+_MAX_ATTACHED = 10_000
+"""Producers on topics that one connection may have; a client may name as many producer ids as it likes."""
+
+_SHORT_BYTES = 16 * 1024
+"""Bytes of a request whose records are walked at once, if need be; the default `batch.size` of clients."""
+_MAX_PRODUCERS = 1_000
+"""Producers with batches for one topic in one request; clients send for one."""
+_DETACHED_PER_SLICE = 100
+"""Producers that are detached in one slice, some 5 us each."""
+
+
+class Producing:
+    """The publishing side of one connection."""
+
+    __slots__ = ("_attached", "_attaching", "_connection", "_glances", "_last", "_shared", "repeated")
+
+    def __init__(self, shared: Shared, connection: Connection) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._attached: dict[tuple[str, int], Attached] = {}
+        self._attaching: dict[tuple[str, int], Operation] = {}
+        self._glances: dict[tuple[int, int], Glance] = {}
+        """By version of the request and length of a response that needs no look."""
+        self._last: Attached | None = None
+        """Whose request was read the long way last."""
+        self.repeated: Repeated | None = None
+        """What passes requests like the last one; None if there was none that others can be compared with."""
+        connection.produced_ns = self._produced_ns
+
+    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+        """Decide a Produce request topic by topic, once it is known what its large batches hold."""
+        shared = self._shared
+        if head.end - head.start <= _SHORT_BYTES and not shared.inspects and not shared.sequences:
+            request = scan_plain(frame, head)
+            if request is not None:
+                return self._decide_plain(frame, head, request, now_ns)
+        turn = Sliced(frame, head, now_ns)
+        return turn.begin(self._slices(turn, frame, head))
+
+    def _decide_plain(
+        self, frame: bytes, head: RequestHead, request: ProduceRequest, now_ns: int
+    ) -> bool | Suspended:
+        """Decide a short request for one partition, as it came."""
+        repeated, self.repeated = self.repeated, None
+        decision = repeated.decision if repeated is not None else None
+        decision = decision or self.decide(request.topics[0], request.acks, now_ns)
+        if decision is None:
+            glance = self._expect(request, head.correlation_id, now_ns)
+            self._look_out(frame, head, request, glance)
+            return True
+        return self._exchange(frame, head, request).start([decision], now_ns)
+
+    def _exchange(self, frame: bytes, head: RequestHead, request: ProduceRequest) -> Exchange:
+        return Exchange(self._shared, self._connection, self, frame, head, request)
+
+    def _slices(self, turn: Sliced, frame: bytes, head: RequestHead) -> Deciding:
+        request = yield from scan_slices(frame, head)
+        if self._shared.inspects:
+            waiting = after_inspection(
+                self._shared, self._connection, frame, head, request, self._inspected, turn.now_ns
+            )
+            if waiting is not None:
+                self.repeated = self._last = None
+                return waiting
+        return (yield from self._decide_all(turn, frame, head, request))
+
+    def _inspected(
+        self,
+        frame: bytes,
+        head: RequestHead,
+        request: ProduceRequest,
+        found: Mapping[int, Inspected],
+        now_ns: int,
+    ) -> bool | Suspended:
+        """Go on with a request once it is known what its compressed batches hold (`inspecting.Go`)."""
+        turn = Sliced(frame, head, now_ns)
+        return turn.begin(self._decide_all(turn, frame, head, with_findings(request, found)))
+
+    def _decide_all(self, turn: Sliced, frame: bytes, head: RequestHead, request: ProduceRequest) -> Deciding:
+        repeated, self.repeated = self.repeated, None
+        original = frame
+        sequences = self._sequences
+        if sequences is not None:
+            found = [topic.inspected for topic in request.topics]
+            frame, head, request = sequences.mend(frame, head, request)
+            request = with_findings(request, {place: each for place, each in enumerate(found) if each})
+            if not sequences.gaps:
+                self._shared.sequences.pop(self._connection.identity, None)
+        topics = request.topics
+        turn.refuse = partial(refuse_for_now, self._shared, self._connection, head, request)
+        turn.leave = partial(self._leave, topics)
+        decisions: list[Decision | None]
+        if len(topics) == 1:
+            decision = repeated.decision if repeated is not None else None
+            if decision is None:
+                topics[0] = yield from self._measured(topics[0], turn)
+                decision = self.decide(topics[0], request.acks, turn.now_ns)
+            if decision is None and frame is original:
+                glance = self._expect(request, head.correlation_id, turn.now_ns)
+                self._look_out(frame, head, request, glance)
+                return True
+            decisions = [decision]
+        else:
+            check_topics(len(topics))
+            if len({topic.name for topic in topics}) != len(topics):
+                raise ProtocolError("a topic is named twice in one Produce request")
+            decisions = []
+            for place, topic in enumerate(topics):
+                if place % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
+                    yield
+                topics[place] = topic = yield from self._measured(topic, turn)
+                decisions.append(self.decide(topic, request.acks, turn.now_ns))
+        now_ns = turn.now_ns
+        if frame is original and not any(decisions):
+            self._expect(request, head.correlation_id, now_ns)
+            return True
+        return self._exchange(frame, head, request).start(decisions, now_ns)
+
+    def _measured(self, topic: ProduceTopic, turn: Sliced) -> Slices[ProduceTopic]:
+        """A topic's part of a request; where a batch is over the limit, with its largest message measured."""
+        if topic.inspected is not None:
+            return topic
+        gate = self._shared.gate(topic.name, self._connection.exempt, turn.now_ns)
+        limit = int(gate.policies.number("max_message_size"))
+        if not 0 < limit < topic.largest_batch:
+            return topic
+        largest = yield from largest_message(topic.frame, topic.records, limit)
+        return topic._replace(inspected=Inspected(largest, ""))
+
+    def _leave(self, topics: Iterable[ProduceTopic], now_ns: int) -> None:
+        """The client has gone before all topics of a request were decided."""
+        for topic in topics:
+            self.abandon(topic, now_ns)
+
+    def _look_out(
+        self, frame: bytes, head: RequestHead, request: ProduceRequest, glance: Glance | None
+    ) -> None:
+        """Have requests like this one passed the short way from now on, if it is the second of its kind."""
+        topic = request.topics[0]
+        attached = self._attached.get((topic.name, topic.producer_id))
+        if attached is None or attached.delayed or attached.inspects or not is_repeatable(frame, request):
+            return
+        if attached is self._last:
+            self.repeated = Repeated(self._shared, self._connection, attached, frame, head, request, glance)
+        self._last = attached
+
+    @property
+    def _sequences(self) -> Sequences | None:
+        """Gaps in this client's numbers, if it has any."""
+        known = self._shared.sequences
+        return known.get(self._connection.identity) if known else None
+
+    def _expect(self, request: ProduceRequest, correlation_id: int, now_ns: int) -> Glance | None:
+        """Note the response that the broker now owes; acks=0 has none.
+
+        :return: how responses to such requests are looked at; None if they pass unread, or are read whole.
+        """
+        if request.acks != 0 and (appends := awaited_appends(self._shared, request.topics, now_ns)):
+            self._connection.outstanding.expect(
+                Expected(correlation_id, self._learning(appends, request.version))
+            )
+            return None
+        glance = self._glance(request) if request.version >= _FIRST_WITH_ENDPOINTS else None
+        if request.acks != 0:
+            owed = correlation_id if glance is None else (correlation_id, glance)
+            self._connection.outstanding.expect(owed)
+        return glance
+
+    def _learning(self, appends: Appends, version: int) -> Handle:
+        def learn(frame: bytes, now_ns: int) -> Buffer:
+            appends.learn(frame, version, now_ns)
+            if has_node_endpoints(frame, version):
+                return with_length([self._shared.readdress_produce(frame, version)])
+            return frame
+
+        return learn
+
+    def _glance(self, request: ProduceRequest) -> Glance:
+        """Responses to requests like this one pass unless there are broker addresses in them."""
+        topics = request.topics
+        single = len(topics) == 1 and len(topics[0].partitions) == 1
+        key = request.version, plain_response_length(topics[0].name) if single else -1
+        glance = self._glances.get(key)
+        if glance is None:
+            glance = self._glances[key] = self._new_glance(*key)
+        return glance
+
+    def _new_glance(self, version: int, plain_length: int) -> Glance:
+        def readdress(frame: bytes, now_ns: int) -> Buffer:
+            return with_length([self._shared.readdress_produce(frame, version)])
+
+        return Glance(plain_length, lambda frame: not has_node_endpoints(frame, version), readdress)
+
+    def decide(self, topic: ProduceTopic, acks: int, now_ns: int) -> Decision | None:
+        """Ask the topic's gate; None if this topic of the request may go on.
+
+        :param topic: the topic's part of the request.
+        :param acks: the request's acks; with 0 nobody waits for an answer.
+        :param now_ns: monotonic time.
+        """
+        sequences = self._sequences
+        before = sequences.decided(topic) if sequences is not None else None
+        if before is not None:
+            return before
+        name, producer_id = topic.name, topic.producer_id
+        gate = self._shared.gate(name, self._connection.exempt, now_ns)
+        attached = self._attached.get((name, producer_id))
+        if attached is None or topic.more_producers:
+            refused = self._attach(gate, topic, now_ns)
+            if refused is not None:
+                return refused
+            attached = self._attached[name, producer_id]
+        if attached.gate is not gate:
+            attached.use(gate)
+        attached.last_ns = now_ns
+        operation = attached.operation
+        operation.messages = topic.messages
+        operation.bytes = topic.bytes
+        operation.largest = topic.largest_batch
+        operation.reliable = acks != 0
+        operation.unreadable = ""
+        if topic.inspected is not None:
+            operation.largest, operation.unreadable = topic.inspected
+        elif topic.largest_batch > attached.size_limit:  # a short one, or lowered while it was held
+            operation.largest = at_once(largest_message(topic.frame, topic.records, attached.size_limit))
+        if attached.delayed:
+            operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)
+        return gate.publish(operation, now_ns)
+
+    def abandon(self, topic: ProduceTopic, now_ns: int) -> None:
+        """A held topic of a request will not be forwarded."""
+        for producer_id in (topic.producer_id, *topic.more_producers):
+            self._attaching.pop((topic.name, producer_id), None)
+        attached = self._attached.get((topic.name, topic.producer_id))
+        if attached is not None:
+            attached.gate.abandon(attached.operation, now_ns)
+
+    def _attach(self, gate: Gate, topic: ProduceTopic, now_ns: int) -> Decision | None:
+        """Attach every producer that has batches in a topic's part of a request, or none that is new.
+
+        :return: why one of them may not; None if all are attached.
+        """
+        if len(topic.more_producers) > _MAX_PRODUCERS:
+            raise ProtocolError(f"more than {_MAX_PRODUCERS} producers for one topic in a Produce request")
+        added: list[tuple[str, int]] = []
+        for producer_id in (topic.producer_id, *topic.more_producers):
+            key = (topic.name, producer_id)
+            known = self._attached.pop(key, None)
+            if known is not None:
+                self._attached[key] = known  # the last one to go if there are too many
+                continue
+            refused = self._attach_one(gate, key, now_ns)
+            if refused is not None:
+                # Those of a held request stay, as it would never get more than the rate of attaching lets
+                # through at once if it had to begin again each time.
+                if refused.action is not Action.DELAY:
+                    for undone in added:
+                        self._detach(undone, now_ns)
+                return refused
+            added.append(key)
+        return None
+
+    def _attach_one(self, gate: Gate, key: tuple[str, int], now_ns: int) -> Decision | None:
+        """Attach a producer, which is its producer id where it has one, else the client that it runs in."""
+        topic, producer_id = key
+        plain = self._shared.plain_producers
+        # One that is held is asked again as the same operation, or it would be counted as another.
+        operation = self._attaching.pop(key, None) or self._operation(key)
+        if producer_id < 0:
+            plain.make_room(self._connection, gate, topic, now_ns)
+            operation.producer = plain.next_name(self._connection, topic)
+        refused = gate.decide(operation, now_ns)
+        if refused is not None:
+            if refused.action is Action.DELAY:
+                self._attaching[key] = operation
+            return refused
+        operation.kind = OperationKind.PUBLISH
+        if len(self._attached) >= _MAX_ATTACHED:
+            self._detach(next(iter(self._attached)), now_ns)
+        attached = self._attached[key] = Attached(operation, gate, now_ns)
+        if producer_id < 0:
+            give_way = partial(self._detach, key)
+            attached.plain = PlainProducer(self._connection, topic, attached, give_way)
+            plain.admitted(attached.plain, self._connection, topic)
+        return None
+
+    def _operation(self, key: tuple[str, int]) -> Operation:
+        connection = self._connection
+        topic, producer_id = key
+        return Operation(
+            OperationKind.ATTACH_PRODUCER,
+            topic,
+            principal=connection.principal,
+            client=connection.client,
+            producer=f"id {producer_id}",
+        )
+
+    def _produced_ns(self) -> int:
+        """When this client last published anything."""
+        return max((attached.last_ns for attached in self._attached.values()), default=0)
+
+    def release_idle(self, now_ns: int) -> None:
+        """Detach producers that have not published for the configured time."""
+        oldest = now_ns - self._shared.producer_idle_ns
+        for key in [key for key, attached in self._attached.items() if attached.last_ns < oldest]:
+            self._detach(key, now_ns)
+
+    def parting(self, now_ns: int) -> Slices[None]:
+        """The connection is gone: detach all its producers."""
+        for count, key in enumerate(tuple(self._attached), 1):
+            self._detach(key, now_ns)
+            if count % _DETACHED_PER_SLICE == 0:
+                yield
+
+    def _detach(self, key: tuple[str, int], now_ns: int) -> None:
+        attached = self._attached.pop(key)
+        self.repeated = self._last = None
+        attached.gate.abandon(attached.operation, now_ns)
+        attached.gate.detach(attached.operation)
+        if attached.plain is not None:
+            self._shared.plain_producers.left(attached.plain)

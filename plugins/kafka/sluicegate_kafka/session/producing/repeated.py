@@ -1,0 +1,182 @@
+"""Produce requests that look like the one before: most of them do, down to the byte.
+
+A producer that sends one batch at a time to one topic repeats everything in front of the batch but the
+correlation id: versions, client id, transaction, acks, topic. Comparing those bytes with the last request's
+costs a tenth of reading them again. Whatever is not exactly alike is read the long way.
+"""
+
+import struct
+
+from sluicegate.model import Decision
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.primitives import write_uvarint
+from sluicegate_kafka.codec.produce import ProduceRequest
+from sluicegate_kafka.codec.records import BATCH_OVERHEAD
+from sluicegate_kafka.session.producing.attached import Attached
+from sluicegate_kafka.session.requests.connection import Connection
+from sluicegate_kafka.session.requests.pending import Glance
+from sluicegate_kafka.session.shared.shared import Shared
+
+_FIRST_FLEXIBLE = 9
+_LENGTH_BYTES = 4
+_HEAD_BYTES = 8
+"""API key, version and correlation id."""
+_ONE_BYTE = 0x7F
+_INDEX_BYTES = 4
+_NO_TAGS = b"\0\0\0"
+"""Empty tagged fields of the partition, the topic and the request: what follows the one batch."""
+_MAGIC = 2
+_BATCH_START = 12
+"""Bytes of a batch that its length does not count: base offset and the length itself."""
+_NONE_YET = -1
+"""The length of no batch: that of the first one is looked at as one that differs."""
+_HEADER_REST = 49
+"""Bytes of a batch's header that its length counts."""
+
+
+class Repeated:
+    """What passes requests like one that has passed, if that named one topic and one partition.
+
+    :param shared: gates and limits.
+    :param connection: where the requests come from.
+    :param attached: their producer.
+    :param frame: the buffer that the request was read from.
+    :param head: its header.
+    :param request: what was read.
+    :param glance: for the responses that are owed; None if they pass unread.
+    """
+
+    __slots__ = (
+        "_around",
+        "_attached",
+        "_batch",
+        "_client_id",
+        "_connection",
+        "_exempt",
+        "_gaps",
+        "_glance",
+        "_head",
+        "_limit",
+        "_live",
+        "_most_owed",
+        "_owed",
+        "_producer_id",
+        "_reliable",
+        "_size",
+        "_tail",
+        "_topic",
+        "_unpack",
+        "decision",
+    )
+
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        attached: Attached,
+        frame: bytes,
+        head: RequestHead,
+        request: ProduceRequest,
+        glance: Glance | None,
+    ) -> None:
+        topic = request.topics[0]
+        self.decision: Decision | None = None
+        """What was decided about a request that `again` did not pass although it looked alike."""
+        self._live = shared.gates.live
+        self._exempt = shared.gates.exempt
+        self._gaps = shared.sequences
+        self._connection = connection
+        self._owed = connection.outstanding.queue
+        self._most_owed = shared.max_requests_in_flight
+        self._attached = attached
+        self._glance = glance
+        self._topic = topic.name
+        self._producer_id = topic.producer_id
+        self._client_id = head.client_id
+        self._reliable = request.acks != 0
+        self._limit = shared.max_frame_bytes
+        # The topic's entry: its name with one byte of length, then the array length of its one partition.
+        tail = frame[head.start + _HEAD_BYTES : topic.start + frame[topic.start] + 1]
+        self._batch = _NONE_YET
+        self._size = size = write_uvarint(topic.bytes + 1)
+        self._head = frame[head.start : head.start + 4]
+        self._tail = tail
+        self._around = _HEAD_BYTES + len(tail) + _INDEX_BYTES + len(size) + _BATCH_START + len(_NO_TAGS)
+        # The frame: length, head, correlation id, tail, index, size of the batch. The batch: base offset,
+        # length, leader epoch, magic, from crc to timestamps, producer id, epoch and sequence, count.
+        self._unpack = struct.Struct(f">i4si{len(tail)}s4x{len(size)}s8xi4xb26xq6xi").unpack_from
+
+    def again(  # noqa: C901 - hot
+        self, data: bytes, at: int, end: int, now_ns: int
+    ) -> int:
+        """Pass a request if it looks like the one before and its topic's gate allows it.
+
+        :param data: what came from the client.
+        :param at: where the request starts, with its length.
+        :param end: where the data end.
+        :param now_ns: monotonic time.
+        :return: where the request ends; 0 if it is to be read the long way, even to tell what is wrong.
+        """
+        # <hot> Runs for nearly every Produce request.
+        try:
+            length, head, number, tail, size, batch, magic, producer_id, messages = self._unpack(data, at)
+        except struct.error:
+            return 0
+        stop: int = at + _LENGTH_BYTES + length
+        if (
+            tail != self._tail
+            or head != self._head
+            or producer_id != self._producer_id
+            or length - batch != self._around
+            or stop > end
+            or data[stop - 3 : stop] != _NO_TAGS
+            or magic != _MAGIC
+            or messages < 0
+        ):
+            return 0
+        if batch != self._batch or size != self._size:
+            if batch < _HEADER_REST or length > self._limit:
+                return 0
+            if size != write_uvarint(batch + _BATCH_START + 1):
+                return 0
+            self._batch, self._size = batch, size
+        owed = self._owed
+        if len(owed) >= self._most_owed:
+            return 0
+        connection = self._connection
+        connection.client_id = self._client_id
+        attached = self._attached
+        gates = self._exempt if connection.exempt else self._live
+        gate = attached.gate
+        largest = batch - _HEADER_REST
+        if gates.get(self._topic) is not gate or largest > attached.size_limit:
+            return 0
+        gaps = self._gaps
+        if gaps and connection.identity in gaps:
+            return 0
+        attached.last_ns = now_ns
+        operation = attached.operation
+        operation.messages = messages
+        operation.bytes = batch + _BATCH_START
+        operation.largest = largest
+        operation.reliable = self._reliable
+        self.decision = decision = gate.publish(operation, now_ns)
+        if decision is not None:
+            return 0
+        if self._reliable:
+            glance = self._glance
+            owed.append(number if glance is None else (number, glance))
+        return stop
+
+
+def is_repeatable(frame: bytes, request: ProduceRequest) -> bool:
+    """Whether requests like this one can be passed by `Repeated`.
+
+    :param frame: the buffer that the request was read from.
+    :param request: what was read.
+    """
+    if request.version < _FIRST_FLEXIBLE or len(request.topics) != 1:
+        return False
+    topic = request.topics[0]
+    one_batch = len(topic.partitions) == 1 and topic.largest_batch == topic.bytes - BATCH_OVERHEAD
+    return one_batch and frame[topic.start] <= _ONE_BYTE

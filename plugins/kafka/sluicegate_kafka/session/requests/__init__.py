@@ -1,0 +1,1 @@
+"""The requests of one connection until they are answered."""

@@ -1,0 +1,132 @@
+"""What is known of one connection, and where its rooms leave what is to be sent."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from sluicegate.broker import Ask, Buffer, Command, ToUpstream
+from sluicegate.engine.budget import Budget
+from sluicegate.model import ANONYMOUS
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.session.requests.pending import Expected, Handle, Outstanding
+from sluicegate_kafka.session.requests.suspended import Suspended
+
+Handler: TypeAlias = Callable[[bytes, RequestHead, int], bool | Suspended]
+"""`(buffer, head, now_ns)`: True if the request passes as it came, False if its handler has seen to it (and
+called `Connection.forward` for what goes upstream in its place), or why it must wait."""
+
+Identity: TypeAlias = tuple[str, str, str]
+"""Principal, host and client id: the same for all connections of one client."""
+
+
+INJECTED = -848
+"""Correlation id of requests of the gate's own; responses are told by their order."""
+MAX_TOPICS = 10_000
+"""Topics in one request."""
+TOPICS_PER_SLICE = 10
+"""Topics that are decided before others have their turn. One that is new to the gate costs some 70 us."""
+
+
+def check_topics(count: int) -> None:
+    """Refuse a request that names too many topics.
+
+    :raises ProtocolError: if it does.
+    """
+    if count > MAX_TOPICS:
+        raise ProtocolError(f"{count} topics in one request, expected up to {MAX_TOPICS}")
+
+
+class Connection:
+    """One client connection.
+
+    :param peer: the client's address, `host:port`.
+    :param node: name of the listener that it came to.
+    :param now_ns: monotonic time.
+    :param budget: bytes that all clients may hold together.
+    """
+
+    __slots__ = (
+        "client_id",
+        "exempt",
+        "heard_ns",
+        "injected",
+        "node",
+        "outstanding",
+        "parts",
+        "peer",
+        "principal",
+        "produced_ns",
+        "questions",
+        "software",
+    )
+
+    def __init__(self, peer: str, node: str, now_ns: int, budget: Budget) -> None:
+        self.peer = peer
+        self.node = node
+        """The listener that it came to: each stands for one node, or for bootstrapping."""
+        self.heard_ns = now_ns
+        """When the client last sent something other than a request like the one before."""
+        self.produced_ns: Callable[[], int] = int
+        """When it last published something; asked only where its silence matters."""
+        self.client_id = ""
+        """As its last request says; never a proof of anything."""
+        self.principal = ANONYMOUS
+        """Set only after the broker accepted it."""
+        self.exempt = False
+        """Whether the principal skips counts, rates and factors."""
+        self.software = ""
+        """Name of the client library, as it says itself (KIP-511); empty for old clients."""
+        self.outstanding = Outstanding(budget)
+        """Responses that are owed to the client."""
+        self.parts: list[Buffer] = []
+        """What goes upstream in place of the request at hand."""
+        self.injected: list[bytes] = []
+        """Requests of the gate's own that go upstream between the client's."""
+        self.questions: list[object] = []
+        """Questions to the front that no request waits for."""
+
+    @property
+    def client(self) -> str:
+        """Client id and peer address: what tells this client from others in a log line."""
+        return f"{self.client_id}@{self.peer}"
+
+    @property
+    def identity(self) -> Identity:
+        """What a client's connections have in common."""
+        return (self.principal, self.peer.rsplit(":", 1)[0], self.client_id)
+
+    def is_silent(self, now_ns: int, longest_ns: int) -> bool:
+        """Whether the client has sent nothing for so long, and is owed nothing that it may be waiting for."""
+        return not self.outstanding and self.last_ns <= now_ns - longest_ns
+
+    @property
+    def last_ns(self) -> int:
+        """When the client last sent anything."""
+        return max(self.heard_ns, self.produced_ns())
+
+    def forward(self, *parts: Buffer) -> None:
+        """Send parts of the request at hand upstream, after what was forwarded before it."""
+        self.parts.extend(parts)
+
+    def inject(self, request: bytes, handle: Handle) -> None:
+        """Send a request of the gate's own upstream, in the client's name and between its requests.
+
+        :param request: a whole request, whose correlation id is `INJECTED`.
+        :param handle: gets its response, of which the client sees nothing.
+        """
+        self.injected.append(request)
+        self.outstanding.expect(Expected(INJECTED, handle))
+
+    def asked(self, *, mid_request: bool) -> list[Command]:
+        """What is to be asked of the broker and of the front, which it is with that.
+
+        :param mid_request: True while a part of a client's request is still to go upstream.
+        """
+        out: list[Command] = []
+        if self.injected and not mid_request:
+            out.extend(ToUpstream(request) for request in self.injected)
+            self.injected.clear()
+        if self.questions:
+            out.extend(Ask(question) for question in self.questions)
+            self.questions.clear()
+        return out

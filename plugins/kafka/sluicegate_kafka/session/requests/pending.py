@@ -1,0 +1,212 @@
+"""Responses in the order of their requests, whoever makes them: the broker, the gate, or both."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from sluicegate.broker import Buffer, Command, ToClient
+from sluicegate.engine.budget import Budget
+
+if TYPE_CHECKING:
+    from sluicegate_kafka.session.requests.sliced import SlicedResponse
+
+Handle: TypeAlias = Callable[[bytes, int], "Buffer | Held | SlicedResponse | None"]
+"""`(response without its length, now_ns)` -> that same object to pass it as it came, another one (with its
+length) to send instead, None for nothing yet, or what makes one of these in later turns."""
+
+
+class Expected:
+    """A response that the broker owes and that the gate wants to see whole."""
+
+    __slots__ = ("correlation_id", "handle")
+
+    def __init__(self, correlation_id: int, handle: Handle) -> None:
+        self.correlation_id = correlation_id
+        self.handle = handle
+
+
+class Glance:
+    """A response that nearly always passes as it came; made once for all such responses of a connection.
+
+    :param plain_length: bytes of a response, its own length not counted, in which there is nothing to see; -1
+        if that cannot be told.
+    :param passes: `(response without its length)` -> True if it may; asked once it has come whole.
+    :param handle: makes what is sent if it may not.
+    """
+
+    __slots__ = ("handle", "passes", "plain_length")
+
+    def __init__(self, plain_length: int, passes: Callable[[bytes], bool], handle: Handle) -> None:
+        self.plain_length = plain_length
+        self.passes = passes
+        self.handle = handle
+
+
+Glanced: TypeAlias = tuple[int, Glance]
+"""Correlation id and what is to be looked at: a tuple, as it is made for every Produce request."""
+Owed: TypeAlias = int | Glanced | Expected
+"""A response of the broker. A plain integer is the correlation id of one that passes unread."""
+_FEW = 64
+"""So many responses that are owed do not count as memory."""
+_OWED_BYTES = 512
+"""What is kept for each of more: an entry, and what is to be done with the response."""
+
+
+def correlation_id_of(entry: Owed) -> int:
+    """The correlation id of the request that a response answers."""
+    if isinstance(entry, int):
+        return entry
+    return entry[0] if isinstance(entry, tuple) else entry.correlation_id
+
+
+class Ready:
+    """A response that waits only for its turn."""
+
+    __slots__ = ("frame",)
+
+    def __init__(self, frame: Buffer) -> None:
+        self.frame = frame
+
+
+class Held:
+    """A response that waits for its turn and for its time."""
+
+    __slots__ = ("at_ns", "frame", "is_waiting")
+
+    def __init__(self, frame: Buffer, at_ns: int) -> None:
+        self.frame = frame
+        self.at_ns = at_ns
+        self.is_waiting = False
+        """Whether it is in its place, and neither sent nor settled."""
+
+
+def _placed(made: Buffer | Held) -> Ready | Held:
+    """What stands in the place of a response that is finished."""
+    if not isinstance(made, Held):
+        return Ready(made)
+    made.is_waiting = True
+    return made
+
+
+class Outstanding:
+    """The FIFO of one connection: Kafka answers each connection's requests in order.
+
+    :param budget: bytes that all clients may hold together; finished responses are charged to it.
+    """
+
+    __slots__ = ("_ahead", "_budget", "_finished_bytes", "finished", "queue")
+
+    def __init__(self, budget: Budget) -> None:
+        self.queue: deque[Owed | Ready | Held] = deque()
+        self.finished = 0
+        """How many responses wait for their turn or their time."""
+        self._ahead = 0
+        """So many at the head are finished: the broker's next response belongs behind them."""
+        self._budget = budget
+        self._finished_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    def expect(self, entry: Owed) -> None:
+        """The broker will answer a request that was just forwarded."""
+        self.queue.append(entry)
+
+    def expect_if(self, is_read: bool, correlation_id: int, handle: Handle) -> None:
+        """The same, where only some responses are of interest.
+
+        :param is_read: whether this one is; if not, it passes unread.
+        :param correlation_id: of the request.
+        :param handle: gets the response.
+        """
+        self.queue.append(Expected(correlation_id, handle) if is_read else correlation_id)
+
+    def answer(self, frame: Buffer) -> None:
+        """The gate has answered a request itself; the response goes out in its turn."""
+        self.queue.append(self._charged(Ready(frame)))
+
+    def _charged(self, entry: Ready | Held) -> Ready | Held:
+        size = len(entry.frame)
+        self._budget.charge(size)
+        self._finished_bytes += size
+        self.finished += 1
+        return entry
+
+    def _discharge(self, entry: Ready | Held) -> None:
+        if isinstance(entry, Held):
+            entry.is_waiting = False
+        size = len(entry.frame)
+        self._budget.give(size)
+        self._finished_bytes -= size
+        self.finished -= 1
+
+    def arrived(self) -> Owed | None:
+        """The entry that the next response of the broker belongs to; None if none is owed.
+
+        Entries before it that are Ready or Held were left by earlier responses and are skipped: they
+        stay in place and go out first.
+        """
+        queue, place = self.queue, self._ahead
+        while place < len(queue):
+            entry = queue[place]
+            if not isinstance(entry, Ready | Held):
+                self._ahead = place
+                return entry
+            place += 1
+        self._ahead = place
+        return None
+
+    def replace(self, entry: Owed, frame: "Buffer | Held | None") -> None:
+        """Put the finished response in the place of the entry it was expected at, the next that is owed."""
+        if self.arrived() != entry:
+            raise LookupError("a response is put in the place of one that is not its turn")
+        place = self._ahead
+        if frame is None:
+            del self.queue[place]
+        else:
+            self.queue[place] = self._charged(_placed(frame))
+            self._ahead = place + 1
+
+    def is_held(self, held: Held) -> bool:
+        """Whether a response still waits here for its time."""
+        return held.is_waiting
+
+    def settle(self, held: Held, frame: Buffer) -> None:
+        """Have a response that is held wait for its turn only, and say something else."""
+        self._discharge(held)
+        held.frame, held.at_ns = frame, 0
+        self._charged(held)
+
+    def release(self, now_ns: int) -> list[Command]:
+        """Everything at the head that may go to the client now."""
+        out: list[Command] = []
+        queue = self.queue
+        while queue:
+            head = queue[0]
+            if isinstance(head, Held):
+                if head.at_ns > now_ns:
+                    break
+            elif not isinstance(head, Ready):
+                break
+            out.append(ToClient(head.frame))
+            queue.popleft()
+            self._ahead = max(0, self._ahead - 1)
+            self._discharge(head)
+        return out
+
+    def drop(self) -> None:
+        """The connection is gone: nothing waits any more."""
+        self._budget.give(self._finished_bytes)
+        self._finished_bytes = self.finished = self._ahead = 0
+        self.queue.clear()
+
+    @property
+    def due_ns(self) -> int | None:
+        """When the head's time comes; None if the head is not held."""
+        head = self.queue[0] if self.queue else None
+        return head.at_ns if isinstance(head, Held) else None
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of finished responses that wait here, and what the others take if they are many."""
+        return self._finished_bytes + max(0, len(self.queue) - _FEW) * _OWED_BYTES

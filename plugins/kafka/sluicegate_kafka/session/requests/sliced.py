@@ -1,0 +1,144 @@
+"""Requests and responses that take long to read or to decide: a slice in each turn of the event loop."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from sluicegate.broker import Buffer, NextTurn
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.codec.slices import Slices
+from sluicegate_kafka.session.requests.suspended import Suspended
+
+if TYPE_CHECKING:
+    from sluicegate_kafka.session.requests.pending import Handle, Held
+
+Deciding: TypeAlias = Slices["bool | Suspended"]
+"""Returns what a handler returns."""
+Made: TypeAlias = "Buffer | Held | None"
+"""What is made of a response; see `pending.Handle`."""
+Making: TypeAlias = Slices["Made"]
+
+
+class Turn(Protocol):
+    """What a slice knows of the turn that it is done in."""
+
+    now_ns: int
+    """Monotonic time of the slice at hand."""
+
+
+class Sliced:
+    """One request on its way through a generator, which yields where others are to have their turn.
+
+    Nearly every request is done in the first slice, and then costs no turn.
+
+    :param frame: the buffer that holds the request.
+    :param head: its header.
+    :param now_ns: monotonic time.
+    """
+
+    __slots__ = ("_frame", "_head", "_slices", "leave", "now_ns", "refuse")
+
+    def __init__(self, frame: bytes, head: RequestHead, now_ns: int) -> None:
+        self.now_ns = now_ns
+        """Monotonic time of the slice at hand."""
+        self.leave: Callable[[int], None] | None = None
+        """Called if the client goes before the last slice."""
+        self.refuse: Callable[[int], None] | None = None
+        """Answers the request if there is no room to keep it; None while that is not possible yet."""
+        self._frame = frame
+        self._head = head
+        self._slices: Deciding | None = None
+
+    def begin(self, slices: Deciding) -> bool | Suspended:
+        """Do the first slice.
+
+        :return: what the last slice returns, or what stands for the rest.
+        """
+        self._slices = slices
+        return self._go_on(self._frame, self._head, self.now_ns)
+
+    def _go_on(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+        self.now_ns = now_ns
+        if self._slices is None:
+            raise RuntimeError("a request that was given up goes on")
+        try:
+            next(self._slices)
+        except StopIteration as ended:
+            result: bool | Suspended = ended.value
+            return result
+        return Suspended(
+            self._go_on, frame, head, question=NextTurn(), leave=self._give_up, refuse=self.refuse
+        )
+
+    def _give_up(self, now_ns: int) -> None:
+        """The client has gone: the rest is not done."""
+        if self._slices is not None:
+            self._slices.close()
+            self._slices = None
+        if self.leave is not None:
+            self.leave(now_ns)
+
+
+class AtOnce:
+    """The turn of what is done without a pause."""
+
+    __slots__ = ("now_ns",)
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+
+class SlicedResponse:
+    """One response on its way through a generator; all that the broker sends after it waits meanwhile.
+
+    :param now_ns: monotonic time.
+    """
+
+    __slots__ = ("_slices", "now_ns", "question")
+
+    def __init__(self, now_ns: int) -> None:
+        self.now_ns = now_ns
+        """Monotonic time of the slice at hand."""
+        self.question: NextTurn | None = None
+        """Asked between two slices; None before the first one is done."""
+        self._slices: Making | None = None
+
+    def begin(self, slices: Making) -> "Made | SlicedResponse":
+        """Do the first slice.
+
+        :return: what is made of the response, or this very object while there is more to do.
+        """
+        self._slices = slices
+        return self.go_on(self.now_ns)
+
+    def go_on(self, now_ns: int) -> "Made | SlicedResponse":
+        """Do the next slice; returns as `begin`."""
+        if self._slices is None:
+            raise RuntimeError("a response that was given up goes on")
+        self.now_ns = now_ns
+        try:
+            next(self._slices)
+        except StopIteration as ended:
+            made: Made = ended.value
+            return made
+        if self.question is None:
+            self.question = NextTurn()
+        return self
+
+    def give_up(self) -> None:
+        """The client has gone: the rest is not done."""
+        if self._slices is not None:
+            self._slices.close()
+            self._slices = None
+
+
+def in_slices(make: Callable[[SlicedResponse, bytes], Making]) -> "Handle":
+    """A handler of a response that works in slices.
+
+    :param make: `(turn, response without its length)` -> its slices.
+    """
+
+    def handle(response: bytes, now_ns: int) -> "Made | SlicedResponse":
+        turn = SlicedResponse(now_ns)
+        return turn.begin(make(turn, response))
+
+    return handle

@@ -1,0 +1,402 @@
+"""One Kafka client connection: cuts the streams into frames and sends each to the room that knows it.
+
+Rules of this file: no IO, no clock, no policy. It knows frames, their order, and who handles which API;
+what a Produce, Fetch or group request means is told by `producing`, `fetching` and `grouping`.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+
+from sluicegate.broker import (
+    PASS,
+    Ask,
+    Close,
+    Command,
+    NextTurn,
+    PauseReading,
+    ResumeReading,
+    ToUpstream,
+    WakeAt,
+)
+from sluicegate.sessions.pieces import NoRoomError
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.frames import parse_request_head
+from sluicegate_kafka.codec.request_sizes import TooLargeError, bad_length
+from sluicegate_kafka.codec.slices import Slices, at_once
+from sluicegate_kafka.session.addressing import Addressing
+from sluicegate_kafka.session.fetching.fetching import Fetching
+from sluicegate_kafka.session.groups.grouping import Grouping
+from sluicegate_kafka.session.handshake import OPENING, Handshake
+from sluicegate_kafka.session.producing.producing import Producing
+from sluicegate_kafka.session.requests.connection import Connection, Handler
+from sluicegate_kafka.session.requests.partial import Partial, no_room
+from sluicegate_kafka.session.requests.reading_ahead import ReadAhead
+from sluicegate_kafka.session.requests.suspended import Suspended, next_turn
+from sluicegate_kafka.session.responses import ResponseStream, as_commands, close_last
+from sluicegate_kafka.session.shared.listing import ListGroups
+from sluicegate_kafka.session.shared.shared import Shared
+from sluicegate_kafka.session.shared.supported import HIDDEN, SUPPORTED
+
+_read_head = Struct(">ihhi").unpack_from
+"""Length, api key, api version, correlation id: what every request starts with."""
+_HEAD = 12
+_MIN_REQUEST = 8
+_REQUESTS_PER_TURN = 25
+"""Requests looked at in one turn of the event loop. What is in flight bounds neither those that owe no
+response nor those that the gate answers itself. A Produce takes 5 us, or 150 us if its topic is new to the
+gate; a join that is refused takes 70 us."""
+
+
+class KafkaSession(ResponseStream):
+    """One client connection and its upstream connection, without their sockets (`broker.Session`)."""
+
+    __slots__ = (
+        "_ahead",
+        "_frame_ns",
+        "_handlers",
+        "_last_api",
+        "_partial_request",
+        "_sizes",
+        "_skip_client",
+        "_suspended",
+        "_suspended_bytes",
+        "_wake_ns",
+        "connection",
+        "fetching",
+        "grouping",
+        "handshake",
+        "producing",
+    )
+
+    def __init__(self, shared: Shared, peer: str, node: str = "", now_ns: int = 0) -> None:
+        self.connection = connection = Connection(peer, node, now_ns, shared.budget)
+        super().__init__(shared, connection.outstanding)
+        self.handshake = Handshake(shared, connection)
+        self.producing = Producing(shared, connection)
+        self.grouping = Grouping(shared, connection)
+        self.fetching = Fetching(shared, connection)
+        addressing = Addressing(shared, connection)
+        shared.releases[connection] = (self.producing.release_idle, self.fetching.reading.release_idle)
+        self._handlers: dict[int, Handler] = {
+            ApiKey.PRODUCE: self.producing.request,
+            ApiKey.FETCH: self.fetching.request,
+            **self.grouping.handlers,
+            **self.handshake.handlers,
+            **addressing.handlers,
+        }
+        self._partial_request = Partial(shared.budget)
+        self._skip_client = 0
+        self._ahead = ReadAhead(shared.budget)
+        self._suspended: Suspended | None = None
+        self._suspended_bytes = 0
+        self._sizes = shared.request_sizes
+        self._frame_ns = self._wake_ns = 0
+        self._last_api = -1
+        """API of the last whole request that was read the long way."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept for this connection."""
+        requests = self._partial_request.size + self._suspended_bytes + self._ahead.size
+        return requests + self._partial_response.size + self.outstanding.held_bytes
+
+    @property
+    def frame_began_ns(self) -> int:
+        """When a request began that has arrived only in part; 0 if there is none."""
+        is_partial = self._suspended is None and (self._partial_request.size > 0 or self._skip_client > 0)
+        return self._frame_ns if is_partial else 0
+
+    @property
+    def is_logged_in(self) -> bool:
+        """True once a whole request has come, and a login that the client began was accepted."""
+        return self._last_api >= 0 and not (self.handshake.is_open and self._last_api in OPENING)
+
+    @property
+    def principal(self) -> str:
+        """Who the broker says that the client is."""
+        return self.connection.principal
+
+    @property
+    def client(self) -> str:
+        """Client id and peer address."""
+        return self.connection.client
+
+    # -- from the client --------------------------------------------------------------------------
+
+    def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes from the client: forward what passes, in runs; hold what must wait."""
+        # <hot> These lines are the way of nearly every Produce request.
+        at = 0
+        repeated = self.producing.repeated
+        if repeated is not None and not (self._suspended or self._skip_client or self._partial_request.size):
+            end = len(data)
+            while at < end and (stop := repeated.again(data, at, end, now_ns)):
+                at = stop
+            if at == end:
+                return PASS
+        return self._read(data, at, now_ns)
+
+    def _read(self, data: bytes, passed: int, now_ns: int) -> Sequence[Command]:
+        """Read the long way what came from the client, but for the first bytes, which have passed already."""
+        self.connection.heard_ns = now_ns
+        if self._suspended is not None or self._is_full:
+            return self._read_ahead(data)
+        if self._skip_client:
+            skipped = self._skip_client
+            if len(data) < skipped or (len(data) == skipped and not self.connection.injected):
+                self._skip_client -= len(data)
+                return PASS
+            self._skip_client = 0
+            rest = data[skipped:]
+            first = [ToUpstream(memoryview(data)[:skipped]), *self.connection.asked(mid_request=False)]
+            commands = as_commands(ToUpstream, rest, self.receive_client(rest, now_ns)) if rest else ()
+            return [*first, *commands]
+        out: list[Command] = []
+        try:
+            if self._partial_request.size:
+                whole = self._partial_request.add(data)
+                if whole is None:
+                    return out
+                return as_commands(ToUpstream, whole, self.receive_client(whole, now_ns))
+            self._requests(data, passed, now_ns, out)
+        except ProtocolError as error:
+            counter = "request_too_large" if isinstance(error, TooLargeError) else "malformed_request"
+            out.extend(self._answers(now_ns))  # to the requests before it
+            out.append(Close(counter, f"{error} from {self.client}"))
+        except NoRoomError:
+            out.append(no_room())
+        return close_last(out)
+
+    def _requests(  # noqa: C901 - one loop
+        self, data: bytes, at: int, now_ns: int, out: list[Command]
+    ) -> None:
+        """Walk the whole frames in `data` from `at`; `run` is where the bytes not yet forwarded begin."""
+        handlers, largest = self._handlers, self._sizes
+        queue, most_owed = self.outstanding.queue, self._most_owed
+        api_key = self._last_api
+        run = 0
+        end = len(data)
+        left = _REQUESTS_PER_TURN
+        while end - at >= _HEAD and len(queue) < most_owed and left:
+            length, api_key, _, correlation_id = _read_head(data, at)
+            if length < _MIN_REQUEST or length > largest[api_key]:
+                raise bad_length(data, at, length, largest)
+            stop = at + 4 + length
+            found = handlers.get(api_key)
+            if found is None:
+                at = self._pass_unread(api_key, correlation_id, stop, end, now_ns)
+                continue
+            if stop > end:
+                break
+            left -= 1
+            begin, at = at, stop
+            passed = self._handle(found, data, begin + 4, stop, now_ns)
+            if passed is True:
+                continue
+            if begin > run:
+                out.append(ToUpstream(memoryview(data)[run:begin]))
+            run = at
+            self._flush_parts(out)
+            if isinstance(passed, Suspended) and self._suspend(passed, data[at:], now_ns, out):
+                return
+        if at > run:
+            out.append(ToUpstream(data if run == 0 and at == end else memoryview(data)[run:at]))
+        if at:
+            self._last_api = api_key
+        if at < end:
+            if len(queue) >= most_owed:
+                self._fill(data[at:], out)
+            elif not left:
+                self._suspend(next_turn(), data[at:], now_ns, out)
+            else:
+                self._keep(data[at:], now_ns)
+        if self.outstanding.finished:
+            out.extend(self._answers(now_ns))
+            if self._is_full and self._is_drained:  # all were answered here: others have their turn
+                self._is_full = False
+                self._suspend(next_turn(), b"", now_ns, out)
+
+    def _handle(self, handler: Handler, data: bytes, start: int, stop: int, now_ns: int) -> bool | Suspended:
+        """Have a request handled by the room that knows its API, if it knows this version."""
+        _, api_key, version, _ = _read_head(data, start - 4)
+        lowest, highest = SUPPORTED[api_key]
+        if not lowest <= version <= highest:
+            return self.handshake.refuse_version(data[start:stop], api_key, version)
+        head = parse_request_head(data, start, stop)
+        self.connection.client_id = head.client_id
+        return handler(data, head, now_ns)
+
+    def _pass_unread(self, api_key: int, correlation_id: int, stop: int, end: int, now_ns: int) -> int:
+        """Let a request through that no policy asks about, even if only its start has come."""
+        if api_key in HIDDEN:
+            raise ProtocolError(f"api key {api_key} is not offered through the gate")
+        self._shared.count_passed(api_key)
+        self.outstanding.expect(correlation_id)
+        if stop > end:
+            self._skip_client = stop - end
+            self._frame_ns = now_ns
+        return min(stop, end)
+
+    def _keep(self, rest: bytes, now_ns: int) -> None:
+        """Keep the start of a frame until the rest of it has come."""
+        self._frame_ns = now_ns
+        need = 4 + _read_head(rest, 0)[0] if len(rest) >= _HEAD else _HEAD
+        self._partial_request.begin(rest, need)
+
+    # -- holding ----------------------------------------------------------------------------------
+
+    def _flush_parts(self, out: list[Command]) -> None:
+        parts = self.connection.parts
+        out.extend(ToUpstream(part) for part in parts)
+        parts.clear()
+
+    def _suspend(self, why: Suspended, rest: bytes, now_ns: int, out: list[Command]) -> bool:
+        """Stop after a request that must wait; what the client sends meanwhile is read ahead.
+
+        :return: False if there is no room to hold it, so that it was answered, or its client is closed.
+        """
+        if not self._shared.budget.take(len(why.frame)):
+            if why.refuse is None:
+                why.abandon(now_ns)
+                out.append(no_room())
+            else:
+                why.refuse(now_ns)
+            return False
+        self._suspended_bytes = len(why.frame)
+        self._suspended = why
+        if rest:
+            out.extend(self._read_ahead(rest))
+        out.extend(self._answers(now_ns))
+        if why.question is not None:
+            out.append(Ask(why.question))
+        else:
+            self._wake(why.wake_ns, out)
+        return True
+
+    def _end_suspension(self) -> Suspended | None:
+        """What was held, which is no longer kept here."""
+        why, self._suspended = self._suspended, None
+        self._shared.budget.give(self._suspended_bytes)
+        self._suspended_bytes = 0
+        return why
+
+    def _fill(self, rest: bytes, out: list[Command]) -> None:
+        """Look at nothing more until half of the responses that are owed have gone to the client."""
+        self._is_full = True
+        self._shared.count("requests_in_flight_full")
+        out.extend(self._read_ahead(rest))
+
+    def _read_ahead(self, data: bytes) -> list[Command]:
+        ahead = self._ahead
+        try:
+            ahead.keep(data)
+        except NoRoomError:
+            return [no_room()]
+        if ahead.is_paused or not (self._is_full or ahead.is_enough):
+            return []
+        ahead.is_paused = True
+        return [PauseReading()]
+
+    def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
+        """A held request or response may be due."""
+        self._wake_ns = 0
+        out: list[Command] = []
+        if client_gone:
+            return [Close("client_gone")]
+        held = self._suspended
+        if held is not None and held.question is None:
+            if held.wake_ns <= now_ns:
+                self._retry(now_ns, out)
+            else:
+                self._wake(held.wake_ns, out)
+        out.extend(self._answers(now_ns))
+        self._resume_if_drained(now_ns, out)
+        return close_last(out)
+
+    def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
+        """What a held request asked for is known (or cannot be known: then an exception)."""
+        out: list[Command] = []
+        if isinstance(answer, Exception) and isinstance(question, ListGroups):
+            self._shared.listing.learned(None, now_ns, now_ns)
+        reading, held = self._reading, self._suspended
+        if reading is not None and reading.is_asked(question):
+            self._read_on(reading, now_ns, out)
+        elif question is self._resting:
+            self._look_on(now_ns, out)
+        elif held is not None and (held.question is question or not isinstance(question, NextTurn)):
+            self._retry(now_ns, out)
+        self.grouping.answered(question, now_ns)
+        out.extend(self._answers(now_ns))
+        self._resume_if_drained(now_ns, out)
+        return close_last(out)
+
+    def _retry(self, now_ns: int, out: list[Command]) -> None:
+        why = self._end_suspension()
+        if why is None:
+            return
+        try:
+            passed = why.retry(now_ns)
+        except ProtocolError as error:
+            why.abandon(now_ns)
+            out.append(Close("malformed_request", f"{error} from {self.client}"))
+            return
+        self._flush_parts(out)
+        if isinstance(passed, Suspended):
+            if self._suspend(passed, b"", now_ns, out):
+                return
+        elif passed:
+            out.append(ToUpstream(why.request))
+        self._resume(now_ns, out)
+
+    def _resume(self, now_ns: int, out: list[Command]) -> None:
+        """Go on with what was read ahead."""
+        self._is_full = False
+        if backlog := self._ahead.all():
+            out.extend(as_commands(ToUpstream, backlog, self.receive_client(backlog, now_ns)))
+        if self._ahead.is_paused and self._suspended is None and not self._is_full:
+            self._ahead.is_paused = False
+            out.append(ResumeReading())
+
+    def _wake(self, at_ns: int, out: list[Command]) -> None:
+        """Ask for the earliest wake-up that is needed."""
+        if self._wake_ns == 0 or at_ns < self._wake_ns:
+            self._wake_ns = at_ns
+            out.append(WakeAt(at_ns))
+
+    def _answers(self, now_ns: int) -> list[Command]:
+        """Responses whose turn and time have come; none while one is on its way in pieces."""
+        out = self.connection.asked(mid_request=self._skip_client > 0)
+        if self._skip_upstream:
+            return out
+        out += self.outstanding.release(now_ns)
+        due = self.outstanding.due_ns
+        if due is not None:
+            self._wake(due, out)
+        return out
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def ending(self, now_ns: int) -> Sequence[Command]:
+        """Close between requests (`broker.EndingSession`): clients look for the broker again by Metadata."""
+        self._partial_request.drop()
+        is_busy = self._suspended or self.outstanding.queue or self._skip_upstream
+        return () if is_busy else [Close("")]
+
+    def closed(self, now_ns: int) -> None:
+        """The connection is gone: whatever it held or was counted for is released."""
+        at_once(self.parting(now_ns))
+
+    def parting(self, now_ns: int) -> Slices[None]:
+        """The same in slices (`broker.PartingSession`)."""
+        if (held := self._end_suspension()) is not None:
+            held.abandon(now_ns)
+        self._give_up_reading()
+        self._partial_request.drop()
+        self._partial_response.drop()
+        self._ahead.drop()
+        self.outstanding.drop()
+        self._shared.forget(self.connection)
+        yield from self.producing.parting(now_ns)
+        yield from self.fetching.reading.parting()
+        yield from self.grouping.parting()

@@ -1,0 +1,218 @@
+"""Whose Fetch it is: readers of a topic and group members, matched one to one.
+
+A Fetch does not say for which group it is. Among clients of equal principal, host and client id each reader
+at a node is matched with a member: only with one that was assigned what the reader fetches, and before it
+began. Readers beyond the members are consumers without a group. Where nothing tells equals apart, any
+matching at one node is as right as another. Over several nodes it is not, as nothing links a client's
+connections: what then stays ambiguous is limited by every subscription that it may be for.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from sluicegate.engine.gate import Gate
+from sluicegate_kafka.session.requests.connection import Connection, Identity
+from sluicegate_kafka.session.shared.places import Places, name_of
+from sluicegate_kafka.session.shared.readers import MemberKey, Membership, Reader
+
+_NEVER = 1 << 62
+_SWAPPING = 64
+"""Members of one audience up to which others are matched anew so that one more finds its place."""
+_COMPARED = 64
+"""Readers at one node that are compared with each other."""
+_CONSUMERS = "max_consumers_per_topic"
+
+
+class Audience:
+    """Readers and members of one topic among equal clients.
+
+    :param identity: what they have in common.
+    :param topic: the topic.
+    :param places: numbers of those without a group.
+    """
+
+    __slots__ = (
+        "_again_ns",
+        "_is_stale",
+        "_joined_at",
+        "_places",
+        "identity",
+        "members",
+        "nodes",
+        "topic",
+    )
+
+    def __init__(self, identity: Identity, topic: str, places: Places[Reader]) -> None:
+        self.identity = identity
+        self.topic = topic
+        self._places = places
+        self.members: dict[tuple[Connection, MemberKey], Membership] = {}
+        """By where they joined and their keys."""
+        self.nodes: dict[str, list[Reader]] = {}
+        self._joined_at: set[Connection] = set()
+        """Connections on which there are members; for the time of a match."""
+        self._is_stale = True
+        self._again_ns = _NEVER
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is neither a reader nor a member."""
+        return not self.members and not self.nodes
+
+    @property
+    def readers(self) -> Iterator[Reader]:
+        """All readers."""
+        for readers in self.nodes.values():
+            yield from readers
+
+    def changed(self) -> None:
+        """Something has changed: match again before the next question."""
+        self._is_stale = True
+
+    def add(self, reader: Reader) -> None:
+        """A connection fetches the topic."""
+        self.nodes.setdefault(reader.connection.node, []).append(reader)
+        self.changed()
+
+    def remove(self, reader: Reader) -> None:
+        """A reader is gone."""
+        node = reader.connection.node
+        readers = self.nodes.get(node, [])
+        if reader not in readers:
+            return
+        readers.remove(reader)
+        if not readers:
+            del self.nodes[node]
+        reader.detach()
+        reader.is_gone = True
+        self._leave_place(reader)
+        self.changed()
+
+    def make_room(self, reader: Reader, gate: Gate, silence_ns: int, now_ns: int) -> None:
+        """Have a silent equal at the same node give way, if the reader would be refused otherwise."""
+        limit = int(gate.policies.number(_CONSUMERS))
+        state = gate.state
+        if not 0 < limit <= state.consumer_count or reader.own_name in state.subscription("").consumers:
+            return
+        silent = [
+            each
+            for each in self.nodes.get(reader.connection.node, ())
+            if each is not reader and each.connection.is_silent(now_ns, silence_ns)
+        ]
+        if silent:
+            self.remove(min(silent, key=lambda each: each.connection.last_ns))
+            self.settle(now_ns)
+
+    def settle(self, now_ns: int) -> None:
+        """Match readers with members, if anything has changed."""
+        if not self._is_stale and now_ns < self._again_ns:
+            return
+        self._is_stale = False
+        revoking = [member.revoking_ns for member in self.members.values()]
+        self._again_ns = min((at_ns for at_ns in revoking if at_ns > now_ns), default=_NEVER)
+        self._joined_at = {member.connection for member in self.members.values()}
+        for readers in self.nodes.values():
+            self._match(readers, now_ns)
+        for reader in self.readers:
+            reader.names = (reader.name,)
+        if len(self.nodes) > 1:
+            self._name_alternatives(now_ns)
+
+    def _match(self, readers: list[Reader], now_ns: int) -> None:
+        """Match the readers at one node; who was matched stays so where that is still right."""
+        members = set(self.members.values())
+        taken: dict[Membership, Reader] = {}
+        for reader in readers:
+            kept = reader.match
+            if kept in members and kept not in taken and self._may_be(reader, kept, now_ns):
+                taken[kept] = reader
+            else:
+                reader.match = None
+        for reader in readers:
+            if reader.match is None:
+                self._find(reader, taken, set(), now_ns)
+        for reader in readers:
+            reader.matched()
+            if reader.match is not None:
+                reader.detach()
+                self._leave_place(reader)
+            elif reader.number == 0:
+                node = reader.connection.node
+                reader.number = self._places.take(self.identity, self.topic, node, reader)
+
+    def _find(
+        self, reader: Reader, taken: dict[Membership, Reader], tried: set[Membership], now_ns: int
+    ) -> bool:
+        """Find a member for a reader, by matching others anew if need be (Kuhn's algorithm)."""
+        possible = [
+            member
+            for member in self.members.values()
+            if member not in tried and self._may_be(reader, member, now_ns)
+        ]
+        possible.sort(key=reader.agrees_with, reverse=True)
+        # One that nobody has comes first: whoever is moved to another subscription gets a burst more.
+        found = next((member for member in possible if member not in taken), None)
+        if found is None and len(self.members) <= _SWAPPING:
+            for member in possible:
+                tried.add(member)
+                if self._find(taken[member], taken, tried, now_ns):
+                    found = member
+                    break
+        if found is None:
+            return False
+        taken[found] = reader
+        reader.match = found
+        return True
+
+    def _may_be(self, reader: Reader, member: Membership, now_ns: int) -> bool:
+        """Whether a reader may be a member, as far as can be told."""
+        if member.connection is reader.connection:
+            return True
+        if reader.connection in self._joined_at:
+            return False
+        began_before = reader.first_ns < member.since_ns
+        was_of_group = reader.former is not None and reader.former[0] == member.key[0]
+        if began_before and not was_of_group:
+            return False
+        return member.may_fetch(reader.partitions, now_ns)
+
+    def _name_alternatives(self, now_ns: int) -> None:
+        """Give each reader all the subscriptions that its Fetch may be for."""
+        since: dict[int, int] = {}
+        for reader in self.readers:
+            if reader.number:
+                since[reader.number] = min(since.get(reader.number, _NEVER), reader.first_ns)
+        lone = {name_of("fetch", self.identity, number): first_ns for number, first_ns in since.items()}
+        capacity = Counter(member.key[0] for member in self.members.values())
+        capacity.update(dict.fromkeys(lone, 1))
+        for readers in self.nodes.values():
+            found = {reader: self._names(reader, lone, now_ns) for reader in readers[:_COMPARED]}
+            _narrow(found, capacity)
+            for reader, names in found.items():
+                reader.names = (reader.name, *sorted(names - {reader.name}))
+
+    def _names(self, reader: Reader, lone: dict[str, int], now_ns: int) -> set[str]:
+        if reader.match is None and reader.is_orphan:
+            return {reader.name}
+        members = self.members.values()
+        possible = [member for member in members if self._may_be(reader, member, now_ns)]
+        fitting = [member for member in possible if reader.agrees_with(member)]
+        groups = {member.key[0] for member in fitting or possible}
+        return groups | {name for name, first_ns in lone.items() if first_ns <= reader.first_ns}
+
+    def _leave_place(self, reader: Reader) -> None:
+        if reader.number:
+            self._places.leave(self.identity, self.topic, reader.connection.node, reader)
+            reader.number = 0
+
+
+def _narrow(found: dict[Reader, set[str]], capacity: Counter[str]) -> None:
+    """Take away from each reader what others, who can be nothing else, have used up at its node."""
+    while True:
+        certain = Counter(next(iter(names)) for names in found.values() if len(names) == 1)
+        full = {name for name, count in certain.items() if count >= capacity[name]}
+        open_ones = [names for names in found.values() if len(names) > 1 and names & full and names - full]
+        if not open_ones:
+            return
+        for names in open_ones:
+            names -= full

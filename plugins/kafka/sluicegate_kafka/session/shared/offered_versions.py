@@ -1,0 +1,60 @@
+"""What clients are told of the broker's versions: worked out once for each response that a broker gives."""
+
+from functools import partial
+from typing import Final
+
+from sluicegate_kafka.codec.primitives import with_length
+from sluicegate_kafka.codec.versions import restrict_api_versions
+from sluicegate_kafka.session.requests.pending import Handle
+from sluicegate_kafka.session.shared.supported import HIDDEN, SUPPORTED
+
+_MOST: Final = 32
+"""Responses that are remembered. A broker gives one for each version of the request, until it is upgraded."""
+_ID_BYTES: Final = 4
+"""The correlation id, in which these responses differ."""
+
+
+class OfferedVersions:
+    """ApiVersions responses as clients see them.
+
+    Any client may ask as often as it likes, before it has logged in, and working a response out takes some 20
+    times as long as looking it up.
+    """
+
+    __slots__ = ("_handles", "_known")
+
+    def __init__(self) -> None:
+        self._handles: dict[int, Handle] = {}
+        self._known: dict[tuple[int, bytes], bytes] = {}
+
+    def handle(self, version: int) -> Handle:
+        """What makes a client's response of the broker's, the same for all requests of a version.
+
+        Clients may have many requests on their way, and the garbage collector looks at all that is kept for
+        each, on the event loop.
+
+        :param version: one that the gateway supports.
+        """
+        found = self._handles.get(version)
+        if found is None:
+            found = self._handles[version] = partial(self._restrict, version)
+        return found
+
+    def _restrict(self, version: int, response: bytes, now_ns: int) -> bytes:
+        return self.restricted(response, version)
+
+    def restricted(self, response: bytes, version: int) -> bytes:
+        """A response with its length that offers only what both the broker and the gateway understand.
+
+        :param response: the broker's, without its length.
+        :param version: of the request that it answers.
+        :raises ProtocolError: when it is malformed.
+        """
+        key = version, response[_ID_BYTES:]
+        known = self._known.get(key)
+        if known is None:
+            known = restrict_api_versions(response, version, SUPPORTED, HIDDEN)[_ID_BYTES:]
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[key] = known
+        return with_length([response[:_ID_BYTES], known])

@@ -1,0 +1,86 @@
+"""Producers without a producer id: each is the client that it runs in."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sluicegate.engine.gate import Gate
+from sluicegate_kafka.session.requests.connection import Connection
+from sluicegate_kafka.session.shared.places import Places, name_of
+
+if TYPE_CHECKING:
+    from sluicegate_kafka.session.producing.attached import Attached
+
+_KIND = "client"
+_LIMIT = "max_producers_per_topic"
+
+
+class PlainProducer:
+    """One such producer on one topic, as one connection knows it.
+
+    :param connection: where it publishes.
+    :param topic: the topic.
+    :param attached: what it is counted as.
+    :param give_way: detaches it at a monotonic time; when it publishes again it is new.
+    """
+
+    __slots__ = ("_attached", "_identity", "_topic", "connection", "give_way")
+
+    def __init__(
+        self, connection: Connection, topic: str, attached: "Attached", give_way: Callable[[int], None]
+    ) -> None:
+        self.connection = connection
+        self.give_way = give_way
+        self._attached = attached
+        self._identity = connection.identity
+        self._topic = topic
+
+    def renumber(self, number: int) -> None:
+        """Go by another number from now on, on the topic's state as well."""
+        operation = self._attached.operation
+        name = name_of(_KIND, self._identity, number)
+        state = self._attached.gate.state
+        with state.lock:
+            state.producers.move(operation.producer, name, operation.client)
+        operation.producer = name
+
+    def leave(self, places: "Places[PlainProducer]") -> None:
+        """Give its place up."""
+        places.leave(self._identity, self._topic, self.connection.node, self)
+
+
+class PlainProducers:
+    """All of them on one front.
+
+    :param silence_ns: how long a client may be silent before it gives way to an equal one.
+    """
+
+    def __init__(self, silence_ns: int) -> None:
+        self._silence_ns = silence_ns
+        self._places: Places[PlainProducer] = Places()
+
+    def next_name(self, connection: Connection, topic: str) -> str:
+        """By which name a new one of a connection would be counted."""
+        identity = connection.identity
+        return name_of(_KIND, identity, len(self._places.at(identity, topic, connection.node)) + 1)
+
+    def make_room(self, connection: Connection, gate: Gate, topic: str, now_ns: int) -> None:
+        """Have a silent equal of the same node give way, if a new one of this connection would be refused.
+
+        A client whose old connection broke without a word must not be refused for its own sake.
+        """
+        limit = int(gate.policies.number(_LIMIT))
+        counted = gate.state.producers
+        if not 0 < limit <= len(counted) or self.next_name(connection, topic) in counted:
+            return
+        equals = self._places.at(connection.identity, topic, connection.node)
+        silent = [each for each in equals if each.connection.is_silent(now_ns, self._silence_ns)]
+        if silent:
+            min(silent, key=lambda each: each.connection.last_ns).give_way(now_ns)
+
+    def admitted(self, producer: PlainProducer, connection: Connection, topic: str) -> None:
+        """A new one was let in, by the name that it was told."""
+        self._places.take(connection.identity, topic, connection.node, producer)
+
+    def left(self, producer: PlainProducer) -> None:
+        """One is not attached any longer."""
+        producer.leave(self._places)

@@ -1,0 +1,214 @@
+"""Who fetches a topic: one connection each, and the members of groups that they may be."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Operation
+from sluicegate_kafka.session.requests.connection import Connection
+from sluicegate_kafka.session.shared.places import name_of
+
+if TYPE_CHECKING:
+    from sluicegate_kafka.session.shared.audience import Audience
+
+MemberKey = tuple[str, str]
+"""Group and member id."""
+
+_KIND = "fetch"
+REVOKING_NS = 30_000_000_000
+"""How long a member may still fetch what was taken from it."""
+
+
+class Membership:
+    """A group member that subscribes to a topic.
+
+    :param connection: where it joined.
+    :param key: its group and its name there.
+    :param now_ns: monotonic time.
+    :param give_way: lets the member of a key go; when it speaks again, it is to join again.
+    """
+
+    __slots__ = (
+        "_before",
+        "_is_assigned",
+        "begins_at",
+        "connection",
+        "give_way",
+        "key",
+        "partitions",
+        "revoking_ns",
+        "since_ns",
+    )
+
+    def __init__(
+        self, connection: Connection, key: MemberKey, now_ns: int, give_way: Callable[[MemberKey], None]
+    ) -> None:
+        self.connection = connection
+        self.key = key
+        self.give_way = give_way
+        self.since_ns = now_ns
+        """Since when it may fetch: nothing that fetched before can be this member."""
+        self.partitions: frozenset[int] | None = None
+        """What it is assigned of the topic; None if that is not known."""
+        self.begins_at: dict[int, int] = {}
+        """Offsets by partition that it was told to begin at; -1 where its group has committed none."""
+        self.revoking_ns = 0
+        """Until when it may still fetch what it was assigned before."""
+        self._before: frozenset[int] = frozenset()
+        self._is_assigned = False
+
+    def assign(self, partitions: frozenset[int] | None, now_ns: int) -> bool:
+        """Take over a new assignment; returns whether anything changed."""
+        if self._is_assigned and partitions == self.partitions:
+            return False
+        if not self.partitions:
+            self.since_ns = now_ns
+        elif partitions is not None and not self.partitions <= partitions:
+            self._before = self.partitions
+            self.revoking_ns = now_ns + REVOKING_NS
+        self.partitions = partitions
+        self._is_assigned = True
+        return True
+
+    def has(self, partitions: frozenset[int]) -> bool:
+        """Whether it is known to be assigned these partitions."""
+        return self.partitions is not None and partitions <= self.partitions
+
+    def may_fetch(self, partitions: frozenset[int] | None, now_ns: int) -> bool:
+        """Whether it may fetch these partitions; None for those that nothing is known of."""
+        own = self.partitions
+        if own is None or partitions is None or partitions <= own:
+            return True
+        return now_ns < self.revoking_ns and partitions <= own | self._before
+
+
+class Reader:
+    """A connection that fetches a topic.
+
+    :param connection: the connection.
+    :param audience: the readers and members that it is one of.
+    :param now_ns: monotonic time of its first Fetch.
+    """
+
+    __slots__ = (
+        "_differs",
+        "_matched_on",
+        "attachment",
+        "audience",
+        "connection",
+        "first_ns",
+        "former",
+        "is_gone",
+        "is_orphan",
+        "match",
+        "names",
+        "number",
+        "partitions",
+        "unwanted_ns",
+    )
+
+    def __init__(self, connection: Connection, audience: "Audience", now_ns: int) -> None:
+        self.connection = connection
+        self.audience = audience
+        self.first_ns = now_ns
+        self.partitions: frozenset[int] | None = None
+        """What it fetches; None if that is not known."""
+        self._differs: frozenset[MemberKey] = frozenset()
+        self._matched_on: frozenset[int] = frozenset()
+        self.match: Membership | None = None
+        """The member that it is taken for."""
+        self.former: MemberKey | None = None
+        """The member that it was taken for before."""
+        self.is_orphan = False
+        """True if that member's connection was lost: what is fetched is still for its group."""
+        self.number = 0
+        """Which of the equal clients without a group it is; 0 if it is taken for a member."""
+        self.names: tuple[str, ...] = ()
+        """The subscriptions that its Fetch may be for; the first is what it is taken for."""
+        self.attachment: tuple[Gate, Operation] | None = None
+        """What it is counted as, if no group counts it."""
+        self.unwanted_ns = 0
+        """Since when it is known to have left the topic out; 0 if it fetches it."""
+        self.is_gone = False
+        """True once it gave way to another; when it fetches again it is new."""
+
+    @property
+    def name(self) -> str:
+        """The subscription that it is taken for."""
+        if self.match is not None:
+            return self.match.key[0]
+        if self.is_orphan and self.former is not None:
+            return self.former[0]
+        return self.own_name
+
+    @property
+    def own_name(self) -> str:
+        """The name of a consumer without a group, which is a subscription of its own."""
+        return name_of(_KIND, self.audience.identity, self.number)
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether it is counted as a consumer without a group."""
+        if self.attachment is None:
+            return False
+        gate, operation = self.attachment
+        return gate.exempt or operation.consumer in gate.state.subscription("").consumers
+
+    def asks_for(self, partitions: frozenset[int]) -> bool:
+        """Take over what it fetches now; returns whether it may be another member's than was thought."""
+        self.partitions = partitions
+        if partitions <= self._matched_on or not self.audience.members:
+            return False
+        if self.match is None or len(self.names) > 1 or not self.match.has(partitions):
+            return True
+        # A client leaves out partitions of which it has records. Matching again each time would be too slow.
+        self._matched_on |= partitions
+        return False
+
+    def began_at(self, offsets: Iterable[tuple[int, int]]) -> None:
+        """Compare where it began with what members were told: it is rather one of those that agree.
+
+        No more than that: a client may begin elsewhere than it was told.
+
+        :param offsets: partitions and offsets of its first Fetch.
+        """
+        members = [member for member in self.audience.members.values() if member.begins_at]
+        differs = {
+            member.key
+            for member in members
+            if any(offset != member.begins_at.get(index, -1) >= 0 for index, offset in offsets)
+        }
+        agrees = {
+            member.key
+            for member in members
+            if any(offset == member.begins_at.get(index, -1) for index, offset in offsets)
+        }
+        if agrees - differs:
+            self._differs = frozenset(differs)
+
+    def agrees_with(self, member: Membership) -> bool:
+        """Whether nothing speaks against its being a member, where another one fits better."""
+        return member.key not in self._differs
+
+    def matched(self) -> None:
+        """Note on what grounds it was matched."""
+        self._matched_on = self.partitions or frozenset()
+        if self.match is not None:
+            self.former, self.is_orphan = self.match.key, False
+
+    def renumber(self, number: int) -> None:
+        """Go by another number from now on, on the topic's state as well."""
+        self.number = number
+        if self.attachment is None:
+            return
+        gate, operation = self.attachment
+        with gate.state.lock:
+            gate.state.subscription("").consumers.move(operation.consumer, self.own_name, operation.client)
+        operation.consumer = self.own_name
+
+    def detach(self) -> None:
+        """Count it no longer as a consumer without a group."""
+        attachment, self.attachment = self.attachment, None
+        if attachment is not None:
+            gate, operation = attachment
+            gate.detach(operation)

@@ -1,0 +1,162 @@
+"""What all connections of one Kafka front share: gates, limits, who is who."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from sluicegate.broker import Services
+from sluicegate.engine.budget import Budget
+from sluicegate.engine.gate import Gate
+from sluicegate.engine.gates import GateCache
+from sluicegate_kafka.cluster.nodes import Nodes
+from sluicegate_kafka.codec.addresses import rewrite_node_endpoints
+from sluicegate_kafka.codec.api_keys import ApiKey
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.produce_responses import has_node_endpoints
+from sluicegate_kafka.codec.request_sizes import API_KEYS, RequestSizes
+from sluicegate_kafka.config import KafkaConfig
+from sluicegate_kafka.session.requests.connection import Connection, Identity
+from sluicegate_kafka.session.shared.arrival import Arrivals
+from sluicegate_kafka.session.shared.audiences import Audiences
+from sluicegate_kafka.session.shared.listing import GroupListing
+from sluicegate_kafka.session.shared.offered_versions import OfferedVersions
+from sluicegate_kafka.session.shared.plain_producers import PlainProducers
+from sluicegate_kafka.session.shared.sequences import Sequences
+
+_MAX_CLIENTS_WITH_GAPS = 10_000
+_LONGEST_RESPONSE = 100 * 1024 * 1024
+"""Bytes of a response that is read whole, if clients may not send larger requests anyway."""
+_MAX_TOPIC_NAMES = 100_000
+"""Names of topics that are kept; those that are needed again are asked for again."""
+_MAX_TOPIC_NAME = 249
+"""Characters of a topic's name, as brokers have it."""
+_NO_DISPATCH = (
+    "max_producers_",
+    "max_consumers_",
+    "max_subscriptions_",
+    "max_publish_",
+    "max_message_size",
+    "inspect",
+)
+"""Fields, and options of fields, that no Fetch response has to be read for."""
+
+
+class Shared:
+    """The front's state as its sessions see it."""
+
+    def __init__(self, config: KafkaConfig, services: Services, nodes: Nodes) -> None:
+        self._services = services
+        self.gates: GateCache = services.gates
+        self.budget: Budget = services.budget
+        self.nodes = nodes
+        self.audiences = Audiences()
+        self.listing = GroupListing()
+        self.sequences: dict[Identity, Sequences] = {}
+        """Gaps in the numbers of idempotent producers, for clients that have any."""
+        self.releases: dict[Connection, tuple[Callable[[int], None], ...]] = {}
+        """For each connection, what lets go of producers and readers that have been idle for long."""
+        self.max_frame_bytes = config.max_frame_bytes
+        self.request_sizes = RequestSizes(
+            config.max_frame_bytes, {API_KEYS[name]: size for name, size in config.request_bytes.items()}
+        )
+        self.max_requests_in_flight = config.max_requests_in_flight
+        self.max_response_bytes = max(config.max_frame_bytes, _LONGEST_RESPONSE)
+        self.max_hold_ns = config.max_hold * 1_000_000
+        self.producer_idle_ns = config.producer_idle * 1_000_000
+        self.silence_ns = config.silent_client * 1_000_000
+        self.plain_producers = PlainProducers(self.silence_ns)
+        self.counts: Counter[str] = Counter()
+        self.wall_ms = services.wall_ms
+        """Wall-clock milliseconds since 1970 at a monotonic time."""
+        self._asked = (-1, False, False, False, False)
+        """Version of the policies, and whether they ask about delivery, limit consumers, limit subscriptions,
+        and inspect."""
+        self.arrivals = Arrivals()
+        self.offered_versions = OfferedVersions()
+        self.topic_names: dict[bytes, str] = {}
+        """Names of topics by their ids, as far as they were needed."""
+
+    def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
+        """The compiled gate of a topic.
+
+        :raises ProtocolError: if no topic of that name can exist; nothing is kept for it.
+        """
+        gate = (self.gates.exempt if exempt else self.gates.live).get(topic)
+        if gate is not None:
+            return gate
+        if len(topic) > _MAX_TOPIC_NAME:
+            raise ProtocolError(f"a topic name of {len(topic)} characters, expected up to {_MAX_TOPIC_NAME}")
+        return self.gates.get(topic, exempt, now_ns)
+
+    def is_exempt(self, principal: str) -> bool:
+        """Whether an authenticated principal skips counts, rates and factors."""
+        return principal in self._services.policies.exempt_principals
+
+    @property
+    def reads_fetches(self) -> bool:
+        """Whether any policy may ask about what is delivered; if not, responses stream through unread."""
+        return self._asks()[1]
+
+    @property
+    def counts_consumers(self) -> bool:
+        """Whether any policy limits consumers, so that those who only fetch must be counted as well."""
+        return self._asks()[2]
+
+    @property
+    def inspects(self) -> bool:
+        """Whether any policy asks for a look into compressed batches."""
+        return self._asks()[4]
+
+    @property
+    def follows_assignments(self) -> bool:
+        """Whether any policy depends on which partitions a group's members are assigned."""
+        return any(self._asks()[1:4])
+
+    def learn_topic_names(self, names: Mapping[bytes, str]) -> None:
+        """Keep names of topics by their ids."""
+        if len(self.topic_names) + len(names) > _MAX_TOPIC_NAMES:
+            self.topic_names.clear()
+        self.topic_names.update(names)
+
+    def _asks(self) -> tuple[int, bool, bool, bool, bool]:
+        """What the policies of now ask about; looked through once for each version."""
+        policies = self._services.policies
+        if self._asked[0] != policies.version:
+            fields = {name for layer in policies.layers for name in (*layer.settings, *layer.ceilings)}
+            self._asked = (
+                policies.version,
+                any(not name.rpartition(".")[2].startswith(_NO_DISPATCH) for name in fields),
+                any(name.startswith("max_consumers_") for name in fields),
+                any(name.startswith("max_subscriptions_") for name in fields),
+                "inspect" in fields,
+            )
+        return self._asked
+
+    def sequences_of(self, identity: Identity) -> Sequences:
+        """The gaps of a client, which is about to have one."""
+        found = self.sequences.setdefault(identity, Sequences())
+        if len(self.sequences) > _MAX_CLIENTS_WITH_GAPS:
+            self.sequences.pop(next(iter(self.sequences)))
+        return found
+
+    def readdress_produce(self, frame: bytes, version: int) -> bytes:
+        """A Produce response in which broker addresses, if it has any, are the gate's."""
+        if has_node_endpoints(frame, version):
+            return rewrite_node_endpoints(frame, ApiKey.PRODUCE, version, self.nodes.advertised)
+        return frame
+
+    def count(self, event: str) -> None:
+        """Count an event under its name."""
+        self.counts[event] += 1
+
+    def count_passed(self, api_key: int) -> None:
+        """Count a request that no policy asks about."""
+        if api_key > 200 or api_key < 0:
+            self.counts["unknown_api_passed"] += 1
+
+    def counters(self) -> Mapping[str, int]:
+        """Event counters by name."""
+        return {**self.counts, "sessions": len(self.releases), "nodes": len(self.nodes)}
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has ended: there is nothing idle to be released any more."""
+        self.releases.pop(connection, None)

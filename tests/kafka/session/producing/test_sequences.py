@@ -1,0 +1,117 @@
+"""After a refusal the broker sees an idempotent producer's batches without a gap."""
+
+import struct
+
+from google_crc32c import value as crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicegate.model import Action, Decision
+from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
+from sluicegate_kafka.codec.produce import ProduceRequest, scan_produce
+from sluicegate_kafka.session.shared.sequences import Sequences
+
+PRODUCER = 77
+REFUSAL = Decision(Action.REJECT, ())
+
+
+def produce(sequence: int, count: int, *, epoch: int = 0, topic: str = "t") -> bytes:
+    """A Produce v7 frame (with length) of one batch of an idempotent producer."""
+    covered = struct.pack(">hiqqqhii", 0, count - 1, 1, 2, PRODUCER, epoch, sequence, count) + b"records"
+    batch = struct.pack(">qiibI", 0, len(covered) + 9, -1, 2, crc32c(covered)) + covered
+    name = topic.encode()
+    body = struct.pack(">hhii", -1, -1, 1000, 1) + struct.pack(">h", len(name)) + name
+    body += struct.pack(">iii", 1, 0, len(batch)) + batch
+    request = struct.pack(">hhih", 0, 7, 5, 2) + b"id" + body
+    return struct.pack(">i", len(request)) + request
+
+
+def scanned(frame: bytes) -> tuple[bytes, RequestHead, ProduceRequest]:
+    """The frame as the session sees it."""
+    head = parse_request_head(frame, 4)
+    return frame, head, scan_produce(frame, head)
+
+
+def sequence_and_checksum(request: ProduceRequest) -> tuple[int, bool]:
+    """A request's base sequence, and whether its checksum holds."""
+    topic = request.topics[0]
+    start, end = topic.records[0]
+    (stated,) = struct.unpack_from(">I", topic.frame, start + 17)
+    (sequence,) = struct.unpack_from(">i", topic.frame, start + 53)
+    return sequence, stated == crc32c(topic.frame[start + 21 : end])
+
+
+def test_a_client_that_never_closes_the_gap_is_renumbered_for_good() -> None:
+    sequences = Sequences()
+    sequences.refused(scanned(produce(10, 5))[2].topics[0], REFUSAL)
+    seen = []
+    for sequence, count in ((15, 2), (17, 3), (20, 1)):
+        _, _, request = sequences.mend(*scanned(produce(sequence, count)))
+        seen.append(sequence_and_checksum(request))
+        sequences.passed(request.topics[0])
+    assert seen == [(10, True), (12, True), (15, True)]
+
+
+def test_a_client_that_closes_the_gap_itself_is_left_alone() -> None:
+    sequences = Sequences()
+    sequences.refused(scanned(produce(10, 5))[2].topics[0], REFUSAL)
+    original = scanned(produce(10, 2))
+    mended = sequences.mend(*original)
+    assert mended[0] is original[0]
+    assert not sequences.gaps
+
+
+def test_a_batch_under_way_is_renumbered_and_then_the_client_takes_over() -> None:
+    sequences = Sequences()
+    sequences.refused(scanned(produce(10, 5))[2].topics[0], REFUSAL)
+    _, _, under_way = sequences.mend(*scanned(produce(15, 4)))
+    sequences.passed(under_way.topics[0])
+    _, _, adjusted = sequences.mend(*scanned(produce(14, 1)))
+    assert sequence_and_checksum(under_way) == (10, True)
+    assert sequence_and_checksum(adjusted) == (14, True)
+    assert not sequences.gaps
+
+
+def test_a_retry_gets_the_number_that_it_had() -> None:
+    sequences = Sequences()
+    sequences.refused(scanned(produce(0, 1))[2].topics[0], REFUSAL)
+    for _ in range(2):
+        _, _, request = sequences.mend(*scanned(produce(1, 1)))
+        assert sequence_and_checksum(request) == (0, True)
+        sequences.passed(request.topics[0])
+    _, _, later = sequences.mend(*scanned(produce(2, 1)))
+    assert sequence_and_checksum(later) == (1, True)
+
+
+def test_a_new_epoch_starts_afresh() -> None:
+    sequences = Sequences()
+    sequences.refused(scanned(produce(10, 5))[2].topics[0], REFUSAL)
+    original = scanned(produce(15, 2, epoch=1))
+    assert sequences.mend(*original)[0] is original[0]
+    assert not sequences.gaps
+
+
+def test_another_topic_of_the_same_producer_is_not_touched() -> None:
+    sequences = Sequences()
+    sequences.refused(scanned(produce(10, 5))[2].topics[0], REFUSAL)
+    original = scanned(produce(15, 2, topic="other"))
+    assert sequences.mend(*original)[0] is original[0]
+
+
+@given(
+    start=st.integers(0, 2**31 - 1),
+    batches=st.lists(st.tuples(st.integers(1, 1000), st.booleans()), min_size=1, max_size=40),
+)
+def test_the_broker_never_sees_a_gap(start: int, batches: list[tuple[int, bool]]) -> None:
+    sequences = Sequences()
+    client = broker = start
+    for count, refuse in batches:
+        _, _, request = sequences.mend(*scanned(produce(client, count)))
+        sequence, intact = sequence_and_checksum(request)
+        assert (sequence, intact) == (broker, True)
+        client = (client + count) % 2**31
+        if refuse:
+            sequences.refused(request.topics[0], REFUSAL)
+        else:
+            broker = (broker + count) % 2**31
+            sequences.passed(request.topics[0])

@@ -1,0 +1,57 @@
+"""Responses leave in the order of their requests, whoever made them."""
+
+from sluicegate.broker import ToClient
+from sluicegate.engine.budget import Budget
+from sluicegate_kafka.session.requests.pending import Expected, Held, Outstanding
+
+
+def sent(outstanding: Outstanding, now_ns: int = 0) -> list[bytes]:
+    """What may go to the client now."""
+    out = outstanding.release(now_ns)
+    assert all(isinstance(command, ToClient) for command in out)
+    return [bytes(command.data) for command in out if isinstance(command, ToClient)]
+
+
+def test_an_own_answer_waits_for_the_responses_before_it() -> None:
+    outstanding = Outstanding(Budget(0))
+    outstanding.expect(1)
+    outstanding.answer(b"refused")
+    outstanding.expect(3)
+
+    assert sent(outstanding) == []
+    assert outstanding.arrived() == 1
+    outstanding.replace(1, b"passed")
+    assert sent(outstanding) == [b"passed", b"refused"]
+    assert outstanding.arrived() == 3
+
+
+def test_a_response_that_comes_while_an_earlier_one_is_held_waits_behind_it() -> None:
+    outstanding = Outstanding(Budget(0))
+    first, second = Expected(1, lambda frame, now_ns: None), Expected(2, lambda frame, now_ns: None)
+    outstanding.expect(first)
+    outstanding.expect(second)
+    outstanding.replace(first, Held(b"one", at_ns=500))
+    assert outstanding.arrived() is second
+    outstanding.replace(second, b"two")
+
+    assert sent(outstanding, now_ns=499) == []
+    assert (outstanding.due_ns, outstanding.held_bytes) == (500, 6)
+    assert sent(outstanding, now_ns=500) == [b"one", b"two"]
+    assert (outstanding.due_ns, outstanding.held_bytes) == (None, 0)
+    assert len(outstanding) == 0
+
+
+def test_a_part_without_a_response_of_its_own_leaves_no_trace() -> None:
+    outstanding = Outstanding(Budget(0))
+    part = Expected(7, lambda frame, now_ns: None)
+    outstanding.expect(part)
+    outstanding.expect(8)
+    outstanding.replace(part, None)
+    assert outstanding.arrived() == 8
+    assert outstanding.finished == 0
+
+
+def test_nothing_is_owed_when_nothing_was_asked() -> None:
+    outstanding = Outstanding(Budget(0))
+    assert outstanding.arrived() is None
+    assert len(outstanding) == 0
