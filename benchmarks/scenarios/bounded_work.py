@@ -16,12 +16,12 @@ from sluicegate.engine.sink import NullSink
 from sluicegate.gateway import collecting
 from sluicegate.model import PolicyValue
 from sluicegate_grpc.fields import Plan
-from sluicegate_pulsar.brokers import Brokers
+from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import payload_frame
 from sluicegate_pulsar.config import PulsarConfig
-from sluicegate_pulsar.session import PulsarSession
-from sluicegate_pulsar.shared import Shared
+from sluicegate_pulsar.session.session import PulsarSession
+from sluicegate_pulsar.session.shared.shared import Shared
 
 _READ = 256_000
 """Bytes that the event loop reads at once."""

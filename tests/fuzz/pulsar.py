@@ -19,7 +19,7 @@ from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.front import PulsarFront
 from sluicegate_pulsar.names import topic_name
-from sluicegate_pulsar.subscriptions import ListSubscriptions
+from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
 
 _TYPES = messages.TYPES
 _LARGEST = 4 * 1024 * 1024

@@ -41,6 +41,10 @@ PLANTS = {
         "the rooms of Kafka's session",
     ),
     "plugins/kafka/sluicegate_kafka/codec/planted.py": ("import sluicegate.model", "codecs are"),
+    "plugins/pulsar/sluicegate_pulsar/session/shared/planted.py": (
+        "import sluicegate_pulsar.session.requests",
+        "the rooms of Pulsar's session",
+    ),
     "plugins/pulsar/sluicegate_pulsar/codec/planted.py": ("import socket", "broker rooms do no"),
     # Its front may ask the broker; a file of its session may not reach it.
     "plugins/kafka/sluicegate_kafka/session/shared/places.py": (
@@ -54,7 +58,7 @@ SESSIONS = [
     "plugins/danube/sluicegate_danube/names.py",
     "plugins/kafka/sluicegate_kafka/session/planted.py",
     "plugins/kafka/sluicegate_kafka/session/producing/repeated.py",
-    "plugins/pulsar/sluicegate_pulsar/assembling.py",
+    "plugins/pulsar/sluicegate_pulsar/session/producers/assembling.py",
     "plugins/pulsar/sluicegate_pulsar/reference/topic.py",
 ]
 

@@ -13,10 +13,10 @@ from sluicegate.engine.pressure import Backlog
 from sluicegate.engine.state import TopicState
 from sluicegate.model import TopicName
 from sluicegate.testing import ManualClock
-from sluicegate_pulsar.admin import AdminApiError
+from sluicegate_pulsar.cluster.admin import AdminApiError
+from sluicegate_pulsar.cluster.pressure import PulsarBacklogs
 from sluicegate_pulsar.config import Admin, PulsarConfig
 from sluicegate_pulsar.plugin import sluicegate_pressure_sources
-from sluicegate_pulsar.pressure import PulsarBacklogs
 
 ORDERS = "persistent://public/default/orders"
 PART = "persistent://public/default/parts-partition-3"

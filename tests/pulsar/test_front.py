@@ -4,10 +4,10 @@ import pytest
 from tests.pulsar.session.wire import Bench
 
 from sluicegate.broker import Listener
-from sluicegate_pulsar.admin import AdminApiError
+from sluicegate_pulsar.cluster.admin import AdminApiError
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.front import PulsarFront
-from sluicegate_pulsar.subscriptions import ListSubscriptions
+from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
 
 
 @pytest.mark.parametrize(("strict", "added_ms"), [("auto", 700), ("no", 700), ("yes", 0)])

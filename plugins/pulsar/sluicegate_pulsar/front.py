@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from sluicegate.backoff import Backoff
 from sluicegate.broker import Listener, Services
 from sluicegate.broker_ports import FACT
-from sluicegate_pulsar import held_by
-from sluicegate_pulsar.admin import AdminApi, AdminApiError
-from sluicegate_pulsar.brokers import Brokers
+from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
+from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
-from sluicegate_pulsar.session import PulsarSession
-from sluicegate_pulsar.shared import Shared
-from sluicegate_pulsar.subscriptions import ListSubscriptions
+from sluicegate_pulsar.session import held_by
+from sluicegate_pulsar.session.session import PulsarSession
+from sluicegate_pulsar.session.shared.shared import Shared
+from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
 
 log = logging.getLogger("sluicegate.pulsar")
 """Under the gateway's own logger, which alone has a handler."""

@@ -3,7 +3,7 @@
 import pytest
 from tests.pulsar.session.deliveries import attach
 from tests.pulsar.session.messages import TYPES, connect, producer, receipt, send
-from tests.pulsar.session.test_producing import opened
+from tests.pulsar.session.producers.test_producing import opened
 from tests.pulsar.session.wire import Bench, Wire
 
 

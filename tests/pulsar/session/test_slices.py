@@ -18,7 +18,7 @@ from tests.pulsar.session.wire import Bench, Wire
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.varints import write_uvarint
-from sluicegate_pulsar.stream import MESSAGE_WORK, WORK_PER_TURN
+from sluicegate_pulsar.session.requests.stream import MESSAGE_WORK, WORK_PER_TURN
 
 
 def publishing(bench: Bench) -> Wire:

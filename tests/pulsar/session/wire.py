@@ -23,12 +23,12 @@ from sluicegate.broker import (
     WakeAt,
 )
 from sluicegate.model import PolicyValue
-from sluicegate_pulsar.brokers import Brokers
+from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
-from sluicegate_pulsar.session import PulsarSession
-from sluicegate_pulsar.shared import Shared
+from sluicegate_pulsar.session.session import PulsarSession
+from sluicegate_pulsar.session.shared.shared import Shared
 
 __all__ = ["SECOND", "START", "Bench", "Wire"]
 

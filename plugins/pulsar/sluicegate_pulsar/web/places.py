@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from sluicegate.broker_ports import Address, shown
-from sluicegate_pulsar.brokers import Brokers, address_of
+from sluicegate_pulsar.cluster.brokers import Brokers, address_of
 from sluicegate_pulsar.config import PulsarConfig
 
 Translate = Callable[[str], str | None]

@@ -1,0 +1,1 @@
+"""The brokers behind the gate, and its own questions to them."""

@@ -1,0 +1,1 @@
+"""The session of one client connection, without input, output or a clock."""

@@ -1,0 +1,1 @@
+"""Consuming: who consumes what, and when a message is delivered."""

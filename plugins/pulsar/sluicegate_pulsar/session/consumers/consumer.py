@@ -1,0 +1,399 @@
+"""One consumer: what is withheld for it, and when that goes on.
+
+Messages are withheld in the order in which the broker sent them, until they are due, within the rates, and
+the consumer has acknowledged enough. What is dropped was never delivered: the broker has it, and sends it
+again.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, islice
+
+from sluicegate.engine.gate import Gate
+from sluicegate.engine.timers import Timer
+from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.codec.messages import read_message, times_of
+from sluicegate_pulsar.session.consumers.due import Dates, dates_of, due_in_ms
+from sluicegate_pulsar.session.consumers.permits import Permits
+from sluicegate_pulsar.session.consumers.unacked import Entry, Unacked
+from sluicegate_pulsar.session.consumers.withheld import OverfullError, Withheld, WithheldQueue
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.shared.shared import Shared
+
+_TYPES = pb.BaseCommand.Type
+_ONE_BY_ONE = frozenset({pb.Subscribe.EXCLUSIVE, pb.Subscribe.FAILOVER})
+"""Subscription types on which brokers send all again that is not acknowledged, never single messages."""
+_UNACKED = "max_unacked_messages_per_consumer"
+_NS_PER_MS = 1_000_000
+_LONGEST_WAIT_NS = 1_000_000_000
+"""What is withheld is looked at again at least this often, as policies change."""
+_SHORTEST_WAIT_NS = 2 * _NS_PER_MS
+"""A wake-up for each message would cost more than the message."""
+_IDS_PER_SLICE = 2_000
+"""Message ids that are looked up in one slice: some 2 ms. Clients send up to 1,000 at once."""
+_DROP = -1
+_MAX_FLOW = 2**31 - 1
+_DISPATCH = OperationKind.DISPATCH
+_ACKNOWLEDGE = OperationKind.ACKNOWLEDGE
+
+
+class Consumer:
+    """One consumer of one connection.
+
+    :param shared: the front's state.
+    :param connection: the consumer's.
+    :param attach: the operation by which it was let in; names topic, subscription and consumer.
+    :param subscribe: what the client asked for.
+    :param entry_bytes: size to expect of an entry; 0 if nothing is known.
+    """
+
+    __slots__ = (
+        "_at_limit",
+        "_connection",
+        "_glances",
+        "_numbers",
+        "_op",
+        "_queue",
+        "_reliable",
+        "_shared",
+        "_timer",
+        "_topic",
+        "_unacked",
+        "attach",
+        "consumer_id",
+        "counts",
+        "durable",
+        "gate",
+        "is_live",
+        "one_by_one",
+        "permits",
+        "watched",
+    )
+
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        gate: Gate,
+        attach: Operation,
+        subscribe: pb.Subscribe,
+        entry_bytes: int = 0,
+    ) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._topic = attach.topic
+        self._reliable = not attach.topic.startswith("non-persistent:")
+        self.gate = gate
+        """The gate that let it in, which is to let it go as well."""
+        self.attach = attach
+        self.consumer_id = subscribe.consumer_id
+        self.durable = subscribe.durable
+        self.one_by_one = subscribe.sub_type in _ONE_BY_ONE
+        self.is_live = False
+        """True once the broker has let it in."""
+        self._queue = WithheldQueue(shared, connection)
+        self._timer: Timer | None = None
+        self._unacked = Unacked()
+        self._numbers = count()
+        self._at_limit = False
+        """True while it has to acknowledge first."""
+        # Once more came early than there was room for, permits have to be counted, and so all is read.
+        self._glances = not self.one_by_one and self._reliable and not entry_bytes
+        """True where the broker sees to delays: a message that is late enough passes without being read."""
+        self._op = self._operation(_DISPATCH)
+        self.watched = self.counts = False
+        self.watch(gate)
+        exact = self.watched and not self._glances
+        self.permits = Permits(shared.config.consumer_buffer // 2, entry_bytes, exact=exact)
+
+    def _operation(self, kind: OperationKind) -> Operation:
+        attach = self.attach
+        return Operation(
+            kind,
+            attach.topic,
+            principal=attach.principal,
+            client=attach.client,
+            subscription=attach.subscription,
+            consumer=attach.consumer,
+            reliable=self._reliable,
+        )
+
+    def is_for(self, topic: str, subscription: str) -> bool:
+        """Whether it consumes this topic under this subscription."""
+        return (self._topic, self.attach.subscription) == (topic, subscription)
+
+    # -- policies -----------------------------------------------------------------------------------
+
+    def watch(self, gate: Gate) -> None:
+        """Find out what is to be looked at under the policies of now."""
+        # Brokers deliver at once on subscriptions that keep an order, on topics that are not persistent, and
+        # wherever their delayed delivery is switched off, at any time: so the gate looks at every message.
+        self.watched = gate.asks(_DISPATCH) or gate.delay is not None
+        """True if its messages have to be read."""
+        counts = self._reliable and gate.asks(_ACKNOWLEDGE)
+        if self.counts and not counts:
+            # What it acknowledges from here on goes by unseen.
+            self._unacked.clear()
+            known = gate.state.subscriptions.get(self.attach.subscription)
+            if known is not None:
+                known.unacked.pop(self.attach.consumer, None)
+        self.counts = counts
+        """True if its acknowledgements have to be read."""
+        self._glances = self._glances and not counts and not gate.asks(_DISPATCH)
+
+    def policies_changed(self, now_ns: int) -> None:
+        """Go by other policies from here on."""
+        self.watch(self._current(now_ns))
+        if self._queue:
+            self.pump(now_ns)
+        # What was withheld still goes first.
+        self.watched = self.watched or bool(self._queue)
+        if not self.watched:
+            self.permits.exact = False
+        self.flow()
+
+    def _current(self, now_ns: int) -> Gate:
+        return self._shared.gate(self._topic, self._connection.exempt, now_ns)
+
+    # -- messages -----------------------------------------------------------------------------------
+
+    def message(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """A message from the broker; True if it passes as it came.
+
+        :raises withheld.OverfullError: if there is no room to withhold it.
+        """
+        if self._glances and not self._queue and self._is_due(data, start, stop, now_ns):
+            return True
+        try:
+            head = read_message(data, start, stop)
+        except ProtocolError:
+            return self._unreadable(data, start, stop)
+        messages = head.messages
+        self.permits.used(messages, stop - start)
+        gate = self._current(now_ns)
+        # All messages that brokers do not keep have the same id, 0:0, and none ever comes again.
+        entry = (head.ledger_id, head.entry_id) if self._reliable else (0, next(self._numbers))
+        if self.counts:
+            self._acknowledge(gate, self._unacked.forget(entry), now_ns)
+        rule = gate.delay
+        dates = None
+        if rule is not None:
+            dates = dates_of(data, head, rule, self._shared, (self._topic, *entry), now_ns)
+        payload_bytes = stop - head.parts.payload
+        if not self._queue:
+            wait_ns = self._wait_ns(gate, messages, payload_bytes, dates, now_ns)
+            if wait_ns == 0:
+                self._passed(gate, entry, messages, now_ns)
+                if self.permits.waiting:
+                    self.flow()
+                return True
+            if wait_ns == _DROP:
+                self.permits.grant(messages)
+                self.flow()
+                return False
+            self._wake(wait_ns, now_ns)
+        if dates is None:  # a delay may be set while it waits for its rate
+            dates = Dates(head.metadata.publish_time, None)
+        self._withhold(Withheld(data[start:stop], entry, messages, payload_bytes, dates))
+        return False
+
+    def _is_due(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """Whether a message is certainly due; False also where it has to be read to tell."""
+        rule = self._current(now_ns).delay
+        if rule is None or rule.clock != "publish_time":
+            return False
+        times = times_of(data, start, stop)
+        if times is None:
+            return False
+        published_ms, deliver_at_ms = times
+        wall_ms = self._shared.wall_ms(now_ns)
+        # A delivery time that lies ahead may be the gate's own, for what came later than its producer says.
+        return published_ms + rule.fixed_ms <= wall_ms and deliver_at_ms <= wall_ms
+
+    def _unreadable(self, data: bytes, start: int, stop: int) -> bool:
+        """The client will say what is wrong with it; from here on nobody knows how many permits are left."""
+        self._shared.count("unreadable_message_passed")
+        self.permits.exact = False
+        return self.in_turn(data, start, stop)
+
+    def in_turn(self, data: bytes, start: int, stop: int) -> bool:
+        """A frame that is not to overtake messages; True if it passes as it came."""
+        if not self._queue:
+            return True
+        self._withhold(Withheld(data[start:stop], None))
+        return False
+
+    def _withhold(self, item: Withheld) -> None:
+        try:
+            self.permits.grant(self._queue.append(item))
+        except OverfullError:
+            if self._reliable:
+                raise
+            # The broker would have dropped it too, for want of permits, and it has nothing to send again.
+            self._shared.count("dispatch_dropped")
+            self.permits.grant(item.messages)
+
+    def _wait_ns(
+        self, gate: Gate, messages: int, payload_bytes: int, dates: Dates | None, now_ns: int
+    ) -> int:
+        """How long a message has to wait; 0 if it goes now, and is charged for; _DROP if it never goes."""
+        rule = gate.delay
+        if rule is not None and dates is not None:
+            wait_ms = due_in_ms(rule, dates, self._shared, now_ns)
+            if wait_ms > 0:
+                return wait_ms * _NS_PER_MS
+        op = self._op
+        op.messages = messages
+        op.bytes = payload_bytes
+        decision = gate.dispatch(op, now_ns)
+        if decision is None:
+            self._at_limit = False
+            return 0
+        return self._wait_by(decision)
+
+    def _wait_by(self, decision: Decision) -> int:
+        action = decision.action
+        if action in (Action.ALLOW, Action.REWRITE):
+            return 0
+        if action is Action.DROP and not self._reliable:
+            self._shared.count("dispatch_dropped")
+            return _DROP
+        self._at_limit = decision.reasons[0].policy == _UNACKED
+        return max(decision.delay_ns, _SHORTEST_WAIT_NS) if decision.delay_ns else _LONGEST_WAIT_NS
+
+    def _passed(self, gate: Gate, entry: Entry, messages: int, now_ns: int) -> None:
+        if self.counts:
+            self._unacked.delivered(entry, messages)
+            self._acknowledge(gate, self._unacked.forget_surplus(), now_ns)
+
+    def pump(self, now_ns: int) -> None:
+        """Send on what is due."""
+        queue = self._queue
+        gate = self._current(now_ns)
+        while queue:
+            if not self._connection.may_go_on():
+                self._wake(1, now_ns)
+                break
+            item = queue.first
+            wait_ns = 0
+            if item.entry is not None:
+                wait_ns = self._wait_ns(gate, item.messages, item.payload_bytes, item.dates, now_ns)
+                if wait_ns > 0:
+                    self._wake(wait_ns, now_ns)
+                    break
+            queue.take_first()
+            if wait_ns == _DROP:
+                self.permits.grant(item.messages)
+            elif item.frame:
+                self._connection.answer(item.frame)
+                if item.entry is not None:
+                    self._passed(gate, item.entry, item.messages, now_ns)
+        self.flow()
+
+    def _wake(self, wait_ns: int, now_ns: int) -> None:
+        at_ns = now_ns + min(wait_ns, _LONGEST_WAIT_NS)
+        timer = self._timer
+        if timer is not None:
+            if timer.at_ns <= at_ns:
+                return
+            timer.cancel()
+        self._timer = self._connection.at(at_ns, self._woken)
+
+    def _woken(self, now_ns: int) -> None:
+        self._timer = None
+        self.pump(now_ns)
+
+    def begin_anew(self, now_ns: int) -> None:
+        """The broker will send again what is not acknowledged: forget what is withheld, but its permits."""
+        if not self._reliable:
+            return  # what the broker does not keep it cannot send again
+        self._drop(now_ns)
+        if self.counts:
+            self._acknowledge(self._current(now_ns), self._unacked.clear(), now_ns)
+        self.flow()
+
+    def _drop(self, now_ns: int) -> None:
+        self.permits.grant(self._queue.clear())
+        self.gate.abandon(self._op, now_ns)
+        self._at_limit = False
+
+    def gone(self, now_ns: int) -> None:
+        """The consumer is no more: forget what is withheld, and give its place back."""
+        self._drop(now_ns)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.gate.detach(self.attach)
+        if not self.durable:
+            self.subscription_gone()
+
+    def subscription_gone(self) -> None:
+        """The subscription does not exist any more, unless it has other consumers."""
+        self.gate.detach(self._operation(OperationKind.CREATE_SUBSCRIPTION))
+
+    # -- permits ------------------------------------------------------------------------------------
+
+    def granted(self, permits: int) -> bool:
+        """The client can take more messages; True if its FLOW passes as it came."""
+        if not self.is_live:
+            # Brokers take none before they have answered; if this one does, nobody knows how many it has.
+            self.permits.exact = False
+            return True
+        self.permits.grant(permits)
+        if self._at_limit:
+            return False
+        now = self.permits.take(self._queue.held_bytes)
+        if now == permits:
+            return True
+        self._send_flow(now)
+        return False
+
+    def flow(self) -> None:
+        """Pass on the permits that there is room for."""
+        if not self._at_limit:
+            self._send_flow(self.permits.take(self._queue.held_bytes))
+
+    def _send_flow(self, permits: int) -> None:
+        while permits > 0:
+            flow = pb.Flow(consumer_id=self.consumer_id, message_permits=min(permits, _MAX_FLOW))
+            self._connection.forward(command_frame(pb.BaseCommand(type=_TYPES.FLOW, flow=flow)))
+            permits -= _MAX_FLOW
+
+    # -- acknowledgements ---------------------------------------------------------------------------
+
+    def acknowledging(self, ack: pb.Ack, now_ns: int) -> Iterator[None]:
+        """The client acknowledges messages, in slices if there are many ids."""
+        if len(ack.message_id) > _IDS_PER_SLICE:
+            yield  # to have read so many took long enough
+        yield from self._take_off(self._unacked.acknowledged(ack), now_ns)
+        if self._queue and self._at_limit:
+            self.pump(now_ns)
+
+    def redelivering(self, ids: Sequence[pb.MessageIdData], now_ns: int) -> Iterator[None]:
+        """The client asks for single messages to be delivered again, to any consumer; in slices, too."""
+        if not self.counts:
+            return
+        if len(ids) > _IDS_PER_SLICE:
+            yield
+        forget = self._unacked.forget
+        yield from self._take_off((forget((each.ledger_id, each.entry_id)) for each in ids), now_ns)
+        if self._queue and self._at_limit:
+            self.pump(now_ns)
+
+    def _take_off(self, counts: Iterable[int], now_ns: int) -> Iterator[None]:
+        """Count messages as acknowledged, some ids in each slice."""
+        left = iter(counts)
+        while True:
+            some = list(islice(left, _IDS_PER_SLICE))
+            self._acknowledge(self._current(now_ns), sum(some), now_ns)
+            if len(some) < _IDS_PER_SLICE:
+                return
+            yield
+
+    def _acknowledge(self, gate: Gate, messages: int, now_ns: int) -> None:
+        if messages:
+            op = self._operation(_ACKNOWLEDGE)
+            op.messages = messages
+            gate.decide(op, now_ns)

@@ -1,0 +1,154 @@
+"""Consuming: the consumers of one connection come and go."""
+
+from collections.abc import Iterator
+
+from sluicegate.engine.gate import Gate
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
+from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.session.consumers.consumer import Consumer
+from sluicegate_pulsar.session.consumers.delivering import Delivering
+from sluicegate_pulsar.session.consumers.subscribing import Subscribing
+from sluicegate_pulsar.session.requests.connection import Connection, Handler
+from sluicegate_pulsar.session.requests.lookup import Lookup
+from sluicegate_pulsar.session.requests.waiting import Request
+from sluicegate_pulsar.session.shared.refusals import NO_REQUEST, error
+from sluicegate_pulsar.session.shared.shared import Shared
+
+_TYPES = pb.BaseCommand.Type
+_MAX_CONSUMERS = 10_000
+"""Of one connection; clients have one for each topic partition that they consume."""
+
+
+class Consuming:
+    """The consuming side of one connection."""
+
+    __slots__ = ("_connection", "_delivering", "_lookup", "_shared", "_subscribing")
+
+    def __init__(self, shared: Shared, connection: Connection, lookup: Lookup) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._lookup = lookup
+        self._delivering = Delivering(shared, connection)
+        self._subscribing = Subscribing(shared, connection, self._admit)
+
+    @property
+    def client_handlers(self) -> dict[int, Handler]:
+        """What this room always looks at of the client's."""
+        return {
+            _TYPES.SUBSCRIBE: self._subscribe,
+            _TYPES.UNSUBSCRIBE: self._unsubscribe,
+            _TYPES.CLOSE_CONSUMER: self._close,
+        }
+
+    @property
+    def broker_handlers(self) -> dict[int, Handler]:
+        """What this room always looks at of the broker's."""
+        return {_TYPES.CLOSE_CONSUMER: self._closed_by_broker}
+
+    def begin(self, client: dict[int, Handler], broker: dict[int, Handler]) -> None:
+        """The connection is open; to these handlers of its streams others are added at times."""
+        self._delivering.begin(client, broker)
+
+    def check_policies(self, now_ns: int) -> bool:
+        """Go by the policies of now; called before anything else is looked at.
+
+        :return: True if they have changed, so that messages may have been sent on.
+        """
+        return self._delivering.check_policies(now_ns)
+
+    def closes(self) -> Iterator[bytes]:
+        """What tells the client to open its consumers anew, elsewhere."""
+        for consumer_id, consumer in self._delivering.consumers.items():
+            if consumer.is_live:
+                close = pb.CloseConsumer(consumer_id=consumer_id, request_id=NO_REQUEST)
+                yield command_frame(pb.BaseCommand(type=_TYPES.CLOSE_CONSUMER, close_consumer=close))
+
+    # -- consumers come and go --------------------------------------------------------------------------
+
+    def _subscribe(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        subscribe = parse_command(data, start, stop).subscribe
+        self._connection.attaches()
+        try:
+            topic = self._shared.full_name(subscribe.topic)
+        except ProtocolError as problem:
+            return self._refuse(subscribe, ServerError.INVALID_TOPIC_NAME, f"Invalid topic name: {problem}")
+        if not subscribe.HasField("sub_type"):
+            text = "unknown subscription type, expected Exclusive, Shared, Failover or Key_Shared"
+            return self._refuse(subscribe, ServerError.NOT_ALLOWED_ERROR, text)
+        consumer_id = subscribe.consumer_id
+        present = self._delivering.consumers.get(consumer_id)
+        if present is not None or consumer_id in self._subscribing.held:
+            if present is not None and present.is_for(topic, subscribe.subscription):
+                return True  # the broker has words of its own for that, and changes nothing
+            text = f"consumer id {consumer_id} is in use on this connection"
+            return self._refuse(subscribe, ServerError.NOT_ALLOWED_ERROR, text)
+        if len(self._delivering.consumers) + len(self._subscribing.held) >= _MAX_CONSUMERS:
+            text = f"more than {_MAX_CONSUMERS} consumers on one connection"
+            return self._refuse(subscribe, ServerError.TOO_MANY_REQUESTS, text)
+        return self._subscribing.request(subscribe, topic, data[start:stop], now_ns)
+
+    def _refuse(self, subscribe: pb.Subscribe, code: ServerError, text: str) -> bool:
+        self._connection.answer(error(subscribe.request_id, code, text))
+        return False
+
+    def _admit(self, subscribe: pb.Subscribe, request: Request, gate: Gate, now_ns: int) -> None:
+        """A SUBSCRIBE goes to the broker, whose answer decides."""
+        consumer = Consumer(
+            self._shared,
+            self._connection,
+            gate,
+            request.attach,
+            subscribe,
+            self._delivering.entry_bytes(request.attach.topic),
+        )
+
+        def answered(response: pb.BaseCommand, now_ns: int) -> bool:
+            if response.type == _TYPES.SUCCESS:
+                consumer.is_live = True
+                return True
+            self._delivering.shut(consumer, now_ns)
+            request.uncreate(gate)
+            return True
+
+        self._delivering.add(consumer)
+        self._connection.expect(subscribe.request_id, answered)
+
+    def _unsubscribe(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        unsubscribe = parse_command(data, start, stop).unsubscribe
+        consumer = self._delivering.consumers.get(unsubscribe.consumer_id)
+        if consumer is not None:
+
+            def answered(response: pb.BaseCommand, now_ns: int) -> bool:
+                if response.type == _TYPES.SUCCESS:
+                    self._delivering.shut(consumer, now_ns)
+                    consumer.subscription_gone()
+                return True
+
+            self._connection.expect(unsubscribe.request_id, answered)
+        return True
+
+    def _close(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        close = parse_command(data, start, stop).close_consumer
+        self._subscribing.give_up(close.consumer_id, now_ns)
+        consumer = self._delivering.consumers.get(close.consumer_id)
+        if consumer is not None:
+            if consumer.watched:
+                self._delivering.expect_closed(close.consumer_id, close.request_id, passes=True)
+            self._delivering.remove(consumer, now_ns)
+        return True
+
+    def _closed_by_broker(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        command = parse_command(data, start, stop)
+        consumer = self._delivering.consumers.get(command.close_consumer.consumer_id)
+        if consumer is not None:
+            self._delivering.remove(consumer, now_ns)
+        if not self._lookup.reassign(command.close_consumer):
+            return True
+        self._connection.answer(command_frame(command))
+        return False
+
+    def parting(self, now_ns: int) -> Iterator[None]:
+        """The connection is gone: detach all its consumers, in slices."""
+        self._subscribing.closed(now_ns)
+        yield from self._delivering.parting(now_ns)

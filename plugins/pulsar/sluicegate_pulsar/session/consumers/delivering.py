@@ -1,0 +1,275 @@
+"""Delivery to the consumers of one connection, and which of its frames have to be looked at.
+
+Where no policy asks about delivery, messages, permits and acknowledgements pass unread: their handlers are
+taken out of both streams, and put back when policies change or a consumer comes that needs them.
+"""
+
+from collections.abc import Iterator
+
+from sluicegate.sessions.pieces import NoRoomError
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.codec.messages import consumer_of
+from sluicegate_pulsar.session.consumers.consumer import Consumer
+from sluicegate_pulsar.session.consumers.withheld import OverfullError
+from sluicegate_pulsar.session.requests.connection import Connection, Handler
+from sluicegate_pulsar.session.shared.refusals import NO_REQUEST
+from sluicegate_pulsar.session.shared.shared import Shared
+
+_TYPES = pb.BaseCommand.Type
+_ENDED_PER_SLICE = 100
+"""Consumers that are detached in one slice once their connection is gone, some 10 us each."""
+_MAX_PERMITS = 2**31 - 1
+"""Brokers count them in 32 bits, signed."""
+_MAX_SIZES = 1_000
+
+
+class Delivering:
+    """What goes to and fro for the consumers of one connection."""
+
+    __slots__ = (
+        "_closing",
+        "_connection",
+        "_entry_bytes",
+        "_live_handlers",
+        "_policies",
+        "_shared",
+        "consumers",
+    )
+
+    def __init__(self, shared: Shared, connection: Connection) -> None:
+        self._shared = shared
+        self._connection = connection
+        self.consumers: dict[int, Consumer] = {}
+        """By consumer id, from when the broker is asked for them until they are gone."""
+        self._closing: dict[int, int] = {}
+        """Consumer ids that the broker was asked to close, and how often: what it sends for them is late."""
+        self._entry_bytes: dict[str, int] = {}
+        """Sizes of entries in topics for which more came at once than there was room for."""
+        self._live_handlers: tuple[dict[int, Handler], dict[int, Handler]] = ({}, {})
+        self._policies = shared.policies
+
+    def begin(self, client: dict[int, Handler], broker: dict[int, Handler]) -> None:
+        """The connection is open.
+
+        :param client: handlers of the client's stream; those needed at times are put in and taken out.
+        :param broker: handlers of the broker's stream.
+        """
+        self._live_handlers = (client, broker)
+
+    def entry_bytes(self, topic: str) -> int:
+        """Size to expect of a topic's entries; 0 if nothing is known."""
+        return self._entry_bytes.get(topic, 0)
+
+    # -- which frames are looked at -------------------------------------------------------------------
+
+    def check_policies(self, now_ns: int) -> bool:
+        """Go by the policies of now; called before anything else is looked at.
+
+        :return: True if they have changed, so that messages may have been sent on.
+        """
+        policies = self._shared.policies
+        if policies is self._policies:
+            return False
+        self._policies = policies
+        for consumer in self.consumers.values():
+            consumer.policies_changed(now_ns)
+        self._choose_handlers()
+        return True
+
+    def _choose_handlers(self) -> None:
+        """Look at what some consumer needs; the others' then pass at little cost."""
+        client, broker = self._live_handlers
+        consumers = self.consumers.values()
+        watched = any(consumer.watched for consumer in consumers)
+        _choose(
+            client,
+            watched,
+            {
+                _TYPES.FLOW: self._flow,
+                _TYPES.REDELIVER_UNACKNOWLEDGED_MESSAGES: self._redeliver,
+                _TYPES.SEEK: self._seek,
+            },
+        )
+        _choose(client, any(consumer.counts for consumer in consumers), {_TYPES.ACK: self._ack})
+        _choose(
+            broker,
+            watched,
+            {
+                _TYPES.ACTIVE_CONSUMER_CHANGE: self._active_changed,
+                _TYPES.REACHED_END_OF_TOPIC: self._reached_end,
+            },
+        )
+        _choose(broker, watched or bool(self._closing), {_TYPES.MESSAGE: self._message})
+
+    # -- consumers come and go --------------------------------------------------------------------------
+
+    def add(self, consumer: Consumer) -> None:
+        """The broker is asked for a consumer."""
+        self.consumers[consumer.consumer_id] = consumer
+        if consumer.watched or consumer.counts:
+            self._choose_handlers()
+
+    def remove(self, consumer: Consumer, now_ns: int) -> None:
+        """A consumer is no more; doing it again does nothing."""
+        if self.consumers.get(consumer.consumer_id) is consumer:
+            del self.consumers[consumer.consumer_id]
+            consumer.gone(now_ns)
+            if consumer.watched or consumer.counts:
+                self._choose_handlers()
+
+    def expect_closed(self, consumer_id: int, request_id: int, *, passes: bool) -> None:
+        """Until the broker says that a consumer is closed, what it sends for it is for nobody.
+
+        :param request_id: of the request to close it.
+        :param passes: whether the broker's answer is for the client.
+        """
+
+        def answered(response: pb.BaseCommand, now_ns: int) -> bool:
+            left = self._closing.pop(consumer_id, 1) - 1
+            if left:
+                self._closing[consumer_id] = left
+            self._choose_handlers()
+            return passes
+
+        self._connection.expect(request_id, answered)
+        self._closing[consumer_id] = self._closing.get(consumer_id, 0) + 1
+
+    def _overfull(self, consumer: Consumer, now_ns: int) -> None:
+        """More came for a consumer than may be withheld: it has to begin anew, with fewer permits."""
+        self._shared.count("consumer_overfull")
+        if len(self._entry_bytes) >= _MAX_SIZES:
+            self._entry_bytes.pop(next(iter(self._entry_bytes)))
+        self._entry_bytes[consumer.attach.topic] = consumer.permits.entry_bytes
+        self.shut(consumer, now_ns)
+        self._connection.answer(_close_frame(consumer.consumer_id, NO_REQUEST))
+
+    def shut(self, consumer: Consumer, now_ns: int) -> None:
+        """Forget a consumer and have the broker forget it too; does nothing if it is forgotten already.
+
+        Responses are told by ids that clients choose: by using one twice they can make the broker's answer to
+        one request look like that to another. A consumer that the broker has after all would pass no policy.
+        """
+        if self.consumers.get(consumer.consumer_id) is not consumer:
+            return
+        request_id = next(self._connection.own_ids)
+        self.expect_closed(consumer.consumer_id, request_id, passes=False)
+        self.remove(consumer, now_ns)
+        self._choose_handlers()
+        self._connection.forward(_close_frame(consumer.consumer_id, request_id))
+
+    # -- what the broker sends ------------------------------------------------------------------------
+
+    def _message(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        consumer_id = consumer_of(data, start, stop)
+        if consumer_id in self._closing:
+            return False
+        consumer = self.consumers.get(consumer_id)
+        if consumer is None or not consumer.watched:
+            return True
+        try:
+            return consumer.message(data, start, stop, now_ns)
+        except OverfullError:
+            self._overfull(consumer, now_ns)
+            return False
+
+    def _active_changed(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """Another consumer takes over: it gets all that is not acknowledged."""
+        change = parse_command(data, start, stop).active_consumer_change
+        consumer = self.consumers.get(change.consumer_id)
+        if consumer is not None and consumer.watched and not change.is_active:
+            consumer.begin_anew(now_ns)
+        return True
+
+    def _reached_end(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        consumer = self.consumers.get(parse_command(data, start, stop).reached_end_of_topic.consumer_id)
+        if consumer is None:
+            return True
+        try:
+            return consumer.in_turn(data, start, stop)
+        except OverfullError:
+            self._overfull(consumer, now_ns)
+            return False
+
+    # -- what the client sends --------------------------------------------------------------------------
+
+    def _flow(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        flow = parse_command(data, start, stop).flow
+        permits = flow.message_permits
+        if not 0 < permits <= _MAX_PERMITS:
+            raise ProtocolError(f"FLOW of {permits} permits, expected 1 to {_MAX_PERMITS}")
+        consumer = self.consumers.get(flow.consumer_id)
+        return consumer is None or not consumer.watched or consumer.granted(permits)
+
+    def _ack(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        ack = parse_command(data, start, stop).ack
+        consumer = self.consumers.get(ack.consumer_id)
+        if consumer is None or not consumer.counts:
+            return True
+        return self._pass_after(consumer.acknowledging(ack, now_ns), data, start, stop, now_ns)
+
+    def _pass_after(self, slices: Iterator[None], data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """Let a frame pass once something is done that may take long; True if it passes as it came."""
+        for _ in slices:
+            frame = data[start:stop]
+            if not self._shared.budget.take(len(frame)):
+                raise NoRoomError
+            self._connection.held_bytes += len(frame)
+            self._connection.in_slices(self._forward_after(slices, frame), now_ns)
+            return False
+        return True
+
+    def _forward_after(self, slices: Iterator[None], frame: bytes) -> Iterator[None]:
+        yield
+        yield from slices
+        self._shared.budget.give(len(frame))
+        self._connection.held_bytes -= len(frame)
+        self._connection.forward(frame)
+
+    def _redeliver(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        command = parse_command(data, start, stop).redeliver_unacknowledged_messages
+        consumer = self.consumers.get(command.consumer_id)
+        if consumer is None or not consumer.watched:
+            return True
+        if command.message_ids and not consumer.one_by_one:
+            return self._pass_after(
+                consumer.redelivering(command.message_ids, now_ns), data, start, stop, now_ns
+            )
+        consumer.begin_anew(now_ns)
+        return True
+
+    def _seek(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """Where a seek succeeds, clients drop what they have; most brokers close the consumer as well."""
+        seek = parse_command(data, start, stop).seek
+        consumer = self.consumers.get(seek.consumer_id)
+        if consumer is not None and consumer.watched:
+
+            def answered(response: pb.BaseCommand, now_ns: int) -> bool:
+                if response.type == _TYPES.SUCCESS and self.consumers.get(seek.consumer_id) is consumer:
+                    consumer.begin_anew(now_ns)
+                return True
+
+            self._connection.expect(seek.request_id, answered)
+        return True
+
+    def parting(self, now_ns: int) -> Iterator[None]:
+        """The connection is gone: detach all its consumers, in slices."""
+        for count, consumer_id in enumerate(tuple(self.consumers), 1):
+            self.consumers.pop(consumer_id).gone(now_ns)
+            if count % _ENDED_PER_SLICE == 0:
+                yield
+
+
+def _choose(handlers: dict[int, Handler], wanted: bool, some: dict[int, Handler]) -> None:
+    """Put handlers in or take them out."""
+    for kind, handler in some.items():
+        if wanted:
+            handlers[kind] = handler
+        else:
+            handlers.pop(kind, None)
+
+
+def _close_frame(consumer_id: int, request_id: int) -> bytes:
+    close = pb.CloseConsumer(consumer_id=consumer_id, request_id=request_id)
+    return command_frame(pb.BaseCommand(type=_TYPES.CLOSE_CONSUMER, close_consumer=close))

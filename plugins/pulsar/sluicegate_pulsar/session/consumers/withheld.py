@@ -1,0 +1,104 @@
+"""Frames that are withheld for one consumer, in the order in which the broker sent them."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from sluicegate_pulsar.session.consumers.due import Dates
+from sluicegate_pulsar.session.consumers.unacked import Entry
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.shared.shared import Shared
+
+_MOST_REPLACED = 1_000
+"""Frames that were replaced and still stand in line, beside as many as there are others."""
+
+
+class OverfullError(Exception):
+    """There is no room to withhold one more frame for a consumer."""
+
+
+@dataclass(slots=True)
+class Withheld:
+    """One frame that waits."""
+
+    frame: bytes
+    """Empty once the broker has sent the same entry again."""
+    entry: Entry | None
+    """None for a frame that is no message and only keeps its place."""
+    messages: int = 0
+    """Permits that the broker counts for it."""
+    payload_bytes: int = 0
+    dates: Dates | None = None
+
+
+class WithheldQueue:
+    """What waits for one consumer; its bytes count for its connection and for all clients together."""
+
+    __slots__ = ("_by_entry", "_connection", "_items", "_replaced", "_shared", "held_bytes")
+
+    def __init__(self, shared: Shared, connection: Connection) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._items: deque[Withheld] = deque()
+        self._by_entry: dict[Entry, Withheld] = {}
+        self._replaced = 0
+        self.held_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def first(self) -> Withheld:
+        """Whose turn is next."""
+        return self._items[0]
+
+    def append(self, item: Withheld) -> int:
+        """Put a frame behind the others.
+
+        :return: permits of an earlier frame of the same entry, which is gone for it: the broker began anew
+            behind what it had sent, and only the later one is in order.
+        :raises OverfullError: if there is no room.
+        """
+        size = len(item.frame)
+        too_much = self._items and self.held_bytes + size > self._shared.config.consumer_buffer
+        if too_much or not self._shared.budget.take(size):
+            raise OverfullError
+        self.held_bytes += size
+        self._connection.held_bytes += size
+        self._items.append(item)
+        if item.entry is None:
+            return 0
+        again = self._by_entry.get(item.entry)
+        self._by_entry[item.entry] = item
+        if again is None:
+            return 0
+        messages = again.messages
+        self._release(len(again.frame))
+        again.frame, again.entry, again.messages = b"", None, 0
+        self._replaced += 1
+        if self._replaced > len(self._by_entry) + _MOST_REPLACED:
+            self._items = deque(item for item in self._items if item.frame)
+            self._replaced = 0
+        return messages
+
+    def take_first(self) -> None:
+        """Forget the first, which goes on or is dropped."""
+        item = self._items.popleft()
+        if item.entry is not None:
+            del self._by_entry[item.entry]
+        else:
+            self._replaced -= not item.frame
+        self._release(len(item.frame))
+
+    def clear(self) -> int:
+        """Forget all; returns their permits."""
+        messages = sum(item.messages for item in self._items)
+        self._items.clear()
+        self._by_entry.clear()
+        self._replaced = 0
+        self._release(self.held_bytes)
+        return messages
+
+    def _release(self, size: int) -> None:
+        self.held_bytes -= size
+        self._connection.held_bytes -= size
+        self._shared.budget.give(size)

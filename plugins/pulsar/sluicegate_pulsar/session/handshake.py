@@ -1,0 +1,168 @@
+"""The opening of a connection: which broker it is for, and who the client is.
+
+Credentials pass through; the gate has none of its own on a client's connection. A principal counts once the
+broker has accepted it.
+"""
+
+import base64
+import json
+from collections.abc import Callable
+
+from sluicegate.broker_ports import Address
+from sluicegate.model import ANONYMOUS
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
+from sluicegate_pulsar.codec.frames import command_frame, command_type, parse_command
+from sluicegate_pulsar.session.requests.connection import Connection, Handler
+from sluicegate_pulsar.session.shared.refusals import NO_REQUEST, is_cpp
+from sluicegate_pulsar.session.shared.shared import Shared
+
+_TYPES = pb.BaseCommand.Type
+_MAX_TOKEN = 64 * 1024
+_BROKERS_SIZE = 5 * 1024 * 1024
+"""Largest message where a broker does not say: older ones do not, and have no other."""
+
+
+class Handshake:
+    """The opening of one connection.
+
+    :param shared: the front's state.
+    :param connection: what is to be known of the client.
+    :param addresses: brokers that the listener stands for.
+    :param dial: called with the brokers to connect to, tried in turn; nothing more is walked until then.
+    :param begin: called once the broker has accepted the client.
+    """
+
+    __slots__ = ("_addresses", "_begin", "_claimed", "_connection", "_dial", "_first", "_shared")
+
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        addresses: tuple[Address, ...],
+        dial: Callable[[tuple[Address, ...]], None],
+        begin: Callable[[], None],
+    ) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._addresses = addresses
+        self._dial = dial
+        self._begin = begin
+        self._claimed = ANONYMOUS
+        self._first = b""
+
+    @property
+    def client_handlers(self) -> dict[int, Handler]:
+        """What a client may send before it is accepted."""
+        return {_TYPES.CONNECT: self._connect, _TYPES.AUTH_RESPONSE: self._auth_response}
+
+    @property
+    def later_handlers(self) -> dict[int, Handler]:
+        """What this room looks at once the client is accepted."""
+        return {_TYPES.CONNECT: self._again}
+
+    @property
+    def broker_handlers(self) -> dict[int, Handler]:
+        """What this room looks at of the broker's."""
+        return {_TYPES.CONNECTED: self._connected}
+
+    def too_early(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """End a client that asks for something before it has said who it is."""
+        raise ProtocolError(f"command {command_type(data, start)} before CONNECTED")
+
+    def _again(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        raise ProtocolError("CONNECT on a connection that is open already")
+
+    def _connect(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        if self._first:
+            raise ProtocolError("CONNECT twice")
+        command = parse_command(data, start, stop)
+        connect = command.connect
+        self._connection.client_version = connect.client_version[:100]
+        self._claimed = _principal(connect)
+        self._first = data[start:stop]
+        target = connect.proxy_to_broker_url
+        if not target:
+            self._dial(self._addresses)
+            return False
+        address = self._shared.brokers.target(target)
+        if address is None:
+            self._shared.count("unknown_broker_refused")
+            self._refuse(
+                "unknown_broker", f"broker {target[:200]} is not known to this gateway (see known_brokers)"
+            )
+            return False
+        # The broker is spoken to directly: with this field it would take the gate for a proxy to another.
+        connect.ClearField("proxy_to_broker_url")
+        self._first = command_frame(command)
+        self._connection.is_proxied = True
+        self._dial((address,))
+        return False
+
+    def undialled(self, reason: str) -> None:
+        """The broker cannot be connected: the client is told so, and tries again."""
+        self._refuse("upstream_unreachable", f"broker {self._shared.config.name} cannot be reached: {reason}")
+
+    def _refuse(self, counter: str, text: str) -> None:
+        error = pb.Error(request_id=NO_REQUEST, error=ServerError.SERVICE_NOT_READY, message=text)
+        self._connection.answer(command_frame(pb.BaseCommand(type=_TYPES.ERROR, error=error)))
+        self._connection.close(counter, text)
+
+    def dialled(self) -> None:
+        """The broker is connected: it gets the client's CONNECT."""
+        self._connection.forward(self._first)
+
+    def _auth_response(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        if not self._first:
+            raise ProtocolError("AUTH_RESPONSE before CONNECT")
+        return True
+
+    def _connected(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """The broker accepted the client."""
+        connection = self._connection
+        if connection.is_ready:
+            raise ProtocolError("CONNECTED twice from the broker")
+        connection.is_ready = True
+        connection.principal = self._claimed
+        connection.exempt = self._shared.is_exempt(self._claimed)
+        self._begin()
+        command = parse_command(data, start, stop)
+        connected = command.connected
+        size = connected.max_message_size or _BROKERS_SIZE
+        told = self._shared.told_size(size) if is_cpp(connection.client_version) else size
+        if not _hide(connected.feature_flags) and told == size:
+            return True
+        if told < size:
+            connected.max_message_size = told
+        connection.answer(command_frame(command))
+        return False
+
+
+def _hide(flags: pb.FeatureFlags) -> bool:
+    """Take back what would lead clients to brokers by ways that the gate does not know; True if any was."""
+    hidden = [
+        name
+        for name in ("supports_scalable_topics", "supports_tc_metadata_discovery")
+        if getattr(flags, name)
+    ]
+    for name in hidden:
+        flags.ClearField(name)
+    return bool(hidden)
+
+
+def _principal(connect: pb.Connect) -> str:
+    """Who a client claims to be; worth nothing until the broker has accepted it.
+
+    A token's subject and the user of basic authentication are what Pulsar's own providers take for the role.
+    """
+    data = connect.auth_data
+    try:
+        if connect.auth_method_name == "token" and len(data) <= _MAX_TOKEN:
+            body = data.decode().split(".")[1]
+            subject = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["sub"]
+            return str(subject) if subject else ANONYMOUS
+        if connect.auth_method_name == "basic":
+            return data.decode().split(":", 1)[0] or ANONYMOUS
+    except (ValueError, IndexError, KeyError, TypeError, RecursionError):
+        return ANONYMOUS  # the broker will say what it thinks of these credentials
+    return ANONYMOUS

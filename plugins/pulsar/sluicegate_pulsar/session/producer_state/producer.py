@@ -1,0 +1,122 @@
+"""One producer of one connection: what it has sent, what it was answered, what waits for its rate."""
+
+import sys
+from collections import deque
+from typing import NamedTuple
+
+from sluicegate.engine.gate import Gate
+from sluicegate.engine.timers import Timer
+from sluicegate.model import Operation
+from sluicegate_pulsar.session.producer_state.assembly import Assembly
+from sluicegate_pulsar.session.producer_state.chunks import ChunkSizes
+
+
+class Queued(NamedTuple):
+    """A frame that waits behind others of its producer."""
+
+    frame: bytes
+    received_ms: int
+    """When the gate saw it first, ms of the wall clock."""
+    is_close: bool
+    """True for the client's CLOSE_PRODUCER, which must not overtake messages."""
+    largest: int = -1
+    """Bytes of the largest message, where a batch had to be walked to tell; -1 where it had not."""
+
+
+class Overflow:
+    """What becomes of a producer of which more came than may wait (see `reopening`)."""
+
+    __slots__ = ("began_ns", "is_closed", "timer")
+
+    def __init__(self) -> None:
+        self.began_ns = 0
+        """When it was first looked at; 0 until then."""
+        self.is_closed = False
+        """True once its client was told to open it anew."""
+        self.timer: Timer | None = None
+
+
+class Producer:
+    """One producer.
+
+    :param id: as the client numbers it on this connection.
+    :param topic: full name.
+    :param operation: its one operation, reused for each SEND.
+    """
+
+    __slots__ = (
+        "answered",
+        "assembly",
+        "chunk_sizes",
+        "gate",
+        "held_bytes",
+        "id",
+        "is_closing",
+        "is_plain",
+        "opened",
+        "operation",
+        "overflow",
+        "queue",
+        "reads_metadata",
+        "refusals",
+        "refused_chunk",
+        "refused_text",
+        "sent",
+        "size_limit",
+        "timer",
+        "topic",
+    )
+
+    def __init__(self, id: int, topic: str, operation: Operation, gate: Gate) -> None:  # noqa: A002
+        self.id = id
+        self.topic = topic
+        self.operation = operation
+        self.sent = 0
+        """Messages forwarded so far."""
+        self.answered = 0
+        """How many of them the broker has answered."""
+        self.refusals: deque[tuple[int, bytes]] = deque()
+        """SEND_ERRORs of the gate that are not due yet, each with the number of answers that go first."""
+        self.queue: deque[Queued] = deque()
+        """What waits, in order; the operation is that of the first."""
+        self.held_bytes = 0
+        """Memory of the queue and of the refusals."""
+        self.overflow: Overflow | None = None
+        """Set while its messages are discarded, because too much of it waits."""
+        self.opened = b""
+        """The broker's PRODUCER_SUCCESS, a serialized command; empty until it has come."""
+        self.is_closing = False
+        """True once the client closes it, though that waits behind messages."""
+        self.refused_chunk = -1
+        """Sequence id of the last message of which a piece was refused; the others are worth nothing."""
+        self.refused_text = ""
+        """Why it was."""
+        self.chunk_sizes = ChunkSizes()
+        self.assembly: Assembly | None = None
+        """What waits for the last chunk of a message, behind what is in the queue no more."""
+        self.timer: Timer | None = None
+        self.use(gate)
+
+    @property
+    def name(self) -> str:
+        """As the broker knows it; empty until the broker has said so."""
+        kind, _, name = self.operation.producer.partition(" ")
+        return name if kind == "name" else ""
+
+    def use(self, gate: Gate) -> None:
+        """Take over what a newly compiled gate says."""
+        self.gate = gate
+        self.size_limit = int(gate.policies.number("max_message_size")) or sys.maxsize
+        self.reads_metadata = gate.delay is not None or gate.max_delay_ms > 0
+        self.settle()
+
+    def settle(self) -> None:
+        """See whether the next message can be decided by what its command says, without further ado."""
+        self.is_plain = not (
+            self.reads_metadata
+            or self.queue
+            or self.is_closing
+            or self.refused_chunk >= 0
+            or self.overflow is not None
+            or self.assembly is not None
+        )

@@ -1,0 +1,86 @@
+"""Memory for messages that wait for a rate: a bound for each producer, and the gateway's budget for all."""
+
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from sluicegate.engine.budget import Budget
+from sluicegate_pulsar.config import PublishQueue
+from sluicegate_pulsar.session.producer_state.producer import Producer
+
+FRAME_OVERHEAD: Final = 160
+"""Bytes that a queued frame takes besides its own: its object, its entry in the queue and when it came.
+The frame itself is a copy, so that a small one does not keep the whole read alive that it came in."""
+_SPARE_PART = 4
+"""This part of the budget is left to others: incomplete frames, requests, deliveries."""
+_LARGE_PART = 64
+"""A producer with this part of the budget may have to give some of it back. It keeps their number small."""
+
+
+class PublishMemory:
+    """What the producers of one front keep waiting.
+
+    :param queue: bounds for each producer.
+    :param budget: what all sessions may hold together.
+    """
+
+    __slots__ = ("_budget", "_large", "_most_bytes", "_most_frames")
+
+    def __init__(self, queue: PublishQueue, budget: Budget) -> None:
+        self._most_frames = queue.messages or sys.maxsize
+        self._most_bytes = queue.bytes
+        self._budget = budget
+        self._large: dict[Producer, Callable[[Producer], bool]] = {}
+
+    def is_full(self, producer: Producer) -> bool:
+        """Whether nothing more may wait of a producer."""
+        frames = len(producer.queue) + len(producer.refusals)
+        return frames >= self._most_frames or producer.held_bytes >= self._most_bytes
+
+    def take_queued(self, producer: Producer, size: int, shed: Callable[[Producer], bool]) -> bool:
+        """Take memory for one more frame of a producer's queue; False if there is none.
+
+        A producer's first frame may be of any size: all that it sends waits behind it.
+
+        :param size: of the frame, overhead included.
+        :param shed: has the producer give back part of its memory if others need it; returns False if it has
+            nothing to give.
+        """
+        is_first = not producer.queue and not producer.refusals
+        if not is_first and (self.is_full(producer) or producer.held_bytes + size > self._most_bytes):
+            return False
+        spare = self._budget.limit // _SPARE_PART if producer.queue else 0
+        if not self._take(producer, size, spare):
+            return False
+        if producer.held_bytes * _LARGE_PART > self._budget.limit:
+            self._large[producer] = shed
+        return True
+
+    def take(self, producer: Producer, size: int) -> bool:
+        """Take memory for what cannot wait elsewhere, such as a refusal; False if there is none at all."""
+        return self._take(producer, size, 0)
+
+    def _take(self, producer: Producer, size: int, spare: int) -> bool:
+        while not self._budget.take(size, spare):
+            if not self._shed_largest(producer):
+                return False
+        producer.held_bytes += size
+        return True
+
+    def _shed_largest(self, asking: Producer) -> bool:
+        """Have the largest user give memory back; False if that is the one that asks, or nobody is large."""
+        while self._large:
+            largest = max(self._large, key=lambda producer: producer.held_bytes)
+            if largest is asking:
+                return False
+            if self._large[largest](largest):
+                return True
+            self._large.pop(largest, None)
+        return False
+
+    def give(self, producer: Producer, size: int) -> None:
+        """Give memory back."""
+        producer.held_bytes -= size
+        self._budget.give(size)
+        if self._large and producer.held_bytes * _LARGE_PART <= self._budget.limit:
+            self._large.pop(producer, None)

@@ -1,0 +1,297 @@
+"""Chunked messages with a fixed delay: their chunks go on together, so that all have one delivery time.
+
+On Shared subscriptions brokers deliver each chunk at its own time, and at once where that has passed before
+they store it; consumers drop a message whose chunks come in another order. So the gate keeps the chunks of a
+message until the last has come. All of them then get a delivery time that lies ahead of the moment in which
+the broker will have stored them. What the producer sends meanwhile keeps its place behind them.
+
+Clients send all chunks of a message at once, as far as they have room for pending messages. A client that
+waits for receipts between chunks (Java with `blockIfQueueFull` and fewer places than chunks) gets an error
+after `max_hold`.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from sluicegate_pulsar.codec.metadata import MetadataHead
+from sluicegate_pulsar.codec.sends import SendHead
+from sluicegate_pulsar.session.producer_state.assembly import Assembly, Kept, Refusal
+from sluicegate_pulsar.session.producer_state.chunks import ChunkSizes, key_of
+from sluicegate_pulsar.session.producer_state.producer import Producer
+from sluicegate_pulsar.session.producers.transactions import Txn
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.shared.refusals import send_code
+from sluicegate_pulsar.session.shared.shared import Shared
+
+_SETTLING_MS: Final = 1_000
+_SETTLING_BYTES_PER_MS: Final = 4 * 1024
+"""A broker is expected to store chunks within a second and another one for each 4 MiB on their way to it."""
+_MOST_RELEASES: Final = 1_000
+_KEPT_OVERHEAD: Final = 1_024
+"""Bytes that a message takes besides its frame while it is kept, or its refusal: what was read of it."""
+_TOO_LARGE: Final = "A chunked message with a delivery delay has to fit into the gateway's chunk_buffer"
+_REFUSED: Final = "Another chunk of the message was refused"
+_NO_MEMORY: Final = "The gateway has no memory left for the chunks of a message with a delivery delay"
+_TOO_SLOW: Final = "The next chunk of a message with a delivery delay has not come in time"
+
+
+class Finish(Protocol):
+    """Sends a message on that was kept, or answers it."""
+
+    def __call__(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> bool:
+        """Do it.
+
+        :param due_ms: the earliest delivery time of a chunk, ms of the wall clock.
+        :return: False if there is no memory for the answer, so that the client sends the message again, and
+            all behind it.
+        """
+
+
+class _Released(NamedTuple):
+    """What may still be on its way to the broker."""
+
+    producer: Producer
+    sent: int
+    """The producer's messages forwarded so far."""
+    nbytes: int
+    stored_ms: int
+    """When the broker is expected to have it, ms of the wall clock."""
+    is_left: bool = False
+    """True once the producer is gone: no answers are counted any more."""
+
+    def is_under_way(self, wall_ms: int) -> bool:
+        """Whether the broker has yet to store it."""
+        return self.producer.answered < self.sent and not (self.is_left and wall_ms >= self.stored_ms)
+
+
+class Assembling:
+    """Incomplete chunked messages of one connection's producers.
+
+    :param shared: the front's state.
+    :param connection: where they come from.
+    :param finish: called with each message in its turn, once it is kept no longer.
+    :param txn_waits: called with the transaction of a message that is kept.
+    :param txn_left: called with it when it is kept no longer.
+    """
+
+    __slots__ = ("_connection", "_finish", "_released", "_shared", "_txn_left", "_txn_waits")
+
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        finish: Finish,
+        txn_waits: Callable[[Txn], None],
+        txn_left: Callable[[Txn], None],
+    ) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._finish = finish
+        self._txn_waits = txn_waits
+        self._txn_left = txn_left
+        self._released: deque[_Released] = deque(maxlen=_MOST_RELEASES)
+
+    @staticmethod
+    def keeps(producer: Producer, metadata: MetadataHead | None) -> bool:
+        """Whether a message that may go on has to wait for others first, or others for it."""
+        if producer.assembly is not None:
+            return True
+        return metadata is not None and metadata.is_chunk and producer.gate.delay is not None
+
+    def keep(self, producer: Producer, kept: Kept, now_ns: int) -> None:
+        """Keep a message that may go on, and send on what is complete by it."""
+        assembly = producer.assembly or self._begin(producer)
+        if not self._append(assembly, kept):
+            self._no_room(producer, assembly, kept, now_ns)
+            return
+        if kept.head.txn is not None:
+            self._txn_waits(kept.head.txn)
+        chunk = kept.chunk
+        if chunk is not None:
+            (assembly.incomplete.discard if chunk.is_last_chunk else assembly.incomplete.add)(chunk.uuid)
+            self._wake_later(producer, assembly, now_ns)
+        self._release_complete(producer, assembly, now_ns)
+
+    def refuse(self, producer: Producer, head: SendHead, refusal: Refusal, now_ns: int) -> None:
+        """Keep the answer to a message that is refused, behind what is kept before it.
+
+        What came of the same message is refused with it, as it can never be complete.
+
+        :raises ValueError: if nothing is kept of this producer.
+        """
+        assembly = producer.assembly
+        if assembly is None:
+            raise ValueError(f"nothing is kept of producer {producer.id}")
+        if head.is_chunk:
+            producer.refused_chunk, producer.refused_text = head.sequence_id, refusal.text
+            same = (kept.chunk for kept in assembly.items if kept.head.sequence_id == head.sequence_id)
+            uuids = {chunk.uuid for chunk in same if chunk is not None}
+            self._give_up(producer, assembly, uuids, refusal, now_ns)
+        kept = Kept(b"", head, None, 0, refusal)
+        if self._append(assembly, kept):
+            self._release_complete(producer, assembly, now_ns)
+        else:
+            self._no_room(producer, assembly, kept, now_ns)
+
+    def end(self, producer: Producer, now_ns: int) -> None:
+        """Nothing more comes of this producer: refuse what is incomplete, and send on the rest."""
+        if producer.assembly is not None:
+            self._refuse_incomplete(
+                producer, producer.assembly, _refusal(self._connection, _TOO_SLOW), now_ns
+            )
+        self._leave(producer)
+
+    def lose(self, producer: Producer, uuid: str, text: str, now_ns: int) -> None:
+        """A chunk of a message is refused: none of its others may go on, by this connection or another."""
+        producer.chunk_sizes.refused(uuid)
+        self._shared.refused_messages.note((producer.topic, producer.name, key_of(uuid)), text, now_ns)
+
+    def lost(self, producer: Producer, chunk: MetadataHead, now_ns: int) -> str:
+        """Why another chunk of the same message was refused; empty if none was, or this one begins it."""
+        key = (producer.topic, producer.name, key_of(chunk.uuid))
+        if not chunk.chunk_id:
+            self._shared.refused_messages.begins(key)
+            return ""
+        text = self._shared.refused_messages.text(key, now_ns)
+        if not text and producer.chunk_sizes.is_lost(chunk):
+            return producer.refused_text or _REFUSED
+        return text
+
+    def drop(self, producer: Producer) -> None:
+        """Forget what is kept of a producer that is gone, or sends it again."""
+        self._leave(producer)
+        if producer.assembly is None:
+            return
+        producer.chunk_sizes = ChunkSizes()  # what is forgotten here was counted there
+        for kept in self._taken(producer, producer.assembly):
+            self._left(kept)
+
+    # -- how it begins and ends -------------------------------------------------------------------------
+
+    def _append(self, assembly: Assembly, kept: Kept) -> bool:
+        """Keep one more; False if there is no room."""
+        size = len(kept.frame) + _KEPT_OVERHEAD
+        if assembly.nbytes + size > self._shared.config.chunk_buffer or not self._shared.budget.take(size):
+            return False
+        self._connection.held_bytes += size
+        assembly.nbytes += size
+        assembly.items.append(kept)
+        return True
+
+    @staticmethod
+    def _begin(producer: Producer) -> Assembly:
+        producer.assembly = assembly = Assembly()
+        producer.settle()
+        return assembly
+
+    def _release_complete(self, producer: Producer, assembly: Assembly, now_ns: int) -> bool:
+        """Send all on if it is complete, chunks with a delivery time ahead of when the last is stored.
+
+        :return: False if the client has to send some of it again, and all that comes behind it.
+        """
+        if assembly.incomplete:
+            return True
+        due_ms, nbytes = self._stored_ms(assembly.nbytes, now_ns), assembly.nbytes
+        goes_on = True
+        for kept in self._taken(producer, assembly):
+            goes_on = goes_on and self._finish(producer, kept, due_ms, now_ns)
+            self._left(kept)
+        if not goes_on:
+            producer.chunk_sizes = ChunkSizes()  # what is sent again was counted there
+        self._released.append(_Released(producer, producer.sent, nbytes, due_ms))
+        producer.settle()
+        return goes_on
+
+    def _taken(self, producer: Producer, assembly: Assembly) -> deque[Kept]:
+        """What was kept and is no longer."""
+        producer.assembly = None
+        _cancel(assembly)
+        self._give(assembly, assembly.nbytes)
+        return assembly.items
+
+    def _leave(self, producer: Producer) -> None:
+        if any(each.producer is producer for each in self._released):
+            entries = (
+                each._replace(is_left=True) if each.producer is producer else each for each in self._released
+            )
+            self._released = deque(entries, maxlen=_MOST_RELEASES)
+
+    def _stored_ms(self, nbytes: int, now_ns: int) -> int:
+        """When the broker has stored so many bytes behind those that it has not answered yet."""
+        wall_ms = self._shared.wall_ms(now_ns)
+        released = self._released
+        while released and not released[0].is_under_way(wall_ms):
+            released.popleft()
+        under_way = sum(each.nbytes for each in released if each.is_under_way(wall_ms))
+        return wall_ms + _SETTLING_MS + (nbytes + under_way) // _SETTLING_BYTES_PER_MS
+
+    # -- bounds -----------------------------------------------------------------------------------------
+
+    def _no_room(self, producer: Producer, assembly: Assembly, kept: Kept, now_ns: int) -> None:
+        """Refuse what is incomplete; a message that is none goes on behind it."""
+        self._shared.count("chunk_buffer_full")
+        fits = assembly.nbytes + len(kept.frame) + _KEPT_OVERHEAD <= self._shared.config.chunk_buffer
+        refusal = _refusal(self._connection, _NO_MEMORY if fits else _TOO_LARGE)
+        if not self._refuse_incomplete(producer, assembly, refusal, now_ns):
+            return
+        if kept.chunk is not None:
+            self.lose(producer, kept.chunk.uuid, refusal.text, now_ns)
+            own = refusal._replace(completes=kept.chunk.is_last_chunk)
+            kept = Kept(b"", kept.head, None, 0, own)
+        self._finish(producer, kept, 0, now_ns)
+
+    def _wake_later(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
+        """Look again if no further chunk comes."""
+        _cancel(assembly)
+        at_ns = now_ns + self._shared.max_hold_ns
+        assembly.timer = self._connection.at(at_ns, lambda now_ns: self._woken(producer, assembly, now_ns))
+
+    def _woken(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
+        assembly.timer = None
+        # The next chunk may have come, and waits here or was discarded to be sent again.
+        if self._connection.is_paused or producer.queue or producer.overflow is not None:
+            self._wake_later(producer, assembly, now_ns)
+            return
+        self._shared.count("chunks_incomplete")
+        self._refuse_incomplete(producer, assembly, _refusal(self._connection, _TOO_SLOW), now_ns)
+
+    def _refuse_incomplete(
+        self, producer: Producer, assembly: Assembly, refusal: Refusal, now_ns: int
+    ) -> bool:
+        """Refuse what is incomplete, and send on the rest; see `_release_complete`."""
+        self._give_up(producer, assembly, set(assembly.incomplete), refusal, now_ns)
+        return self._release_complete(producer, assembly, now_ns)
+
+    def _give_up(
+        self, producer: Producer, assembly: Assembly, uuids: set[str], refusal: Refusal, now_ns: int
+    ) -> None:
+        """Keep answers in place of the chunks of some messages."""
+        for uuid in uuids:
+            self.lose(producer, uuid, refusal.text, now_ns)
+        for place, kept in enumerate(assembly.items):
+            if kept.chunk is not None and kept.chunk.uuid in uuids:
+                own = refusal._replace(completes=kept.chunk.is_last_chunk)
+                assembly.items[place] = Kept(b"", kept.head, None, 0, own)
+                self._left(kept)
+                self._give(assembly, len(kept.frame))
+        assembly.incomplete -= uuids
+
+    def _left(self, kept: Kept) -> None:
+        if kept.head.txn is not None and kept.refusal is None:
+            self._txn_left(kept.head.txn)
+
+    def _give(self, assembly: Assembly, size: int) -> None:
+        assembly.nbytes -= size
+        self._shared.budget.give(size)
+        self._connection.held_bytes -= size
+
+
+def _refusal(connection: Connection, text: str) -> Refusal:
+    return Refusal(send_code(connection.client_version), text)
+
+
+def _cancel(assembly: Assembly) -> None:
+    if assembly.timer is not None:
+        assembly.timer.cancel()
+        assembly.timer = None

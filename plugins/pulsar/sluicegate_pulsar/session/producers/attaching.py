@@ -1,0 +1,122 @@
+"""PRODUCER: who may publish to a topic.
+
+A request waits in the gate until the rate of new attachments lets it through or, where it makes a
+subscription, while the list of those that exist is fetched.
+"""
+
+from collections.abc import Callable
+
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
+from sluicegate_pulsar.session.producer_state.producer import Producer
+from sluicegate_pulsar.session.producers.producers import Producers
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.waiting import LEAST_RETRY_NS, Request, Waiting, create_operation
+from sluicegate_pulsar.session.shared.refusals import consumer_refusal, producer_refusal
+from sluicegate_pulsar.session.shared.shared import Shared
+
+_TYPES = pb.BaseCommand.Type
+_ATTACH = OperationKind.ATTACH_PRODUCER
+_MAX_PRODUCERS = 10_000
+"""Producers of one connection, those that wait to attach included."""
+
+
+class Attaching(Waiting):
+    """The PRODUCER requests of one connection.
+
+    :param shared: the front's state.
+    :param connection: where they come from.
+    :param producers: where those go that are let in.
+    :param on_refused: called with a producer that the broker refused, once it is not counted, and the time.
+    """
+
+    __slots__ = ("_on_refused", "_producers")
+
+    no_room = "Too many bytes are held by the gateway"
+
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        producers: Producers,
+        on_refused: Callable[[Producer, int], None],
+    ) -> None:
+        super().__init__(shared, connection)
+        self._producers = producers
+        self._on_refused = on_refused
+
+    def attach(self, request: "pb.Producer", frame: bytes, now_ns: int) -> bool:
+        """Decide a PRODUCER.
+
+        :param request: the command.
+        :param frame: all of it, to be kept if it has to wait.
+        :return: True if it passes as it came.
+        """
+        request_id = request.request_id
+        if request.producer_id in self._producers.live:
+            # The broker answers as it sees fit, and whatever it answers: the one that is open stays.
+            return True
+        if request.producer_id in self.held:
+            self._answer(request_id, ServerError.SERVICE_NOT_READY, "Producer is already waiting to attach")
+            return False
+        if len(self._producers.live) + len(self.held) >= _MAX_PRODUCERS:
+            text = f"Over {_MAX_PRODUCERS} producers on one connection"
+            self._answer(request_id, ServerError.NOT_ALLOWED_ERROR, text)
+            return False
+        try:
+            topic = self._shared.full_name(request.topic)
+        except ProtocolError as problem:
+            text = f"Invalid topic name: {problem.reason}"
+            self._answer(request_id, ServerError.INVALID_TOPIC_NAME, text)
+            return False
+        return self._decide(self._request(request, topic, frame, now_ns), now_ns)
+
+    def _request(self, request: "pb.Producer", topic: str, frame: bytes, now_ns: int) -> Request:
+        connection = self._connection
+        name, subscription = request.producer_name, request.initial_subscription_name
+        own = f"id {request.producer_id} of {connection.client}"
+        names = (topic, connection.principal, connection.client)
+        attach = Operation(_ATTACH, *names, producer=f"name {name}" if name else own)
+        create = None
+        if subscription and topic.startswith("persistent:"):  # the others have no subscriptions to keep
+            create = create_operation(*names, subscription)
+        deadline_ns = now_ns + self._shared.max_hold_ns
+        return Request(
+            request.producer_id, request.request_id, frame, attach, create, self._attached, deadline_ns
+        )
+
+    def _wait_ns(self, request: Request, decision: Decision, now_ns: int) -> int:
+        if decision.action is not Action.DELAY or now_ns >= request.deadline_ns:
+            return 0
+        return max(min(decision.delay_ns, request.deadline_ns - now_ns), LEAST_RETRY_NS)
+
+    def _refusal(self, request: Request, decision: Decision) -> tuple[ServerError, str]:
+        is_subscription = request.create is not None and not request.created
+        told = consumer_refusal if is_subscription else producer_refusal
+        return told(decision, request.attach.topic)
+
+    def _attached(self, request: Request, gate: Gate, now_ns: int) -> None:
+        """A request goes on to the broker, whose answer may undo it."""
+        producer = self._producers.attach(request.number, request.attach, now_ns)
+
+        def on_response(response: pb.BaseCommand, now_ns: int) -> bool:
+            is_success = response.type == _TYPES.PRODUCER_SUCCESS
+            if self._producers.live.get(producer.id) is producer:
+                if is_success:
+                    producer.opened = response.SerializeToString()
+                    self._producers.named(producer, response.producer_success.producer_name, now_ns)
+                else:
+                    self._producers.detach(producer, now_ns)
+                    self._on_refused(producer, now_ns)
+                    # Responses are told by ids that clients choose: by using one twice they can make the
+                    # answer to another request look like this one. The producer that the broker has after
+                    # all would be taken, when its id is opened again, for one of another topic, and publish
+                    # by that one's policies.
+                    self._producers.close_at_broker(producer.id)
+            if not is_success:
+                request.uncreate(self._gate(request, now_ns))
+            return True
+
+        self._connection.expect(request.request_id, on_response)

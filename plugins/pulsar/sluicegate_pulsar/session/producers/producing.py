@@ -1,0 +1,261 @@
+"""Publishing: who publishes to which topic, and whether a message may go on.
+
+What the gate allows goes on as the bytes that came. All else is `publishing`'s; who may become a producer is
+`attaching`'s.
+"""
+
+from collections.abc import Iterator
+
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.entries import BATCH_TAG, LONG_TAG, messages_in
+from sluicegate_pulsar.codec.frames import command_frame, parse_command
+from sluicegate_pulsar.codec.receipts import producer_of
+from sluicegate_pulsar.codec.sends import SendHead, send_fields
+from sluicegate_pulsar.session.producer_state.producer import Producer
+from sluicegate_pulsar.session.producers.attaching import Attaching
+from sluicegate_pulsar.session.producers.producers import Producers
+from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
+from sluicegate_pulsar.session.producers.publishing import Publishing
+from sluicegate_pulsar.session.producers.reopening import Reopening
+from sluicegate_pulsar.session.requests.connection import Connection, Handler
+from sluicegate_pulsar.session.requests.lookup import Lookup
+from sluicegate_pulsar.session.shared.refusals import NO_REQUEST, success
+from sluicegate_pulsar.session.shared.shared import Shared
+
+_TYPES = pb.BaseCommand.Type
+_ENDED_PER_SLICE = 100
+"""Producers that are detached in one slice once their connection is gone, some 10 us each."""
+_MAX_RECENT = 1_000
+"""Producers of one connection closed by the broker whose last messages may still be on their way."""
+_PONG = command_frame(pb.BaseCommand(type=_TYPES.PONG, pong=pb.Pong()))
+
+
+class Producing:
+    """The publishing side of one connection."""
+
+    __slots__ = (
+        "_attaching",
+        "_connection",
+        "_exempt_gates",
+        "_leaving",
+        "_live",
+        "_live_gates",
+        "_lookup",
+        "_producers",
+        "_publishing",
+        "_queues",
+        "_recent",
+        "_reopening",
+        "_shared",
+    )
+
+    def __init__(self, shared: Shared, connection: Connection, lookup: Lookup) -> None:
+        self._shared = shared
+        self._live_gates = shared.gates.live
+        self._exempt_gates = shared.gates.exempt
+        self._connection = connection
+        self._lookup = lookup
+        self._producers = Producers(shared, connection)
+        self._live = self._producers.live
+        self._attaching = Attaching(shared, connection, self._producers, self._end)
+        self._reopening = Reopening(shared, connection, self._producers, self._start_over, self._crossing)
+        self._queues = PublishQueues(shared, connection, self._reopening)
+        self._publishing = Publishing(shared, connection, self._queues, self._reopening, self._close)
+        self._leaving: dict[int, Producer] = {}
+        self._recent: dict[int, None] = {}
+
+    @property
+    def client_handlers(self) -> dict[int, Handler]:
+        """What this room looks at of the client's."""
+        return {
+            _TYPES.PRODUCER: self._producer,
+            _TYPES.SEND: self._send,
+            _TYPES.CLOSE_PRODUCER: self._closed_by_client,
+            _TYPES.END_TXN: self._end_txn,
+        }
+
+    @property
+    def broker_handlers(self) -> dict[int, Handler]:
+        """What this room looks at of the broker's."""
+        return {
+            _TYPES.SEND_RECEIPT: self._answer,
+            _TYPES.SEND_ERROR: self._answer,
+            _TYPES.CLOSE_PRODUCER: self._closed_by_broker,
+            _TYPES.PING: self._ping,
+        }
+
+    # -- messages -------------------------------------------------------------------------------------
+
+    def _send(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        # <hot> Runs for every message.
+        producer_id, _, _, _, _, size, begin, end = fields = send_fields(data, start, stop)
+        producer = self._live.get(producer_id)
+        if producer is None or producer.is_closing:
+            return self._stray(producer_id)
+        metadata = data[begin:end]
+        messages = 1
+        if BATCH_TAG in metadata or LONG_TAG in metadata:
+            messages = messages_in(metadata)
+        gate = producer.gate
+        live = self._exempt_gates if self._connection.exempt else self._live_gates
+        known = live.get(producer.topic) is gate and producer.is_plain and messages
+        if not known or size > producer.size_limit:
+            return self._publishing.send(producer, data, start, stop, SendHead._make(fields), now_ns)
+        operation = producer.operation
+        operation.messages = messages
+        operation.bytes = operation.largest = size
+        decision = gate.publish(operation, now_ns)
+        if decision is None:
+            producer.sent += 1
+            return True
+        return self._publishing.held(producer, decision, data, start, stop, now_ns)
+
+    def _stray(self, producer_id: int) -> bool:
+        """A message of nobody. As at the broker: the end of the connection, unless it crossed a close."""
+        if producer_id in self._recent:
+            self._shared.count("send_after_close")
+        else:
+            detail = f"SEND for producer id {producer_id}, which is not open, from {self._connection.client}"
+            self._connection.close("send_without_producer", detail)
+        return False
+
+    def _answer(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """The broker has stored a message, or has not; refusals behind it may be due now."""
+        # <hot> Runs for every message.
+        producer_id = producer_of(data, start, stop)
+        producer = self._live.get(producer_id) or self._leaving.get(producer_id)
+        if producer is None:
+            return True
+        producer.answered += 1
+        if not producer.refusals and producer.overflow is None:
+            return True
+        self._connection.answer(memoryview(data)[start:stop], *self._publishing.answered(producer))
+        self._reopening.close_if_done(producer, now_ns)
+        return False
+
+    def _end_txn(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        return self._queues.end_txn(data, start, stop)
+
+    def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """While the connection is not read its PONG may come too late: the broker must not hang up."""
+        if self._connection.is_paused:
+            self._connection.forward(_PONG)
+        return True
+
+    # -- producers ------------------------------------------------------------------------------------
+
+    def _producer(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        request = parse_command(data, start, stop).producer
+        self._connection.attaches()
+        # Even if it has to wait: nothing of an earlier producer with this id comes behind it.
+        self._recent.pop(request.producer_id, None)
+        self._end(self._leaving.pop(request.producer_id, None), now_ns)
+        if self._reopening.reopen(request, now_ns):
+            return False
+        if not self._attaching.attach(request, data[start:stop], now_ns):
+            return False
+        if not self._connection.up:
+            return True
+        self._connection.forward(data[start:stop])  # behind the close of another in whose place it comes
+        return False
+
+    def _closed_by_client(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        request = parse_command(data, start, stop).close_producer
+        if self._attaching.give_up(request.producer_id, now_ns):
+            self._connection.answer(success(request.request_id))
+            return False
+        producer = self._live.get(request.producer_id)
+        if producer is None:
+            return True
+        if not producer.queue:
+            self._close(producer, data[start:stop], now_ns)
+        else:
+            self._publishing.close_later(producer, data[start:stop], now_ns)
+        return False
+
+    def _start_over(self, producer: Producer) -> None:
+        """The client is about to open a producer anew, and sends again all that has no receipt."""
+        self._publishing.drop_assembly(producer)
+
+    def _close(self, producer: Producer, frame: bytes, now_ns: int) -> None:
+        """Pass on that the client closes a producer of which nothing waits."""
+        self._publishing.end_assembly(producer, now_ns)
+        self._connection.forward(frame)
+        if self._live.get(producer.id) is not producer:
+            return  # closed a second time
+        self._reopening.forget(producer)
+        self._producers.detach(producer, now_ns)
+        if not producer.refusals:
+            return
+        self._leaving[producer.id] = producer
+        request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
+
+        def on_response(response: pb.BaseCommand, now_ns: int) -> bool:
+            # The broker answers once all receipts are out, so what is refused behind them is due.
+            self._leaving.pop(producer.id, None)
+            self._connection.answer(*self._publishing.answered(producer, all_of_it=True))
+            self._connection.answer(command_frame(response))
+            return False
+
+        self._connection.expect(request_id, on_response)
+
+    def _closed_by_broker(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
+        """The client opens the producer anew, here or elsewhere, and sends again what has no receipt."""
+        command = parse_command(data, start, stop)
+        producer_id = command.close_producer.producer_id
+        producer = self._live.get(producer_id)
+        if producer is not None:
+            is_told = self._reopening.forget(producer)
+            self._producers.detach(producer, now_ns)
+            self._end(producer, now_ns)
+            self._crossing(producer_id)
+            if is_told:  # the client opens it anew already
+                return False
+        if not self._lookup.reassign(command.close_producer):
+            return True
+        self._connection.answer(command_frame(command))
+        return False
+
+    def _crossing(self, producer_id: int) -> None:
+        """Messages of a producer may come that its client sent before it learned of the close."""
+        self._recent[producer_id] = None
+        if len(self._recent) > _MAX_RECENT:
+            del self._recent[next(iter(self._recent))]
+
+    def _end(self, producer: Producer | None, now_ns: int) -> None:
+        """Forget what waits of a producer: its client sends it again, or is gone."""
+        if producer is not None:
+            self._publishing.drop(producer, now_ns)
+            self._publishing.answered(producer, all_of_it=True)
+
+    def ending(self, now_ns: int) -> bool:
+        """Discard what waits, as clients send it again elsewhere.
+
+        :return: True once all that went on is answered: what is sent again then was never stored.
+        """
+        producers = (*self._live.values(), *self._leaving.values())
+        for producer in producers:
+            if producer.queue or producer.assembly is not None:
+                self._publishing.drop(producer, now_ns)
+        return all(one.answered >= one.sent and not one.refusals for one in producers)
+
+    def closes(self) -> Iterator[bytes]:
+        """What tells the client to open its producers anew, elsewhere."""
+        for producer in self._live.values():
+            if producer.opened:
+                close = pb.CloseProducer(producer_id=producer.id, request_id=NO_REQUEST)
+                yield command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
+
+    def parting(self, now_ns: int) -> Iterator[None]:
+        """The connection is gone: detach all its producers, in slices."""
+        for count, producer in enumerate([*self._live.values(), *self._leaving.values()], 1):
+            self._end(producer, now_ns)
+            if count % _ENDED_PER_SLICE == 0:
+                yield
+        self._leaving.clear()
+        gone = list(self._live.values())
+        while gone:  # emptied as it goes, as to drop thousands of producers takes long too
+            self._producers.detach(gone.pop(), now_ns)
+            if len(gone) % _ENDED_PER_SLICE == 0:
+                yield
+        self._attaching.closed(now_ns)

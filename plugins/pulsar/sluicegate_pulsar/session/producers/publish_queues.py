@@ -1,0 +1,166 @@
+"""Queues of one connection's producers: messages that wait for a rate, and what must not overtake them."""
+
+from sluicegate.sessions.pieces import NoRoomError
+from sluicegate_pulsar.codec.frames import parse_command
+from sluicegate_pulsar.codec.sends import read_send
+from sluicegate_pulsar.session.producer_state.producer import Producer, Queued
+from sluicegate_pulsar.session.producer_state.publish_memory import FRAME_OVERHEAD
+from sluicegate_pulsar.session.producers.reopening import Reopening
+from sluicegate_pulsar.session.producers.transactions import Transactions, Txn
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.shared.shared import Shared
+
+
+class PublishQueues:
+    """What waits of the producers of one connection, and the memory that it takes.
+
+    :param shared: the front's state.
+    :param connection: the producers'.
+    :param reopening: sees to producers of which more comes than may wait.
+    """
+
+    __slots__ = ("_connection", "_memory", "_reopening", "_shared", "_txns")
+
+    def __init__(self, shared: Shared, connection: Connection, reopening: Reopening) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._reopening = reopening
+        self._memory = shared.publish_memory
+        self._txns = Transactions()
+
+    # -- messages -------------------------------------------------------------------------------------
+
+    def append(
+        self, producer: Producer, frame: bytes, received_ms: int, txn: Txn | None, largest: int = -1
+    ) -> bool:
+        """Keep a message behind those that wait.
+
+        :param frame: a copy of its own, not the read that it came in.
+        :return: False if there is no room, and the producer overflows.
+        """
+        size = len(frame) + FRAME_OVERHEAD
+        if not self._memory.take_queued(producer, size, self.shed):
+            self._reopening.begin(producer)
+            return False
+        self._connection.held_bytes += size
+        producer.queue.append(Queued(frame, received_ms, False, largest))
+        if txn is not None:
+            self._txns.waits(txn)
+        producer.settle()
+        return True
+
+    def append_close(self, producer: Producer, frame: bytes, received_ms: int) -> None:
+        """Keep the client's CLOSE_PRODUCER behind the messages that wait.
+
+        :raises NoRoomError: if too much is held already.
+        """
+        size = len(frame) + FRAME_OVERHEAD
+        if not self._memory.take(producer, size):
+            raise NoRoomError
+        self._connection.held_bytes += size
+        producer.is_closing = True
+        producer.queue.append(Queued(frame, received_ms, True))
+        producer.settle()
+
+    def popleft(self, producer: Producer) -> bytes:
+        """Take the first frame out of a queue; for a message `left` follows, once it was forwarded."""
+        frame = producer.queue.popleft().frame
+        self._give(producer, len(frame) + FRAME_OVERHEAD)
+        return frame
+
+    def cut(self, producer: Producer, frames: int) -> None:
+        """Discard messages at the end of a queue; the client's close stays.
+
+        :param frames: how many frames are kept.
+        """
+        queue, size = producer.queue, 0
+        closes = []
+        while len(queue) > frames:
+            queued = queue.pop()
+            if queued.is_close:
+                closes.append(queued)
+                continue
+            frame = queued.frame
+            size += len(frame) + FRAME_OVERHEAD
+            if self._txns:
+                self.left(read_send(frame, 0, len(frame)).txn)
+        queue.extend(reversed(closes))
+        self._give(producer, size)
+
+    def shed(self, producer: Producer) -> bool:
+        """Discard the later half of what waits of a producer, as others need the room.
+
+        May be called from another connection's turn (see `Reopening.begin`).
+
+        :return: False if there is nothing to discard.
+        """
+        if producer.is_closing or len(producer.queue) < 2:
+            return False
+        self._reopening.begin(producer)
+        self.cut(producer, len(producer.queue) // 2)
+        return True
+
+    # -- refusals -------------------------------------------------------------------------------------
+
+    def append_refusal(self, producer: Producer, frame: bytes) -> bool:
+        """Keep a SEND_ERROR until the receipts before it have come.
+
+        :return: False if there is no room: the producer overflows, and nothing waits of it any more, as its
+            client has to send this message again, and so all behind it.
+        """
+        size = len(frame) + FRAME_OVERHEAD
+        if not self._memory.take(producer, size):
+            self._reopening.begin(producer)
+            self.cut(producer, 0)
+            return False
+        self._connection.held_bytes += size
+        producer.refusals.append((producer.sent, frame))
+        if not producer.queue and self._memory.is_full(producer):
+            self._reopening.begin(producer)
+        return True
+
+    def popleft_refusal(self, producer: Producer) -> bytes:
+        """Take the first SEND_ERROR, which is due."""
+        frame = producer.refusals.popleft()[1]
+        self._give(producer, len(frame) + FRAME_OVERHEAD)
+        return frame
+
+    def _give(self, producer: Producer, size: int) -> None:
+        self._memory.give(producer, size)
+        self._connection.held_bytes -= size
+
+    # -- transactions -----------------------------------------------------------------------------------
+
+    def end_txn(self, data: bytes, start: int, stop: int) -> bool:
+        """Keep the end of a transaction until the messages of it that wait were forwarded.
+
+        :return: True if none waits, and it passes.
+        :raises NoRoomError: if too much is held already.
+        """
+        if not self._txns:
+            return True
+        end = parse_command(data, start, stop).end_txn
+        txn = (end.txnid_most_bits, end.txnid_least_bits)
+        if txn not in self._txns:
+            return True
+        if not self._shared.budget.take(stop - start):
+            raise NoRoomError
+        self._connection.held_bytes += stop - start
+        self._txns.hold(txn, data[start:stop])
+        return False
+
+    def waits(self, txn: Txn) -> None:
+        """One more message of a transaction waits, here or elsewhere in the gate."""
+        self._txns.waits(txn)
+
+    def left(self, txn: Txn | None) -> None:
+        """A message no longer waits.
+
+        :param txn: its transaction, if it is of one.
+        """
+        if txn is None:
+            return
+        for frame in self._txns.left(txn):
+            self._shared.budget.give(len(frame))
+            self._connection.held_bytes -= len(frame)
+            self._connection.forward(frame)

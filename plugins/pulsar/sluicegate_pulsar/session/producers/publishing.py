@@ -1,0 +1,434 @@
+"""What becomes of a message: it passes, is given another delivery time, waits for its rate, or is refused.
+
+A message that waits is held for as long as its rate asks, also beyond `max_hold`. Brokers do the same: they
+stop reading, and the client's own `sendTimeout` is the limit. There is no answer by which a client sends just
+that message again later: the codes that mean "try again" end the connection, whereupon the client sends
+everything again whose receipt was on its way, of all its producers, and messages are stored twice. What has
+not been forwarded when the connection ends never is. A producer of which more comes than may wait is closed
+alone and opened anew (see `reopening`); its connection is read on.
+"""
+
+from collections.abc import Callable, Generator
+from functools import partial
+
+from sluicegate.broker import NextTurn
+from sluicegate.engine.delay import DelayRule, asked_ms, due_ms
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Action, Decision
+from sluicegate.sessions.pieces import NoRoomError
+from sluicegate_pulsar.codec.entries import read_composed
+from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ServerError
+from sluicegate_pulsar.codec.frames import parse_command
+from sluicegate_pulsar.codec.metadata import MetadataHead, at_once, largest_message, with_deliver_at
+from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
+from sluicegate_pulsar.session.producer_state.assembly import Kept, Refusal
+from sluicegate_pulsar.session.producer_state.producer import Producer
+from sluicegate_pulsar.session.producers.assembling import Assembling
+from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
+from sluicegate_pulsar.session.producers.reopening import Reopening
+from sluicegate_pulsar.session.producers.transactions import Txn
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.shared.refusals import no_receipt, send_code, send_error, send_text, success
+from sluicegate_pulsar.session.shared.shared import Shared
+
+_LEAST_WAIT_NS = 1_000_000
+_UNKNOWN = -1
+"""The size of the largest message where the payload as a whole is within the limit."""
+_STOPPING = frozenset({Action.REJECT, Action.DROP})
+DELAY_REJECTED = "pulsar_broker_topic_messages_delayed_rejected"
+DELAY_OVERRIDDEN = "pulsar_broker_topic_messages_fixed_delay_overridden"
+
+
+class Publishing:
+    """Messages of one connection, other than those that just pass.
+
+    :param shared: the front's state.
+    :param connection: where they come from.
+    :param queues: of the connection's producers.
+    :param reopening: sees to producers of which more comes than may wait.
+    :param on_close: called with a producer, the client's CLOSE_PRODUCER and the time, once nothing of that
+        producer waits any more.
+    """
+
+    __slots__ = ("_assembling", "_connection", "_on_close", "_queues", "_reopening", "_shared")
+
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        queues: PublishQueues,
+        reopening: Reopening,
+        on_close: Callable[[Producer, bytes, int], None],
+    ) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._queues = queues
+        self._reopening = reopening
+        self._on_close = on_close
+        self._assembling = Assembling(shared, connection, self._finish, queues.waits, queues.left)
+
+    def send(
+        self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead, now_ns: int
+    ) -> bool:
+        """Decide a SEND in its turn.
+
+        :return: True if the frame passes as it came.
+        """
+        if producer.overflow is not None:
+            self._shared.count("publish_discarded")
+            return False
+        walk = self._walk(producer, data, start, stop, head)
+        if walk is None:
+            return self._send(producer, data, start, stop, head, _UNKNOWN, now_ns)
+        try:
+            next(walk)
+        except StopIteration as ended:
+            return self._send(producer, data, start, stop, head, ended.value, now_ns)
+        frame = data[start:stop]
+        if not self._shared.budget.take(len(frame)):
+            raise NoRoomError
+        self._connection.held_bytes += len(frame)
+        self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))
+        return False
+
+    def _walk(
+        self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead
+    ) -> Generator[None, None, int] | None:
+        """What finds the largest message of a batch over the limit, in slices; None if there is no need."""
+        if head.payload_size <= producer.size_limit:
+            return None
+        metadata = read_composed(data, start, stop, head)
+        if metadata is None or metadata.is_chunk:
+            return None
+        return largest_message(data, parts_of(data, start, stop, head), metadata, producer.size_limit)
+
+    def _walk_on(
+        self,
+        producer: Producer,
+        frame: bytes,
+        walk: Generator[None, None, int],
+        answer: object,
+        now_ns: int,
+    ) -> None:
+        """Do the next slice; nothing else of the client is looked at until the last one is done."""
+        try:
+            next(walk)
+        except StopIteration as ended:
+            self._shared.budget.give(len(frame))
+            self._connection.held_bytes -= len(frame)
+            stop = len(frame)
+            head = read_send(frame, 0, stop)
+            if self._send(producer, frame, 0, stop, head, ended.value, now_ns):
+                self._connection.forward(frame)
+            return
+        self._connection.ask(NextTurn(), partial(self._walk_on, producer, frame, walk))
+
+    def _send(
+        self,
+        producer: Producer,
+        data: bytes,
+        start: int,
+        stop: int,
+        head: SendHead,
+        largest: int,
+        now_ns: int,
+    ) -> bool:
+        """Decide a SEND of which it is known, where that matters, how large its largest message is."""
+        received_ms = self._shared.wall_ms(now_ns)
+        if producer.queue:
+            self._queues.append(producer, data[start:stop], received_ms, head.txn, largest)
+            return False
+        if self._is_lost_piece(producer, data, start, stop, head):
+            self._refuse_piece(producer, data, start, stop, head, now_ns)
+            return False
+        decision, metadata = self._decide(producer, data, start, stop, head, largest, now_ns)
+        if decision is not None and decision.action is Action.DELAY:
+            self._hold(producer, decision, data[start:stop], received_ms, head.txn, now_ns, largest)
+            return False
+        return self.conclude(producer, decision, data, start, stop, head, metadata, received_ms, now_ns)
+
+    def held(
+        self, producer: Producer, decision: Decision, data: bytes, start: int, stop: int, now_ns: int
+    ) -> bool:
+        """Follow up a decision on a message that was asked about without its metadata."""
+        head = read_send(data, start, stop)
+        received_ms = self._shared.wall_ms(now_ns)
+        if decision.action is Action.DELAY:
+            self._hold(producer, decision, data[start:stop], received_ms, head.txn, now_ns)
+            return False
+        return self.conclude(producer, decision, data, start, stop, head, None, received_ms, now_ns)
+
+    # -- deciding -------------------------------------------------------------------------------------
+
+    def _gate(self, producer: Producer, now_ns: int) -> Gate:
+        gate = self._shared.gate(producer.topic, self._connection.exempt, now_ns)
+        if gate is not producer.gate:
+            producer.use(gate)
+            self._connection.attaches()  # the policies changed, and it was compiled anew
+        return gate
+
+    def _decide(
+        self,
+        producer: Producer,
+        data: bytes,
+        start: int,
+        stop: int,
+        head: SendHead,
+        largest: int,
+        now_ns: int,
+    ) -> tuple[Decision | None, MetadataHead | None]:
+        gate = self._gate(producer, now_ns)
+        operation = producer.operation
+        operation.bytes = operation.largest = head.payload_size
+        metadata = read_composed(data, start, stop, head)
+        operation.messages = 1 if metadata is None else metadata.num_messages_in_batch
+        if producer.reads_metadata and metadata is not None:
+            wall_ms = self._shared.wall_ms(now_ns)
+            if gate.delay is not None:
+                operation.ahead_ms = metadata.publish_time - wall_ms
+            else:
+                operation.delay_ms = asked_ms(metadata.deliver_at or 0, wall_ms)
+        if metadata is not None and metadata.is_chunk:
+            operation.largest = producer.chunk_sizes.whole(metadata, head.payload_size)
+        elif largest != _UNKNOWN:
+            operation.largest = largest
+        elif (walk := self._walk(producer, data, start, stop, head)) is not None:
+            operation.largest = at_once(walk)  # the limit was lowered while the message waited
+        return gate.publish(operation, now_ns), metadata
+
+    def conclude(
+        self,
+        producer: Producer,
+        decision: Decision | None,
+        data: bytes,
+        start: int,
+        stop: int,
+        head: SendHead,
+        metadata: MetadataHead | None,
+        received_ms: int,
+        now_ns: int,
+    ) -> bool:
+        """Let a message go on or refuse it; True if the frame passes as it came."""
+        if decision is not None and decision.action in _STOPPING:
+            text = send_text(decision)
+            if decision.reasons[0].policy == "max_delivery_delay":
+                producer.gate.state.count(DELAY_REJECTED, producer.operation.messages)
+            if metadata is not None and metadata.is_chunk:
+                self._assembling.lose(producer, metadata.uuid, text, now_ns)
+            self._refuse_in_turn(producer, head, metadata, text, now_ns)
+            return False
+        if metadata is not None and metadata.is_chunk:
+            lost_text = self._assembling.lost(producer, metadata, now_ns)
+            if lost_text:
+                self._refuse_in_turn(producer, head, metadata, lost_text, now_ns)
+                return False
+            producer.chunk_sizes.passed(metadata, head.payload_size)
+        if self._assembling.keeps(producer, metadata):
+            self._assembling.keep(producer, Kept(data[start:stop], head, metadata, received_ms), now_ns)
+            return False
+        if producer.gate.delay is None or metadata is None:
+            producer.sent += 1
+            return True
+        self._forward_later(producer, data, start, stop, head, metadata, received_ms)
+        return False
+
+    def _forward_later(
+        self,
+        producer: Producer,
+        data: bytes,
+        start: int,
+        stop: int,
+        head: SendHead,
+        metadata: MetadataHead,
+        received_ms: int,
+        least_ms: int = 0,
+    ) -> bool:
+        """Forward a message with the topic's delivery time in place of its own, or refuse a damaged one.
+
+        :param least_ms: the earliest delivery time that it may get, ms of the wall clock.
+        :return: False if it was neither forwarded nor answered.
+        """
+        gate = producer.gate
+        rule = gate.delay
+        assert rule is not None  # noqa: S101 - the caller has looked
+        published_ms = metadata.publish_time
+        due = max(least_ms, due_ms(rule, published_ms, received_ms, received_ms)) + self._added_ms(rule)
+        try:
+            rewritten = with_deliver_at(data, start, stop, parts_of(data, start, stop, head), due, metadata)
+        except ChecksumMismatchError:
+            # With a new checksum the damage would be stored as if it had been sent.
+            self._shared.count("publish_checksum_failed")
+            return self.refuse(producer, head, ServerError.CHECKSUM_ERROR, "Checksum failed on the broker")
+        if metadata.deliver_at is not None:
+            gate.state.count(DELAY_OVERRIDDEN, metadata.num_messages_in_batch)
+        producer.sent += 1
+        self._connection.forward(*rewritten)
+        return True
+
+    def _finish(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> bool:
+        """Send on, or answer, what was kept for the chunks of a message (`assembling.Finish`)."""
+        frame, head, metadata = kept.frame, kept.head, kept.metadata
+        if kept.refusal is not None:
+            return self.refuse(producer, head, *kept.refusal)
+        if metadata is None or self._gate(producer, now_ns).delay is None:
+            producer.sent += 1
+            self._connection.forward(frame)
+        else:
+            least_ms = due_ms if metadata.is_chunk else 0
+            return self._forward_later(
+                producer, frame, 0, len(frame), head, metadata, kept.received_ms, least_ms
+            )
+        return True
+
+    def end_assembly(self, producer: Producer, now_ns: int) -> None:
+        """The client closes a producer: what is kept of it goes on, or is refused where it is incomplete."""
+        self._assembling.end(producer, now_ns)
+
+    def drop_assembly(self, producer: Producer) -> None:
+        """Forget what is kept for the chunks of a message, as the client sends it again."""
+        self._assembling.drop(producer)
+        producer.settle()
+
+    def _added_ms(self, rule: DelayRule) -> int:
+        """What a delay grows by where brokers are up to a tick early; a topic can have a tick of its own."""
+        added_ms = self._shared.added_delay_ms
+        return max(added_ms, rule.tick_ms) if added_ms else 0
+
+    # -- answering ------------------------------------------------------------------------------------
+
+    def refuse(
+        self, producer: Producer, head: SendHead, code: ServerError, text: str, completes: bool = True
+    ) -> bool:
+        """Answer a message in the broker's place, behind the receipts of those before it.
+
+        A client takes an error out of turn for one of a message that it has not sent, and reconnects.
+
+        :param completes: False for a chunk that is not the last of its message. It gets a receipt, and the
+            last chunk the error: Java releases the message's payload at each error, and reconnects for ever.
+        :return: False if there is no memory for the answer: the producer overflows.
+        """
+        if head.is_chunk:
+            producer.refused_chunk, producer.refused_text = head.sequence_id, text
+            producer.settle()
+        sequence_id = max(head.sequence_id, head.highest_sequence_id)
+        if completes:
+            frame = send_error(producer.id, sequence_id, code, text)
+        else:
+            frame = no_receipt(producer.id, sequence_id)
+        if producer.answered >= producer.sent:
+            self._connection.answer(frame)
+            return True
+        return self._queues.append_refusal(producer, frame)
+
+    @staticmethod
+    def _is_lost_piece(producer: Producer, data: bytes, start: int, stop: int, head: SendHead) -> bool:
+        """True for a piece of a message of which another was refused, so that it cannot be put together."""
+        if producer.refused_chunk < 0:
+            return False
+        if head.is_chunk and head.sequence_id == producer.refused_chunk:
+            metadata = read_composed(data, start, stop, head)
+            if metadata is None or metadata.chunk_id != 0:  # a first chunk begins the message anew
+                return True
+        producer.refused_chunk = -1
+        producer.settle()
+        return False
+
+    def _refuse_piece(
+        self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead, now_ns: int
+    ) -> None:
+        metadata = read_composed(data, start, stop, head)
+        self._refuse_in_turn(producer, head, metadata, producer.refused_text, now_ns)
+
+    def _refuse_in_turn(
+        self, producer: Producer, head: SendHead, metadata: MetadataHead | None, text: str, now_ns: int
+    ) -> None:
+        """Refuse a message behind those that are kept for the chunks of one."""
+        completes = metadata is None or metadata.is_last_chunk
+        refusal = Refusal(send_code(self._connection.client_version), text, completes)
+        if producer.assembly is not None:
+            self._assembling.refuse(producer, head, refusal, now_ns)
+        else:
+            self.refuse(producer, head, *refusal)
+
+    def answered(self, producer: Producer, *, all_of_it: bool = False) -> list[bytes]:
+        """The refusals that are due now.
+
+        :param all_of_it: True if no more answers of the broker will come.
+        """
+        due = []
+        refusals = producer.refusals
+        while refusals and (all_of_it or refusals[0][0] <= producer.answered):
+            due.append(self._queues.popleft_refusal(producer))
+        return due
+
+    # -- waiting --------------------------------------------------------------------------------------
+
+    def close_later(self, producer: Producer, frame: bytes, now_ns: int) -> None:
+        """Keep the client's CLOSE_PRODUCER until all that waits before it was forwarded."""
+        self._queues.append_close(producer, frame, self._shared.wall_ms(now_ns))
+
+    def _hold(
+        self,
+        producer: Producer,
+        decision: Decision,
+        frame: bytes,
+        received_ms: int,
+        txn: Txn | None,
+        now_ns: int,
+        largest: int = _UNKNOWN,
+    ) -> None:
+        """Keep a producer's first message that has to wait."""
+        if self._queues.append(producer, frame, received_ms, txn, largest):
+            self._ask_again(producer, decision, now_ns)
+            return
+        producer.gate.abandon(producer.operation, now_ns)
+        self._reopening.close_if_done(producer, now_ns)
+
+    def _ask_again(self, producer: Producer, decision: Decision, now_ns: int) -> None:
+        at_ns = now_ns + max(_LEAST_WAIT_NS, decision.delay_ns)
+        producer.timer = self._connection.at(at_ns, lambda now_ns: self._drain(producer, now_ns))
+
+    def _drain(self, producer: Producer, now_ns: int) -> None:
+        """Let go on what need not wait any longer."""
+        producer.timer = None
+        queue = producer.queue
+        if self._reopening.has_waited(producer, now_ns):
+            self._queues.cut(producer, 1)
+        while queue and not queue[0].is_close:
+            if not self._connection.may_go_on():
+                producer.timer = self._connection.at(now_ns + 1, lambda now_ns: self._drain(producer, now_ns))
+                break
+            frame, received_ms, _, largest = queue[0]
+            head = read_send(frame, 0, len(frame))
+            if self._is_lost_piece(producer, frame, 0, len(frame), head):
+                self._queues.popleft(producer)
+                self._refuse_piece(producer, frame, 0, len(frame), head, now_ns)
+            else:
+                decision, metadata = self._decide(producer, frame, 0, len(frame), head, largest, now_ns)
+                if decision is not None and decision.action is Action.DELAY:
+                    self._ask_again(producer, decision, now_ns)
+                    break
+                self._queues.popleft(producer)
+                stop = len(frame)
+                if self.conclude(producer, decision, frame, 0, stop, head, metadata, received_ms, now_ns):
+                    self._connection.forward(frame)
+            self._queues.left(head.txn)
+        while queue and queue[0].is_close:
+            close = self._queues.popleft(producer)
+            self._on_close(producer, close, now_ns)
+        producer.settle()
+        self._reopening.close_if_done(producer, now_ns)
+
+    def drop(self, producer: Producer, now_ns: int) -> None:
+        """Forget all that waits of a producer that is gone; nothing of it is forwarded any more."""
+        if producer.timer is not None:
+            producer.timer.cancel()
+            producer.timer = None
+        if producer.operation.ticket is not None:
+            self._gate(producer, now_ns).abandon(producer.operation, now_ns)
+        self._assembling.drop(producer)
+        self._queues.cut(producer, 0)
+        while producer.queue:  # the close took effect, and its client waits for an answer
+            frame = self._queues.popleft(producer)
+            request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
+            self._connection.answer(success(request_id))

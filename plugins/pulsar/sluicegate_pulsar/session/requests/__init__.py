@@ -1,0 +1,1 @@
+"""Frames and requests of one connection, whatever they ask."""

@@ -1,0 +1,218 @@
+"""Requests that attach something, and may have to wait in the gate before the broker hears of them.
+
+A PRODUCER and a SUBSCRIBE go the same way: the list of subscriptions is fetched if the request may make a new
+one, the subscription is let in, then the producer or consumer, at the latest when the rate of new attachments
+lets it. Whatever else the client sends goes on meanwhile.
+"""
+
+from collections.abc import Callable
+
+from sluicegate.engine.gate import Gate
+from sluicegate.engine.timers import Timer
+from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.sessions.listings import depends_on_list, exists
+from sluicegate_pulsar.codec.errors import ServerError
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.shared.refusals import error
+from sluicegate_pulsar.session.shared.shared import Shared
+from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
+
+LEAST_RETRY_NS = 1_000_000
+
+
+class Request:
+    """One request on its way through the gate.
+
+    :param number: of the producer or consumer, as the client counts them.
+    :param request_id: of the request.
+    :param frame: all of it, to be kept if it has to wait.
+    :param attach: adds the producer or consumer; the same operation each time it is asked, or it would be
+        counted as another.
+    :param create: creates the subscription, if it does not exist; None if none is asked for.
+    :param admitted: called with the request, its gate and the time, right before it goes on to the broker.
+    :param deadline_ns: until when it may be held for a rate; 0 if that is not known yet.
+    """
+
+    __slots__ = (
+        "admitted",
+        "asked",
+        "attach",
+        "create",
+        "created",
+        "deadline_ns",
+        "existed",
+        "frame",
+        "is_held",
+        "number",
+        "request_id",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        request_id: int,
+        frame: bytes,
+        attach: Operation,
+        create: Operation | None,
+        admitted: "Callable[[Request, Gate, int], None]",
+        deadline_ns: int = 0,
+    ) -> None:
+        self.number = number
+        self.request_id = request_id
+        self.frame = frame
+        self.attach = attach
+        self.create = create
+        self.admitted = admitted
+        self.deadline_ns = deadline_ns
+        self.asked = False
+        """True once the list of subscriptions was asked for."""
+        self.created = False
+        """True once the subscription was let in."""
+        self.existed = False
+        """True if the subscription existed before."""
+        self.is_held = False
+        """True while its frame is kept."""
+        self.timer: Timer | None = None
+
+    def uncreate(self, gate: Gate) -> None:
+        """The subscription that a refused request asked for does not exist by it."""
+        if self.create is not None and self.created and not self.existed:
+            gate.detach(self.create)
+
+
+class Waiting:
+    """The requests of one kind and one connection; what becomes of them is told by those who derive from it.
+
+    :param shared: the front's state.
+    :param connection: where they come from.
+    """
+
+    __slots__ = ("_connection", "_shared", "held")
+
+    no_room = "too many bytes are held by the gateway"
+    """What is told to those for whom there is no memory to wait."""
+
+    def __init__(self, shared: Shared, connection: Connection) -> None:
+        self._shared = shared
+        self._connection = connection
+        self.held: dict[int, Request] = {}
+        """Those that wait, by number."""
+
+    def _wait_ns(self, request: Request, decision: Decision, now_ns: int) -> int:
+        """How long to hold a request before asking again; 0 if it is refused, or was held long enough."""
+        raise NotImplementedError
+
+    def _refusal(self, request: Request, decision: Decision) -> tuple[ServerError, str]:
+        """How a refused request is answered."""
+        raise NotImplementedError
+
+    # -- deciding -------------------------------------------------------------------------------------
+
+    def _gate(self, request: Request, now_ns: int) -> Gate:
+        return self._shared.gate(request.attach.topic, self._connection.exempt, now_ns)
+
+    def _decide(self, request: Request, now_ns: int) -> bool:
+        """Decide a request, for the first time or anew; True if its frame is to go on."""
+        gate = self._gate(request, now_ns)
+        if self._must_ask(request, gate, now_ns):
+            if self._hold(request, gate, now_ns):
+                request.asked = True
+                question = ListSubscriptions(request.attach.topic)
+                self._connection.ask(question, lambda _, now_ns: self._again(request, now_ns))
+            return False
+        decision = _ask(request, gate, now_ns)
+        if decision is None:
+            self._let_go(request)
+            request.admitted(request, gate, now_ns)
+            return True
+        wait_ns = self._wait_ns(request, decision, now_ns)
+        if wait_ns == 0:
+            self._take_back(request, gate, now_ns)
+            self._answer(request.request_id, *self._refusal(request, decision))
+        elif self._hold(request, gate, now_ns):
+            request.timer = self._connection.at(now_ns + wait_ns, lambda now_ns: self._again(request, now_ns))
+        return False
+
+    def _must_ask(self, request: Request, gate: Gate, now_ns: int) -> bool:
+        """Whether it must be known which subscriptions exist before a new one can be refused."""
+        create = request.create
+        if create is None or request.asked or request.created:
+            return False
+        listings = self._shared.subscriptions
+        return depends_on_list(create.subscription, gate) and not listings.fresh(create.topic, now_ns)
+
+    def _take_back(self, request: Request, gate: Gate, now_ns: int) -> None:
+        """A request will not reach the broker."""
+        self._let_go(request)
+        gate.abandon(request.attach, now_ns)
+        if request.create is not None:
+            gate.abandon(request.create, now_ns)
+            request.uncreate(gate)
+
+    def _answer(self, request_id: int, code: ServerError, text: str) -> None:
+        self._connection.answer(error(request_id, code, text))
+
+    # -- holding --------------------------------------------------------------------------------------
+
+    def _hold(self, request: Request, gate: Gate, now_ns: int) -> bool:
+        """Keep a request; False if there is no room, and it was refused."""
+        if request.is_held:
+            return True
+        if not self._shared.budget.take(len(request.frame)):
+            self._take_back(request, gate, now_ns)
+            self._answer(request.request_id, ServerError.SERVICE_NOT_READY, self.no_room)
+            return False
+        self._connection.held_bytes += len(request.frame)
+        request.is_held = True
+        self.held[request.number] = request
+        return True
+
+    def _let_go(self, request: Request) -> None:
+        if request.is_held:
+            request.is_held = False
+            self._shared.budget.give(len(request.frame))
+            self._connection.held_bytes -= len(request.frame)
+            del self.held[request.number]
+
+    def _again(self, request: Request, now_ns: int) -> None:
+        """What a held request waited for has come."""
+        if request.is_held and self._decide(request, now_ns):
+            self._connection.forward(request.frame)
+
+    def give_up(self, number: int, now_ns: int) -> bool:
+        """The client has taken a request back, or is gone.
+
+        :return: True if it was held: the broker never hears of it.
+        """
+        request = self.held.get(number)
+        if request is None:
+            return False
+        if request.timer is not None:
+            request.timer.cancel()
+        self._take_back(request, self._gate(request, now_ns), now_ns)
+        return True
+
+    def closed(self, now_ns: int) -> None:
+        """The connection is gone."""
+        for number in list(self.held):
+            self.give_up(number, now_ns)
+
+
+def _ask(request: Request, gate: Gate, now_ns: int) -> Decision | None:
+    """Ask the gate, about the subscription first; what stops the request, or None."""
+    create = request.create
+    if create is not None and not request.created:
+        request.existed = exists(create.subscription, gate.state)
+        decision = gate.decide(create, now_ns)
+        if decision is not None and decision.action is not Action.REWRITE:
+            return decision
+        request.created = True
+    decision = gate.decide(request.attach, now_ns)
+    return None if decision is None or decision.action is Action.REWRITE else decision
+
+
+def create_operation(topic: str, principal: str, client: str, subscription: str) -> Operation:
+    """What creates a subscription, if it does not exist."""
+    kind = OperationKind.CREATE_SUBSCRIPTION
+    return Operation(kind, topic, principal, client, subscription=subscription)

@@ -1,0 +1,300 @@
+"""One Pulsar client connection: its two streams and the rooms that look at their frames.
+
+Rules of this file: no IO, no clock, no policy; what a frame means is told by the rooms.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from sluicegate.broker import (
+    PASS,
+    Ask,
+    Close,
+    Command,
+    Dial,
+    NextTurn,
+    PauseReading,
+    ResumeReading,
+    ToClient,
+    ToUpstream,
+    WakeAt,
+)
+from sluicegate.broker_ports import Address
+from sluicegate.sessions.pieces import NoRoomError
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.session.consumers.consuming import Consuming
+from sluicegate_pulsar.session.handshake import Handshake
+from sluicegate_pulsar.session.producers.producing import Producing
+from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.lookup import Lookup
+from sluicegate_pulsar.session.requests.stream import MESSAGE_WORK, Stream
+from sluicegate_pulsar.session.responses import Responses
+from sluicegate_pulsar.session.shared.shared import Shared
+
+
+class PulsarSession:
+    """One client connection and its upstream connection, without their sockets (`broker.TellingSession`).
+
+    :param shared: the front's state.
+    :param peer: the client's address, `host:port`.
+    :param addresses: brokers that the listener stands for, tried in turn.
+    """
+
+    __slots__ = (
+        "_dialling",
+        "_from_broker",
+        "_from_client",
+        "_is_paused",
+        "_shared",
+        "_wake_ns",
+        "connection",
+        "consuming",
+        "handshake",
+        "producing",
+    )
+
+    def __init__(self, shared: Shared, peer: str, addresses: tuple[Address, ...]) -> None:
+        self._shared = shared
+        self.connection = connection = Connection(peer, shared.config.max_requests_in_flight)
+        lookup = Lookup(shared, connection)
+        self.handshake = Handshake(shared, connection, addresses, self._dial, self._begin)
+        self.producing = Producing(shared, connection, lookup)
+        self.consuming = Consuming(shared, connection, lookup)
+        largest = shared.max_frame_bytes
+        self._from_client = Stream(shared.budget, largest, connection.up, ToUpstream)
+        self._from_client.max_command_bytes = shared.config.max_command_bytes
+        self._from_client.checks_lists = True
+        self._from_client.handlers = self.handshake.client_handlers
+        self._from_client.default = self.handshake.too_early
+        connection.on_pause = self._stop
+        self._from_client.on_many = self._ask_for_turn
+        self._from_broker = Stream(shared.budget, largest, connection.down, ToClient)
+        self._from_broker.work = MESSAGE_WORK
+        self._from_broker.on_many = self._ask_for_another_turn
+        self._from_broker.handlers = {
+            **Responses(connection).broker_handlers,
+            **self.handshake.broker_handlers,
+            **lookup.broker_handlers,
+            **self.producing.broker_handlers,
+            **self.consuming.broker_handlers,
+        }
+        self._dialling: tuple[Address, ...] = ()
+        self._wake_ns = 0
+        self._is_paused = False
+        shared.sessions += 1
+
+    def _dial(self, addresses: tuple[Address, ...]) -> None:
+        """The client's broker is known: what else the client sends is kept until it is connected."""
+        self._dialling = addresses
+        self._from_client.is_stopped = True
+
+    def _stop(self) -> None:
+        """Nothing more of the client is looked at until all reasons for that are gone."""
+        self._from_client.is_stopped = True
+
+    def _ask_for_turn(self) -> None:
+        """Many small frames came at once: the rest of them is looked at when others have had their turn."""
+        self.connection.ask(NextTurn(), lambda answer, now_ns: None)
+
+    def _ask_for_another_turn(self) -> None:
+        """The same for what the broker sends."""
+        self._from_broker.is_stopped = True
+        self.connection.ask(NextTurn(), self._begin_again)
+
+    def _begin_again(self, answer: object, now_ns: int) -> None:
+        self._from_broker.is_stopped = False
+
+    def _begin(self) -> None:
+        """The broker has accepted the client: from here on its commands are looked at by what they ask."""
+        self._from_client.handlers = {
+            **self.handshake.later_handlers,
+            **self.producing.client_handlers,
+            **self.consuming.client_handlers,
+        }
+        self._from_client.default = None
+        self.consuming.begin(self._from_client.handlers, self._from_broker.handlers)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept for this connection."""
+        connection = self.connection
+        rooms = connection.held_bytes + connection.request_bytes
+        return self._from_client.held_bytes + self._from_broker.held_bytes + rooms
+
+    @property
+    def frame_began_ns(self) -> int:
+        """When a frame began that has arrived only in part; 0 if there is none."""
+        stream = self._from_client
+        return stream.began_ns if stream.held_bytes > 0 and not stream.is_stopped else 0
+
+    @property
+    def is_logged_in(self) -> bool:
+        """True once the broker has accepted the client."""
+        return self.connection.is_ready
+
+    @property
+    def principal(self) -> str:
+        """Who the broker says that the client is."""
+        return self.connection.principal
+
+    @property
+    def client(self) -> str:
+        """Client library and peer address."""
+        return self.connection.client
+
+    # -- what the relay calls -----------------------------------------------------------------------
+
+    def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes from the client."""
+        out: list[Command] = []
+        self.consuming.check_policies(now_ns)
+        self._walk(self._from_client, data, now_ns, out)
+        return PASS if self._all_passed(data, out) else self._finish(out, now_ns)
+
+    def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes from the broker."""
+        out: list[Command] = []
+        if self.consuming.check_policies(now_ns):
+            self._from_broker.flush(out)  # what was withheld goes before what comes now
+        self._walk(self._from_broker, data, now_ns, out)
+        return PASS if self._all_passed(data, out) else self._finish(out, now_ns)
+
+    def dialled(self, now_ns: int) -> Sequence[Command]:
+        """The client's broker is connected: it gets the client's first frame, and what came behind it."""
+        out: list[Command] = []
+        self.handshake.dialled()
+        self._from_client.flush(out)
+        self._from_client.is_stopped = False
+        self._walk(self._from_client, b"", now_ns, out)
+        return self._finish(out, now_ns)
+
+    def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
+        """The client's broker cannot be connected: the client is told so in its own protocol, then closed."""
+        self.handshake.undialled(reason)
+        return self._finish([], now_ns)
+
+    def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
+        """Something that waits may be due."""
+        self._wake_ns = 0
+        if client_gone:
+            return [Close("client_gone")]
+        self.consuming.check_policies(now_ns)
+        try:
+            self.connection.run_due(now_ns)
+        except ProtocolError as error:
+            self._malformed(error)
+        except NoRoomError:
+            self._no_room()
+        return self._finish([], now_ns)
+
+    def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
+        """What a room asked for is known (or cannot be known: then an exception)."""
+        out: list[Command] = []
+        if self.consuming.check_policies(now_ns):
+            self._from_broker.flush(out)
+        try:
+            self.connection.answered(question, answer, now_ns)
+        except ProtocolError as error:
+            self._malformed(error)
+        except NoRoomError:
+            self._no_room()
+        if not self._from_broker.is_stopped:
+            self._from_broker.flush(out)
+            self._walk(self._from_broker, b"", now_ns, out)
+        return self._finish(out, now_ns)
+
+    def ending(self, now_ns: int) -> Sequence[Command]:
+        """Tell the client to open everything anew, elsewhere, then close (`broker.EndingSession`).
+
+        Not before all receipts have gone: a client that was told to open its producer anew sends all again
+        that has none.
+        """
+        connection = self.connection
+        self._from_client.drop()
+        if not connection.is_ready:
+            return [Close("")]
+        has_rest = connection.awaits_responses or self._from_broker.is_stopped
+        settled = self.producing.ending(now_ns) and not has_rest
+        out = list(self._finish([], now_ns))
+        if settled and connection.closing is None:
+            out.extend(map(ToClient, (*self.producing.closes(), *self.consuming.closes())))
+            out.append(Close(""))
+        return out
+
+    def closed(self, now_ns: int) -> None:
+        """The connection is gone: whatever it held or was counted for is released."""
+        for _ in self.parting(now_ns):
+            pass
+
+    def parting(self, now_ns: int) -> Iterator[None]:
+        """The same in slices (`broker.PartingSession`)."""
+        self._from_client.drop()
+        self._from_broker.drop()
+        yield from self.producing.parting(now_ns)
+        yield from self.consuming.parting(now_ns)
+        self._shared.budget.give(self.connection.held_bytes)
+        self.connection.held_bytes = 0
+        self._shared.sessions -= 1
+
+    # -- making commands ------------------------------------------------------------------------------
+
+    def _walk(self, stream: Stream, data: bytes, now_ns: int, out: list[Command]) -> None:
+        try:
+            stream.walk(data, now_ns, out)
+        except ProtocolError as error:
+            self._malformed(error)
+        except NoRoomError:
+            self._no_room()
+
+    def _no_room(self) -> None:
+        self.connection.close("buffer_budget_used_up", "all clients together hold too many bytes")
+
+    @property
+    def _may_go_on(self) -> bool:
+        """True if frames of the client were kept back, and nothing is left to wait for."""
+        connection = self.connection
+        return (
+            self._from_client.is_stopped
+            and connection.is_ready
+            and not connection.is_paused
+            and connection.closing is None
+        )
+
+    def _malformed(self, error: ProtocolError) -> None:
+        self.connection.close("malformed_frame", f"{error} from or for {self.client}")
+
+    def _all_passed(self, data: bytes, out: list[Command]) -> bool:
+        """Whether these bytes go on as they came and nothing else is to be done: so it nearly always is."""
+        # <hot> Runs for every read.
+        if len(out) != 1 or self._is_paused or self._from_client.is_stopped or self.connection.has_work:
+            return False
+        only = out[0]
+        return (type(only) is ToUpstream or type(only) is ToClient) and only.data is data
+
+    def _finish(self, out: list[Command], now_ns: int) -> Sequence[Command]:
+        """Add what rooms have left: bytes for either side, questions, wake-ups, pauses, the end."""
+        connection = self.connection
+        if connection.up:
+            self._from_client.flush(out)
+        while self._may_go_on:
+            self._from_client.is_stopped = False
+            self._walk(self._from_client, b"", now_ns, out)
+            self._from_client.flush(out)
+        if connection.down:
+            self._from_broker.flush(out)
+        if connection.closing is not None:
+            out.append(Close(*connection.closing))
+            return out
+        if self._dialling:
+            out.append(Dial(self._dialling))
+            self._dialling = ()
+        if connection.new_questions:
+            out.extend(map(Ask, connection.new_questions))
+            connection.new_questions.clear()
+        due_ns = connection.due_ns
+        if due_ns is not None and (self._wake_ns == 0 or due_ns < self._wake_ns):
+            self._wake_ns = due_ns
+            out.append(WakeAt(due_ns))
+        if connection.is_paused != self._is_paused:
+            self._is_paused = connection.is_paused
+            out.append(PauseReading() if self._is_paused else ResumeReading())
+        return out

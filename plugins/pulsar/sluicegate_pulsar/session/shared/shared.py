@@ -1,0 +1,83 @@
+"""What all connections of one Pulsar front share: gates, limits, brokers, counters."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from sluicegate.broker import Services
+from sluicegate.engine.budget import Budget
+from sluicegate.engine.delay import FirstSeen
+from sluicegate.engine.gate import Gate
+from sluicegate.engine.gates import GateCache
+from sluicegate.model import PolicySet
+from sluicegate_pulsar.cluster.brokers import Brokers
+from sluicegate_pulsar.config import PulsarConfig
+from sluicegate_pulsar.names import topic_name
+from sluicegate_pulsar.session.producer_state.chunks import RefusedMessages
+from sluicegate_pulsar.session.producer_state.publish_memory import PublishMemory
+from sluicegate_pulsar.session.shared.sizes import told_size
+from sluicegate_pulsar.session.shared.subscriptions import Subscriptions
+
+
+class Shared:
+    """The front's state as its sessions see it."""
+
+    def __init__(self, config: PulsarConfig, services: Services, brokers: Brokers) -> None:
+        self.config = config
+        self._services = services
+        self.gates: GateCache = services.gates
+        self.budget: Budget = services.budget
+        self.publish_memory = PublishMemory(config.publish_queue, services.budget)
+        self.refused_messages = RefusedMessages()
+        self.brokers = brokers
+        self.subscriptions = Subscriptions()
+        self.max_frame_bytes = config.max_frame_bytes
+        self.max_hold_ns = config.max_hold * 1_000_000
+        self.client_tls = config.tls.client is not None
+        """Whether clients speak TLS with the gate."""
+        self.broker_tls = config.tls.broker is not None
+        """Whether the gate speaks TLS with the brokers."""
+        self.added_delay_ms = 0
+        """What fixed delays grow by, so that brokers that are not strict about deliverAt are never early."""
+        self.counts: Counter[str] = Counter()
+        self.sessions = 0
+        """Connections open now."""
+        self.wall_ms = services.wall_ms
+        """Wall-clock milliseconds since 1970 at a monotonic time."""
+        self.first_seen = FirstSeen()
+
+    def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
+        """The compiled gate of a topic.
+
+        :param topic: its full name (`names.topic_name(...).full`).
+        """
+        gate = (self.gates.exempt if exempt else self.gates.live).get(topic)
+        return gate if gate is not None else self.gates.get(topic, exempt, now_ns)
+
+    @staticmethod
+    def full_name(topic: str) -> str:
+        """A topic's full name, whatever form a client uses.
+
+        :raises ProtocolError: if it is no topic name.
+        """
+        return topic_name(topic).full
+
+    def is_exempt(self, principal: str) -> bool:
+        """Whether an authenticated principal skips counts, rates and factors."""
+        return principal in self._services.policies.exempt_principals
+
+    def told_size(self, brokers_own: int) -> int:
+        """Largest message that clients are told of, in bytes (see `sizes`)."""
+        return told_size(self._services.policies, brokers_own)
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies now in force; a new object after each change."""
+        return self._services.policies
+
+    def count(self, event: str) -> None:
+        """Count an event under its name."""
+        self.counts[event] += 1
+
+    def counters(self) -> Mapping[str, int]:
+        """Event counters by name."""
+        return {**self.counts, "sessions": self.sessions}

@@ -1,0 +1,28 @@
+"""How large a message clients may send, told when they connect, so that their own library says no."""
+
+from sluicegate.model import Level, PolicySet
+from sluicegate_pulsar.session.shared.refusals import SIZE
+
+_LEAST = 256 * 1024
+"""Never less is told: clients hold whole batches to it too, which they fill up to 128 KiB of payloads."""
+
+
+def told_size(policies: PolicySet, brokers_own: int) -> int:
+    """The `max_message_size` that CONNECTED is to carry: the lowest that is right for every topic.
+
+    It is for C++ clients only: Java's take it for the bound of what they receive, too, and a consumer could
+    no longer get past a larger message that was stored before.
+
+    :param policies: in force now; later ones reach clients when they connect anew, messages at once.
+    :param brokers_own: what the broker allows.
+    """
+    settings = [layer.settings[SIZE] for layer in policies.layers if SIZE in layer.settings]
+    everywhere = any(layer.level is Level.BROKER and SIZE in layer.settings for layer in policies.layers)
+    is_observed = policies.observe_only or any(
+        f"observe_only.{SIZE}" in layer.settings for layer in policies.layers
+    )
+    limits = [setting.value for setting in settings]
+    if not everywhere or is_observed or SIZE in policies.exempt_policies:
+        return brokers_own
+    largest = max(limit if isinstance(limit, int) and limit > 0 else brokers_own for limit in limits)
+    return min(brokers_own, max(largest, _LEAST))

@@ -1,0 +1,172 @@
+"""How much may be on its way to one consumer: delivered and not acknowledged."""
+
+import pytest
+from tests.pulsar.session.deliveries import (
+    EXCLUSIVE,
+    ack,
+    attach,
+    delivered,
+    flow,
+    message,
+    permits,
+    state_of,
+    success,
+)
+from tests.pulsar.session.messages import frame
+from tests.pulsar.session.wire import Bench, Wire
+
+LIMIT = 5
+
+
+def limited(kind: int = EXCLUSIVE, limit: int = LIMIT) -> Wire:
+    """A connection with a consumer that has to acknowledge now and then."""
+    wire = Wire(Bench(max_unacked_messages_per_consumer=limit))
+    attach(wire, kind=kind)
+    return wire
+
+
+def unacked(wire: Wire) -> int:
+    """Messages that the gate counts."""
+    return sum(state_of(wire).subscription("sub").unacked.values())
+
+
+@pytest.mark.seed("S1-090")
+def test_at_the_limit_delivery_waits_for_acknowledgements() -> None:
+    wire = limited()
+    wire.broker_sends(*[message(number) for number in range(10)])
+    assert delivered(wire) == [0, 1, 2, 3, 4]
+    wire.wait(10)
+    assert delivered(wire) == []
+    wire.client_sends(ack(1))
+    assert delivered(wire) == [5]
+    wire.client_sends(ack(0, 2))
+    assert delivered(wire) == [6, 7]
+    wire.client_sends(ack(7, cumulative=True))
+    assert delivered(wire) == [8, 9]
+    wire.client_sends(ack(9, cumulative=True))
+    assert (unacked(wire), wire.shared.budget.used) == (0, 0)
+
+
+def test_acknowledgements_reach_the_broker_as_they_came() -> None:
+    wire = limited()
+    wire.broker_sends(message(1))
+    frames = [ack(1), ack(1), ack(9), ack(1, 2, cumulative=True)]
+    wire.client_sends(*frames)
+    assert wire.sent_up() == frames
+
+
+def test_batches_count_each_message() -> None:
+    wire = limited(limit=10)
+    wire.broker_sends(message(1, num_messages_in_batch=6), message(2, num_messages_in_batch=4), message(3))
+    assert delivered(wire) == [1, 2]
+    wire.client_sends(ack(1, left=(0b11111,)))
+    assert delivered(wire) == [3]
+    assert unacked(wire) == 10
+    wire.client_sends(ack(1, left=(0b1,)))
+    assert unacked(wire) == 6
+    wire.client_sends(ack(2, cumulative=True, left=(0b1000,)))
+    assert unacked(wire) == 2
+    wire.client_sends(ack(2))
+    assert unacked(wire) == 1
+
+
+def test_a_batch_over_the_limit_goes_to_who_has_acknowledged_everything() -> None:
+    wire = limited()
+    wire.broker_sends(message(1), message(2, num_messages_in_batch=50))
+    assert delivered(wire) == [1]
+    wire.client_sends(ack(1))
+    assert delivered(wire) == [2]
+
+
+def test_messages_of_a_batch_that_are_acknowledged_do_not_count() -> None:
+    wire = limited()
+    wire.broker_sends(message(1, command={"ack_set": [0b11]}, num_messages_in_batch=5))
+    assert unacked(wire) == 2
+
+
+def test_what_is_delivered_again_counts_once() -> None:
+    wire = limited()
+    wire.broker_sends(*[message(number) for number in range(3)])
+    wire.client_sends(frame("redeliver_unacknowledged_messages", consumer_id=0))
+    assert unacked(wire) == 0
+    wire.broker_sends(*[message(number) for number in range(5)])
+    wire.broker_sends(message(2))
+    assert unacked(wire) == 5
+    assert delivered(wire) == [0, 1, 2, 0, 1, 2, 3, 4, 2]
+
+
+def test_single_messages_that_are_to_come_again_do_not_count_meanwhile() -> None:
+    wire = limited(kind=1)
+    wire.broker_sends(*[message(number) for number in range(6)])
+    assert delivered(wire) == [0, 1, 2, 3, 4]
+    nacked = [{"ledger_id": 7, "entry_id": 2}]
+    wire.client_sends(frame("redeliver_unacknowledged_messages", consumer_id=0, message_ids=nacked))
+    assert delivered(wire) == [5]
+    assert unacked(wire) == 5
+
+
+def test_at_the_limit_no_permits_go_on() -> None:
+    wire = limited()
+    wire.client_sends(flow(10))
+    assert permits(wire) == 10
+    wire.broker_sends(*[message(number) for number in range(6)])
+    wire.client_sends(flow(3))
+    assert permits(wire) == 0
+    wire.client_sends(ack(0))
+    (permit,) = [each for each in wire.forwarded() if each.HasField("flow")]
+    assert permit.flow.message_permits == 3
+
+
+def test_consumers_are_counted_one_by_one() -> None:
+    wire = limited()
+    attach(wire, 1, 2)
+    wire.broker_sends(*[message(number) for number in range(6)])
+    wire.broker_sends(*[message(10 + number, consumer_id=1) for number in range(6)])
+    assert delivered(wire) == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+    wire.client_sends(ack(12, consumer_id=1))
+    assert delivered(wire) == [15]
+
+
+def test_a_consumer_that_goes_leaves_no_count_behind() -> None:
+    wire = limited()
+    wire.broker_sends(*[message(number) for number in range(5)])
+    wire.client_sends(frame("close_consumer", consumer_id=0, request_id=2))
+    wire.broker_sends(success(2))
+    assert unacked(wire) == 0
+
+
+def test_a_limit_that_is_lifted_and_set_again_starts_from_nothing() -> None:
+    bench = Bench(max_unacked_messages_per_consumer=LIMIT)
+    wire = Wire(bench)
+    attach(wire)
+    wire.broker_sends(*[message(number) for number in range(8)])
+    bench.set()
+    wire.broker_sends(message(8))
+    assert delivered(wire) == list(range(9))
+    bench.set(max_unacked_messages_per_consumer=LIMIT)
+    wire.broker_sends(*[message(number) for number in range(10, 18)])
+    assert delivered(wire) == list(range(10, 15))
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluicegate_pulsar.session.consumers.unacked._MAX_ENTRIES", 10)
+    options = {"observe_only.max_unacked_messages_per_consumer": True}
+    wire = Wire(Bench(options, max_unacked_messages_per_consumer=LIMIT))
+    attach(wire)
+    wire.broker_sends(*[message(number) for number in range(100)])
+    assert delivered(wire) == list(range(100))
+    assert unacked(wire) == 10
+    wire.client_sends(ack(3, 99))
+    assert unacked(wire) == 9
+
+
+def test_what_is_acknowledged_while_there_is_no_limit_does_not_count_later() -> None:
+    bench = Bench(max_unacked_messages_per_consumer=LIMIT)
+    wire = Wire(bench)
+    attach(wire)
+    wire.broker_sends(message(1))
+    bench.set()
+    wire.client_sends(ack(1))
+    bench.set(max_unacked_messages_per_consumer=LIMIT)
+    wire.broker_sends(message(2, num_messages_in_batch=50))
+    assert delivered(wire) == [1, 2]

@@ -1,0 +1,381 @@
+"""Chunked messages with a fixed delay: all chunks have one delivery time, ahead of when they are stored."""
+
+from typing import Any
+
+import pytest
+from tests.pulsar.session.messages import JAVA, TYPES, frame, parse, producer_success, receipt, send
+from tests.pulsar.session.messages import producer as open_producer
+from tests.pulsar.session.producers.test_producing_claims import chunk
+from tests.pulsar.session.producers.test_producing_delay import NOW, metadata
+from tests.pulsar.session.producers.test_producing_delay import opened as opened_at
+from tests.pulsar.session.wire import Bench, Wire
+
+from sluicegate_pulsar.session.producer_state.chunks import RefusedMessages, key_of
+
+DELAY_MS = 300
+TOO_SLOW = "The next chunk of a message with a delivery delay has not come in time"
+NO_MEMORY = "The gateway has no memory left for the chunks of a message with a delivery delay"
+TOO_LARGE = "A chunked message with a delivery delay has to fit into the gateway's chunk_buffer"
+
+
+def opened(policies: dict[str, Any] | None = None, **options: Any) -> Wire:
+    """A connection with one producer to a topic with a fixed delay."""
+    return opened_at(Bench(fixed_delivery_delay=DELAY_MS, **(policies or {})), version=JAVA, **options)
+
+
+def chunks(count: int, sequence_id: int = 0, size: int = 10, **more: Any) -> list[bytes]:
+    """All chunks of one message."""
+    fields = {"publish_time": NOW, **more}
+    return [chunk(each, count, b"x" * size, size * count, sequence_id, **fields) for each in range(count)]
+
+
+def sent(wire: Wire) -> list[tuple[int, int]]:
+    """Sequence id and delivery time of what reached the broker since the last call."""
+    found = wire.sent_up()
+    return [(parse(each).send.sequence_id, metadata(each).deliver_at_time) for each in found]
+
+
+def refused(wire: Wire) -> list[tuple[int, str]]:
+    """Sequence id and text of the errors that reached the client since the last call."""
+    errors = [each.send_error for each in wire.answered() if each.HasField("send_error")]
+    return [(error.sequence_id, error.message) for error in errors]
+
+
+def test_chunks_wait_for_the_last_and_have_one_delivery_time() -> None:
+    wire = opened()
+    first, second, last = chunks(3)
+    for each in (first, second):
+        wire.client_sends(each)
+        wire.wait(0.4)
+        assert sent(wire) == []
+    wire.client_sends(last)
+    (due,) = {deliver_at for _, deliver_at in sent(wire)}
+    assert due == NOW + 800 + 1_000  # later than published and delayed, as the broker has to store them first
+    assert wire.shared.budget.used == 0
+
+
+def test_a_delay_that_leaves_time_enough_is_exact() -> None:
+    wire = opened_at(Bench(fixed_delivery_delay=60_000))
+    wire.client_sends(*chunks(3))
+    assert {deliver_at for _, deliver_at in sent(wire)} == {NOW + 60_000}
+
+
+def test_more_bytes_take_the_broker_longer() -> None:
+    mib = 2**20
+    wire = opened({"max_message_size": 0})
+    wire.client_sends(*chunks(4, size=2 * mib))
+    (due,) = {deliver_at for _, deliver_at in sent(wire)}
+    assert 3_048 <= due - NOW < 3_060
+    wire.client_sends(*chunks(4, 1, size=2 * mib))
+    (due,) = {deliver_at for _, deliver_at in sent(wire)}
+    assert 5_096 <= due - NOW < 5_110  # it has yet to store the first
+    wire.broker_sends(*[receipt(sequence_id) for sequence_id in (0, 1) for _ in range(4)])
+    wire.client_sends(*chunks(4, 2, size=2 * mib))
+    (due,) = {deliver_at for _, deliver_at in sent(wire)}
+    assert 3_048 <= due - NOW < 3_060
+
+
+def test_brokers_that_are_not_strict_get_a_tick_more() -> None:
+    wire = opened()
+    wire.shared.added_delay_ms = 500
+    wire.client_sends(*chunks(2))
+    assert {deliver_at for _, deliver_at in sent(wire)} == {NOW + 1_500}
+
+
+def test_nothing_overtakes_chunks_that_wait() -> None:
+    """Clients take a receipt out of turn for a reason to connect anew."""
+    wire = opened()
+    first, last = chunks(2)
+    wire.client_sends(first, send(1, publish_time=NOW))
+    assert sent(wire) == []
+    wire.client_sends(last)
+    assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 1, 0]
+
+
+def test_messages_whose_chunks_alternate_go_on_when_all_are_complete() -> None:
+    wire = opened()
+    one, other = chunks(2), chunks(2, 1)
+    wire.client_sends(one[0], other[0], one[1])
+    assert sent(wire) == []
+    wire.client_sends(other[1])
+    assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 1, 0, 1]
+
+
+def test_the_rest_of_a_message_that_is_sent_again_goes_on_when_it_is_there() -> None:
+    """What has its receipt is not sent again by a client that has connected anew."""
+    wire = opened()
+    wire.client_sends(chunks(3)[2])
+    assert sent(wire) == [(0, NOW + 1_000)]
+
+
+def test_without_a_delay_chunks_pass_as_they_come() -> None:
+    wire = opened_at(Bench(max_publish_rate=1_000))
+    wire.client_sends(chunks(3)[0])
+    assert len(wire.sent_up()) == 1
+
+
+class TestBounds:
+    """A message that does not become complete is refused, and what waits behind it goes on."""
+
+    def test_the_next_chunk_has_to_come_within_max_hold(self) -> None:
+        wire = opened(max_hold="2s")
+        first, second, last = chunks(3)
+        wire.client_sends(first)
+        wire.wait(1.9)
+        wire.client_sends(second, send(1, publish_time=NOW))
+        wire.wait(1.9)
+        assert sent(wire) == []
+        wire.wait(0.2)
+        assert [answer.type for answer in wire.answered()] == [TYPES.SEND_RECEIPT] * 2
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [1]
+        wire.client_sends(last, send(2, publish_time=NOW))
+        wire.broker_sends(receipt(1))
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [2]
+        assert refused(wire) == [(0, TOO_SLOW)]
+        assert wire.shared.counts["chunks_incomplete"] == 1
+        assert wire.shared.budget.used == 0
+
+    def test_time_in_which_the_gate_itself_keeps_the_next_one_back_does_not_count(self) -> None:
+        wire = opened({"max_publish_rate": 0.2}, max_hold="2s")
+        wire.client_sends(*chunks(3))
+        wire.wait(20)
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 0, 0]
+
+    def test_a_message_that_does_not_fit_is_refused(self) -> None:
+        wire = opened(chunk_buffer=1_000)
+        wire.client_sends(send(0, publish_time=NOW), *chunks(4, 1, size=400), send(2, publish_time=NOW))
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 2]
+        wire.broker_sends(receipt(0))
+        assert refused(wire) == [(1, TOO_LARGE)]
+        assert wire.shared.counts["chunk_buffer_full"] == 1
+        assert wire.shared.budget.used == 0
+
+    def test_so_is_one_for_which_the_gate_has_no_memory(self) -> None:
+        wire = opened()
+        wire.shared.budget.limit = 100
+        wire.client_sends(*chunks(2, size=400))
+        assert refused(wire) == [(0, NO_MEMORY)]
+        assert wire.closed is None
+        assert wire.shared.budget.used == 0
+
+    def test_a_chunk_that_is_refused_takes_the_others_along(self) -> None:
+        wire = opened({"max_message_size": 25})
+        wire.client_sends(send(0, publish_time=NOW))
+        wire.client_sends(*[chunk(each, 4, b"x" * 10, 20, 1, publish_time=NOW) for each in range(4)])
+        wire.client_sends(send(2, publish_time=NOW))
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 2]
+        assert refused(wire) == []
+        wire.broker_sends(receipt(0))
+        assert [sequence_id for sequence_id, _ in refused(wire)] == [1]
+
+    def test_a_refusal_keeps_its_place_among_chunks_that_wait(self) -> None:
+        wire = opened({"max_message_size": 25})
+        first, last = chunks(2)
+        wire.client_sends(first, send(1, b"x" * 26, publish_time=NOW))
+        assert refused(wire) == []
+        wire.client_sends(last)
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 0]
+        wire.broker_sends(receipt(0))
+        assert [sequence_id for sequence_id, _ in refused(wire)] == [1]
+
+    def test_refusals_and_small_chunks_take_memory_too(self) -> None:
+        wire = opened({"max_message_size": 25}, chunk_buffer=100_000)
+        wire.client_sends(chunks(2)[0], *[send(each, b"x" * 26, publish_time=NOW) for each in range(1, 200)])
+        assert wire.shared.counts["chunk_buffer_full"] == 1
+        assert len(refused(wire)) > 100
+        wire.client_sends(*[chunks(2, 200 + each, 1)[0] for each in range(200)])
+        assert wire.shared.counts["chunk_buffer_full"] >= 2
+        wire.close()
+        assert wire.shared.budget.used == 0
+
+    def test_nothing_goes_on_behind_a_refusal_for_which_there_is_no_memory(self) -> None:
+        """Its client sends it again, and all that came behind it."""
+        wire = opened()
+        first, last = chunks(2, 1)
+        wire.client_sends(send(0, publish_time=NOW), first, send(2, publish_time=NOW))
+        wire.shared.budget.limit = 100
+        wire.client_sends(last, send(3, publish_time=NOW))
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0]
+        wire.broker_sends(receipt(0))
+        wire.wait(1)
+        assert [each.type for each in wire.answered()] == [TYPES.SEND_RECEIPT, TYPES.CLOSE_PRODUCER]
+        wire.shared.budget.limit = 0
+        wire.client_sends(open_producer(request_id=5, name="standalone-0-1", epoch=1))
+        wire.client_sends(first, send(2, publish_time=NOW), last, send(3, publish_time=NOW))
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [1, 2, 1, 3]
+        assert wire.shared.budget.used == 0
+
+    def test_a_message_of_the_same_number_is_another_one(self) -> None:
+        """Applications number messages themselves, and send again under that number what was refused."""
+        wire = opened({"max_message_size": 25})
+        wire.client_sends(*chunks(3))
+        assert [sequence_id for sequence_id, _ in refused(wire)] == [0]
+        wire.client_sends(*chunks(2))
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 0]
+
+
+class TestEnds:
+    """Nothing is left behind, and nothing incomplete goes on."""
+
+    def test_the_client_closes_the_producer(self) -> None:
+        wire = opened()
+        close = frame("close_producer", producer_id=0, request_id=9)
+        wire.client_sends(chunks(2)[0], send(1, publish_time=NOW), close)
+        assert [each.type for each in wire.forwarded()] == [6, 15]
+        assert wire.shared.budget.used == 0
+
+    @pytest.mark.parametrize("who", ["broker", "connection"])
+    def test_the_producer_is_gone(self, who: str) -> None:
+        wire = opened()
+        wire.client_sends(chunks(2)[0], send(1, publish_time=NOW))
+        if who == "broker":
+            wire.broker_sends(frame("close_producer", producer_id=0, request_id=2**64 - 1))
+            wire.client_sends(open_producer(request_id=3))
+            wire.broker_sends(producer_success(3))
+            wire.sent_up()
+            wire.client_sends(send(1, publish_time=NOW))
+            assert [sequence_id for sequence_id, _ in sent(wire)] == [1]
+        else:
+            wire.close()
+            assert wire.sent_up() == []
+        assert wire.shared.budget.used == 0
+
+    @pytest.mark.parametrize("who", ["broker", "client"])
+    def test_what_was_on_its_way_then_makes_no_later_message_late(self, who: str) -> None:
+        wire = opened({"max_message_size": 0})
+        wire.client_sends(*chunks(4, size=2 * 2**20))
+        if who == "broker":
+            wire.broker_sends(frame("close_producer", producer_id=0, request_id=2**64 - 1))
+        else:
+            wire.client_sends(frame("close_producer", producer_id=0, request_id=9))
+            wire.broker_sends(*[receipt(0)] * 4, frame("success", request_id=9))
+        wire.client_sends(open_producer(request_id=3))
+        wire.broker_sends(producer_success(3))
+        wire.sent_up()
+        wire.wait(10)
+        wire.client_sends(*chunks(2, 1, publish_time=NOW + 10_000))
+        assert {deliver_at for _, deliver_at in sent(wire)} == {NOW + 11_000}
+
+    def test_the_delay_is_taken_away(self) -> None:
+        bench = Bench(fixed_delivery_delay=DELAY_MS)
+        wire = opened_at(bench)
+        frames = chunks(2)
+        wire.client_sends(frames[0])
+        bench.set(max_publish_rate=1_000)
+        wire.client_sends(frames[1])
+        assert wire.sent_up() == frames
+        wire.client_sends(send(1))
+        assert len(wire.sent_up()) == 1
+
+    def test_a_transaction_does_not_end_before_its_chunks(self) -> None:
+        wire = opened()
+        txn = {"txnid_least_bits": 1, "txnid_most_bits": 2}
+        fields = {"num_chunks_from_msg": 2, "uuid": "u", "total_chunk_msg_size": 10, "publish_time": NOW}
+        command = {"is_chunk": True, **txn}
+        first, last = (send(0, b"x", command=command, chunk_id=each, **fields) for each in (0, 1))  # type: ignore[arg-type]
+        wire.client_sends(first, frame("end_txn", request_id=4, **txn, txn_action=0))
+        assert wire.sent_up() == []
+        wire.client_sends(last)
+        assert [each.type for each in wire.forwarded()] == [6, 6, 56]
+
+
+class TestReopening:
+    """A producer of which more comes than may wait is opened anew, and sends again what has no receipt."""
+
+    def test_chunks_that_are_kept_are_sent_again(self) -> None:
+        wire = opened({"max_publish_rate": 1, "max_message_size": 50}, publish_queue={"messages": 2})
+        frames = chunks(5)  # the first is kept, two wait for their rate, the others are discarded
+        wire.client_sends(*frames)
+        wire.wait(3)
+        assert sent(wire) == []
+        closes = [each for each in wire.answered() if each.HasField("close_producer")]
+        assert len(closes) == 1
+        assert wire.shared.budget.used == 0
+        wire.client_sends(open_producer(request_id=5, name="standalone-0-1", epoch=1))
+        assert [each.HasField("producer_success") for each in wire.answered()] == [True]
+        for each in frames:
+            wire.client_sends(each)
+            wire.wait(1)
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0] * 5
+        assert refused(wire) == []
+        assert wire.shared.budget.used == 0
+
+    def test_a_message_that_takes_long_by_its_rate_is_completed_first(self) -> None:
+        """Or it would be counted from its first chunk at each turn, and never be stored."""
+        wire = opened({"max_publish_rate": 1}, publish_queue={"messages": 20})
+        wire.client_sends(*chunks(15), *[send(number, publish_time=NOW) for number in range(1, 15)])
+        assert wire.shared.counts["publish_queue_full"] == 1
+        wire.wait(15)
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0] * 15 + [1]
+        wire.broker_sends(*[receipt(0)] * 15, receipt(1))
+        wire.wait(1)
+        assert [each.type for each in wire.answered()][-1] == TYPES.CLOSE_PRODUCER
+
+
+class TestRefusedInPart:
+    """A client that opens its producer anew sends what has no receipt: of a refused message only the rest."""
+
+    def refused_in_part(self) -> tuple[Wire, list[bytes]]:
+        """A message whose first two chunks have their empty receipts, when the error has yet to come."""
+        wire = opened(max_hold="2s")
+        frames = chunks(4)
+        wire.client_sends(*frames[:2])
+        wire.wait(2.1)
+        assert [answer.type for answer in wire.answered()] == [TYPES.SEND_RECEIPT] * 2
+        return wire, frames
+
+    def anew(self, wire: Wire, request_id: int = 5) -> None:
+        wire.client_sends(open_producer(request_id=request_id, name="standalone-0-1", epoch=1))
+        wire.broker_sends(producer_success(request_id))
+        wire.sent_up()
+        wire.answered()
+
+    def another(self, wire: Wire) -> Wire:
+        wire.close()
+        other = Wire(Bench(fixed_delivery_delay=DELAY_MS), wire.shared, version=JAVA)
+        other.now = wire.now
+        self.anew(other)
+        return other
+
+    @pytest.mark.parametrize("who", ["broker", "connection"])
+    def test_the_rest_is_refused(self, who: str) -> None:
+        wire, frames = self.refused_in_part()
+        if who == "broker":
+            wire.broker_sends(frame("close_producer", producer_id=0, request_id=2**64 - 1))
+            self.anew(wire)
+        else:
+            wire = self.another(wire)
+        wire.client_sends(*frames[2:], send(1, publish_time=NOW))
+        assert refused(wire) == [(0, TOO_SLOW)]
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [1]
+
+    def test_a_message_that_begins_anew_is_not(self) -> None:
+        wire, frames = self.refused_in_part()
+        wire = self.another(wire)
+        wire.client_sends(*frames)
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0] * 4
+
+    def test_it_is_remembered_for_five_minutes(self) -> None:
+        wire, frames = self.refused_in_part()
+        wire = self.another(wire)
+        wire.wait(300)
+        wire.client_sends(*frames[2:])
+        assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 0]
+
+    def test_chunks_that_are_not_claimed_to_be_any_are_refused_too(self) -> None:
+        wire = opened({"max_message_size": 25})
+        for each, size in ((0, 30), (1, 5)):
+            fields: Any = {"num_chunks_from_msg": 2, "chunk_id": each, "uuid": "u", "publish_time": NOW}
+            wire.client_sends(send(0, b"x" * size, **fields))
+        assert wire.sent_up() == []
+        wire.shared.refused_messages = RefusedMessages()  # as if many others had come since
+        wire.client_sends(send(0, b"x", **fields))
+        assert wire.sent_up() == []
+
+    def test_of_so_many_messages(self) -> None:
+        found = RefusedMessages()
+        keys = [("t", "p", key_of(f"{number}" * 300)) for number in range(2_000)]
+        for key in keys:
+            found.note(key, "why", 0)
+        assert max(len(key) for _, _, key in keys) == 64
+        assert [found.text(key, 1) for key in (keys[0], keys[-1])] == ["", "why"]

@@ -1,0 +1,110 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicegate.broker import Buffer, Command, ToClient, ToUpstream
+from sluicegate.engine.budget import Budget
+from sluicegate.sessions.pieces import NoRoomError
+from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.codec.errors import ProtocolError
+from sluicegate_pulsar.codec.frames import command_frame
+from sluicegate_pulsar.session.requests.stream import Stream
+
+PING = command_frame(pb.BaseCommand(type=pb.BaseCommand.PING, ping=pb.Ping()))
+LOOKUP = command_frame(
+    pb.BaseCommand(type=pb.BaseCommand.LOOKUP, lookup=pb.Lookup(topic="orders", request_id=300))
+)
+FLOW = command_frame(
+    pb.BaseCommand(type=pb.BaseCommand.FLOW, flow=pb.Flow(consumer_id=1, message_permits=1000))
+)
+
+
+def stream(parts: list[Buffer] | None = None, budget: int = 10_000, largest: int = 1_000) -> Stream:
+    return Stream(Budget(budget), largest, parts if parts is not None else [], ToUpstream)
+
+
+def sent(out: list[Command]) -> bytes:
+    assert all(isinstance(command, ToUpstream) for command in out)
+    return b"".join(bytes(command.data) for command in out if isinstance(command, ToUpstream | ToClient))
+
+
+@given(st.lists(st.sampled_from([PING, LOOKUP, FLOW]), max_size=8), st.data())
+def test_frames_pass_and_are_replaced_alike_however_they_arrive(
+    frames: list[bytes], data: st.DataObject
+) -> None:
+    parts: list[Buffer] = []
+    seen: list[bytes] = []
+
+    def replace(buffer: bytes, start: int, stop: int, now_ns: int) -> bool:
+        seen.append(buffer[start:stop])
+        parts.append(b"<replaced>")
+        return False
+
+    def look(buffer: bytes, start: int, stop: int, now_ns: int) -> bool:
+        seen.append(buffer[start:stop])
+        return True
+
+    it = stream(parts)
+    it.handlers = {pb.BaseCommand.LOOKUP: replace, pb.BaseCommand.FLOW: look}
+    whole = b"".join(frames)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)))))
+    out: list[Command] = []
+    for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+        it.walk(whole[begin:end], 0, out)
+    assert sent(out) == b"".join(b"<replaced>" if frame == LOOKUP else frame for frame in frames)
+    assert seen == [frame for frame in frames if frame != PING]
+    assert it.held_bytes == 0
+
+
+def test_a_run_that_nobody_asks_about_is_sent_as_the_very_bytes_that_came() -> None:
+    out: list[Command] = []
+    data = PING * 5
+    stream().walk(data, 0, out)
+    assert len(out) == 1
+    assert isinstance(out[0], ToUpstream)
+    assert out[0].data is data
+
+
+def test_frames_behind_a_stop_are_kept_until_it_ends() -> None:
+    it = stream()
+
+    def stop(buffer: bytes, start: int, stop_: int, now_ns: int) -> bool:
+        it.is_stopped = True
+        return False
+
+    it.handlers = {pb.BaseCommand.LOOKUP: stop}
+    out: list[Command] = []
+    it.walk(PING + LOOKUP + PING, 0, out)
+    it.walk(FLOW, 0, out)
+    assert sent(out) == PING
+    assert it.held_bytes == len(PING + FLOW)
+    it.is_stopped = False
+    it.walk(b"", 0, out)
+    assert sent(out) == PING + PING + FLOW
+    assert it.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\x00\x00\x00\x00" + b"x" * 10, "frame of 0 bytes"),
+        (b"\x00\x00\x00\x05" + b"x" * 10, "frame of 5 bytes"),
+        (b"\x7f\xff\xff\xff" + b"x" * 10, "frame of 2147483647 bytes"),
+        (b"\x00\x00\x03\xe9" + b"x" * 10, "frame of 1001 bytes"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS hello"),
+        (b"GET /admin/v2/clusters HTTP/1.1\r\n", "HTTP request"),
+    ],
+)
+def test_what_is_no_frame_is_refused(data: bytes, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        stream().walk(data, 0, [])
+
+
+def test_what_is_held_is_bounded_by_the_budget_and_given_back() -> None:
+    budget = Budget(100)
+    it = Stream(budget, 1_000, [], ToUpstream)
+    it.walk(b"\x00\x00\x01\x00" + b"x" * 50, 0, [])
+    with pytest.raises(NoRoomError):
+        it.walk(b"x" * 60, 0, [])
+    it.drop()
+    assert budget.take(100)
