@@ -1,6 +1,7 @@
 """A worker's own memory: what is done at which share of its limit, and told."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,12 @@ def test_levels_come_and_go_with_memory(resident: list[int]) -> None:
     async def play() -> None:
         dropped: list[int] = []
         budget = Budget(800)
-        watched = Overload(OverloadConfig(), budget, lambda: dropped.append(1))
+
+        def drop_idle() -> Iterator[None]:
+            dropped.append(1)
+            yield
+
+        watched = Overload(OverloadConfig(), budget, drop_idle)
         levels = []
         async with lab() as it:
             for memory in (500, 800, 780, 769, 850, 949, 950, 930, 919, 830, 819, 0):
@@ -62,7 +68,7 @@ def test_the_largest_client_is_closed_while_memory_is_short(resident: list[int])
                 writer.write(b"hello\n" + rest)
                 assert await reader.readline() == b"hello\n"
             resident.append(950)
-            await Overload(OverloadConfig(), Budget(0), lambda: None).look(it.connections)
+            await Overload(OverloadConfig(), Budget(0), lambda: iter(())).look(it.connections)
             await it.until(lambda: len(it.connections) == 1)
             assert it.counts["overload_closed"] == 1
             small[1].write(b"\n")
@@ -80,7 +86,7 @@ def test_where_memory_cannot_be_read_nothing_is_done(monkeypatch: pytest.MonkeyP
     @on_uvloop
     async def play() -> None:
         async with lab() as it:
-            watched = Overload(OverloadConfig(), Budget(0), lambda: None)
+            watched = Overload(OverloadConfig(), Budget(0), lambda: iter(()))
             await watched.look(it.connections)
             assert watched.level == NORMAL
 

@@ -3,7 +3,7 @@
 import asyncio
 import ctypes
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import monotonic_ns
 from typing import Final
 
@@ -31,10 +31,12 @@ class Overload:
 
     :param config: thresholds.
     :param budget: what sessions may hold; halved while the worker shrinks.
-    :param drop_idle: forgets what can be made again, such as idle gates.
+    :param drop_idle: drops what can be made again, such as idle gates; yields between slices of that work.
     """
 
-    def __init__(self, config: OverloadConfig, budget: Budget, drop_idle: Callable[[], object]) -> None:
+    def __init__(
+        self, config: OverloadConfig, budget: Budget, drop_idle: Callable[[], Iterator[None]]
+    ) -> None:
         self._starts = (0.0, config.stop_accepting, config.shrink, config.close)
         self._memory = ProcessMemory(limit=config.memory_limit)
         self._budget = budget
@@ -58,7 +60,8 @@ class Overload:
         self._change(self.resident / self.limit)
         connections.admission.is_overloaded = self.level >= NOT_ACCEPTING
         if self.level >= SHRINKING:
-            self._drop_idle()
+            for _ in self._drop_idle():
+                await asyncio.sleep(0)
             await asyncio.to_thread(_give_back_free_memory)
         if self.level >= CLOSING:
             excess = self.resident - int(self._starts[CLOSING] * self.limit)
