@@ -20,19 +20,13 @@ from sluicegate.broker import BrokerFront
 from sluicegate.config.load import load, plugin_modules
 from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
 from sluicegate.config.units import HostPort
-from sluicegate.engine.answers import CAUGHT, error_text
-from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.sink import DecisionSink
-from sluicegate.gateway.compiler import GateCompiler
-from sluicegate.gateway.context import GatewayContext
-from sluicegate.gateway.dynamics import Dynamics
+from sluicegate.gateway.engine_host import EngineHost
+from sluicegate.gateway.facts import Facts
 from sluicegate.gateway.log_sink import LogSink
-from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins, load_plugins
-from sluicegate.gateway.tls import TlsFiles
-from sluicegate.gateway.wall_clock import WallClock
 from sluicegate.gateway.watching import PolicyWatch
 from sluicegate.hooks import hookimpl
 from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName, path_name
@@ -162,49 +156,36 @@ class PolicyEngine:
         self.lock = RLock()
         """Held around each use of gates, as other threads may use and replace them. Reentrant, as a stream
         that is collected as garbage gives back its place wherever that happens."""
-        self.faults = GateFaults(self._report)
-        self._plugins = plugins
         self._watch = watch
         self._layers = layers
         self._version = 1
-        self._throttle = Throttle()
-        self._wall_clock = WallClock()
         self._log: LogSink | None = None
         if sink is None:
             self._log = LogSink(config, self.config, plugins)
             sink = self._log.sink
-        self._compiler = GateCompiler(
-            plugins,
-            name_of or self._driver_name,
-            self._policies(),
-            sink,
-            self.faults,
-            self.config.policy_defaults,
-            slow_ms=config.log.slow_plugin_call,
-        )
-        self.gates: GateCache = self._compiler.gates
-        """Compiled gates by topic."""
         self._unkept: dict[str, str] = {}
-        self._facts = {} if watch is None else watch.facts(self.config.name)
-        self._tls = TlsFiles.of_entry(self.config)
-        self.context = GatewayContext(
+        known = {} if watch is None else watch.facts(self.config.name)
+        self._host = EngineHost(
             self.config,
             plugins,
-            self._compiler,
-            self.faults,
+            self._policies(),
+            sink,
             apply=self._apply,
-            tls=self._tls,
-            remember=self._remember,
-            recall=self._recall,
+            facts=Facts(known, self._unkept.__setitem__),
+            name_of=name_of,
+            slow_ms=config.log.slow_plugin_call,
         )
+        self.gates: GateCache = self._host.gates
+        """Compiled gates by topic."""
+        self.context = self._host.context
         """What plugins get of this engine."""
-        self._compiler.context = self.context
-        self._dynamics = Dynamics(self.context, plugins)
+        self.faults = self._host.faults
+        """What plugins raised."""
         self._every_second: list[Callable[[int], bool]] = []
         self._ending = Event()
         self._thread = Thread(target=self._follow, name="sluicegate-engine", daemon=True)
-        self._notify("sluicegate_startup")
-        if (tasks := self._dynamics.start()) is not None:
+        self._host.notify("sluicegate_startup")
+        if (tasks := self._host.dynamics.start()) is not None:
             tasks.wait_first()
         self._thread.start()
 
@@ -218,7 +199,7 @@ class PolicyEngine:
     @property
     def policies(self) -> PolicySet:
         """The policies now in force; a new object after each change."""
-        return self._compiler.policies
+        return self._host.policies
 
     @property
     def max_hold_ns(self) -> int:
@@ -227,7 +208,7 @@ class PolicyEngine:
 
     def wall_ms(self, now_ns: int) -> int:
         """Wall-clock milliseconds since 1970 at a monotonic time; never ahead of the machine's clock."""
-        return self._wall_clock.ms(now_ns)
+        return self._host.wall_clock.ms(now_ns)
 
     def method_map(self, system: str | None = None) -> MethodMap:
         """The method map that a plugin gives.
@@ -235,7 +216,7 @@ class PolicyEngine:
         :param system: whose; that of the broker's entry if it is left out.
         :raises KeyError: if no plugin has one.
         """
-        return self._plugins.method_maps[system or self.config.system]
+        return self._host.plugins.method_maps[system or self.config.system]
 
     def every_second(self, call: Callable[[int], bool]) -> None:
         """Have something called about once a second, under the lock, with the monotonic time.
@@ -258,7 +239,7 @@ class PolicyEngine:
         with self.lock:
             self._layers = tuple(layers)
             self._version += 1
-            self._compiler.replace(self._policies())
+            self._host.replace(self._policies())
             return self._version
 
     def _policies(self) -> PolicySet:
@@ -281,8 +262,8 @@ class PolicyEngine:
             return
         self._ending.set()
         self._thread.join()
-        self._dynamics.stop()
-        self._notify("sluicegate_shutdown")
+        self._host.dynamics.stop()
+        self._host.notify("sluicegate_shutdown")
         self._keep_facts()
         if self._log is not None:
             self._log.log.close()
@@ -316,15 +297,14 @@ class PolicyEngine:
         changed = self._watch is not None and self._watch.check()  # may be slow: not under the lock
         self._keep_facts()
         if looks % _LOOKS_A_SECOND == 0:
-            self._tls.look(datetime.now(UTC))
+            self._host.tls.look(datetime.now(UTC))
         with self.lock:
             if changed:
-                self._compiler.replace(self._policies())
-                log.info("policies changed", extra={"to_version": self.policies.version})
+                self._host.replace(self._policies())
             if looks % _LOOKS_A_SECOND == 0:
-                self._wall_clock.follow()
+                self._host.wall_clock.follow()
                 now_ns = monotonic_ns()
-                self._dynamics.tick(now_ns)
+                self._host.dynamics.tick(now_ns)
                 self._every_second = [call for call in self._every_second if _goes_on(call, now_ns)]
             if looks % _LOOKS_TO_DROP == 0:
                 for _ in self.gates.drop_unused():
@@ -337,29 +317,6 @@ class PolicyEngine:
     def _apply(self, call: Callable[[], None]) -> None:
         with self.lock:
             call()
-
-    def _remember(self, key: str, value: str) -> None:
-        if self._facts.get(key) != value:
-            self._facts[key] = value
-            self._unkept[key] = value
-
-    def _recall(self, prefix: str) -> Mapping[str, str]:
-        return {key: value for key, value in tuple(self._facts.items()) if key.startswith(prefix)}
-
-    def _driver_name(self, topic: str) -> TopicName:
-        return self._plugins.drivers[self.config.system].name_of(topic, self.config)
-
-    def _notify(self, hook: str) -> None:
-        for ask in self._plugins.implementations(hook):
-            own = logging.getLogger(f"sluicegate.plugin.{ask.plugin}")
-            try:
-                ask(log=own.info)
-            except CAUGHT as error:
-                self.faults.add(Fault(ask.plugin, "", "", error_text(error), opened=False))
-
-    def _report(self, fault: Fault) -> None:
-        if self._throttle.passes(fault.kind, monotonic_ns()) is not None:
-            log.error("plugin %s raised %s", fault.plugin, fault.error, extra={"topic": fault.topic})
 
 
 def _goes_on(call: Callable[[int], bool], now_ns: int) -> bool:

@@ -239,7 +239,7 @@ def test_an_engine_without_such_plugins_has_no_further_thread() -> None:
         assert not [thread for thread in threading.enumerate() if thread.name == "sluicegate-tasks"]
 
 
-def test_a_factor_that_keeps_changing_is_remembered_now_and_then() -> None:
+def test_a_factor_that_keeps_changing_is_remembered_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     class Quiet:
         factor = Factor("tank", "")
 
@@ -253,9 +253,11 @@ def test_a_factor_that_keeps_changing_is_remembered_now_and_then() -> None:
 
     plugin = Quiet()
     with engine_of(plugin) as engine:
-        dynamics = engine._dynamics
+        dynamics = engine._host.dynamics
         told: list[float] = []
-        engine.context._remember = lambda key, value: told.append(json.loads(value)["value"])
+        monkeypatch.setattr(
+            engine._host.facts, "remember", lambda key, value: told.append(json.loads(value)["value"])
+        )
         start_ns = monotonic_ns()
         for second in range(1, 13):
             plugin.factor.set(1 - second / 20, "")

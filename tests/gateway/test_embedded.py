@@ -87,7 +87,7 @@ def test_what_the_front_opens_while_the_worker_ends_is_not_left_open(
     async def play() -> None:
         async with upstream() as port, gateway(config(port)) as served:
             worker = served.worker()
-            first = worker._acceptors["bootstrap"]
+            first = worker._listeners._acceptors["bootstrap"]
 
             async def open_once_the_first_is_closed(*args: Any) -> Acceptor:
                 while first._socket.fileno() >= 0:  # noqa: ASYNC110

@@ -14,6 +14,7 @@ from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
 from sluicegate.gateway.compiler import GateCompiler
+from sluicegate.gateway.facts import Facts
 from sluicegate.gateway.plugin_metrics import PluginMetrics
 from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.tls import TlsFiles
@@ -33,8 +34,7 @@ class GatewayContext:
     :param faults: counts what plugins raise.
     :param apply: has something done by the thread that owns the gates.
     :param tls: gives what to speak with the broker.
-    :param remember: keeps a fact; called by the thread that owns the gates.
-    :param recall: gives the facts under a prefix; called by any thread.
+    :param facts: what is kept over restarts.
     """
 
     def __init__(
@@ -46,8 +46,7 @@ class GatewayContext:
         *,
         apply: Apply,
         tls: TlsFiles,
-        remember: Callable[[str, str], None],
-        recall: Callable[[str], Mapping[str, str]],
+        facts: Facts,
     ) -> None:
         self.config = config
         self.factors = Factors()
@@ -59,8 +58,7 @@ class GatewayContext:
         self._faults = faults
         self._apply = apply
         self._tls = tls
-        self._remember = remember
-        self._recall = recall
+        self._facts = facts
         self._ask_quota = plugins.implementations("sluicegate_quota")[::-1]
         own = frozenset(info.name for info in plugins.overview() if info.origin == "built in")
         self.plugins_give_quotas = any(ask.plugin not in own for ask in self._ask_quota)
@@ -153,11 +151,11 @@ class GatewayContext:
 
     def remember(self, key: str, value: str) -> None:
         """Keep a small fact over restarts."""
-        self._apply(lambda: self._remember(key, value))
+        self._apply(lambda: self._facts.remember(key, value))
 
     def recall(self, prefix: str) -> Mapping[str, str]:
         """The facts kept under a prefix."""
-        return self._recall(prefix)
+        return self._facts.recall(prefix)
 
     def take_sources(self, sources: Sequence[PressureSource]) -> None:
         """Add pressure sources, for all views."""

@@ -65,7 +65,7 @@ class Gate:
 
     def state(self, topic: str) -> TopicState:
         """What the engine keeps of a topic."""
-        return self.gateway.worker()._compiler.gates.states[topic]
+        return self.gateway.worker().gates.states[topic]
 
     @property
     def calls(self) -> Calls:

@@ -203,5 +203,5 @@ async def test_principals_come_from_the_metadata() -> None:
     async with policed(made, principal=principal) as channel:
         await channel.unary_unary(P + "Create")(create("a"), metadata=(("user", "u1"),))
         await refused(channel.unary_unary(P + "Create")(create("b")))
-    sink: Any = made._compiler._sink
+    sink: Any = made._host.compiler._sink
     assert [record.op.principal for record in sink.records] == ["u1", "nobody"]

@@ -303,7 +303,7 @@ async def test_exempt_principals_are_those_that_the_callable_names() -> None:
     def principal(context: Any) -> Any:
         return dict(tuple(context.invocation_metadata())).get("user", "nobody")
 
-    sink = made._compiler._sink
+    sink = made._host.compiler._sink
     assert isinstance(sink, RecordingSink)
     async with serving(made, principal=principal) as served:
         await served.unary("Create", create("a"))

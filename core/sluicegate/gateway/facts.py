@@ -1,0 +1,30 @@
+"""Small facts that survive restarts, such as the addresses of a broker's nodes."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+
+class Facts:
+    """The facts of one broker, by key.
+
+    :param known: facts of earlier runs.
+    :param keep: stores a key and its new value.
+    """
+
+    def __init__(
+        self,
+        known: Mapping[str, str] = MappingProxyType({}),
+        keep: Callable[[str, str], None] = lambda key, value: None,
+    ) -> None:
+        self._values = dict(known)
+        self._keep = keep
+
+    def remember(self, key: str, value: str) -> None:
+        """Keep a fact; an unchanged one is not stored again. For the thread that owns the gates."""
+        if self._values.get(key) != value:
+            self._values[key] = value
+            self._keep(key, value)
+
+    def recall(self, prefix: str) -> Mapping[str, str]:
+        """The facts under a prefix, by whole key; for any thread."""
+        return {key: value for key, value in tuple(self._values.items()) if key.startswith(prefix)}
