@@ -9,12 +9,12 @@ from contextlib import closing
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.names import ENGINE
 from benchmarks.harness.scenario import Scenario
-from sluicegate.adaptive.plugin import AdaptiveThrottling
-from sluicegate.adaptive.settings import DEFAULTS, ENABLED, MEMORY_HIGH, MEMORY_LOW
 from sluicegate.engine.check import Check
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.task import Task
+from sluicegate.features.adaptive.plugin import AdaptiveThrottling
+from sluicegate.features.adaptive.settings import DEFAULTS, ENABLED, MEMORY_HIGH, MEMORY_LOW
 from sluicegate.model import TopicName
 from sluicegate.testing import ManualClock, ManualContext
 

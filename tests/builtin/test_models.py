@@ -5,7 +5,6 @@ import pytest
 from pydantic import ValidationError
 
 from sluicegate import hooks
-from sluicegate.adaptive.settings import NAMES
 from sluicegate.builtin import DEFAULTS, builtin_plugins
 from sluicegate.builtin.counts import CountPolicies
 from sluicegate.builtin.delay import DelayPolicies
@@ -13,6 +12,7 @@ from sluicegate.builtin.rates import RatePolicies
 from sluicegate.builtin.size import SizePolicies
 from sluicegate.config import PolicyModel
 from sluicegate.engine.state import TopicState
+from sluicegate.features.adaptive.settings import NAMES
 from sluicegate.model import EffectivePolicies, TopicName
 
 FIELDS = {

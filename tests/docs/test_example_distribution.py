@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.storage_quota.conftest import PrometheusDouble
+from tests.features.storage_quota.conftest import PrometheusDouble
 from tests.waiting import LONG_S, until
 
 from sluicegate.embedded import PolicyEngine

@@ -10,9 +10,9 @@ from tests.gateway.lab import lab, on_uvloop, upstream
 
 from sluicegate.config.overload import OverloadConfig
 from sluicegate.engine.budget import Budget
+from sluicegate.features.pressure.process import ProcessError, ProcessMemory
 from sluicegate.gateway import overload
 from sluicegate.gateway.overload import CLOSING, NORMAL, NOT_ACCEPTING, SHRINKING, Overload
-from sluicegate.pressure.process import ProcessError, ProcessMemory
 
 LIMIT = 1000
 

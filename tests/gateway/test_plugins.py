@@ -19,6 +19,11 @@ def test_built_in_plugins_are_there_and_say_which_hooks_they_have() -> None:
     overview = {info.name: info for info in load_plugins(()).overview()}
     assert overview["sluicegate.builtin.size"].origin == "built in"
     assert "sluicegate_policy_checks" in overview["sluicegate.builtin.size"].hooks
+    assert {
+        "sluicegate.adaptive.plugin.AdaptiveThrottling",
+        "sluicegate.pressure.plugin",
+        "sluicegate.storage_quota.plugin.StorageQuotas",
+    } < set(overview)
     assert overview["sluicegate.store.plugin"].hooks == ("sluicegate_metadata_store",)
 
 

@@ -1,11 +1,11 @@
 """The product's own policies: plugins through the same hooks as anyone's."""
 
-from sluicegate.adaptive.plugin import AdaptiveThrottling
-from sluicegate.adaptive.settings import AdaptivePolicies
 from sluicegate.builtin import counts, delay, rates, size, unacked
 from sluicegate.builtin.connections import ConnectionRate
 from sluicegate.builtin.quotas import PrincipalQuotas
-from sluicegate.storage_quota.plugin import StoragePolicies, StorageQuotas
+from sluicegate.features.adaptive.plugin import AdaptiveThrottling
+from sluicegate.features.adaptive.settings import AdaptivePolicies
+from sluicegate.features.storage_quota.plugin import StoragePolicies, StorageQuotas
 
 __all__ = ["DEFAULTS", "builtin_plugins"]
 

@@ -21,9 +21,9 @@ from sluicegate.config.secrets import shown_value
 from sluicegate.config.tree import Place
 from sluicegate.config.validation import Path
 from sluicegate.engine.hierarchy import Resolver
+from sluicegate.features.storage_quota.fields import LIMITS
 from sluicegate.gateway.plugins import PluginError
 from sluicegate.model import Level, PolicyLayer, Setting, TopicName
-from sluicegate.storage_quota.fields import LIMITS
 from sluicegate.store import StoreError
 from sluicegate.store.sqlite_file import sqlite_path
 

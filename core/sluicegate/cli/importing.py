@@ -7,7 +7,7 @@ import click
 
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.load import read_text
-from sluicegate.storage_quota.strimzi import import_strimzi
+from sluicegate.features.storage_quota.strimzi import import_strimzi
 
 _BAD_FILE = 2
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from sluicegate.config.overload import OverloadConfig
 from sluicegate.engine.budget import Budget
+from sluicegate.features.pressure.process import ProcessError, ProcessMemory
 from sluicegate.gateway.connections import Connections
 from sluicegate.gateway.logs import Throttle
-from sluicegate.pressure.process import ProcessError, ProcessMemory
 
 log = logging.getLogger(__name__)
 

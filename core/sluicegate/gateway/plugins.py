@@ -15,10 +15,10 @@ from sluicegate.broker import BrokerDriver, Extra
 from sluicegate.builtin import builtin_plugins
 from sluicegate.config.models import BrokerConfig, PolicyModel
 from sluicegate.config.secrets import shown_value
+from sluicegate.features.pressure import plugin as pressure_plugin
 from sluicegate.gateway.left_out import LeftOut
 from sluicegate.hooks import HookManager, plugin_name
 from sluicegate.model import MethodMap
-from sluicegate.pressure import plugin as pressure_plugin
 from sluicegate.store import PolicyStore
 from sluicegate.store import plugin as store_plugin
 
@@ -245,7 +245,9 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
         origins[name] = (version, origin)
 
     for plugin in (*builtin_plugins(), store_plugin, pressure_plugin):
-        register(plugin, plugin_name(plugin), __version__, "built in")
+        # Names are labels of metrics: those of features leave out the room in which features stand together.
+        name = plugin_name(plugin).replace("sluicegate.features.", "sluicegate.")
+        register(plugin, name, __version__, "built in")
     for entry_point in _chosen():
         version = entry_point.dist.version if entry_point.dist is not None else ""
         register(_load(entry_point.load, entry_point.name), entry_point.name, version, "entry point")

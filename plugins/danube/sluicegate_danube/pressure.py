@@ -11,10 +11,10 @@ from functools import partial
 from sluicegate.config.pressure import BacklogConfig
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.engine.state import TopicState
+from sluicegate.features.pressure.exposition import series
+from sluicegate.features.pressure.pacing import Paced
 from sluicegate.hooks import BrokerContext
 from sluicegate.http_get import http_get
-from sluicegate.pressure.exposition import series
-from sluicegate.pressure.pacing import Paced
 from sluicegate_danube.config import DanubeConfig
 
 LAG = "danube_subscription_lag_messages"

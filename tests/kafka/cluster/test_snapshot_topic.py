@@ -11,8 +11,8 @@ import aiokafka
 import pytest
 
 import sluicegate_kafka.cluster.admin
-from sluicegate.storage_quota.snapshot import BrokerUsage, Snapshot
-from sluicegate.storage_quota.volumes import Volume
+from sluicegate.features.storage_quota.snapshot import BrokerUsage, Snapshot
+from sluicegate.features.storage_quota.volumes import Volume
 from sluicegate_kafka.cluster import snapshot_topic
 from sluicegate_kafka.cluster.snapshot_topic import NoSuchTopicError, SnapshotPublisher, SnapshotTopic
 

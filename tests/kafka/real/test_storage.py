@@ -17,7 +17,7 @@ from tests.kafka.real.support.steady import SteadyProducer
 from tests.real.volumes import MIB, Filler, mounted
 from tests.waiting import LONG_S
 
-from sluicegate.storage_quota.snapshot import read_snapshot
+from sluicegate.features.storage_quota.snapshot import read_snapshot
 
 VOLUME = 512 * MIB
 SOFT, HARD = 300 * MIB, 100 * MIB

@@ -11,8 +11,8 @@ from typing import Any
 
 from sluicegate.config.pressure import BacklogConfig
 from sluicegate.engine.pressure import Backlog, PressureSource
+from sluicegate.features.pressure.pacing import Paced
 from sluicegate.hooks import BrokerContext
-from sluicegate.pressure.pacing import Paced
 from sluicegate_kafka.cluster.login import login_options
 from sluicegate_kafka.config import KafkaConfig
 

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sluicegate.storage_quota.board import FUTURE_MS, MAX_BROKERS, MAX_VOLUMES
-from sluicegate.storage_quota.snapshot import (
+from sluicegate.features.storage_quota.board import FUTURE_MS, MAX_BROKERS, MAX_VOLUMES
+from sluicegate.features.storage_quota.snapshot import (
     BrokerUsage,
     Snapshot,
     SnapshotError,

@@ -7,8 +7,8 @@ from typing import Any
 
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.engine.state import TopicState
+from sluicegate.features.pressure.pacing import Paced
 from sluicegate.hooks import BrokerContext
-from sluicegate.pressure.pacing import Paced
 from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
 from sluicegate_pulsar.config import PulsarConfig
 

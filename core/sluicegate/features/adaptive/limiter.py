@@ -1,0 +1,104 @@
+"""The limit of one topic while it is throttled, behind a switch: a gate calls nothing of it otherwise."""
+
+from sluicegate.engine.check import Check, Stage
+from sluicegate.engine.state import TopicState
+from sluicegate.engine.switch import Switch
+from sluicegate.features.adaptive.settings import ENABLED, POLICY
+from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind, Outcome, Reason
+
+_BURST = "burst_seconds"
+_DEFAULT_BURST_SECONDS = 1.0
+
+
+class AdaptiveLimiter:
+    """A bucket and a line of its own: neither is shared with a limit that somebody set.
+
+    Belongs to the thread that owns the gates; only the controller's `BrokerContext.apply` changes it.
+
+    :param state: the topic's state, which keeps bucket and line.
+    :param policies: what holds for the topic.
+    """
+
+    __slots__ = ("_level", "_topic", "burst_seconds", "factor", "line", "natural", "switch", "why")
+
+    def __init__(self, state: TopicState, policies: EffectivePolicies) -> None:
+        self._topic = state.topic.full
+        self.switch = Switch()
+        """On while the topic is throttled."""
+        self.factor = 1.0
+        """Target rate as a part of the natural one."""
+        self.natural = (0.0, 0.0)
+        """Natural messages and bytes per second, for texts."""
+        self.why = ""
+        """Both pressures, for texts."""
+        self.line = state.limiter(POLICY, 0, 0, _DEFAULT_BURST_SECONDS, state.now_ns)
+        self.compiled(policies, state.now_ns)
+
+    def compiled(self, policies: EffectivePolicies, now_ns: int) -> None:
+        """Take over the policies that a gate is compiled for."""
+        self._level = policies.level(ENABLED)
+        self.burst_seconds = policies.number(_BURST) or _DEFAULT_BURST_SECONDS
+        bucket = self.line.bucket
+        bucket.reconfigure(bucket.messages_per_s, bucket.bytes_per_s, self.burst_seconds, now_ns)
+
+    def checks(self) -> tuple[Check, Check]:
+        """What a gate is to call while the switch is on: a look, and the charge once all else allowed."""
+        kinds = (OperationKind.PUBLISH,)
+        return (
+            Check(POLICY, kinds, self.look, Stage.RATE, switch=self.switch),
+            Check(POLICY, kinds, self.charge, Stage.ACCOUNT, switch=self.switch),
+        )
+
+    def limit(
+        self, messages_per_s: int, bytes_per_s: int, natural: tuple[float, float], why: str, now_ns: int
+    ) -> None:
+        """Throttle to these rates from now on.
+
+        :param messages_per_s: 0 is unlimited: nothing is known of that dimension.
+        :param bytes_per_s: 0 is unlimited.
+        :param natural: natural messages and bytes per second.
+        :param why: both pressures, a clause for texts.
+        """
+        bucket = self.line.bucket
+        bucket.reconfigure(messages_per_s, bytes_per_s, self.burst_seconds, now_ns)
+        if not self.switch.on:  # empty, or a burst would pass at the very moment that asks for less
+            bucket.message_balance = min(bucket.message_balance, 0.0) if messages_per_s else float("inf")
+            bucket.byte_balance = min(bucket.byte_balance, 0.0) if bytes_per_s else float("inf")
+            bucket.updated_ns = now_ns
+        targets = zip((messages_per_s, bytes_per_s), natural, strict=True)
+        self.factor = min([1.0, *(rate / part for rate, part in targets if part)])
+        self.natural = natural
+        self.why = why
+        self.switch.turn(True)
+
+    def release(self, now_ns: int) -> None:
+        """Hold nothing back any more. Who waits here goes on when next asked, within a second."""
+        self.switch.turn(False)
+        self.factor = 1.0
+        self.line.bucket.reconfigure(0, 0, self.burst_seconds, now_ns)
+
+    def look(self, op: Operation, now_ns: int) -> Decision | None:
+        """Is it this operation's turn, and would the bucket let it pass? Nothing is charged."""
+        wait = self.line.ready(op, now_ns)
+        if wait == 0:
+            return None
+        return Decision(Action.DELAY, (self._reason(op, now_ns),), delay_ns=wait, factor=self.factor)
+
+    def charge(self, op: Operation, now_ns: int) -> None:
+        """Everything allowed the operation: charge it."""
+        self.line.bucket.charge(op.messages, op.bytes, now_ns)
+
+    def _reason(self, op: Operation, now_ns: int) -> Reason:
+        bucket = self.line.bucket
+        by_bytes = not bucket.messages_per_s or (
+            bucket.bytes_per_s > 0 and bucket.wait(0, op.bytes, now_ns) > bucket.wait(op.messages, 0, now_ns)
+        )
+        natural = self.natural[by_bytes]
+        limit = bucket.bytes_per_s if by_bytes else bucket.messages_per_s
+        unit = "bytes/s" if by_bytes else "messages/s"
+        text = (
+            f"Publishing to topic {self._topic} is throttled because of pressure on the broker. "
+            f"Current: {natural:.0f} {unit} naturally, Limit: {limit:.0f} {unit} ({self.why}). "
+            f"Slow down, have consumers catch up, or see the {POLICY} policies."
+        )
+        return Reason(POLICY, Outcome.LIMIT_REACHED, text, natural, limit, self._level)

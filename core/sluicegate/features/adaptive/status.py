@@ -1,0 +1,74 @@
+"""What `sluicegate explain` shows of the controller: a fact, written when something changed."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sluicegate.engine.bucket import SECOND_NS
+from sluicegate.features.adaptive.readings import Readings
+from sluicegate.features.adaptive.settings import Settings
+from sluicegate.features.adaptive.topic import ThrottledTopic
+from sluicegate.hooks import BrokerContext
+
+KEY = "adaptive.status"
+_EVERY_NS = 5 * SECOND_NS
+_MOST_TOPICS = 50
+
+
+class Status:
+    """Remembers how the controller stands, at most every 5 s.
+
+    :param context: where.
+    """
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._last: dict[str, Any] = {}
+        self._told_ns: int | None = None
+
+    def tell(
+        self,
+        memory: float,
+        readings: Readings,
+        settings: Settings,
+        refused: str,
+        topics: Sequence[ThrottledTopic],
+    ) -> None:
+        """Remember the end of a cycle, if it differs from what was remembered last.
+
+        :param memory: memory pressure.
+        :param readings: the sources.
+        :param settings: in force.
+        :param refused: why the policies are not in force; empty if they are.
+        :param topics: all topics.
+        """
+        now_ns = self._context.now_ns()
+        if self._told_ns is not None and now_ns - self._told_ns < _EVERY_NS:
+            return
+        throttled = [topic for topic in topics if topic.active or topic.would]
+        found = {
+            "observe_only": settings.observe_only,
+            "memory_pressure": round(memory, 2),
+            "throttled": sum(topic.active for topic in throttled),
+            "would_throttle": sum(topic.would for topic in throttled),
+            "settings_refused": refused,
+            "sources_unknown": ", ".join(each.source.name for each in readings.all if each.problem),
+            "settings": asdict(settings),
+            "sources": {each.source.name: each.problem or "known" for each in readings.all},
+            "topics": {topic.name: _numbers(topic) for topic in throttled[:_MOST_TOPICS]},
+        }
+        if found != self._last:
+            self._last = found
+            self._told_ns = now_ns
+            self._context.remember(KEY, json.dumps({"at_ms": self._context.wall_ms(), **found}))
+
+
+def _numbers(topic: ThrottledTopic) -> dict[str, float]:
+    return {
+        "natural_messages_per_s": round(topic.natural.messages_per_s, 1),
+        "natural_bytes_per_s": round(topic.natural.bytes_per_s),
+        "messages_per_s": topic.messages_per_s,
+        "bytes_per_s": topic.bytes_per_s,
+        "backlog_pressure": round(topic.memory_and_backlog[1], 2),
+    }

@@ -1,0 +1,135 @@
+"""What the controller knows of one topic, and what it makes of the pressures of one evaluation."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from math import isfinite
+
+from sluicegate.engine.pressure import Backlog
+from sluicegate.engine.state import TopicState
+from sluicegate.features.adaptive.formulas import backlog_pressure, floor_rate, next_rate
+from sluicegate.features.adaptive.limiter import AdaptiveLimiter
+from sluicegate.features.adaptive.natural import NaturalRate
+from sluicegate.features.adaptive.settings import Settings
+from sluicegate.model import EffectivePolicies
+
+NO_BACKLOG = Backlog(0, 0)
+
+
+class Step(Enum):
+    """What an evaluation calls for."""
+
+    REST = auto()
+    """Nothing: there is no pressure."""
+    WARM_UP = auto()
+    """Nothing yet: there is pressure, but no natural rate to reduce."""
+    THROTTLE = auto()
+    """Limit to the evaluation's rates."""
+    RELEASE = auto()
+    """Lift the limit: memory and backlog are both at or below their low watermarks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One topic in one cycle."""
+
+    step: Step
+    memory_pressure: float
+    backlog_pressure: float
+    backlog_bytes: float
+    backlog_quota_bytes: float
+    messages_per_s: int = 0
+    """The rate of this cycle; 0 where nothing is limited."""
+    bytes_per_s: int = 0
+
+    @property
+    def pressure(self) -> float:
+        """The stronger of both."""
+        return max(self.memory_pressure, self.backlog_pressure)
+
+
+class ThrottledTopic:
+    """One topic under the controller; all but `limiter` belongs to the controller's thread.
+
+    :param state: the topic's state, of which only counters are read.
+    :param policies: what holds for the topic.
+    """
+
+    __slots__ = (
+        "active",
+        "applied",
+        "bytes_per_s",
+        "limiter",
+        "memory_and_backlog",
+        "messages_per_s",
+        "name",
+        "natural",
+        "state",
+        "would",
+    )
+
+    def __init__(self, state: TopicState, policies: EffectivePolicies) -> None:
+        self.state = state
+        self.name = state.topic.full
+        self.limiter = AdaptiveLimiter(state, policies)
+        self.natural = NaturalRate()
+        self.active = False
+        """True while it is throttled."""
+        self.would = False
+        """True while it would be throttled, were it not for observe-only."""
+        self.messages_per_s = 0
+        """The effective rate of the last cycle, applied or not; 0 if none."""
+        self.bytes_per_s = 0
+        self.memory_and_backlog = (0.0, 0.0)
+        """Both pressures of the last cycle, for metrics."""
+        self.applied: tuple[int, int, str] | None = None
+        """Rates and reason that the limiter was last given; None while it is released."""
+
+    def evaluate(
+        self, memory: float, backlog: Backlog, settings: Settings, now_ns: int, *, learn: bool
+    ) -> Evaluation:
+        """Learn the natural rate, and say what is to be done.
+
+        Under pressure a rate that is known is not learned any further, even where nothing is throttled: what
+        a broker in trouble takes is not what its producers want.
+
+        :param memory: memory pressure, 0.0 to 1.0.
+        :param backlog: of this topic.
+        :param settings: of this cycle.
+        :param now_ns: monotonic time.
+        :param learn: False if the topic was throttled since the last evaluation.
+        :raises ValueError: if the backlog is no number of bytes.
+        """
+        size, quota = backlog.bytes, backlog.quota_bytes
+        if not (isfinite(size) and isfinite(quota)) or size < 0:
+            raise ValueError(f"backlog cannot be {backlog!r}, expected bytes")
+        pressure = backlog_pressure(size, quota, settings.backlog_low, settings.backlog_high)
+        self.memory_and_backlog = (memory, pressure)
+        strongest = memory if memory > pressure else pressure
+        known, throttled = self.natural.known, self.active or self.would
+        counters = self.state.allowed_messages, self.state.allowed_bytes
+        self.natural.sample(*counters, now_ns, learn=learn and (strongest == 0 or not known))
+        if strongest == 0 and (not throttled or not settings.ramp_release):
+            return Evaluation(Step.RELEASE if throttled else Step.REST, memory, pressure, size, quota)
+        if not known:
+            return Evaluation(Step.WARM_UP, memory, pressure, size, quota)
+        messages, nbytes = self._next(strongest, settings)
+        natural = self.natural
+        reached = messages >= int(natural.messages_per_s) and nbytes >= int(natural.bytes_per_s)
+        step = Step.RELEASE if strongest == 0 and reached else Step.THROTTLE
+        return Evaluation(step, memory, pressure, size, quota, messages, nbytes)
+
+    def _next(self, pressure: float, settings: Settings) -> tuple[int, int]:
+        """The next rates; 0 (unlimited) in a dimension of which no natural rate is known."""
+        least, step = settings.min_rate_factor, settings.max_rate_change_factor
+        messages, nbytes = self.natural.messages_per_s, self.natural.bytes_per_s
+        return (
+            next_rate(messages, self.messages_per_s, pressure, least, step) if messages > 0 else 0,
+            next_rate(nbytes, self.bytes_per_s, pressure, least, step) if nbytes > 0 else 0,
+        )
+
+    def at_floor(self, found: Evaluation, settings: Settings) -> bool:
+        """True if the rates of an evaluation are the least that the topic keeps."""
+        natural = self.natural.messages_per_s
+        return found.messages_per_s < natural and found.messages_per_s <= floor_rate(
+            natural, settings.min_rate_factor
+        )

@@ -1,0 +1,63 @@
+"""Memory as a broker's metrics tell it, in Prometheus' text format."""
+
+import ssl
+
+from sluicegate.features.pressure.exposition import Selector, total
+from sluicegate.http_get import http_get, shown_url
+
+JVM_HEAP = (
+    ('jvm_memory_used_bytes{area="heap"}', 'jvm_memory_max_bytes{area="heap"}'),
+    ('jvm_memory_bytes_used{area="heap"}', 'jvm_memory_bytes_max{area="heap"}'),
+    ("java_lang_Memory_HeapMemoryUsage_used", "java_lang_Memory_HeapMemoryUsage_max"),
+    ("java_lang_memory_heapmemoryusage_used", "java_lang_memory_heapmemoryusage_max"),
+)
+"""Used and greatest bytes of a JVM's heap: Prometheus' Java client since 1.0 and before (Pulsar), the JMX
+exporter without rules and with names in lower case (Kafka)."""
+
+
+class MetricsError(Exception):
+    """An answer does not have what is looked for."""
+
+
+class MetricsMemory:
+    """Reads used memory from metrics.
+
+    :param url: address of the metrics.
+    :param used: series of the bytes in use; a JVM's heap if None.
+    :param most: series of the bytes that there may be.
+    :param token: bearer token.
+    :param timeout_s: longest time for an answer.
+    :param tls: what to speak with `https:` addresses; the system's defaults if None.
+    :raises ValueError: if a name of a series cannot be read.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        used: str | None = None,
+        most: str | None = None,
+        *,
+        token: str | None = None,
+        timeout_s: float = 2.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        names = ((used, most),) if used is not None and most is not None else JVM_HEAP
+        self._names = tuple((Selector.parse(a), Selector.parse(b)) for a, b in names)
+        self._url = url
+        self._token = token
+        self._timeout_s = timeout_s
+        self._tls = tls
+
+    async def read(self) -> float:
+        """Memory in use as a share of what there may be; 0.0 where that has no bound.
+
+        :raises HttpError: without an answer in time and size.
+        :raises MetricsError: if the answer has no such series.
+        """
+        answer = await http_get(self._url, timeout_s=self._timeout_s, token=self._token, tls=self._tls)
+        text = answer.decode("utf-8", errors="replace")
+        for used, most in self._names:
+            found, bound = total(text, used), total(text, most)
+            if found is not None and bound is not None:
+                return found / bound if bound > 0 else 0.0
+        raise MetricsError(f"{shown_url(self._url)} has none of {', '.join(a.name for a, _ in self._names)}")

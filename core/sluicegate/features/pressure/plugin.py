@@ -1,0 +1,33 @@
+"""Memory sources as a plugin: what a broker's entry names under `pressure`."""
+
+from collections.abc import Sequence
+
+from sluicegate.config.models import BrokerConfig
+from sluicegate.config.pressure import MemorySource
+from sluicegate.engine.pressure import PressureSource
+from sluicegate.features.pressure.metrics import MetricsMemory
+from sluicegate.features.pressure.process import ProcessMemory
+from sluicegate.hooks import BrokerContext, hookimpl
+
+
+@hookimpl
+def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
+    """Offer the memory sources of a broker's entry."""
+    config: BrokerConfig = context.config
+    return [_source(place, entry, context) for place, entry in enumerate(config.pressure.memory)]
+
+
+def _source(place: int, entry: MemorySource, context: BrokerContext) -> PressureSource:
+    name = f"memory_{entry.source}" if entry.source == "gateway" else f"memory_{entry.source}_{place}"
+    if entry.source != "metrics":
+        memory = ProcessMemory(entry.pid, pidfile=entry.pidfile, limit=entry.limit)
+        return PressureSource(name, "memory", memory.read)
+    metrics = MetricsMemory(
+        entry.url or "",
+        entry.used,
+        entry.max,
+        token=entry.token,
+        timeout_s=entry.timeout / 1000,
+        tls=context.broker_tls,
+    )
+    return PressureSource(name, "memory", metrics.read)

@@ -1,0 +1,34 @@
+"""Storage quotas: publishing slows down and pauses as the volumes of a broker's nodes fill up.
+
+`StorageQuota` is for every source of usage; sources that need nothing of a broker are in `sources`.
+"""
+
+from sluicegate.features.storage_quota.board import Board, Judgement
+from sluicegate.features.storage_quota.quota import StorageQuota, StorageReadError
+from sluicegate.features.storage_quota.snapshot import (
+    BrokerUsage,
+    Snapshot,
+    SnapshotError,
+    json_schema,
+    read_snapshot,
+    write_snapshot,
+)
+from sluicegate.features.storage_quota.volumes import Limit, Limits, LimitType, State, Volume
+
+__all__ = [
+    "StorageQuota",
+    "StorageReadError",
+    "Board",
+    "Judgement",
+    "BrokerUsage",
+    "Snapshot",
+    "SnapshotError",
+    "json_schema",
+    "read_snapshot",
+    "write_snapshot",
+    "Limit",
+    "Limits",
+    "LimitType",
+    "State",
+    "Volume",
+]

@@ -1,0 +1,137 @@
+"""The metrics of storage quotas, by name."""
+
+from collections import Counter as Counts
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sluicegate.features.storage_quota.board import Board, Judgement
+from sluicegate.hooks import Counter, Gauge, Metrics
+
+
+class Named(NamedTuple):
+    """A counter; all metrics have the label `broker`, the name of the entry, before these."""
+
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+_VOLUME = ("broker_id", "volume")
+GAUGES = {
+    "throttle_factor": "What is left of the quota, 0.0 to 1.0.",
+    "state": "0 for OPEN, 1 for THROTTLE, 2 for PAUSE.",
+    "lack_of_data": "1 while publishing is restricted because data is missing, else 0.",
+    "connected": "1 if the source of the volumes' usage answered at last, else 0.",
+    "active_brokers": "Nodes that are up, as the cluster says, or that were seen where it does not say.",
+    "unknown_brokers": "Nodes of which nothing fresh is known.",
+    "active_volumes": "Volumes of which something fresh is known.",
+    "cached_volumes": "Volumes of which a state is kept, fresh or not.",
+    "inverted_volumes": "Volumes on which the soft limit comes after the hard one and has no effect.",
+}
+VOLUME_GAUGES = {
+    "capacity_bytes": "Bytes of a volume.",
+    "consumed_bytes": "Bytes in use on a volume.",
+    "available_bytes": "Bytes that can still be written to a volume.",
+    "hard_limit_bytes": "Bytes in use at which this volume pauses publishing.",
+    "soft_limit_bytes": "Bytes in use above which this volume throttles publishing.",
+}
+COUNTERS = {
+    "fallback_applied": Named("Times that on_unknown came into force because data was missing."),
+    "limit_violated": Named("Volumes found beyond their hard limit, at each reading."),
+    "publication_errors": Named("Snapshots that could not be published."),
+    "read_failures": Named("Readings that failed."),
+    "settings_refused": Named("Times that limits in force were kept because new ones contradict each other."),
+    "snapshots_refused": Named("States that were not taken, by reason.", ("reason",)),
+    "volume_evictions": Named("Volumes that were forgotten.", _VOLUME),
+}
+PREFIX = "sluicegate_storage_"
+UPSTREAM = {
+    "ThrottleFactor": "throttle_factor",
+    "FallbackThrottleFactorApplied": "fallback_applied",
+    "LimitViolated": "limit_violated",
+    "ActiveBrokers": "active_brokers",
+    "ActiveLogDirs": "active_volumes",
+    "AvailableBytes": "available_bytes",
+    "ConsumedBytes": "consumed_bytes",
+    "CachedEntries": "cached_volumes",
+    "LogDirEvictions": "volume_evictions",
+}
+"""What the metrics of Strimzi's plug-in are called here; its tags observingBrokerId, remoteBrokerId and
+logDir are the labels broker, broker_id and volume."""
+
+
+class StorageMetrics:
+    """Publishes what is known.
+
+    :param metrics: of the broker's context.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._gauges: dict[str, Gauge] = {
+            name: metrics.gauge(PREFIX + name, text) for name, text in GAUGES.items()
+        }
+        self._volumes: dict[str, Gauge] = {
+            name: metrics.gauge(PREFIX + name, text, _VOLUME) for name, text in VOLUME_GAUGES.items()
+        }
+        self._counters: dict[str, Counter] = {
+            name: metrics.counter(PREFIX + name, named.help, named.labels) for name, named in COUNTERS.items()
+        }
+        self._counted: dict[str, Mapping[tuple[str, ...], int]] = {}
+        self._shown: frozenset[tuple[str, str]] = frozenset()
+
+    def count(self, name: str, *labels: str) -> None:
+        """Count one more."""
+        self._counters[name].inc(1, *labels)
+
+    def connected(self, is_connected: bool) -> None:
+        """Say whether the source answered."""
+        self._gauges["connected"].set(float(is_connected))
+
+    def show(self, board: Board, judgement: Judgement, active: Sequence[str]) -> None:
+        """Publish what holds now.
+
+        :param active: nodes that are up, as far as is known.
+        """
+        cached = sum(len(usage.volumes) for usage in board.states.values())
+        figures = {
+            "throttle_factor": judgement.factor,
+            "state": judgement.state,
+            "lack_of_data": judgement.lack_of_data,
+            "active_brokers": len(active),
+            "unknown_brokers": len(judgement.unknown),
+            "active_volumes": len(judgement.volumes),
+            "cached_volumes": cached,
+            "inverted_volumes": sum(each.limits.is_inverted(each.volume) for each in judgement.volumes),
+        }
+        for name, value in figures.items():
+            self._gauges[name].set(float(value))
+        self._show_volumes(judgement)
+        self._add("snapshots_refused", Counts({(reason,): n for reason, n in board.refused.items()}))
+        self._add("volume_evictions", board.evictions)
+
+    def _show_volumes(self, judgement: Judgement) -> None:
+        shown = frozenset((each.broker, each.volume.name) for each in judgement.volumes)
+        if not shown >= self._shown:
+            for gauge in self._volumes.values():
+                gauge.clear()
+        self._shown = shown
+        for each in judgement.volumes:
+            volume = each.volume
+            soft = each.limits.soft_at(volume)
+            figures = {
+                "capacity_bytes": volume.capacity,
+                "consumed_bytes": volume.consumed,
+                "available_bytes": volume.free,
+                "hard_limit_bytes": each.hard_at if each.limits else None,
+                "soft_limit_bytes": soft,
+            }
+            for name, value in figures.items():
+                if value is not None:
+                    self._volumes[name].set(float(value), each.broker, volume.name)
+
+    def _add(self, name: str, counts: Mapping[tuple[str, ...], int]) -> None:
+        """Bring a counter to what the board has counted."""
+        before = self._counted.get(name, {})
+        for labels, count in counts.items():
+            if count > before.get(labels, 0):
+                self._counters[name].inc(count - before.get(labels, 0), *labels)
+        self._counted[name] = dict(counts)

@@ -1,0 +1,51 @@
+"""Storage quotas as a plugin: the policy fields, and sources that need nothing of a broker."""
+
+from collections.abc import Sequence
+
+from sluicegate.config.models import PolicyModel
+from sluicegate.config.storage import StorageConfig
+from sluicegate.engine.factors import Factor
+from sluicegate.engine.task import Task
+from sluicegate.features.storage_quota.fields import POLICY, StoragePolicies, limits_of
+from sluicegate.features.storage_quota.quota import StorageQuota
+from sluicegate.features.storage_quota.sources import reader
+from sluicegate.hooks import BrokerContext, hookimpl
+
+__all__ = ["StoragePolicies", "StorageQuotas"]
+
+
+class StorageQuotas:
+    """The storage quotas of one gateway; an instance holds what it made for each broker."""
+
+    def __init__(self) -> None:
+        self._quotas: dict[str, StorageQuota] = {}
+
+    @hookimpl
+    def sluicegate_policy_model(self) -> type[PolicyModel]:
+        """Add the limits."""
+        return StoragePolicies
+
+    @hookimpl
+    def sluicegate_quota_factors(self, context: BrokerContext) -> Sequence[Factor]:
+        """Add the factor where the entry says how to read the volumes' usage."""
+        config: StorageConfig | None = context.config.storage
+        if config is None:
+            if limits_of(context.policies):
+                context.log.warning(
+                    "limits of %s have no effect on broker %s, which has no 'storage:' section",
+                    POLICY,
+                    context.broker,
+                )
+            return []
+        read = reader(config, context.wall_ms, context.tls_for)
+        # What is to be published on a topic as well is read by the broker's own room.
+        if read is None or config.publish_snapshots is not None:
+            return []
+        self._quotas[context.broker] = quota = StorageQuota(context, read)
+        return [quota.factor]
+
+    @hookimpl
+    def sluicegate_tasks(self, context: BrokerContext) -> Sequence[Task]:
+        """Add the reading."""
+        quota = self._quotas.get(context.broker)
+        return [] if quota is None else [quota.task]

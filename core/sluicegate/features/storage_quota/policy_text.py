@@ -1,0 +1,126 @@
+"""The text of a policy file that was made of properties, with comments that say what became of each."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from os.path import basename
+
+from sluicegate.config.errors import Finding
+from sluicegate.config.secrets import resembles_secret, shown_text
+from sluicegate.features.storage_quota.properties import Property
+
+CALLBACK = "client.quota.callback.class"
+_LONGEST = 80
+
+
+@dataclass(slots=True)
+class PolicyText:
+    """What the file will say, as lines by section.
+
+    :param file: name of the file with the properties.
+    """
+
+    file: str
+    errors: list[Finding] = field(default_factory=list)
+    bootstrap: list[str] = field(default_factory=list)
+    entry: list[str] = field(default_factory=list)
+    """Of the broker's entry."""
+    storage: list[str] = field(default_factory=list)
+    """Of its `storage:` section."""
+    rates: list[str] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+    """Policies of storage quotas."""
+    is_off: bool = False
+    """True if the plug-in looks at no volume, so that its limits have no effect."""
+    taken: int = 0
+    omitted: int = 0
+    _omissions: list[str] = field(default_factory=list)
+
+    def about(self, one: Property, *notes: str) -> list[str]:
+        """Comments that say of what property the next line is made."""
+        self.taken += 1
+        return [f"# {_told(one)}", *(f"# {note}" for note in notes)]
+
+    def leave_out(self, one: Property, why: str, *, is_secret: bool = False) -> None:
+        """Say at the end why a property is not taken over.
+
+        :param is_secret: True to keep its value out of the file, as is done for keys that resemble secrets.
+        """
+        self.omitted += 1
+        told = f"{one.key} (line {one.line})" if is_secret or resembles_secret(one.key) else _told(one)
+        self._omissions += [f"#   {told}:", f"#     {why}"]
+
+    @property
+    def has_limits(self) -> bool:
+        """True if a volume can reach a limit."""
+        return any(line.startswith(("storage_hard_", "storage_soft_")) for line in self.limits)
+
+    def text(self, others: Sequence[Property]) -> str:
+        """All of it.
+
+        :param others: properties of the file that are not the plug-in's.
+        """
+        callback = [f"#   {_told(one)}" for one in others if one.key == CALLBACK]
+        lines = [
+            f"# Made by `sluicegate import strimzi {_shown(basename(self.file))}`.",
+            "# Once clients use the gate, take the plug-in's properties off the brokers, or both hold.",
+            *callback,
+            "",
+            "brokers:",
+            "  - name: kafka",
+            *_indented(self._entry(), 4),
+            *self._policies(),
+        ]
+        if self._omissions:
+            lines += ["", "# Not taken over:", *self._omissions]
+        rest = len(others) - len(callback)
+        if rest:
+            noun = "property of the file is" if rest == 1 else "properties of the file are"
+            lines += ["", f"# {rest} other {noun} not the plug-in's."]
+        return "\n".join(lines) + "\n"
+
+    def _entry(self) -> list[str]:
+        unknown = ["# The properties name no broker.", 'bootstrap: ["127.0.0.1:9092"]']
+        lines = [
+            "system: kafka",
+            *(self.bootstrap or unknown),
+            "# Where clients connect instead; choose an address and a port.",
+            "listen: { host: 127.0.0.1, port: 19092 }",
+            *self.entry,
+        ]
+        if self.has_limits and not self.is_off:
+            lines += ["storage:", *_indented(["source: log_dirs", *self.storage])]
+        return lines
+
+    def _policies(self) -> list[str]:
+        limits = self.limits
+        if self.is_off:
+            limits = [line if line.startswith("#") else f"# {line}" for line in limits]
+        policies = [*self.rates, *limits]
+        if all(line.startswith("#") for line in policies):
+            return ["", *policies] if policies else []
+        return ["", "policies:", "  broker:", *_indented(policies, 4)]
+
+
+def quoted(text: str) -> str:
+    """A text as YAML has it between quotes."""
+    return '"' + "".join(_escaped(char) for char in text) + '"'
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    return char if char.isprintable() else f"\\U{ord(char):08x}"
+
+
+def _indented(lines: Iterable[str], spaces: int = 2) -> list[str]:
+    return [f"{' ' * spaces}{line}" for line in lines]
+
+
+def _told(one: Property) -> str:
+    return f"{one.key} = {_shown(one.value)} (line {one.line})"
+
+
+def _shown(value: str) -> str:
+    """A value in a comment: one line, nothing that a terminal would take for a command."""
+    text = "".join(char if char.isprintable() else " " for char in shown_text(value))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,226 @@
+"""The factor that follows the volumes of a broker's nodes, whatever tells their usage."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias, cast
+
+from sluicegate.config.models import OnUnknown
+from sluicegate.config.storage import StorageConfig
+from sluicegate.engine.factors import Factor
+from sluicegate.engine.task import Task
+from sluicegate.features.storage_quota.board import Board, Judgement
+from sluicegate.features.storage_quota.fields import POLICY, STALE_AFTER, limits_of, problem_with
+from sluicegate.features.storage_quota.metrics import StorageMetrics
+from sluicegate.features.storage_quota.snapshot import BrokerUsage, Snapshot
+from sluicegate.features.storage_quota.volumes import Limits, State
+from sluicegate.hooks import BrokerContext
+
+Read: TypeAlias = Callable[[], Awaitable[Mapping[str, BrokerUsage]]]
+"""Usage by node id. Raises whatever it likes if nothing can be read; what it leaves out stays as it was."""
+Active: TypeAlias = Callable[[], Awaitable[Collection[str]]]
+"""Ids of the nodes that are up, as the cluster says."""
+Publish: TypeAlias = Callable[[Sequence[Snapshot]], Awaitable[None]]
+
+_ANSWER_S = 30.0
+_LEAST_ANSWER_S = 1.0
+_LEAST_PUBLISHING_S = 3.0
+"""Longer than for a reading with a short interval, as a topic may have to be made and nobody waits for it."""
+_TOLD_REFUSALS = 5
+_ADVICE = {
+    State.OPEN: "",
+    State.THROTTLE: "Storage runs low, so publishing is slowed down. Publish less, or have data deleted.",
+    State.PAUSE: "Storage is used up, so publishing is paused. Try again later, or have data deleted.",
+}
+_UNKNOWN = "The brokers' storage cannot be determined, so publishing is paused. Try again later."
+
+
+class StorageReadError(Exception):
+    """The usage of a broker's volumes cannot be read; the message says why."""
+
+
+class StorageQuota:
+    """Storage quotas of one broker: reads, judges, and sets the factor.
+
+    :param context: the broker's gateway; its entry has a `storage:` section.
+    :param read: tells the usage of the volumes.
+    :param active: tells which nodes are up; None where nobody can.
+    :param publish: takes the snapshots of all nodes after each reading; what it raises is counted.
+    :param is_on: True for sources whose limits come with what they read, so that missing data matters even
+        where the policies set no limit.
+    """
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        read: Read,
+        active: Active | None = None,
+        *,
+        publish: Publish | None = None,
+        is_on: bool = False,
+    ) -> None:
+        config: StorageConfig = context.config.storage
+        self.factor = Factor(POLICY, self._advice)
+        self.task = Task(POLICY, lambda: config.interval, self.run)
+        self.board = Board(config.brokers)
+        self.judgement = Judgement(State.OPEN, 1.0, "")
+        """What holds now."""
+        self._context = context
+        self._config = config
+        self._read = read
+        self._ask_active = active
+        self._publish = publish
+        self._is_on = is_on
+        self._metrics = StorageMetrics(context.metrics)
+        self._active: Collection[str] | None = None if active is None else ()
+        self._limits: Limits | None = None
+        self._problem = ""
+        self._failed = ""
+        self._refusals: Counter[str] = Counter()
+        # Until the first reading nothing is known, which is no reason to let everything pass.
+        self.judgement = self._judge(context.wall_ms())
+        self.factor.set(self.judgement.factor, self.judgement.why, known=self.judgement.known)
+
+    async def run(self) -> None:
+        """Read once and apply what follows; what cannot be read stays as it was until it is stale."""
+        self._refusals.clear()
+        await self._read_all()
+        self._judge_and_apply()
+        # Only now, as a topic that cannot be written to must not keep a breach from being applied.
+        if self._publish is not None and not self._failed:
+            await self._publish_all(self._publish)
+
+    def _judge_and_apply(self) -> None:
+        now_ms = self._context.wall_ms()
+        self.board.expire(now_ms, self._stale_ms, self._active, self._config.forget_after)
+        judgement = self._judge(now_ms)
+        self._note(self.judgement, judgement)
+        self.judgement = judgement
+        known = self.board.states if self._active is None else self._active
+        self._metrics.show(self.board, judgement, tuple(known))
+        why = f"{judgement.why}; {self._problem}" if self._problem else judgement.why
+        self._context.apply(lambda: self.factor.set(judgement.factor, why, known=judgement.known))
+
+    def refuse(self, reason: str, text: str) -> None:
+        """Count something that was read and could not be taken, such as a malformed snapshot.
+
+        :param reason: label of the metric, such as `malformed`.
+        :param text: for the log, which is told of the first few of a kind at each reading.
+        """
+        self.board.refused[reason] += 1
+        self._refusals[reason] += 1
+        if self._refusals[reason] <= _TOLD_REFUSALS:
+            self._context.log.warning("storage usage refused (%s): %s", reason, text)
+
+    def snapshots(self) -> list[Snapshot]:
+        """The last state of each node, with the limits of the gate where it told none itself."""
+        own = self._limits or Limits()
+        return [
+            Snapshot(broker, usage if usage.limits else replace(usage, limits=own))
+            for broker, usage in self.board.states.items()
+        ]
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    async def _read_all(self) -> None:
+        seconds = self._answer_s
+        try:
+            async with asyncio.timeout(seconds):
+                # First, as what a source tells only once must not be lost because this fails.
+                if self._ask_active is not None:
+                    self._active = frozenset(await self._ask_active())
+                found = await self._read()
+        except TimeoutError:
+            self._fail(f"no answer within {seconds:g} s")
+        except Exception as error:  # noqa: BLE001 - whatever a source raises, the last state counts until it is stale
+            self._fail(str(error) or type(error).__name__)
+        else:
+            self._take(found)
+
+    def _take(self, found: Mapping[str, BrokerUsage]) -> None:
+        if self._failed:
+            self._context.log.info("storage usage can be read again")
+        self._failed = ""
+        self._metrics.connected(True)
+        now_ms = self._context.wall_ms()
+        for broker, usage in found.items():
+            self.board.offer(broker, usage, now_ms, self._stale_ms)
+
+    def _fail(self, text: str) -> None:
+        self._metrics.connected(False)
+        self._metrics.count("read_failures")
+        if text != self._failed:
+            self._context.log.warning(
+                "storage usage cannot be read, what was known counts until stale: %s", text
+            )
+        self._failed = text
+
+    async def _publish_all(self, publish: Publish) -> None:
+        try:
+            async with asyncio.timeout(max(_LEAST_PUBLISHING_S, self._answer_s)):
+                await publish(self.snapshots())
+        except Exception as error:  # noqa: BLE001 - others then miss this broker's state, and count it as unknown
+            self._metrics.count("publication_errors")
+            self._context.log.warning(
+                "storage snapshots cannot be published: %s", str(error) or type(error).__name__
+            )
+
+    @property
+    def _answer_s(self) -> float:
+        """Longest time for a reading."""
+        return max(_LEAST_ANSWER_S, min(self._config.interval / 1000, _ANSWER_S))
+
+    # -- judging --------------------------------------------------------------------------------------
+
+    @property
+    def _stale_ms(self) -> int:
+        return max(int(self._context.policies.number(STALE_AFTER)), 2 * self._config.interval)
+
+    def _judge(self, now_ms: int) -> Judgement:
+        policies = self._context.policies
+        limits = self._current_limits()
+        told = any(usage.limits for usage in self.board.states.values())
+        if policies.values.get(POLICY) is False or not (limits or told or self._is_on):
+            why = "turned off" if limits or told else "no storage limit is set"
+            return Judgement(State.OPEN, 1.0, why, self.board.unlimited())
+        return self.board.judge(
+            limits,
+            now_ms,
+            stale_ms=self._stale_ms,
+            active=self._active,
+            on_unknown=cast("OnUnknown", policies.text(f"on_unknown.{POLICY}", "pause")),
+            failed=self._failed,
+        )
+
+    def _current_limits(self) -> Limits:
+        """The limits in force: those of the policies, unless they contradict each other."""
+        policies = self._context.policies
+        problem = problem_with(policies)
+        if problem and problem != self._problem:
+            self._metrics.count("settings_refused")
+            kept = "those before stay in force" if self._limits is not None else "the hard limit holds alone"
+            self._context.log.error("storage limits contradict each other, %s: %s", kept, problem)
+        self._problem = problem
+        if not problem or self._limits is None:
+            self._limits = limits_of(policies)
+        return self._limits
+
+    def _note(self, before: Judgement, after: Judgement) -> None:
+        if after.lack_of_data and not before.lack_of_data:
+            self._metrics.count("fallback_applied")
+        for judged in after.volumes:
+            if judged.state is State.PAUSE:
+                self._metrics.count("limit_violated")
+        if after.state is not before.state or after.known != before.known:
+            log = self._context.log.warning if after.state > before.state else self._context.log.info
+            log(
+                "storage quota %s -> %s, factor %.3f: %s",
+                before.state.name,
+                after.state.name,
+                after.factor,
+                after.why,
+            )
+
+    def _advice(self) -> str:
+        return _UNKNOWN if self.judgement.lack_of_data else _ADVICE[self.judgement.state]

@@ -1,0 +1,181 @@
+"""Snapshots of a broker's volumes, as brokers and gates tell each other over a compacted topic.
+
+The format is that of Strimzi's proposal 035; `volume-usage.schema.json` beside this file describes it. What
+is read may say more than the format knows, and may call `ConsumedBytes` by its older name; what is written is
+exact.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from importlib.resources import files
+from typing import Any
+
+from sluicegate.features.storage_quota.volumes import NO_LIMITS, Limit, Limits, LimitType, Volume
+
+MAX_BYTES = 1024 * 1024
+"""Bytes of one snapshot; ten thousand volumes take fewer."""
+MAX_NAME = 1_000
+"""Characters of an id or a name, which metrics and refusals tell."""
+_OLDER_NAMES = {"ConsumedSpace": LimitType.CONSUMED_BYTES}
+_NO_LIMIT = Limit(LimitType.MIN_FREE_BYTES, 0)
+"""What is written where there is no limit, as the format demands one: reached when the volume is full."""
+
+
+class SnapshotError(Exception):
+    """What was read is no snapshot; the message says what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUsage:
+    """The volumes of one broker at one time."""
+
+    volumes: tuple[Volume, ...]
+    at_ms: int
+    """When they were measured, wall clock in milliseconds since 1970."""
+    limits: Limits = NO_LIMITS
+    """The broker's own limits, as its snapshot tells them; none where the gate measured by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What one broker tells about itself."""
+
+    broker_id: str
+    usage: BrokerUsage
+
+
+def read_snapshot(value: bytes, key: str | None = None) -> Snapshot:
+    """Read a record's value.
+
+    :param key: the record's key, which must name the same broker; None if it is not known.
+    :raises SnapshotError: if it is not what the format says.
+    """
+    found = _object(_parse(value), "a snapshot")
+    broker_id = _text(found, "brokerId")
+    if key is not None and key != broker_id:
+        raise SnapshotError(f"brokerId {broker_id!r} does not match the key {key!r}")
+    volumes = found.get("volumes")
+    if not isinstance(volumes, list):
+        raise SnapshotError(f"volumes {_short(volumes)}, expected a list")
+    limits = Limits(_limit(found, "hardLimit"), _limit(found, "softLimit"))
+    usage = BrokerUsage(tuple(_volume(each) for each in volumes), _time(found), limits)
+    return Snapshot(broker_id, usage)
+
+
+def write_snapshot(snapshot: Snapshot) -> bytes:
+    """The value of the record that tells a snapshot; its key is the broker's id.
+
+    Of several limits of a kind the one that decides on the volume with least room is written. A share of the
+    capacity is written in whole percent, rounded to the stricter one.
+    """
+    usage = snapshot.usage
+    hard, soft = usage.limits.deciding(usage.volumes)
+    at = datetime.fromtimestamp(usage.at_ms / 1000, UTC)
+    told = {
+        "brokerId": snapshot.broker_id,
+        "snapshotAt": at.isoformat(timespec="milliseconds" if usage.at_ms % 1000 else "seconds").replace(
+            "+00:00", "Z"
+        ),
+        "hardLimit": _written(hard or _NO_LIMIT),
+        "softLimit": _written(soft or hard or _NO_LIMIT),
+        "volumes": [
+            {"volumeName": each.name, "capacity": each.capacity, "consumed": each.consumed}
+            for each in usage.volumes
+        ],
+    }
+    return json.dumps(told, separators=(",", ":")).encode()
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a snapshot."""
+    source = files("sluicegate.features.storage_quota").joinpath("volume-usage.schema.json")
+    schema: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
+    return schema
+
+
+def _parse(value: bytes) -> object:
+    if len(value) > MAX_BYTES:
+        raise SnapshotError(f"a snapshot of {len(value)} bytes, expected at most {MAX_BYTES}")
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        raise SnapshotError(f"not JSON: {error}") from None
+
+
+def _object(value: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise SnapshotError(f"{what} is {_short(value)}, expected an object")
+    return value
+
+
+def _text(found: Mapping[str, Any], name: str) -> str:
+    value = found.get(name)
+    if isinstance(value, str) and value:
+        if len(value) > MAX_NAME:
+            raise SnapshotError(f"{name} of {len(value)} characters, expected at most {MAX_NAME}")
+        return value
+    if isinstance(value, int) and not isinstance(
+        value, bool
+    ):  # a broker's id, written as the number that it is
+        return str(value)
+    raise SnapshotError(f"{name} is {_short(value)}, expected text")
+
+
+def _time(found: Mapping[str, Any]) -> int:
+    text = _text(found, "snapshotAt")
+    try:
+        at = datetime.fromisoformat(text)
+        return round((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise SnapshotError(
+            f"snapshotAt is {text[:80]!r}, expected a time such as 2022-04-07T13:00:00Z"
+        ) from None
+
+
+def _limit(found: Mapping[str, Any], name: str) -> tuple[Limit, ...]:
+    """One limit, or none where the broker has named no type."""
+    limit = _object(found.get(name), name)
+    kind = limit.get("type")
+    if kind is None:
+        return ()
+    level = _whole(limit.get("level", 0), f"{name}.level")
+    try:
+        limit_type = _OLDER_NAMES.get(kind) or LimitType(kind)
+    except (ValueError, TypeError):
+        known = ", ".join(LimitType)
+        raise SnapshotError(f"{name}.type is {_short(kind)}, expected one of {known}") from None
+    if limit_type is not LimitType.MIN_FREE_PERCENTAGE:
+        return (Limit(limit_type, level),)
+    if level > 100:
+        raise SnapshotError(f"{name}.level is {level}, expected a percentage of 0 to 100")
+    return (Limit(limit_type, Fraction(level, 100)),)
+
+
+def _volume(value: object) -> Volume:
+    found = _object(value, "a volume")
+    capacity, consumed = (_whole(found.get(name), name) for name in ("capacity", "consumed"))
+    return Volume(_text(found, "volumeName"), capacity, consumed)
+
+
+def _whole(value: object, what: str) -> int:
+    """A whole number of 0 or more; `5.0` is one too."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise SnapshotError(f"{what} is {_short(value)}, expected a whole number of 0 or more")
+    return value
+
+
+def _written(limit: Limit) -> dict[str, str | int]:
+    level = limit.level * 100 if limit.type is LimitType.MIN_FREE_PERCENTAGE else limit.level
+    return {"type": str(limit.type), "level": math.ceil(level)}
+
+
+def _short(value: object) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return "missing" if value is None else repr(value)[:80]

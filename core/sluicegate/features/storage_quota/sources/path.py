@@ -1,0 +1,62 @@
+"""Usage of file systems of this machine, by statvfs."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from threading import Thread
+
+from sluicegate.config.storage import StorageConfig
+from sluicegate.features.storage_quota.quota import StorageReadError
+from sluicegate.features.storage_quota.snapshot import BrokerUsage
+from sluicegate.features.storage_quota.volumes import Volume
+
+
+class PathSource:
+    """The volumes on which some directories are, as one node.
+
+    Free is what a process without special rights can still write; what is kept for root counts as used.
+
+    :param config: `paths` and `broker_id`.
+    :param wall_ms: the wall clock.
+    """
+
+    def __init__(self, config: StorageConfig, wall_ms: Callable[[], int]) -> None:
+        self._paths = config.paths
+        self._broker_id = config.broker_id
+        self._wall_ms = wall_ms
+        self._asking: Future[tuple[Volume, ...]] | None = None
+
+    async def read(self) -> Mapping[str, BrokerUsage]:
+        """Ask for all paths.
+
+        :raises StorageReadError: if one cannot be asked, or the question before still has no answer.
+        """
+        if self._asking is not None and not self._asking.done():
+            raise StorageReadError(f"a file system does not answer: one of {', '.join(self._paths)}")
+        at_ms = self._wall_ms()
+        answer: Future[tuple[Volume, ...]] = Future()
+        self._asking = answer
+        # A dead network file system hangs for good: so not a pool's thread, which would have to end first.
+        Thread(target=self._ask, args=(answer,), name="sluicegate-statvfs", daemon=True).start()
+        volumes = await asyncio.shield(asyncio.wrap_future(answer))
+        return {self._broker_id: BrokerUsage(volumes, at_ms)}
+
+    def _ask(self, answer: "Future[tuple[Volume, ...]]") -> None:
+        try:
+            answer.set_result(tuple(volume_of(path) for path in self._paths))
+        except Exception as error:  # noqa: BLE001 - for whoever waits
+            answer.set_exception(error)
+
+
+def volume_of(path: str) -> Volume:
+    """The volume that a path is on, named by the path.
+
+    :raises StorageReadError: if it cannot be asked.
+    """
+    try:
+        found = os.statvfs(path)
+    except OSError as error:
+        raise StorageReadError(f"{path}: {error.strerror}") from None
+    capacity = found.f_blocks * found.f_frsize
+    return Volume(path, capacity, capacity - found.f_bavail * found.f_frsize)

@@ -1,0 +1,113 @@
+"""Usage of volumes from a Prometheus server, such as what node_exporter or a JMX exporter told it."""
+
+import json
+import math
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from sluicegate.config.models import BrokerTls
+from sluicegate.config.storage import StorageConfig
+from sluicegate.config.tls import context_for_broker
+from sluicegate.features.storage_quota.quota import StorageReadError
+from sluicegate.features.storage_quota.snapshot import BrokerUsage
+from sluicegate.features.storage_quota.volumes import Volume
+from sluicegate.http_get import HttpError, http_get, shown_url
+
+MAX_VOLUMES = 10_000
+TlsFor = Callable[[BrokerTls], ssl.SSLContext]
+_Key = tuple[str, str]
+"""Node id and name of the volume."""
+
+
+class PrometheusSource:
+    """Two queries, whose series are matched by the labels of node and volume.
+
+    What cannot be matched fails the whole reading: a volume that silently stays away would count as none.
+
+    :param config: address, queries and labels.
+    :param wall_ms: the wall clock.
+    :param tls_for: gives what to speak with a server that certain authorities vouch for.
+    """
+
+    def __init__(
+        self, config: StorageConfig, wall_ms: Callable[[], int], tls_for: TlsFor = context_for_broker
+    ) -> None:
+        self._config = config
+        self._wall_ms = wall_ms
+        self._tls_for = tls_for
+
+    async def read(self) -> Mapping[str, BrokerUsage]:
+        """Ask both queries.
+
+        :raises StorageReadError: if there is no answer, or it does not tell the usage of each volume.
+        """
+        config = self._config
+        at_ms = self._wall_ms()
+        second = config.consumed_query or config.free_query or ""
+        capacities = await self._query(config.capacity_query or "")
+        others = await self._query(second)
+        if not capacities:
+            raise StorageReadError("capacity_query finds no volume")
+        if alone := capacities.keys() ^ others.keys():
+            broker, name = min(alone)
+            which = "capacity" if (broker, name) in others else "usage"
+            raise StorageReadError(f"no {which} is told of broker {broker} volume {name}, but the other is")
+        volumes: dict[str, list[Volume]] = {}
+        for (broker, name), capacity in sorted(capacities.items()):
+            other = others[broker, name]
+            used = other if config.consumed_query is not None else capacity - other
+            volumes.setdefault(broker, []).append(Volume(name, capacity, used))
+        return {broker: BrokerUsage(tuple(found), at_ms) for broker, found in volumes.items()}
+
+    async def _query(self, query: str) -> dict[_Key, int]:
+        config = self._config
+        url = f"{(config.url or '').rstrip('/')}/api/v1/query?query={quote(query, safe='')}"
+        tls = self._trusting(config.ca) if config.ca is not None else None
+        try:
+            answer = await http_get(url, timeout_s=config.timeout / 1000, token=config.token, tls=tls)
+            return self._values(json.loads(answer))
+        except HttpError as error:
+            raise StorageReadError(str(error)) from None
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+            raise StorageReadError(
+                f"{shown_url(url)} does not answer as Prometheus does: {error!r}"
+            ) from None
+
+    def _values(self, answer: Any) -> dict[_Key, int]:
+        data = answer["data"]
+        if answer["status"] != "success" or data["resultType"] != "vector":
+            raise StorageReadError(
+                f"a query must give an instant vector, not {str(data.get('resultType'))[:40]}"
+            )
+        if len(data["result"]) > MAX_VOLUMES:
+            raise StorageReadError(f"a query gives more than {MAX_VOLUMES} volumes")
+        found: dict[_Key, int] = {}
+        for series in data["result"]:
+            key = self._key(series["metric"])
+            value = float(series["value"][1])
+            if not math.isfinite(value) or value < 0:
+                raise StorageReadError(f"broker {key[0]} volume {key[1]} has {value} bytes")
+            if key in found:
+                raise StorageReadError(
+                    f"a query gives broker {key[0]} volume {key[1]} twice: sum it up by labels"
+                )
+            found[key] = int(value)
+        return found
+
+    def _key(self, labels: Mapping[str, str]) -> _Key:
+        config = self._config
+        for label in (config.broker_label, config.volume_label):
+            if label not in labels:
+                told = ", ".join(sorted(labels)) or "none"
+                raise StorageReadError(
+                    f"a query's series has no label {label!r}, its labels are: {told[:200]}"
+                )
+        return labels[config.broker_label], labels[config.volume_label]
+
+    def _trusting(self, ca: str) -> ssl.SSLContext:
+        try:
+            return self._tls_for(BrokerTls(ca=ca))
+        except OSError as error:  # ssl.SSLError is one
+            raise StorageReadError(str(error)) from None
