@@ -224,6 +224,32 @@ class Plugins:
         ]
 
 
+def plugins_of(plugins: Iterable[object] = (), *, builtin: bool = True) -> Plugins:
+    """The product's own policies and these plugins, without those that are installed.
+
+    :param builtin: False to leave the product's own policies out.
+    :raises ValueError: if two have the same name.
+    :raises pluggy.PluginValidationError: if a hook or one of its arguments does not exist, or a hook is a
+        wrapper.
+    """
+    manager = HookManager()
+    origins: dict[str, tuple[str, str]] = {}
+    for plugin in builtin_plugins() if builtin else ():
+        name = _built_in_name(plugin)
+        manager.register(plugin, name)
+        origins[name] = (__version__, "built in")
+    for plugin in plugins:
+        manager.register(plugin, plugin_name(plugin))
+        origins[plugin_name(plugin)] = ("", "program")
+    manager.check_pending()
+    return Plugins(manager, origins)
+
+
+def _built_in_name(plugin: object) -> str:
+    """Name of a built-in plugin; a label of metrics, so that of a feature leaves out where features stand."""
+    return plugin_name(plugin).replace("sluicegate.features.", "sluicegate.")
+
+
 def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugins:
     """Load the built-in plugins, the installed ones, and those that the file names.
 
@@ -245,9 +271,7 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
         origins[name] = (version, origin)
 
     for plugin in (*builtin_plugins(), store_plugin, pressure_plugin):
-        # Names are labels of metrics: those of features leave out the room in which features stand together.
-        name = plugin_name(plugin).replace("sluicegate.features.", "sluicegate.")
-        register(plugin, name, __version__, "built in")
+        register(plugin, _built_in_name(plugin), __version__, "built in")
     for entry_point in _chosen():
         version = entry_point.dist.version if entry_point.dist is not None else ""
         register(_load(entry_point.load, entry_point.name), entry_point.name, version, "entry point")

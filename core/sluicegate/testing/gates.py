@@ -1,28 +1,21 @@
 """Gates out of a few policies and plugins, compiled as the gateway compiles them."""
 
 import importlib.util
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pluggy
 
-from sluicegate.builtin import builtin_plugins
 from sluicegate.config.fields import PolicyFields
-from sluicegate.config.models import PolicyModel
-from sluicegate.engine.answers import InvalidAnswerError, usable_checks, usable_rule
-from sluicegate.engine.check import Check
-from sluicegate.engine.delay import DelayRule
-from sluicegate.engine.gate import Gate, GateFaults, compile_gate
-from sluicegate.engine.hierarchy import resolve
+from sluicegate.engine.gate import Gate, GateFaults
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState
-from sluicegate.hooks import BrokerContext, HookManager, plugin_name
+from sluicegate.gateway.compiler import GateCompiler
+from sluicegate.gateway.plugins import plugins_of
+from sluicegate.hooks import BrokerContext
 from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source, TopicName
-from sluicegate.testing.faults import PluginFaultError, failing_faults
+from sluicegate.testing.faults import failing_faults
 from sluicegate.testing.sink import RecordingSink
 
 TOPIC = TopicName("orders.eu", "orders")
@@ -37,11 +30,7 @@ def plugin_manager(plugins: Iterable[object] = (), *, builtin: bool = True) -> p
     :raises pluggy.PluginValidationError: if a hook or one of its arguments does not exist, or a hook is a
         wrapper.
     """
-    manager = HookManager()
-    for plugin in (*(builtin_plugins() if builtin else ()), *plugins):
-        manager.register(plugin)
-    manager.check_pending()
-    return manager
+    return plugins_of(plugins, builtin=builtin).manager
 
 
 def load_plugin(path: Path | str) -> ModuleType:
@@ -91,62 +80,20 @@ def build_gate(
     :raises pydantic.ValidationError: if a value does not fit.
     :raises PluginFaultError: if a plugin gives what a gateway could not use.
     """
-    manager = plugin_manager(plugins, builtin=builtin)
-    fields = PolicyFields.of(_models(manager))
-    policy_set = PolicySet(1, _layers(policies, fields, topic), observe_only)
-    effective = resolve(policy_set, topic, fields.defaults)
-    if state is None:
-        state = TopicState(topic, now_ns)
-    else:
-        state.now_ns = now_ns
-    state.context = context or state.context
-    return compile_gate(
-        topic,
-        effective,
-        state,
-        _checks(manager, topic=topic, policies=effective, context=state),
-        _delay_rule(manager, topic=topic, policies=effective),
+    found = plugins_of(plugins, builtin=builtin)
+    fields = PolicyFields.of(found.policy_models)
+    compiler = GateCompiler(
+        found,
+        lambda _: topic,
+        PolicySet(1, _layers(policies, fields, topic), observe_only),
         sink if sink is not None else RecordingSink(),
         faults if faults is not None else failing_faults(),
-        exempt,
+        slow_ms=0,
     )
-
-
-def _checks(manager: pluggy.PluginManager, **arguments: object) -> list[Check]:
-    """What all plugins check; a check whose answer a gateway could not use raises."""
-    found: list[Check] = []
-    for asked in manager.hook.sluicegate_policy_checks.get_hookimpls():
-        with _named(asked):
-            checks = usable_checks(_ask(asked, arguments))
-            found += [replace(check, plugin=check.plugin or plugin_name(asked.plugin)) for check in checks]
-    return found
-
-
-def _delay_rule(manager: pluggy.PluginManager, **arguments: object) -> DelayRule | None:
-    for asked in reversed(manager.hook.sluicegate_delay_rule.get_hookimpls()):
-        with _named(asked):
-            rule = usable_rule(_ask(asked, arguments))
-            if rule is not None:
-                return rule
-    return None
-
-
-def _ask(asked: pluggy.HookImpl, arguments: Mapping[str, object]) -> Any:
-    return asked.function(*(arguments[name] for name in asked.argnames))
-
-
-@contextmanager
-def _named(asked: pluggy.HookImpl) -> Iterator[None]:
-    """Say whose answer it is that cannot be used."""
-    try:
-        yield
-    except InvalidAnswerError as error:
-        raise PluginFaultError(f"plugin {plugin_name(asked.plugin)}: {error}") from error
-
-
-def _models(manager: pluggy.PluginManager) -> Iterable[type[PolicyModel]]:
-    for found in reversed(manager.hook.sluicegate_policy_model()):
-        yield from (found,) if isinstance(found, type) else found
+    compiler.context = context or (state.context if state is not None else None)
+    if state is not None:
+        compiler.gates.states[topic.full] = state
+    return compiler.gates.get(topic.full, exempt, now_ns)
 
 
 def _layers(
