@@ -10,6 +10,7 @@ from benchmarks.harness import long_http2, long_kafka, pulsar_bytes
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.gates import gate_cache
 from benchmarks.harness.names import ENGINE
+from benchmarks.harness.pulsar_bytes import payload_frame
 from benchmarks.harness.scenario import Scenario
 from benchmarks.harness.sessions import NOW_NS, Services, Timed
 from sluicegate.engine.sink import NullSink
@@ -18,7 +19,6 @@ from sluicegate.model import PolicyValue
 from sluicegate_grpc.fields import Plan
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.frames import payload_frame
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.session.session import PulsarSession
 from sluicegate_pulsar.session.shared.shared import Shared

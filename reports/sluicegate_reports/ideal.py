@@ -52,11 +52,6 @@ class TokenBucket:
         have = self._refilled(now_us + slack_us)
         return have >= need * self._unit or have >= self._capacity
 
-    def wait_us(self, need: int, now_us: int) -> int:
-        """How long until a need would pass, in whole microseconds; 0 if it would pass now."""
-        short = min(need * self._unit, self._capacity) - self._refilled(now_us)
-        return max(0, -(-short // self._per_us))
-
     def charge(self, need: int, now_us: int) -> None:
         """Take what was admitted, whether or not it would have passed."""
         self._level = self._refilled(now_us) - need * self._unit
@@ -71,38 +66,6 @@ class TokenBucket:
 
     def _refilled(self, now_us: int) -> int:
         return min(self._capacity, self._level + (now_us - self._updated_us) * self._per_us)
-
-
-def admissions(requests: Iterable[tuple[int, int]], rate: float, burst: float) -> list[bool]:
-    """Which requests a perfect gate that rejects would admit.
-
-    :param requests: time and amount of each, in order of time; the bucket is full at the first.
-    """
-    bucket: TokenBucket | None = None
-    admitted = []
-    for time_us, amount in requests:
-        bucket = bucket or TokenBucket(rate, burst, time_us)
-        admitted.append(bucket.take(amount, time_us))
-    return admitted
-
-
-def release_times(requests: Iterable[tuple[int, int]], rate: float, burst: float) -> list[int]:
-    """When a perfect gate that holds would let each request pass: in order, none before its time.
-
-    :param requests: time in us and amount of each, in order of time; the bucket is full at the first.
-    :return: us, each the first whole microsecond at which it passes.
-    """
-    bucket: TokenBucket | None = None
-    now_us = 0
-    released = []
-    for time_us, amount in requests:
-        now_us = max(now_us, time_us)
-        bucket = bucket or TokenBucket(rate, burst, time_us)
-        if not bucket.admits(amount, now_us):
-            now_us += bucket.wait_us(amount, now_us)
-        bucket.charge(amount, now_us)
-        released.append(now_us)
-    return released
 
 
 def overshoot(admitted: Sequence[tuple[int, int]], rate: float, burst: float) -> Fraction:
@@ -216,14 +179,3 @@ def jain(shares: Sequence[float]) -> float:
     """
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of all values does not exceed (nearest rank).
-
-    :param values: at least one.
-    :param share: above 0.0, up to 1.0.
-    """
-    ordered = sorted(values)
-    rank = -int(-Fraction(str(share)) * len(ordered) // 1)
-    return ordered[max(rank, 1) - 1]

@@ -43,8 +43,8 @@ def test_release_removes_all_connections(attachments: Attachments) -> None:
 
 
 def test_rename_keeps_connections_and_joins_an_existing_key(attachments: Attachments) -> None:
-    attachments.attach("client x", "a", 5)
-    attachments.attach("id 7", "b", 3)
+    attachments.attach("client x", "a")
+    attachments.attach("id 7", "b")
 
     attachments.rename("client x", "id 7")
 
@@ -62,28 +62,15 @@ def test_rename_of_nothing_or_to_itself_changes_nothing(attachments: Attachments
     assert list(attachments) == ["client x"]
 
 
-def test_idle_ones_are_those_not_seen_since(attachments: Attachments) -> None:
-    attachments.attach("old", "a", 10)
-    attachments.attach("new", "a", 10)
-    attachments.touch("new", 20)
-    attachments.touch("stranger", 20)
-
-    assert attachments.idle_since(15) == ["old"]
-    assert "stranger" not in attachments
-    attachments.release("old")
-    assert attachments.idle_since(30) == ["new"]
-
-
 def test_moving_a_connection_leaves_the_others_where_they_are(attachments: Attachments) -> None:
-    attachments.attach("client #2 x", "a", 5)
-    attachments.attach("client #2 x", "b", 5)
+    attachments.attach("client #2 x", "a")
+    attachments.attach("client #2 x", "b")
 
     attachments.move("client #2 x", "client x", "a")
     assert list(attachments) == ["client #2 x", "client x"]
 
     attachments.move("client #2 x", "client x", "b")
     assert list(attachments) == ["client x"]
-    assert attachments.idle_since(5) == ["client x"]
 
 
 def test_moving_what_is_not_there_changes_nothing(attachments: Attachments) -> None:

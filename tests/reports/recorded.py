@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.reports import oracle
 
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate.decisions.spool import partition
-from sluicegate_reports import ideal
 from sluicegate_reports.observations import Event, Observation, ObservationLog, Role
 from sluicegate_reports.results import Arm, Phase, RunFacts
 from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, write_run
@@ -69,7 +69,7 @@ def make_run(directory: Path, gate_ahead_us: int = 0) -> Run:
     :param gate_ahead_us: by how much the gate's clock is ahead of the clients'.
     """
     asked = [(at_us, 1) for at_us in range(0, LENGTH_S * 1_000_000, _EVERY_US)]
-    passed = ideal.admissions(asked, RATE, RATE)
+    passed = oracle.admissions(asked, RATE, RATE)
     rows = [
         decision(at_us + 1_000 + gate_ahead_us, "allow" if ok else "reject")
         for (at_us, _), ok in zip(asked, passed, strict=True)
@@ -79,7 +79,7 @@ def make_run(directory: Path, gate_ahead_us: int = 0) -> Run:
         _play(log.add, TOPIC, passed)
         _attach(log.add, TOPIC)
         _sizes(log.add, SIZES_TOPIC)
-    sloppy = ideal.admissions(asked, RATE * 1.2, RATE)
+    sloppy = oracle.admissions(asked, RATE * 1.2, RATE)
     with ObservationLog(directory / OBSERVATIONS, RUN, "kafka", "native", PHASE) as log:
         _play(log.add, NATIVE_TOPIC, sloppy)
     run = Run(_facts(), tuple(_trials()))

@@ -253,14 +253,14 @@ class TopicState(_Limiters):
         """
         if op.kind is OperationKind.ATTACH_PRODUCER:
             if counted:
-                self.producers.attach(op.producer, op.client, now_ns)
+                self.producers.attach(op.producer, op.client)
             return
         subscription = self.subscription(op.subscription)
         if op.subscription and not subscription.exists:
             subscription.exists = True
             subscription.created_ns = now_ns
         if counted and op.kind is OperationKind.ATTACH_CONSUMER:
-            subscription.consumers.attach(op.consumer, op.client, now_ns)
+            subscription.consumers.attach(op.consumer, op.client)
 
     def release(self, op: Operation) -> None:
         """Give back the place of an operation's producer or consumer; the caller holds the lock.

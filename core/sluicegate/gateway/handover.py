@@ -177,15 +177,6 @@ def predecessors(place: Path, *, replace: bool) -> list[Predecessor]:
     return found
 
 
-def lives(place: Path) -> bool:
-    """Whether a supervisor offers to be taken over."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line, suppress(OSError):
-        with _address(place / f"{SUPERVISOR}{_SUFFIX}") as address:
-            line.connect(address)
-        return True
-    return False
-
-
 def _ask(path: Path) -> Predecessor | None:
     line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     line.settimeout(_PATIENCE_S)

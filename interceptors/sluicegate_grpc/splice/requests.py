@@ -32,8 +32,6 @@ class Request:
     method: Method | None = None
     """None if no policy can ask about it."""
     is_publish: bool = False
-    is_delivery: bool = False
-    """True if it is answered for as long as there are messages."""
     plans: Plans = _NOTHING
     encoding: str = ""
     """How its compressed messages are."""
@@ -134,7 +132,6 @@ class RequestReader:
         if method is not None and (method.is_policed or method.role is Role.LOOKUP):
             request.method = method
             request.is_publish = method.role is Role.PUBLISH
-            request.is_delivery = method.role is Role.DISPATCH
             request.plans = shared.plans(request.path, method)
         return request
 

@@ -20,15 +20,6 @@ def full_name(system: str, namespace: str, name: str, suffix: str) -> str:
     return KINDS[system].topic.format(namespace=namespace, name=f"{name}{SEPARATOR}{suffix}")
 
 
-def scenario_name(topic: str) -> str:
-    """The scenario's name of a topic: `persistent://public/default/orders--proxy-k3x9qa` -> `orders`.
-
-    A name without a suffix, which no arm made, is given back as it is.
-    """
-    head, found, _ = topic.rpartition(SEPARATOR)
-    return head.replace("/", ".").rpartition(".")[2] if found else topic
-
-
 def topic_pattern(name: str) -> str:
     """The policies' name for a topic of the scenario, on all systems and in all arms."""
     return f"*{name.removeprefix('*')}{SEPARATOR}*"

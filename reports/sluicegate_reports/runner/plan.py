@@ -200,14 +200,3 @@ def _stretches(producer: Producer, scenario: Scenario) -> list[Stretch]:
 
 def _rate(rate: int) -> float:
     return float(rate) if rate else math.inf
-
-
-def expected_messages(plan: ArmPlan) -> int:
-    """How many messages the producers of a plan want to send, without those that send as fast as they can."""
-    total = sum(
-        stretch.messages
-        for producer in plan.producers
-        for stretch in producer.stretches
-        if math.isfinite(stretch.rate)
-    )
-    return int(total)

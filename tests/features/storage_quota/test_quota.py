@@ -10,8 +10,21 @@ import pytest
 from tests.features.storage_quota.lab import CONSUMED, Context, limits, usage
 
 from sluicegate.features.storage_quota import BrokerUsage, Snapshot, State, StorageQuota, StorageReadError
-from sluicegate.features.storage_quota.metrics import COUNTERS, GAUGES, UPSTREAM, VOLUME_GAUGES
+from sluicegate.features.storage_quota.metrics import COUNTERS, GAUGES, VOLUME_GAUGES
 
+UPSTREAM = {
+    "ThrottleFactor": "throttle_factor",
+    "FallbackThrottleFactorApplied": "fallback_applied",
+    "LimitViolated": "limit_violated",
+    "ActiveBrokers": "active_brokers",
+    "ActiveLogDirs": "active_volumes",
+    "AvailableBytes": "available_bytes",
+    "ConsumedBytes": "consumed_bytes",
+    "CachedEntries": "cached_volumes",
+    "LogDirEvictions": "volume_evictions",
+}
+"""What the metrics of Strimzi's plug-in are called here; its tags observingBrokerId, remoteBrokerId and
+logDir are the labels broker, broker_id and volume."""
 DOCUMENT = Path(__file__).parents[3] / "docs" / "storage-quotas.md"
 STORAGE = {"source": "path", "paths": ["/"]}
 RAMP = {"storage_hard_consumed_bytes": 90, "storage_soft_consumed_bytes": 80}

@@ -1,6 +1,7 @@
 """How many messages an entry has, against protobuf."""
 
 import pytest
+from benchmarks.harness.pulsar_bytes import payload_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pulsar.codec.captured import FRAMES
@@ -8,7 +9,7 @@ from tests.pulsar.codec.strategies import a_metadata, a_send, messages, scramble
 
 from sluicegate_pulsar.codec.entries import messages_in, read_composed
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import payload_frame, split
+from sluicegate_pulsar.codec.frames import split
 from sluicegate_pulsar.codec.metadata import MetadataHead
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, MessageMetadata
 from sluicegate_pulsar.codec.sends import read_send

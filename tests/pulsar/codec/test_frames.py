@@ -2,6 +2,7 @@
 
 import google_crc32c
 import pytest
+from benchmarks.harness.pulsar_bytes import payload_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pulsar.codec.strategies import (
@@ -24,7 +25,6 @@ from sluicegate_pulsar.codec.frames import (
     command_frame,
     command_type,
     parse_command,
-    payload_frame,
     split,
 )
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, BrokerEntryMetadata

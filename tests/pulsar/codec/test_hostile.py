@@ -5,6 +5,7 @@ import tracemalloc
 from collections.abc import Callable
 
 import pytest
+from benchmarks.harness.pulsar_bytes import payload_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pulsar.codec.captured import FRAMES
@@ -21,7 +22,7 @@ from tests.pulsar.codec.strategies import (
 from tests.pulsar.codec.targets import TARGETS
 
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import command_frame, payload_frame
+from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.codec.pulsar_pb2 import (
     BaseCommand,
     Message,

@@ -1,6 +1,7 @@
 """MESSAGE frames, against protobuf."""
 
 import pytest
+from benchmarks.harness.pulsar_bytes import payload_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pulsar.codec.strategies import (
@@ -15,7 +16,7 @@ from tests.pulsar.codec.strategies import (
 )
 
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import ABSENT, payload_frame, split
+from sluicegate_pulsar.codec.frames import ABSENT, split
 from sluicegate_pulsar.codec.messages import consumer_of, read_message
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, Message, MessageIdData
 

@@ -1,6 +1,7 @@
 """SEND frames, against protobuf."""
 
 import pytest
+from benchmarks.harness.pulsar_bytes import payload_frame
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.pulsar.codec.captured import FRAMES
@@ -17,7 +18,7 @@ from tests.pulsar.codec.strategies import (
 
 from sluicegate_pulsar.codec import sends
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import payload_frame, split
+from sluicegate_pulsar.codec.frames import split
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, Send
 from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from benchmarks.harness.pulsar_bytes import payload_frame
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar.codec.strategies import a_metadata, with_broker_entry, without_checksum
 
-from sluicegate_pulsar.codec.frames import payload_frame
 from sluicegate_pulsar.codec.messages import times_of
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, Message, MessageIdData
 

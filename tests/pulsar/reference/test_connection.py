@@ -3,18 +3,12 @@
 from typing import Any
 
 import pytest
+from benchmarks.harness.pulsar_bytes import payload_frame
 from tests.pulsar.reference.lab import NOW, TOPIC, Client
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import (
-    MAGIC_BROKER_ENTRY,
-    check_sum,
-    command_frame,
-    command_type,
-    payload_frame,
-    split,
-)
+from sluicegate_pulsar.codec.frames import MAGIC_BROKER_ENTRY, check_sum, command_frame, command_type, split
 from sluicegate_pulsar.reference.broker import LABEL, Broker, Settings
 
 BASE = pb.BaseCommand

@@ -4,12 +4,13 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.harness.pulsar_bytes import payload_frame
 from tests.pulsar.session.messages import TOPIC, TYPES, frame
 from tests.pulsar.session.wire import Wire
 
 from sluicegate.engine.state import TopicState
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.frames import MAGIC_BROKER_ENTRY, payload_frame
+from sluicegate_pulsar.codec.frames import MAGIC_BROKER_ENTRY
 
 SHARED, EXCLUSIVE, FAILOVER, KEY_SHARED = (
     pb.Subscribe.SHARED,

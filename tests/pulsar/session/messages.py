@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
+from benchmarks.harness.pulsar_bytes import payload_frame
+
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.codec.frames import command_frame, parse_command, payload_frame
+from sluicegate_pulsar.codec.frames import command_frame, parse_command
 
 TYPES = pb.BaseCommand.Type
 TOPIC = "persistent://public/default/orders"

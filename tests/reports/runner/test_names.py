@@ -1,4 +1,4 @@
-"""Names of topics on the systems, and back."""
+"""Names of topics on the systems."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.gateway.plugins import load_plugins
 from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source
-from sluicegate_reports.runner.names import full_name, namespace_pattern, scenario_name, topic_pattern
+from sluicegate_reports.runner.names import full_name, namespace_pattern, topic_pattern
 from sluicegate_reports.runner.scenario import SYSTEMS
 
 FULL = {
@@ -20,11 +20,6 @@ FULL = {
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_topic_has_the_form_of_its_system(system: str) -> None:
     assert full_name(system, "shop", "orders", "proxy-a1b2c3") == FULL[system]
-    assert scenario_name(FULL[system]) == "orders"
-
-
-def test_a_name_that_no_arm_made_stays() -> None:
-    assert scenario_name("persistent://public/default/orders") == "persistent://public/default/orders"
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

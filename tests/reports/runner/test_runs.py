@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from tests.reports.runner.conftest import Record, Recorded
+from tests.reports.runner.topics import scenario_name
 
 from sluicegate_danube.reference import ReferenceBroker
 from sluicegate_reports.registry.arms import REFERENCE_LABEL
 from sluicegate_reports.runner.doors import Arm, Setting, Way, register, registry
-from sluicegate_reports.runner.names import scenario_name
 
 SCENARIO = """\
 name: small

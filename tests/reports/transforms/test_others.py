@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.reports import frames
+from tests.reports import frames, oracle
 from tests.reports.frames import at, comes, one, rows_of, trial, tries
 
-from sluicegate_reports import ideal
 from sluicegate_reports.results import Verdict
 from sluicegate_reports.runs import Family
 from sluicegate_reports.transforms import bounds, cost, delay, delivery, lanes, throttle
@@ -63,7 +62,7 @@ def test_how_long_producers_wait(spark: SparkSession) -> None:
     rows += [{"at": 1, "event": "refused", "latency_ns": 10**12}]
     found = one(throttle.latencies(frames.observed(spark, rows), [0.5, 0.9]))
     assert (found["phase"], found["messages"], found["longest_ms"]) == ("steady", 10, 10.0)
-    assert found["quantiles"] == [ideal.quantile(range(1, 11), 0.5), ideal.quantile(range(1, 11), 0.9)]
+    assert found["quantiles"] == [oracle.quantile(range(1, 11), 0.5), oracle.quantile(range(1, 11), 0.9)]
 
 
 def test_sizes_by_hand(spark: SparkSession) -> None:
@@ -173,7 +172,7 @@ def test_cost_percentiles_are_the_oracles_to_a_thousandth(spark: SparkSession) -
     found = one(cost.percentiles(frames.decisions(spark, rows)))
     assert found["timed"] == 1000
     for share in cost.SHARES:
-        exact = ideal.quantile(costs, share)
+        exact = oracle.quantile(costs, share)
         assert exact <= found[cost.name(share)] <= exact * 1.001
 
 

@@ -44,19 +44,6 @@ COUNTERS = {
     "volume_evictions": Named("Volumes that were forgotten.", _VOLUME),
 }
 PREFIX = "sluicegate_storage_"
-UPSTREAM = {
-    "ThrottleFactor": "throttle_factor",
-    "FallbackThrottleFactorApplied": "fallback_applied",
-    "LimitViolated": "limit_violated",
-    "ActiveBrokers": "active_brokers",
-    "ActiveLogDirs": "active_volumes",
-    "AvailableBytes": "available_bytes",
-    "ConsumedBytes": "consumed_bytes",
-    "CachedEntries": "cached_volumes",
-    "LogDirEvictions": "volume_evictions",
-}
-"""What the metrics of Strimzi's plug-in are called here; its tags observingBrokerId, remoteBrokerId and
-logDir are the labels broker, broker_id and volume."""
 
 
 class StorageMetrics:

@@ -36,9 +36,7 @@ _PEEK = struct.Struct(">IIHBB").unpack_from
 _SIZES = struct.Struct(">II").unpack_from
 _u16 = struct.Struct(">H").unpack_from
 _u32 = struct.Struct(">I").unpack_from
-_pack_u32 = struct.Struct(">I").pack
 _pack_sizes = struct.Struct(">II").pack
-_pack_magic = struct.Struct(">HI").pack
 _crc = google_crc32c.value
 
 
@@ -240,16 +238,3 @@ def command_frame(command: BaseCommand) -> bytes:
     """A frame of a command without a payload."""
     raw = command.SerializeToString()
     return _pack_sizes(len(raw) + 4, len(raw)) + raw
-
-
-def payload_frame(command: BaseCommand, metadata: bytes, payload: bytes) -> bytes:
-    """A frame of a command with metadata and payload, and their checksum.
-
-    :param command: SEND or MESSAGE.
-    :param metadata: a serialized MessageMetadata.
-    :param payload: what follows it.
-    """
-    raw = command.SerializeToString()
-    checked = _pack_u32(len(metadata)) + metadata + payload
-    total = 4 + len(raw) + 6 + len(checked)
-    return b"".join((_pack_sizes(total, len(raw)), raw, _pack_magic(MAGIC_CHECKSUM, _crc(checked)), checked))

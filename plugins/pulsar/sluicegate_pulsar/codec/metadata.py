@@ -97,11 +97,6 @@ class MetadataHead:
         return metadata.chunk_id >= metadata.num_chunks_from_msg - 1
 
     @property
-    def num_chunks(self) -> int:
-        """How many pieces its message has; 0 if it is no piece."""
-        return self._metadata.num_chunks_from_msg
-
-    @property
     def total_chunk_size(self) -> int:
         """Bytes of the whole message of which it is a piece; 0 if it is none."""
         return self._metadata.total_chunk_msg_size

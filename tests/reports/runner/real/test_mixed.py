@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from tests.reports.runner.conftest import Recorded
+from tests.reports.runner.topics import scenario_name
 
-from sluicegate_reports.runner.names import scenario_name
 from sluicegate_reports.runs import read_run
 
 pytestmark = pytest.mark.longer  # `make demo` compares too, and the brokers are played in tests of their own
