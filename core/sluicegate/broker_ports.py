@@ -21,7 +21,7 @@ _PREFIX = "broker-"
 _MAX_BROKERS = 1_000
 
 
-class Reach(Protocol):
+class BrokerEndpoints(Protocol):
     """What a broker's entry says about the ways to it."""
 
     @property
@@ -45,7 +45,7 @@ class Reach(Protocol):
         """The port of the first broker."""
 
 
-def node_ports(config: Reach) -> Iterator[Ports]:
+def node_ports(config: BrokerEndpoints) -> Iterator[Ports]:
     """The ports that stand for the configured brokers; a single one has the listener's port."""
     count = len(set(config.addresses))
     if count > 1 and config.first_node_port > 1:  # a listener on any free port has no next one
@@ -62,7 +62,7 @@ class BrokerPorts:
 
     def __init__(
         self,
-        config: Reach,
+        config: BrokerEndpoints,
         facts: Mapping[str, str],
         address_of: Callable[[str], Address],
     ) -> None:

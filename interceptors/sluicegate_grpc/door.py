@@ -15,7 +15,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from sluicegate.engine.delay import DelayRule, FirstSeen, due_ms
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.line import LONGEST_WAIT_NS
+from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.model import ANONYMOUS, Action, Decision, Method, MethodMap, Operation, PolicySet, Role
 from sluicegate_grpc import status
 from sluicegate_grpc.calls import Attaching, Caller, Calls, Id, Stream

@@ -15,8 +15,8 @@ from sluicegate.builtin.shares import Shares
 from sluicegate.config.models import NamedQuota
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.line import LONGEST_WAIT_NS
 from sluicegate.engine.quota import Quota
+from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, PolicyValue
 from sluicegate.testing import ManualContext
 
@@ -293,14 +293,14 @@ def test_buckets_are_bounded_and_those_in_use_are_kept_before_those_at_rest() ->
     shares = Shares(most=4)
     for name in "abcd":
         shares.get(name, Quota(bytes_per_s=100), 1.0, 0)
-    shares.get("a", Quota(bytes_per_s=100), 1.0, 0).line.bucket.charge(0, 50, 0)
-    shares.get("b", Quota(bytes_per_s=100), 1.0, 0).line.bucket.charge(0, 50, 0)
+    shares.get("a", Quota(bytes_per_s=100), 1.0, 0).queue.bucket.charge(0, 50, 0)
+    shares.get("b", Quota(bytes_per_s=100), 1.0, 0).queue.bucket.charge(0, 50, 0)
 
     for name in "efghi":
         shares.get(name, Quota(bytes_per_s=100), 1.0, 0)
 
     assert len(shares) == 4
-    assert shares.get("a", Quota(bytes_per_s=100), 1.0, 0).line.bucket.balance(0)[1] == 50
+    assert shares.get("a", Quota(bytes_per_s=100), 1.0, 0).queue.bucket.balance(0)[1] == 50
 
 
 def test_a_bucket_that_was_forgotten_while_it_is_used_is_not_made_twice() -> None:
@@ -309,12 +309,12 @@ def test_a_bucket_that_was_forgotten_while_it_is_used_is_not_made_twice() -> Non
     of_all = shares.get("of all", Quota(bytes_per_s=100), 1.0, 0)
     for name in "ab":
         shares.get(name, Quota(bytes_per_s=100), 1.0, 0)
-    of_all.line.bucket.charge(0, 70, 0)
+    of_all.queue.bucket.charge(0, 70, 0)
 
     again = shares.get("of all", Quota(bytes_per_s=50), 1.0, 0)
 
     assert again is of_all
-    assert again.line.bucket.balance(0)[1] == 30
+    assert again.queue.bucket.balance(0)[1] == 30
     assert len(shares) == 1
 
 

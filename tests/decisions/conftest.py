@@ -22,7 +22,7 @@ class FakeGate:
         self.topic = topic
         self.version = version
 
-    def time_next_publish(self, report: Callable[[int], None]) -> None:
+    def time_next_publish(self, report: Callable[[int], None], clock: Callable[[], int]) -> None:
         """This one decides nothing, so that there is nothing to time."""
 
 

@@ -8,7 +8,7 @@ from random import Random
 
 from sluicegate.demo.law import Admitted, Answered, Held, Limit
 from sluicegate.engine.bucket import SECOND_NS, DualBucket
-from sluicegate.engine.line import Line
+from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.model import Operation, OperationKind
 
 _EPOCH_NS = 1_780_000_000 * SECOND_NS
@@ -26,7 +26,7 @@ class Load:
     size: int
     """Largest need of an operation."""
     at_once: int
-    """Operations that wait together in one line; 1 for a consumer that asks again and again."""
+    """Operations that wait together in one queue; 1 for a consumer that asks again and again."""
     pause_ns: int
     """Longest time from a client's answer to its next message."""
     stalls: tuple[tuple[int, int], ...] = ()
@@ -88,8 +88,8 @@ def simulate(load: Load, factor: float = 1.0, *, refusing: bool = False) -> Reco
     machine, record = Machine(load), Record()
     limit = load.limit
     bucket = DualBucket(limit.rate * factor, 0, limit.burst / limit.rate, 0)
-    # A line lets those behind ask first where the one in front wakes up late.
-    line = Line(bucket)
+    # A queue lets those behind ask first where the one in front wakes up late.
+    queue = WaitQueue(bucket)
 
     def client(begun_s: float | None = None, op: Operation | None = None) -> None:
         now_s = machine.wall_s()
@@ -100,7 +100,7 @@ def simulate(load: Load, factor: float = 1.0, *, refusing: bool = False) -> Reco
         if refusing or load.at_once == 1:
             wait_ns = bucket.take(op.messages, 0, machine.now_ns)
         else:
-            wait_ns = line.admit(op, machine.now_ns)
+            wait_ns = queue.admit(op, machine.now_ns)
         if wait_ns and refusing:
             record.refused.append(Admitted(now_s, op.messages))
         elif wait_ns:

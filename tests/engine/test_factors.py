@@ -117,11 +117,11 @@ def test_a_size_check_stays_first_whatever_is_switched(make_gate: MakeGate) -> N
 def test_a_gate_that_is_gone_is_forgotten_by_its_switches(make_gate: MakeGate) -> None:
     switch = Switch()
     gate = make_gate([Check("dynamic", PUBLISH, Asked(), switch=switch)])
-    assert len(switch._lined or ()) == 1
+    assert len(switch._gates or ()) == 1
     del gate
     gc.collect()
 
-    assert len(switch._lined or ()) == 0
+    assert len(switch._gates or ()) == 0
     switch.turn(True)
 
 
@@ -256,7 +256,7 @@ def test_a_factor_that_comes_and_goes_lets_no_burst_through() -> None:
             limit.charge(op, now_ns)
             base.charge(0, 50, now_ns)
             passed += 50
-        limit.line.leave(op)
+        limit.queue.leave(op)
         factor.set(1.0, "")
         now_ns += 20 * MS
 
@@ -294,7 +294,7 @@ def test_whatever_the_factor_does_each_window_has_its_integral_and_a_burst(
             if base.wait(1, op.bytes, now_ns):
                 continue
             if factor.value == 0 or (factor.value < 1 and limit.ready(op, now_ns)):
-                limit.line.leave(op)
+                limit.queue.leave(op)
                 continue
             if factor.value < 1:
                 limit.charge(op, now_ns)

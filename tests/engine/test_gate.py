@@ -6,8 +6,8 @@ import pytest
 from tests.engine.lab import KeepingSink, MakeGate
 
 from sluicegate.engine.check import Check, CheckCall, Stage
-from sluicegate.engine.line import Ticket
 from sluicegate.engine.state import TopicState
+from sluicegate.engine.wait_queue import Waiter
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 
 Kind = OperationKind
@@ -142,7 +142,7 @@ def test_a_held_operation_is_recorded_once_and_then_allowed(
     op = operation(kind, producer="p")
 
     answers = [gate.decide(op, now_ns) for now_ns in (0, 500)]
-    assert isinstance(op.ticket, Ticket)
+    assert isinstance(op.ticket, Waiter)
     assert [(held.id, held.delay_ns) for held in answers if held] == [("d1", 500)] * 2
     assert state.delayed == 1
 

@@ -90,7 +90,7 @@ class Looks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, answer: bool) -> None:
         self.count = 0
-        monkeypatch.setattr(TopicState, "resting", lambda state, now_ns: self._asked(answer))
+        monkeypatch.setattr(TopicState, "is_evictable", lambda state, now_ns: self._asked(answer))
 
     def _asked(self, answer: bool) -> bool:
         self.count += 1

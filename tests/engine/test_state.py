@@ -77,17 +77,17 @@ def test_plugin_data_is_kept(state: TopicState) -> None:
 
 
 def test_a_state_rests_when_forgetting_it_changes_nothing(state: TopicState) -> None:
-    assert state.resting(0)
+    assert state.is_evictable(0)
 
     state.limiter("rate", 10, 0, 1.0, 0).bucket.charge(5, 0, 0)
-    assert not state.resting(0)
-    assert state.resting(SECOND_NS)
+    assert not state.is_evictable(0)
+    assert state.is_evictable(SECOND_NS)
 
     state.producers.attach("p", "a")
-    assert not state.resting(SECOND_NS)
+    assert not state.is_evictable(SECOND_NS)
     state.producers.release("p")
     state.subscription("s").consumers.attach("c", "a")
-    assert not state.resting(SECOND_NS)
+    assert not state.is_evictable(SECOND_NS)
 
 
 def test_names_that_were_only_asked_about_do_not_pile_up(state: TopicState) -> None:

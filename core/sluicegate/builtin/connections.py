@@ -10,8 +10,8 @@ from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.check import Check, Stage
-from sluicegate.engine.line import LONGEST_WAIT_NS
 from sluicegate.engine.state import TopicState
+from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.hooks import hookimpl
 from sluicegate.model import (
     Action,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from sluicegate.builtin.rates import Rate, publish_rates
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.factors import Factor
-from sluicegate.engine.line import Line
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.throttle import ThrottledLimit, paused, reduced
+from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind
 
 if TYPE_CHECKING:
@@ -116,12 +116,12 @@ class _FactorPart:
         assert isinstance(kept, dict)  # noqa: S101 - nobody else has this key
         key = f"{'observed ' if self._observed else ''}{self._factor.name} of {rate.key}"
         limit: ThrottledLimit | None = kept.get(key)
-        base = state.limiters.get(rate.key) or rate.line(state, now_ns)
+        base = state.limiters.get(rate.key) or rate.queue(state, now_ns)
         if limit is None or limit.factor is not self._factor:
-            limit = kept[key] = ThrottledLimit(self._factor, base.bucket, _line(state, key, rate, now_ns))
+            limit = kept[key] = ThrottledLimit(self._factor, base.bucket, _queue(state, key, rate, now_ns))
         return limit
 
 
-def _line(state: TopicState, key: str, rate: Rate, now_ns: int) -> Line:
+def _queue(state: TopicState, key: str, rate: Rate, now_ns: int) -> WaitQueue:
     """The limiter of a topic, among the others, so that a state is not forgotten while somebody waits."""
     return state.limiter(key, rate.messages_per_s, rate.bytes_per_s, rate.burst_seconds, now_ns)

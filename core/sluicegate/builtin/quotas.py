@@ -190,14 +190,14 @@ class QuotaLimit:
         share = self.share_of(op, now_ns)
         if share is None:
             return None
-        line = share.line
+        queue = share.queue
         if self._observed or self._action is Action.REJECT:
-            wait = line.bucket.wait(op.messages, op.bytes, now_ns)
+            wait = queue.bucket.wait(op.messages, op.bytes, now_ns)
         else:
-            wait = line.ready(op, now_ns)
+            wait = queue.ready(op, now_ns)
         if wait == 0:
             return None
-        short = line.bucket.shortage(op.messages, op.bytes, now_ns)
+        short = queue.bucket.shortage(op.messages, op.bytes, now_ns)
         name = self._names[short.by_bytes]
         text = texts.quota(self.who(op), op.topic, short.current, short.limit, short.unit, name)
         level = self._policies.level(name)
@@ -208,7 +208,7 @@ class QuotaLimit:
         share = self.share_of(op, now_ns)
         if share is None:
             return
-        bucket = share.line.bucket
+        bucket = share.queue.bucket
         if self._observed:
             bucket.take(op.messages, op.bytes, now_ns)  # what would have waited is not charged to it
         else:

@@ -16,8 +16,8 @@ from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.check import Check, CheckCall, Stage
-from sluicegate.engine.line import LONGEST_WAIT_NS, Line
 from sluicegate.engine.state import SubscriptionState, TopicState
+from sluicegate.engine.wait_queue import LONGEST_WAIT_NS, WaitQueue
 from sluicegate.hooks import hookimpl
 from sluicegate.model import (
     Action,
@@ -113,7 +113,7 @@ class Rate:
         """Key of the limiter; an observed one is kept apart, so that its debt never holds real traffic."""
         return f"observed {self.names[0]}" if self.observed else self.names[0]
 
-    def line(self, holder: TopicState | SubscriptionState, now_ns: int) -> Line:
+    def queue(self, holder: TopicState | SubscriptionState, now_ns: int) -> WaitQueue:
         """The limiter, brought to the rates of now."""
         return holder.limiter(self.key, self.messages_per_s, self.bytes_per_s, self.burst_seconds, now_ns)
 
@@ -180,28 +180,28 @@ def sluicegate_policy_checks(
 
 
 def _publish_check(rate: Rate, state: TopicState) -> CheckCall:
-    line = rate.line(state, state.now_ns)
+    queue = rate.queue(state, state.now_ns)
     if rate.observed or rate.on_limit != "delay":
-        return _refusing_check(rate, line.bucket)
-    return _PublishCheck(rate, line).check
+        return _refusing_check(rate, queue.bucket)
+    return _PublishCheck(rate, queue).check
 
 
 class _PublishCheck:
     # A method and not a closure, as CPython calls the one method of many objects faster than many closures.
 
-    __slots__ = ("bucket", "line", "rate")
+    __slots__ = ("bucket", "queue", "rate")
 
-    def __init__(self, rate: Rate, line: Line) -> None:
+    def __init__(self, rate: Rate, queue: WaitQueue) -> None:
         self.rate = rate
-        self.line = line
-        self.bucket = line.bucket
+        self.queue = queue
+        self.bucket = queue.bucket
 
     def check(self, op: Operation, now_ns: int) -> Decision | None:
         # <hot> DualBucket.take by hand, for what is within the bucket: a call less for every publish. As
         # there, nothing is called between reading and writing the balance. What is left is compared, not
         # what there is: float with float is three times faster than float with int.
         bucket = self.bucket
-        if self.line.first is None:
+        if self.queue.first is None:
             elapsed = now_ns - bucket.updated_ns
             messages = bucket.message_balance + elapsed * bucket.message_rate
             if messages > bucket.message_capacity:
@@ -217,14 +217,14 @@ class _PublishCheck:
                     bucket.byte_balance = nbytes
                     bucket.updated_ns = now_ns
                     return None
-        wait = self.line.wait_turn(op, now_ns)
+        wait = self.queue.wait_turn(op, now_ns)
         if wait == 0:
             return None
         return Decision(Action.DELAY, (self.rate.reason(bucket, op, now_ns),), delay_ns=wait)
 
 
 def _refusing_check(rate: Rate, bucket: DualBucket) -> CheckCall:
-    """Refuse at once what would have to wait, without a place in the line."""
+    """Refuse at once what would have to wait, without a place in the queue."""
     over = {"delay": Action.DELAY, "reject": Action.REJECT, "drop": Action.DROP}[rate.on_limit]
 
     def check(op: Operation, now_ns: int) -> Decision | None:
@@ -239,7 +239,7 @@ def _refusing_check(rate: Rate, bucket: DualBucket) -> CheckCall:
 
 def _dispatch_check(topic: Rate | None, subscription: Rate | None, state: TopicState) -> CheckCall:
     """Check the topic's rate and the subscription's as one: both pass and both are charged, or neither."""
-    topic_bucket = topic.line(state, state.now_ns).bucket if topic else None
+    topic_bucket = topic.queue(state, state.now_ns).bucket if topic else None
     bucket_of = _subscription_buckets(subscription, state) if subscription else None
 
     def check(op: Operation, now_ns: int) -> Decision | None:
@@ -282,14 +282,14 @@ def _subscription_buckets(rate: Rate, state: TopicState) -> Callable[[str, int],
     subscriptions = state.subscriptions
     for known in subscriptions.values():
         if key in known.limiters:
-            rate.line(known, state.now_ns)
+            rate.queue(known, state.now_ns)
 
     def bucket_of(name: str, now_ns: int) -> DualBucket:
         known = subscriptions.get(name)
-        line = known.limiters.get(key) if known is not None else None
-        if line is None:
-            line = rate.line(state.subscription(name, now_ns), now_ns)
-        return line.bucket
+        queue = known.limiters.get(key) if known is not None else None
+        if queue is None:
+            queue = rate.queue(state.subscription(name, now_ns), now_ns)
+        return queue.bucket
 
     return bucket_of
 

@@ -5,9 +5,9 @@ from weakref import WeakValueDictionary
 
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.factors import Factor
-from sluicegate.engine.line import Line
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.throttle import ThrottledLimit
+from sluicegate.engine.wait_queue import WaitQueue
 
 MOST = 10_000
 """Buckets, and principals whose quota is remembered; the least used are forgotten first."""
@@ -18,11 +18,11 @@ _LOOKS = 16
 class Share:
     """One bucket, and what factors leave of it."""
 
-    __slots__ = ("__weakref__", "_reduced", "line")
+    __slots__ = ("__weakref__", "_reduced", "queue")
 
     def __init__(self, quota: Quota, burst_seconds: float, now_ns: int) -> None:
         bucket = DualBucket(quota.messages_per_s, quota.bytes_per_s, burst_seconds, now_ns)
-        self.line = Line(bucket)
+        self.queue = WaitQueue(bucket)
         self._reduced: dict[tuple[str, bool], ThrottledLimit] = {}
 
     def reduced(self, factor: Factor, *, observed: bool) -> ThrottledLimit:
@@ -30,13 +30,13 @@ class Share:
         key = (factor.name, observed)
         limit = self._reduced.get(key)
         if limit is None or limit.factor is not factor:
-            limit = self._reduced[key] = ThrottledLimit(factor, self.line.bucket)
+            limit = self._reduced[key] = ThrottledLimit(factor, self.queue.bucket)
         return limit
 
-    def resting(self, now_ns: int) -> bool:
+    def is_evictable(self, now_ns: int) -> bool:
         """True if nobody waits and all of it is left."""
-        lines = (self.line, *(limit.line for limit in self._reduced.values()))
-        return not any(line.first or line.bucket.utilisation(now_ns) for line in lines)
+        queues = (self.queue, *(limit.queue for limit in self._reduced.values()))
+        return not any(queue.first or queue.bucket.utilisation(now_ns) for queue in queues)
 
 
 class Shares:
@@ -63,10 +63,10 @@ class Shares:
             share = self._held.get(name) or Share(quota, burst_seconds, now_ns)
             self._by_name[name] = self._held[name] = share
         self._by_name.move_to_end(name)
-        share.line.bucket.reconfigure(quota.messages_per_s, quota.bytes_per_s, burst_seconds, now_ns)
+        share.queue.bucket.reconfigure(quota.messages_per_s, quota.bytes_per_s, burst_seconds, now_ns)
         return share
 
     def _forget_one(self, now_ns: int) -> None:
         oldest = [name for name, _ in zip(self._by_name, range(_LOOKS), strict=False)]
-        resting = (name for name in oldest if self._by_name[name].resting(now_ns))
-        del self._by_name[next(resting, oldest[0])]
+        evictable = (name for name in oldest if self._by_name[name].is_evictable(now_ns))
+        del self._by_name[next(evictable, oldest[0])]

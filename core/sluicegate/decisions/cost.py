@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter_ns
 from typing import Protocol
 
 from sluicegate.model import TopicName
@@ -21,8 +22,8 @@ class DecidedGate(Protocol):
     def version(self) -> int:
         """Version of those policies."""
 
-    def time_next_publish(self, report: Callable[[int], None]) -> None:
-        """Have the next publish decision timed; `report` gets the time in ns."""
+    def time_next_publish(self, report: Callable[[int], None], clock: Callable[[], int]) -> None:
+        """Time the next publish decision by a clock in ns; `report` gets what it took."""
 
 
 class CostSampler:
@@ -41,4 +42,4 @@ class CostSampler:
     def arm(self, gate: DecidedGate, now_ns: int) -> None:
         """Have the gate's next publish timed."""
         self.next_ns = now_ns + EVERY_NS
-        gate.time_next_publish(partial(self._report, gate))
+        gate.time_next_publish(partial(self._report, gate), perf_counter_ns)

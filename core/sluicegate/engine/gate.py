@@ -4,16 +4,15 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from time import perf_counter_ns
 
 from sluicegate.engine import texts
 from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.delay import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults, GuardedCheck, plugin_of
-from sluicegate.engine.line import Ticket
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState
+from sluicegate.engine.wait_queue import Waiter
 from sluicegate.model import (
     Action,
     Decision,
@@ -85,8 +84,8 @@ class Gate:
         self.exempt = exempt
         self.seen_ops = 0
         """Operations of the state when the cache last looked; tells gates in use from those that are not."""
-        self.timing: Callable[[int], None] | None = None
-        """Gets what the next publish decision took; see `time_next_publish`."""
+        self.timing: tuple[Callable[[int], None], Callable[[], int]] | None = None
+        """Report and clock for the next publish decision; see `time_next_publish`."""
         self._sink = sink
         self._faults = faults
         ordered = sorted(checks, key=lambda check: (check.stage, check.takes))
@@ -96,7 +95,7 @@ class Gate:
         )
         for switch in {check.switch for check in ordered if check.switch is not None}:
             switch.join(self)
-        self.line_up()
+        self.recompute_checks()
 
     def record(self, op: Operation, decision: Decision, now_ns: int) -> None:
         """Have the decision log tell of something that no policy was asked about."""
@@ -131,7 +130,7 @@ class Gate:
             return self._settle(op, decision, self._start + place, now_ns)
         if self._has_more:
             return self.judge(op, now_ns, self._start + 3)
-        if op.held_ns:  # only an operation that was held has a ticket here
+        if op.held_ns:  # only an operation that was held has a waiter here
             self.abandon(op, now_ns)
         state = self.state
         if op.messages == 1:
@@ -146,14 +145,15 @@ class Gate:
         self._sink.allowed(self, op, now_ns)
         return None
 
-    def time_next_publish(self, report: Callable[[int], None]) -> None:
-        """Have the next publish decision timed, recording included.
+    def time_next_publish(self, report: Callable[[int], None], clock: Callable[[], int]) -> None:
+        """Time the next publish decision, recording included.
 
-        Done by changing the gate's class until then, so that all other decisions pay nothing for it.
+        The gate has another class until then, so that all other decisions pay nothing for it.
 
         :param report: gets the time in ns, right after that decision.
+        :param clock: gives the time in ns.
         """
-        self.timing = report
+        self.timing = report, clock
         self.__class__ = _TimedGate
 
     def dispatch(self, op: Operation, now_ns: int) -> Decision | None:
@@ -210,9 +210,9 @@ class Gate:
 
     def abandon(self, op: Operation, now_ns: int) -> None:
         """End an operation's hold: it goes on, or its client is gone or was answered; nothing is charged."""
-        ticket = op.ticket
-        if isinstance(ticket, Ticket):
-            ticket.leave()
+        waiter = op.ticket
+        if isinstance(waiter, Waiter):
+            waiter.leave()
         op.ticket = None
         if op.held_ns:
             self.state.hold_ended(op.kind, now_ns - op.held_ns)
@@ -258,7 +258,7 @@ class Gate:
     def _faulted(self, op: Operation, error: BaseException, place: int, now_ns: int) -> Decision | None:
         """Follow up an exception that a hot way met, in the check at `place`."""
         decision = self._fault(self._checks[op.kind][place], error, now_ns)
-        self.line_up()
+        self.recompute_checks()
         if decision is not None:
             return self._settle(op, decision, place, now_ns)
         return self.judge(op, now_ns, place + 1)
@@ -273,19 +273,19 @@ class Gate:
             else:
                 state.rejected += 1
             return self._record(op, decision, now_ns)
-        ticket = op.ticket
-        if not isinstance(ticket, Ticket):
-            op.ticket = ticket = Ticket()
-        ticket.held(now_ns)
-        first = ticket.decision
+        waiter = op.ticket
+        if not isinstance(waiter, Waiter):
+            op.ticket = waiter = Waiter()
+        waiter.held(now_ns)
+        first = waiter.decision
         if first is not None:
             return replace(decision, id=first.id, policy_version=self.version)
         state.delayed += 1
         op.held_ns = op.held_ns or now_ns or 1  # 0 means that it is not held
-        ticket.decision = self._record(op, decision, now_ns)
-        return ticket.decision
+        waiter.decision = self._record(op, decision, now_ns)
+        return waiter.decision
 
-    def line_up(self) -> None:
+    def recompute_checks(self) -> None:
         """Set out what is called: no check that is switched off, and one that has raised with precaution.
 
         Only between two decisions, as they keep the place of the check that they are at.
@@ -328,7 +328,7 @@ class Gate:
         return Decision(Action.REJECT, (reason,))
 
     def _observe(self, op: Operation, decision: Decision, now_ns: int) -> None:
-        if isinstance(op.ticket, Ticket) and op.ticket.decision is not None:
+        if isinstance(op.ticket, Waiter) and op.ticket.decision is not None:
             return  # held by another policy and asked again: it was recorded the first time
         self.state.observed += 1
         self._record(op, replace(decision, observed=True), now_ns)
@@ -368,11 +368,13 @@ class _TimedGate(Gate):
 
     def publish(self, op: Operation, now_ns: int) -> Decision | None:
         self.__class__ = Gate  # type: ignore[assignment]  # back before it decides, so that it cannot nest
-        report, self.timing = self.timing, None
-        began = perf_counter_ns()
+        timing, self.timing = self.timing, None
+        if timing is None:
+            return Gate.publish(self, op, now_ns)
+        report, clock = timing
+        began = clock()
         decision = Gate.publish(self, op, now_ns)
-        if report is not None:
-            report(perf_counter_ns() - began)
+        report(clock() - began)
         return decision
 
 

@@ -63,7 +63,7 @@ class GateCache:
         state = self.states.get(topic.full)
         if state is None:
             if len(self.states) >= 2 * self.max_gates:
-                self._forget_resting(now_ns)
+                self._evict_states(now_ns)
             state = self.states[topic.full] = TopicState(topic, now_ns)
         return state
 
@@ -110,10 +110,10 @@ class GateCache:
         else:
             topic = next(iter(gates))
             gate = gates.pop(topic)
-        if topic not in self.live and topic not in self.exempt and gate.state.resting(now_ns):
+        if topic not in self.live and topic not in self.exempt and gate.state.is_evictable(now_ns):
             self._forget(topic)
 
-    def _forget_resting(self, now_ns: int) -> None:
+    def _evict_states(self, now_ns: int) -> None:
         """Forget those of the first few states that are at rest and have no gate; others go to the end.
 
         More of them than one state needs, so that states become fewer wherever some are at rest.
@@ -122,7 +122,7 @@ class GateCache:
         for _ in range(min(len(states), _LOOKED_AT)):
             topic = next(iter(states))
             state = states[topic]
-            if topic not in self.live and topic not in self.exempt and state.resting(now_ns):
+            if topic not in self.live and topic not in self.exempt and state.is_evictable(now_ns):
                 self._forget(topic)
             else:
                 del states[topic]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sluicegate.engine.attachments import Attachments
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.holds import HoldTimes
-from sluicegate.engine.line import Line
+from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.model import Operation, OperationKind, TopicName
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ class _Limiters:
     __slots__ = ("limiters",)
 
     def __init__(self) -> None:
-        self.limiters: dict[str, Line] = {}
+        self.limiters: dict[str, WaitQueue] = {}
 
     def limiter(
         self, policy: str, messages_per_s: float, bytes_per_s: float, burst_seconds: float, now_ns: int
-    ) -> Line:
+    ) -> WaitQueue:
         """The limiter of a policy, made full if it is new, else brought to these rates with its balance kept.
 
         :param policy: key; an observed policy needs a key of its own, so that it never shares debt.
@@ -52,17 +52,17 @@ class _Limiters:
         :param burst_seconds: see DualBucket.
         :param now_ns: monotonic time.
         """
-        line = self.limiters.get(policy)
-        if line is None:
-            line = Line(DualBucket(messages_per_s, bytes_per_s, burst_seconds, now_ns))
-            self.limiters[policy] = line
+        queue = self.limiters.get(policy)
+        if queue is None:
+            queue = WaitQueue(DualBucket(messages_per_s, bytes_per_s, burst_seconds, now_ns))
+            self.limiters[policy] = queue
         else:
-            line.bucket.reconfigure(messages_per_s, bytes_per_s, burst_seconds, now_ns)
-        return line
+            queue.bucket.reconfigure(messages_per_s, bytes_per_s, burst_seconds, now_ns)
+        return queue
 
-    def resting(self, now_ns: int) -> bool:
+    def is_evictable(self, now_ns: int) -> bool:
         """True if nobody waits and every bucket is full, so that forgetting them changes nothing."""
-        return not any(line.first or line.bucket.utilisation(now_ns) for line in self.limiters.values())
+        return not any(queue.first or queue.bucket.utilisation(now_ns) for queue in self.limiters.values())
 
 
 class SubscriptionState(_Limiters):
@@ -277,18 +277,18 @@ class TopicState(_Limiters):
         if op.kind is OperationKind.CREATE_SUBSCRIPTION and not subscription.consumers:
             subscription.exists = False
 
-    def resting(self, now_ns: int) -> bool:
+    def is_evictable(self, now_ns: int) -> bool:
         """True if nothing would be lost but counters by forgetting this state."""
         return (
             not self.producers
             and not any(subscription.consumers for subscription in self.subscriptions.values())
-            and all(subscription.resting(now_ns) for subscription in self.subscriptions.values())
-            and super().resting(now_ns)
+            and all(subscription.is_evictable(now_ns) for subscription in self.subscriptions.values())
+            and super().is_evictable(now_ns)
         )
 
     def _prune_subscriptions(self, now_ns: int) -> None:
         """Forget what nobody uses; where the list was never learned, nobody asked which ones exist."""
         for name, found in tuple(self.subscriptions.items()):
-            limits = bool(found.limiters) and not (now_ns and found.resting(now_ns))
+            limits = bool(found.limiters) and not (now_ns and found.is_evictable(now_ns))
             if not ((found.exists and self.subscriptions_known) or found.consumers or limits):
                 del self.subscriptions[name]

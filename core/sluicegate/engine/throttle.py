@@ -3,7 +3,7 @@
 from sluicegate.engine import texts
 from sluicegate.engine.bucket import SECOND_NS, DualBucket
 from sluicegate.engine.factors import Factor
-from sluicegate.engine.line import Line
+from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.model import Action, Decision, Operation, Outcome, Reason
 
 PAUSE_NS = SECOND_NS // 4
@@ -22,14 +22,14 @@ class ThrottledLimit:
 
     :param factor: the factor.
     :param base: the quota's own bucket, whose rates may change.
-    :param line: the line of this limit, whose bucket is brought to the rates here; a new one if None.
+    :param queue: the queue of this limit, whose bucket is brought to the rates here; a new one if None.
     """
 
-    __slots__ = ("_base", "_changes", "_rates", "_turns", "factor", "line")
+    __slots__ = ("_base", "_changes", "_rates", "_turns", "factor", "queue")
 
-    def __init__(self, factor: Factor, base: DualBucket, line: Line | None = None) -> None:
+    def __init__(self, factor: Factor, base: DualBucket, queue: WaitQueue | None = None) -> None:
         self.factor = factor
-        self.line = line or Line(DualBucket(0, 0, base.burst_seconds, base.updated_ns))
+        self.queue = queue or WaitQueue(DualBucket(0, 0, base.burst_seconds, base.updated_ns))
         self._base = base
         self._turns = -1
         """Of the factor's switch when it was last asked; -1 if it never was."""
@@ -39,25 +39,25 @@ class ThrottledLimit:
     @property
     def bucket(self) -> DualBucket:
         """The bucket, with the rates of when it was last asked."""
-        return self.line.bucket
+        return self.queue.bucket
 
     def ready(self, op: Operation, now_ns: int) -> int:
-        """As `Line.ready`; the factor is above 0."""
-        # <hot> for every publish while a factor restricts; as `follow` and `Line.ready` for the usual case
+        """As `WaitQueue.ready`; the factor is above 0."""
+        # <hot> for every publish while a factor restricts; `follow` and `WaitQueue.ready` in the usual case
         self.follow(now_ns)
-        line = self.line
-        if line.first is None and line.bucket.has(op.messages, op.bytes, now_ns):
+        queue = self.queue
+        if queue.first is None and queue.bucket.has(op.messages, op.bytes, now_ns):
             return 0
-        return line.ready(op, now_ns)
+        return queue.ready(op, now_ns)
 
     def wait(self, op: Operation, now_ns: int) -> int:
-        """How long until an operation would pass, without a place in the line; the factor is above 0."""
+        """How long until an operation would pass, without a place in the queue; the factor is above 0."""
         self.follow(now_ns)
-        return self.line.bucket.wait(op.messages, op.bytes, now_ns)
+        return self.queue.bucket.wait(op.messages, op.bytes, now_ns)
 
     def charge(self, op: Operation, now_ns: int) -> None:
         """Charge an operation that goes on."""
-        self.line.bucket.charge(op.messages, op.bytes, now_ns)
+        self.queue.bucket.charge(op.messages, op.bytes, now_ns)
 
     def follow(self, now_ns: int) -> None:
         """Bring the bucket to the rates of now."""
@@ -67,7 +67,7 @@ class ThrottledLimit:
             return
         if self._turns >= 0:
             self._fill(now_ns)
-        self.line.bucket.reconfigure(
+        self.queue.bucket.reconfigure(
             base.messages_per_s * factor.value, base.bytes_per_s * factor.value, base.burst_seconds, now_ns
         )
         if factor.switch.turns != self._turns:
@@ -76,7 +76,7 @@ class ThrottledLimit:
 
     def _fill(self, now_ns: int) -> None:
         """Add what came in since it was last asked."""
-        bucket, base = self.line.bucket, self._base
+        bucket, base = self.queue.bucket, self._base
         elapsed, lowest = now_ns - bucket.updated_ns, self.factor.lowest_since(self._changes)
         if elapsed > 0:
             bucket.message_balance += elapsed * min(bucket.message_rate, base.message_rate * lowest)
@@ -85,7 +85,7 @@ class ThrottledLimit:
 
     def _take_share(self, now_ns: int) -> None:
         """Let it hold no more than the factor leaves of what the quota's bucket holds."""
-        bucket, value = self.line.bucket, self.factor.value
+        bucket, value = self.queue.bucket, self.factor.value
         messages, nbytes = (left * value if left > 0 else left for left in self._base.balance(now_ns))
         bucket.message_balance = min(bucket.message_balance, messages)
         bucket.byte_balance = min(bucket.byte_balance, nbytes)

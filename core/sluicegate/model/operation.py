@@ -59,7 +59,7 @@ class Operation:
     unreadable: str = ""
     """Why compressed messages could not be inspected; only told where a policy asks for that."""
     ticket: object | None = None
-    """Place in a limiter's line while the operation is held; set and cleared by the engine."""
+    """Place in a limiter's wait queue while the operation is held; set and cleared by the engine."""
     held_ns: int = 0
     """When the operation was first held, monotonic; 0 if it is not held; set and cleared by the engine."""
     also: tuple[str, ...] = ()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from sluicegate.engine.delay import DelayRule, due_ms
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.line import LONGEST_WAIT_NS
 from sluicegate.engine.timers import Timer
+from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.model import Action
 from sluicegate_grpc.calls import Stream
 from sluicegate_grpc.fields import Missing, Plan, Values

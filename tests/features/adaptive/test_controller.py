@@ -43,7 +43,7 @@ def test_full_pressure_reaches_the_floor_in_four_cycles_and_stays() -> None:
     lab.learn(1000)
     lab.press(0.95)
     assert rates(lab, 7) == [750, 500, 250, 100, 100, 100, 100]
-    assert lab.topic().limiter.line.bucket.messages_per_s == 100
+    assert lab.topic().limiter.queue.bucket.messages_per_s == 100
 
 
 @pytest.mark.seed("S5-028")
@@ -52,7 +52,7 @@ def test_messages_and_bytes_are_computed_apart() -> None:
     lab.learn(1000, nbytes=37)
     lab.press(0.95)
     lab.cycle()
-    bucket = lab.topic().limiter.line.bucket
+    bucket = lab.topic().limiter.queue.bucket
     assert (bucket.messages_per_s, bucket.bytes_per_s) == (750, 37_000 - 9_250)
 
 
@@ -62,7 +62,7 @@ def test_messages_without_bytes_leave_the_bytes_unlimited() -> None:
     lab.learn(1000, nbytes=0)
     lab.press(0.95)
     lab.cycle()
-    bucket = lab.topic().limiter.line.bucket
+    bucket = lab.topic().limiter.queue.bucket
     assert (bucket.messages_per_s, bucket.bytes_per_s) == (750, 0)
 
 
@@ -298,7 +298,7 @@ def test_a_failed_cycle_is_counted_and_logged_and_changes_nothing(
     attempt = lab.metrics["pulsar_broker_adaptive_throttle_controller_last_evaluation_timestamp"]
     assert attempt == lab.context.wall_ms() == good + 3000
     assert lab.topic().limiter.switch.on
-    assert lab.topic().limiter.line.bucket.messages_per_s == 750
+    assert lab.topic().limiter.queue.bucket.messages_per_s == 750
     lab.cycle()
     assert lab.topic().messages_per_s == 500
     assert lab.metrics["sluicegate_adaptive_throttle_last_success_timestamp"] == lab.context.wall_ms()
@@ -330,7 +330,7 @@ def test_a_limiter_that_cannot_be_changed_is_counted(
     lab.learn()
     lab.press(0.95, "t0")
     lab.press(0.95, "t1")
-    monkeypatch.setattr(lab.topic("t0").limiter, "line", None)
+    monkeypatch.setattr(lab.topic("t0").limiter, "queue", None)
     lab.cycle()
     assert lab.topic("t1").limiter.switch.on
     assert lab.metrics["sluicegate_adaptive_throttle_topic_failures_total"] == 1

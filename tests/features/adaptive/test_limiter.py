@@ -89,7 +89,7 @@ def test_static_and_adaptive_limits_do_not_touch_each_other() -> None:
     assert static.balance(lab.clock())[0] == 50  # what the adaptive limit held was never charged here
     lab.clock.advance(ms=200)
     assert lab.publish(200) == 50  # the static bucket; the adaptive one would have 150
-    adaptive = lab.topic().limiter.line.bucket
+    adaptive = lab.topic().limiter.queue.bucket
     assert adaptive.balance(lab.clock())[0] == pytest.approx(100)
     decision = lab.decide()
     assert decision is not None
@@ -147,7 +147,7 @@ def test_who_waits_goes_on_at_the_next_question_once_released() -> None:
         assert decision is not None
         assert decision.action is Action.DELAY
         assert decision.delay_ns <= 1_000_000_000
-    line = lab.topic().limiter.line
+    line = lab.topic().limiter.queue
     assert line.waiting == 3
     lab.set(observe_only=True)
     lab.cycle(seconds=0.1)

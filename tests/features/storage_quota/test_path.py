@@ -65,13 +65,13 @@ async def test_a_file_system_that_hangs_is_asked_once(
     quota = StorageQuota(context.as_context, read)
     try:
         await quota.run()
-        assert quota.judgement.why.endswith("(no answer within 1 s)")
+        assert quota.verdict.why.endswith("(no answer within 1 s)")
         await quota.run()
-        assert f"a file system does not answer: one of {tmp_path}" in quota.judgement.why
-        assert (quota.judgement.state, asked) == (State.PAUSE, [str(tmp_path)])
+        assert f"a file system does not answer: one of {tmp_path}" in quota.verdict.why
+        assert (quota.verdict.state, asked) == (State.PAUSE, [str(tmp_path)])
     finally:
         answer.set()
-    while quota.judgement.state is State.PAUSE:
+    while quota.verdict.state is State.PAUSE:
         await quota.run()
     assert len(asked) == 2
 
@@ -90,7 +90,7 @@ async def test_a_file_system_that_fills_throttles_then_pauses_then_recovers(smal
     for used in (0, MIB, 2 * MIB, 5 * MIB // 2, 3 * MIB, 2 * MIB, 0):
         (small_volume / "log").write_bytes(bytes(used))
         await quota.run()
-        seen.append((quota.judgement.state.name, round(quota.factor.value, 2)))
+        seen.append((quota.verdict.state.name, round(quota.factor.value, 2)))
     assert seen == [
         ("OPEN", 1.0),
         ("OPEN", 1.0),

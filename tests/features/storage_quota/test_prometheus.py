@@ -167,14 +167,14 @@ async def test_slow_then_down_then_back(filled: PrometheusDouble) -> None:
 
     async def run() -> State:
         await quota.run()
-        return quota.judgement.state
+        return quota.verdict.state
 
     assert await run() is State.THROTTLE
     filled.hold.clear()  # answers wait now
     assert await run() is State.THROTTLE
     context.advance(301)
     assert await run() is State.PAUSE
-    assert "does not answer within 0.2 s" in quota.judgement.why
+    assert "does not answer within 0.2 s" in quota.verdict.why
     filled.hold.set()
     assert await run() is State.THROTTLE
 

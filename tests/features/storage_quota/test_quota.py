@@ -53,7 +53,7 @@ class Lab:
         """One run, with so many bytes of 100 in use."""
         self.used.update(used)
         await self.quota.run()
-        return self.quota.judgement.state, round(self.quota.factor.value, 3)
+        return self.quota.verdict.state, round(self.quota.factor.value, 3)
 
     async def _read(self) -> Mapping[str, BrokerUsage]:
         if self.error is not None:
@@ -168,7 +168,7 @@ async def test_a_source_that_hangs_is_given_up(context: Context) -> None:
     context.config.storage = context.config.storage.model_copy(update={"interval": 100})
     quota = StorageQuota(context.as_context, hang)
     await quota.run()  # an answer is waited for at least a second, real time
-    assert quota.judgement.why.endswith("(no answer within 1 s)")
+    assert quota.verdict.why.endswith("(no answer within 1 s)")
 
 
 @pytest.mark.seed("S4-016", "S4-053")

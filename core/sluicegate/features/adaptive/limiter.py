@@ -11,15 +11,15 @@ _DEFAULT_BURST_SECONDS = 1.0
 
 
 class AdaptiveLimiter:
-    """A bucket and a line of its own: neither is shared with a limit that somebody set.
+    """A bucket and a queue of its own: neither is shared with a limit that somebody set.
 
     Belongs to the thread that owns the gates; only the controller's `BrokerContext.apply` changes it.
 
-    :param state: the topic's state, which keeps bucket and line.
+    :param state: the topic's state, which keeps bucket and queue.
     :param policies: what holds for the topic.
     """
 
-    __slots__ = ("_level", "_topic", "burst_seconds", "factor", "line", "natural", "switch", "why")
+    __slots__ = ("_level", "_topic", "burst_seconds", "factor", "natural", "queue", "switch", "why")
 
     def __init__(self, state: TopicState, policies: EffectivePolicies) -> None:
         self._topic = state.topic.full
@@ -31,14 +31,14 @@ class AdaptiveLimiter:
         """Natural messages and bytes per second, for texts."""
         self.why = ""
         """Both pressures, for texts."""
-        self.line = state.limiter(POLICY, 0, 0, _DEFAULT_BURST_SECONDS, state.now_ns)
+        self.queue = state.limiter(POLICY, 0, 0, _DEFAULT_BURST_SECONDS, state.now_ns)
         self.compiled(policies, state.now_ns)
 
     def compiled(self, policies: EffectivePolicies, now_ns: int) -> None:
         """Take over the policies that a gate is compiled for."""
         self._level = policies.level(ENABLED)
         self.burst_seconds = policies.number(_BURST) or _DEFAULT_BURST_SECONDS
-        bucket = self.line.bucket
+        bucket = self.queue.bucket
         bucket.reconfigure(bucket.messages_per_s, bucket.bytes_per_s, self.burst_seconds, now_ns)
 
     def checks(self) -> tuple[Check, Check]:
@@ -59,7 +59,7 @@ class AdaptiveLimiter:
         :param natural: natural messages and bytes per second.
         :param why: both pressures, a clause for texts.
         """
-        bucket = self.line.bucket
+        bucket = self.queue.bucket
         bucket.reconfigure(messages_per_s, bytes_per_s, self.burst_seconds, now_ns)
         if not self.switch.on:  # empty, or a burst would pass at the very moment that asks for less
             bucket.message_balance = min(bucket.message_balance, 0.0) if messages_per_s else float("inf")
@@ -75,21 +75,21 @@ class AdaptiveLimiter:
         """Hold nothing back any more. Who waits here goes on when next asked, within a second."""
         self.switch.turn(False)
         self.factor = 1.0
-        self.line.bucket.reconfigure(0, 0, self.burst_seconds, now_ns)
+        self.queue.bucket.reconfigure(0, 0, self.burst_seconds, now_ns)
 
     def look(self, op: Operation, now_ns: int) -> Decision | None:
         """Is it this operation's turn, and would the bucket let it pass? Nothing is charged."""
-        wait = self.line.ready(op, now_ns)
+        wait = self.queue.ready(op, now_ns)
         if wait == 0:
             return None
         return Decision(Action.DELAY, (self._reason(op, now_ns),), delay_ns=wait, factor=self.factor)
 
     def charge(self, op: Operation, now_ns: int) -> None:
         """Everything allowed the operation: charge it."""
-        self.line.bucket.charge(op.messages, op.bytes, now_ns)
+        self.queue.bucket.charge(op.messages, op.bytes, now_ns)
 
     def _reason(self, op: Operation, now_ns: int) -> Reason:
-        bucket = self.line.bucket
+        bucket = self.queue.bucket
         by_bytes = not bucket.messages_per_s or (
             bucket.bytes_per_s > 0 and bucket.wait(0, op.bytes, now_ns) > bucket.wait(op.messages, 0, now_ns)
         )

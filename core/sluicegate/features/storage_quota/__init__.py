@@ -3,7 +3,6 @@
 `StorageQuota` is for every source of usage; sources that need nothing of a broker are in `sources`.
 """
 
-from sluicegate.features.storage_quota.board import Board, Judgement
 from sluicegate.features.storage_quota.quota import StorageQuota, StorageReadError
 from sluicegate.features.storage_quota.snapshot import (
     BrokerUsage,
@@ -13,13 +12,14 @@ from sluicegate.features.storage_quota.snapshot import (
     read_snapshot,
     write_snapshot,
 )
+from sluicegate.features.storage_quota.usage_tracker import UsageTracker, Verdict
 from sluicegate.features.storage_quota.volumes import Limit, Limits, LimitType, State, Volume
 
 __all__ = [
     "StorageQuota",
     "StorageReadError",
-    "Board",
-    "Judgement",
+    "UsageTracker",
+    "Verdict",
     "BrokerUsage",
     "Snapshot",
     "SnapshotError",

@@ -4,7 +4,7 @@ from collections import Counter as Counts
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sluicegate.features.storage_quota.board import Board, Judgement
+from sluicegate.features.storage_quota.usage_tracker import UsageTracker, Verdict
 from sluicegate.hooks import Counter, Gauge, Metrics
 
 
@@ -73,35 +73,35 @@ class StorageMetrics:
         """Say whether the source answered."""
         self._gauges["connected"].set(float(is_connected))
 
-    def show(self, board: Board, judgement: Judgement, active: Sequence[str]) -> None:
+    def show(self, tracker: UsageTracker, verdict: Verdict, active: Sequence[str]) -> None:
         """Publish what holds now.
 
         :param active: nodes that are up, as far as is known.
         """
-        cached = sum(len(usage.volumes) for usage in board.states.values())
+        cached = sum(len(usage.volumes) for usage in tracker.states.values())
         figures = {
-            "throttle_factor": judgement.factor,
-            "state": judgement.state,
-            "lack_of_data": judgement.lack_of_data,
+            "throttle_factor": verdict.factor,
+            "state": verdict.state,
+            "lack_of_data": verdict.lack_of_data,
             "active_brokers": len(active),
-            "unknown_brokers": len(judgement.unknown),
-            "active_volumes": len(judgement.volumes),
+            "unknown_brokers": len(verdict.unknown),
+            "active_volumes": len(verdict.volumes),
             "cached_volumes": cached,
-            "inverted_volumes": sum(each.limits.is_inverted(each.volume) for each in judgement.volumes),
+            "inverted_volumes": sum(each.limits.is_inverted(each.volume) for each in verdict.volumes),
         }
         for name, value in figures.items():
             self._gauges[name].set(float(value))
-        self._show_volumes(judgement)
-        self._add("snapshots_refused", Counts({(reason,): n for reason, n in board.refused.items()}))
-        self._add("volume_evictions", board.evictions)
+        self._show_volumes(verdict)
+        self._add("snapshots_refused", Counts({(reason,): n for reason, n in tracker.refused.items()}))
+        self._add("volume_evictions", tracker.evictions)
 
-    def _show_volumes(self, judgement: Judgement) -> None:
-        shown = frozenset((each.broker, each.volume.name) for each in judgement.volumes)
+    def _show_volumes(self, verdict: Verdict) -> None:
+        shown = frozenset((each.broker, each.volume.name) for each in verdict.volumes)
         if not shown >= self._shown:
             for gauge in self._volumes.values():
                 gauge.clear()
         self._shown = shown
-        for each in judgement.volumes:
+        for each in verdict.volumes:
             volume = each.volume
             soft = each.limits.soft_at(volume)
             figures = {
@@ -116,7 +116,7 @@ class StorageMetrics:
                     self._volumes[name].set(float(value), each.broker, volume.name)
 
     def _add(self, name: str, counts: Mapping[tuple[str, ...], int]) -> None:
-        """Bring a counter to what the board has counted."""
+        """Bring a counter to what the tracker has counted."""
         before = self._counted.get(name, {})
         for labels, count in counts.items():
             if count > before.get(labels, 0):

@@ -10,10 +10,10 @@ from sluicegate.config.models import OnUnknown
 from sluicegate.config.storage import StorageConfig
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.task import Task
-from sluicegate.features.storage_quota.board import Board, Judgement
 from sluicegate.features.storage_quota.fields import POLICY, STALE_AFTER, limits_of, problem_with
 from sluicegate.features.storage_quota.metrics import StorageMetrics
 from sluicegate.features.storage_quota.snapshot import BrokerUsage, Snapshot
+from sluicegate.features.storage_quota.usage_tracker import UsageTracker, Verdict
 from sluicegate.features.storage_quota.volumes import Limits, State
 from sluicegate.hooks import BrokerContext
 
@@ -63,8 +63,8 @@ class StorageQuota:
         config: StorageConfig = context.config.storage
         self.factor = Factor(POLICY, self._advice)
         self.task = Task(POLICY, lambda: config.interval, self.run)
-        self.board = Board(config.brokers)
-        self.judgement = Judgement(State.OPEN, 1.0, "")
+        self.tracker = UsageTracker(config.brokers)
+        self.verdict = Verdict(State.OPEN, 1.0, "")
         """What holds now."""
         self._context = context
         self._config = config
@@ -79,8 +79,8 @@ class StorageQuota:
         self._failed = ""
         self._refusals: Counter[str] = Counter()
         # Until the first reading nothing is known, which is no reason to let everything pass.
-        self.judgement = self._judge(context.wall_ms())
-        self.factor.set(self.judgement.factor, self.judgement.why, known=self.judgement.known)
+        self.verdict = self._judge(context.wall_ms())
+        self.factor.set(self.verdict.factor, self.verdict.why, known=self.verdict.known)
 
     async def run(self) -> None:
         """Read once and apply what follows; what cannot be read stays as it was until it is stale."""
@@ -93,14 +93,14 @@ class StorageQuota:
 
     def _judge_and_apply(self) -> None:
         now_ms = self._context.wall_ms()
-        self.board.expire(now_ms, self._stale_ms, self._active, self._config.forget_after)
-        judgement = self._judge(now_ms)
-        self._note(self.judgement, judgement)
-        self.judgement = judgement
-        known = self.board.states if self._active is None else self._active
-        self._metrics.show(self.board, judgement, tuple(known))
-        why = f"{judgement.why}; {self._problem}" if self._problem else judgement.why
-        self._context.apply(lambda: self.factor.set(judgement.factor, why, known=judgement.known))
+        self.tracker.expire(now_ms, self._stale_ms, self._active, self._config.forget_after)
+        verdict = self._judge(now_ms)
+        self._note(self.verdict, verdict)
+        self.verdict = verdict
+        known = self.tracker.states if self._active is None else self._active
+        self._metrics.show(self.tracker, verdict, tuple(known))
+        why = f"{verdict.why}; {self._problem}" if self._problem else verdict.why
+        self._context.apply(lambda: self.factor.set(verdict.factor, why, known=verdict.known))
 
     def refuse(self, reason: str, text: str) -> None:
         """Count something that was read and could not be taken, such as a malformed snapshot.
@@ -108,7 +108,7 @@ class StorageQuota:
         :param reason: label of the metric, such as `malformed`.
         :param text: for the log, which is told of the first few of a kind at each reading.
         """
-        self.board.refused[reason] += 1
+        self.tracker.refused[reason] += 1
         self._refusals[reason] += 1
         if self._refusals[reason] <= _TOLD_REFUSALS:
             self._context.log.warning("storage usage refused (%s): %s", reason, text)
@@ -118,7 +118,7 @@ class StorageQuota:
         own = self._limits or Limits()
         return [
             Snapshot(broker, usage if usage.limits else replace(usage, limits=own))
-            for broker, usage in self.board.states.items()
+            for broker, usage in self.tracker.states.items()
         ]
 
     # -- reading --------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class StorageQuota:
         self._metrics.connected(True)
         now_ms = self._context.wall_ms()
         for broker, usage in found.items():
-            self.board.offer(broker, usage, now_ms, self._stale_ms)
+            self.tracker.offer(broker, usage, now_ms, self._stale_ms)
 
     def _fail(self, text: str) -> None:
         self._metrics.connected(False)
@@ -177,14 +177,14 @@ class StorageQuota:
     def _stale_ms(self) -> int:
         return max(int(self._context.policies.number(STALE_AFTER)), 2 * self._config.interval)
 
-    def _judge(self, now_ms: int) -> Judgement:
+    def _judge(self, now_ms: int) -> Verdict:
         policies = self._context.policies
         limits = self._current_limits()
-        told = any(usage.limits for usage in self.board.states.values())
+        told = any(usage.limits for usage in self.tracker.states.values())
         if policies.values.get(POLICY) is False or not (limits or told or self._is_on):
             why = "turned off" if limits or told else "no storage limit is set"
-            return Judgement(State.OPEN, 1.0, why, self.board.unlimited())
-        return self.board.judge(
+            return Verdict(State.OPEN, 1.0, why, self.tracker.unlimited())
+        return self.tracker.judge(
             limits,
             now_ms,
             stale_ms=self._stale_ms,
@@ -206,7 +206,7 @@ class StorageQuota:
             self._limits = limits_of(policies)
         return self._limits
 
-    def _note(self, before: Judgement, after: Judgement) -> None:
+    def _note(self, before: Verdict, after: Verdict) -> None:
         if after.lack_of_data and not before.lack_of_data:
             self._metrics.count("fallback_applied")
         for judged in after.volumes:
@@ -223,4 +223,4 @@ class StorageQuota:
             )
 
     def _advice(self) -> str:
-        return _UNKNOWN if self.judgement.lack_of_data else _ADVICE[self.judgement.state]
+        return _UNKNOWN if self.verdict.lack_of_data else _ADVICE[self.verdict.state]

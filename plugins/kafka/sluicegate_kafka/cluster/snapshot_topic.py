@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sluicegate.features.storage_quota.board import FUTURE_MS, MAX_BROKERS, MAX_VOLUMES
 from sluicegate.features.storage_quota.snapshot import (
     BrokerUsage,
     Snapshot,
@@ -15,6 +14,7 @@ from sluicegate.features.storage_quota.snapshot import (
     read_snapshot,
     write_snapshot,
 )
+from sluicegate.features.storage_quota.usage_tracker import FUTURE_MS, MAX_BROKERS, MAX_VOLUMES
 
 _POLL_MS = 500
 _AT_ONCE = 100

@@ -129,7 +129,7 @@ def _make(
     # What is read here brings its limits with it, so missing data matters without limits of the gate's own.
     quota = StorageQuota(context, read, cluster.active, is_on=True)
     topic = SnapshotTopic(
-        config.topic or "", cluster.options, context.wall_ms, quota.refuse, quota.board.forget
+        config.topic or "", cluster.options, context.wall_ms, quota.refuse, quota.tracker.forget
     )
     return quota
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.engine.bucket import SECOND_NS, DualBucket
-from sluicegate.engine.line import LONGEST_WAIT_NS, PATIENCE_NS, RETRY_NS, Line, Ticket
+from sluicegate.engine.wait_queue import LONGEST_WAIT_NS, PATIENCE_NS, RETRY_NS, Waiter, WaitQueue
 from sluicegate.model import Decision, Operation, OperationKind
 from sluicegate.model.decision import Action
 
@@ -20,79 +20,79 @@ def publish(messages: int = 1, nbytes: int = 100, producer: str = "p") -> Operat
     return Operation(OperationKind.PUBLISH, "t", producer=producer, messages=messages, bytes=nbytes)
 
 
-def drained(rate: float = 10, bytes_per_s: float = 0) -> Line:
-    """A line over an empty bucket."""
+def drained(rate: float = 10, bytes_per_s: float = 0) -> WaitQueue:
+    """A queue over an empty bucket."""
     bucket = DualBucket(rate, bytes_per_s, 1.0, 0)
     bucket.charge(int(rate), int(bytes_per_s), 0)
-    return Line(bucket)
+    return WaitQueue(bucket)
 
 
 def test_passes_at_once_while_there_is_enough() -> None:
-    line = Line(DualBucket(2, 0, 1.0, 0))
+    queue = WaitQueue(DualBucket(2, 0, 1.0, 0))
     op = publish()
 
-    assert line.admit(op, 0) == 0
+    assert queue.admit(op, 0) == 0
     assert op.ticket is None
-    assert line.waiting == 0
+    assert queue.waiting == 0
 
 
 def test_a_held_operation_keeps_its_place_and_is_charged_once() -> None:
-    line = drained(10)
+    queue = drained(10)
     op = publish()
 
-    wait = line.admit(op, 0)
+    wait = queue.admit(op, 0)
     assert wait == pytest.approx(100 * MS, abs=1)
     ticket = op.ticket
-    assert line.admit(op, 50 * MS) == pytest.approx(50 * MS, abs=1)
+    assert queue.admit(op, 50 * MS) == pytest.approx(50 * MS, abs=1)
     assert op.ticket is ticket
-    assert line.admit(op, wait) == 0
+    assert queue.admit(op, wait) == 0
     assert op.ticket is None
-    assert line.bucket.balance(wait)[0] == pytest.approx(0, abs=1e-6)
+    assert queue.bucket.balance(wait)[0] == pytest.approx(0, abs=1e-6)
 
 
 def test_later_ones_wait_for_all_ahead_and_never_overtake() -> None:
-    line = drained(10)
+    queue = drained(10)
     first, second, third = publish(), publish(3), publish()
 
-    assert line.admit(first, 0) == pytest.approx(100 * MS, abs=1)
-    assert line.admit(second, 0) == pytest.approx(400 * MS, abs=1)
-    assert line.admit(third, 0) == pytest.approx(500 * MS, abs=1)
+    assert queue.admit(first, 0) == pytest.approx(100 * MS, abs=1)
+    assert queue.admit(second, 0) == pytest.approx(400 * MS, abs=1)
+    assert queue.admit(third, 0) == pytest.approx(500 * MS, abs=1)
     # The bucket has enough for the third by now, but two are ahead of it.
-    assert line.admit(third, 200 * MS) > 0
-    assert line.admit(publish(), 500 * MS) > 0
-    assert line.admit(first, 500 * MS) == 0
-    assert line.admit(second, 500 * MS) == 0
-    assert line.admit(third, 500 * MS + 5) == 0
+    assert queue.admit(third, 200 * MS) > 0
+    assert queue.admit(publish(), 500 * MS) > 0
+    assert queue.admit(first, 500 * MS) == 0
+    assert queue.admit(second, 500 * MS) == 0
+    assert queue.admit(third, 500 * MS + 5) == 0
 
 
 def test_waits_are_at_most_a_second_and_never_a_busy_loop() -> None:
-    line = drained(1)
+    queue = drained(1)
     first = publish()
-    line.admit(first, 0)
+    queue.admit(first, 0)
     far = [publish() for _ in range(20)]
 
-    assert {line.admit(op, 0) for op in far[5:]} == {LONGEST_WAIT_NS}
+    assert {queue.admit(op, 0) for op in far[5:]} == {LONGEST_WAIT_NS}
     # The first could pass but has not asked: the second comes back shortly, not at once.
-    assert line.admit(far[5], 30 * SECOND_NS // 10) >= RETRY_NS
+    assert queue.admit(far[5], 30 * SECOND_NS // 10) >= RETRY_NS
 
 
 def test_leaving_in_mid_line_charges_nothing_and_moves_the_others_up() -> None:
-    line = drained(10)
+    queue = drained(10)
     ops = [publish(producer=str(number)) for number in range(4)]
     for op in ops:
-        line.admit(op, 0)
+        queue.admit(op, 0)
 
-    line.leave(ops[1])
-    line.leave(ops[1])
+    queue.leave(ops[1])
+    queue.leave(ops[1])
     assert ops[1].ticket is None
-    assert line.waiting == 3
+    assert queue.waiting == 3
 
     passed = []
     now_ns = 0
-    while line.waiting:
+    while queue.waiting:
         now_ns += 100 * MS + 1
         for op in (ops[0], ops[2], ops[3]):
-            if op.ticket is not None and line.admit(op, now_ns) == 0:
+            if op.ticket is not None and queue.admit(op, now_ns) == 0:
                 passed.append(op.producer)
     assert passed == ["0", "2", "3"]
     assert now_ns <= 310 * MS
@@ -100,67 +100,67 @@ def test_leaving_in_mid_line_charges_nothing_and_moves_the_others_up() -> None:
 
 @pytest.mark.parametrize("leaver", [0, 1, 2])
 def test_anyone_may_leave(leaver: int) -> None:
-    line = drained(10)
+    queue = drained(10)
     ops = [publish(producer=str(number)) for number in range(3)]
     for op in ops:
-        line.admit(op, 0)
-    line.leave(ops.pop(leaver))
+        queue.admit(op, 0)
+    queue.leave(ops.pop(leaver))
 
     now_ns = SECOND_NS
-    assert [line.admit(op, now_ns) for op in ops] == [0, 0]
-    assert line.first is None
-    assert line.admit(publish(), now_ns) == 0
+    assert [queue.admit(op, now_ns) for op in ops] == [0, 0]
+    assert queue.first is None
+    assert queue.admit(publish(), now_ns) == 0
 
 
 def test_one_who_never_asks_again_does_not_block_the_others() -> None:
-    line = drained(10)
+    queue = drained(10)
     silent, patient = publish(producer="silent"), publish(producer="patient")
-    line.admit(silent, 0)
-    line.admit(patient, 0)
+    queue.admit(silent, 0)
+    queue.admit(patient, 0)
 
     now_ns = 0
-    while line.admit(patient, now_ns) > 0:
+    while queue.admit(patient, now_ns) > 0:
         now_ns += SECOND_NS
     assert PATIENCE_NS < now_ns <= PATIENCE_NS + 2 * SECOND_NS
     # The silent one lost its place and starts anew, here with a full bucket before it.
-    assert line.admit(silent, now_ns + SECOND_NS) == 0
-    assert line.waiting == 0
+    assert queue.admit(silent, now_ns + SECOND_NS) == 0
+    assert queue.waiting == 0
 
 
 @pytest.mark.seed("S1-067")
 def test_a_frame_above_the_bucket_passes_when_it_is_full_and_delays_the_next() -> None:
-    line = Line(DualBucket(0, 1000, 1.0, 0))
-    assert line.admit(publish(nbytes=500), 0) == 0
+    queue = WaitQueue(DualBucket(0, 1000, 1.0, 0))
+    assert queue.admit(publish(nbytes=500), 0) == 0
     large, small = publish(nbytes=3000), publish(nbytes=1)
 
-    assert line.admit(large, 0) == pytest.approx(500 * MS, abs=1)
-    assert line.admit(small, 0) == LONGEST_WAIT_NS
-    assert line.admit(large, 500 * MS + 1) == 0
-    assert line.admit(small, 2400 * MS) > 0
-    assert line.admit(small, 2502 * MS) == 0
+    assert queue.admit(large, 0) == pytest.approx(500 * MS, abs=1)
+    assert queue.admit(small, 0) == LONGEST_WAIT_NS
+    assert queue.admit(large, 500 * MS + 1) == 0
+    assert queue.admit(small, 2400 * MS) > 0
+    assert queue.admit(small, 2502 * MS) == 0
 
 
 @pytest.mark.seed("S1-024")
 def test_a_rate_change_reaches_those_who_wait() -> None:
-    line = drained(1)
+    queue = drained(1)
     op = publish()
-    assert line.admit(op, 0) == LONGEST_WAIT_NS
+    assert queue.admit(op, 0) == LONGEST_WAIT_NS
 
-    line.bucket.reconfigure(1000, 0, 1.0, 100 * MS)
+    queue.bucket.reconfigure(1000, 0, 1.0, 100 * MS)
 
-    assert line.admit(op, 101 * MS) == 0
+    assert queue.admit(op, 101 * MS) == 0
 
 
 def test_a_hold_for_another_reason_turns_into_a_place_and_keeps_its_decision() -> None:
-    line = drained(10)
+    queue = drained(10)
     op = publish()
-    held = Ticket()
+    held = Waiter()
     held.decision = Decision(Action.DELAY, ())
     op.ticket = held
 
-    assert line.admit(op, 0) > 0
-    assert isinstance(op.ticket, Ticket)
-    assert op.ticket.line is line
+    assert queue.admit(op, 0) > 0
+    assert isinstance(op.ticket, Waiter)
+    assert op.ticket.queue is queue
     assert op.ticket.decision is held.decision
 
 
@@ -168,7 +168,7 @@ def test_one_who_waits_in_two_lines_keeps_both_places_until_each_is_given_up() -
     first, second = drained(10), drained(10)
     op = publish()
     first.admit(op, 0)
-    assert isinstance(op.ticket, Ticket)
+    assert isinstance(op.ticket, Waiter)
     op.ticket.decision = held = Decision(Action.DELAY, ())
 
     second.admit(op, 0)
@@ -176,34 +176,34 @@ def test_one_who_waits_in_two_lines_keeps_both_places_until_each_is_given_up() -
     assert (first.waiting, second.waiting) == (1, 1)
     second.leave(op)
     assert (first.waiting, second.waiting) == (1, 0)
-    assert isinstance(op.ticket, Ticket)
+    assert isinstance(op.ticket, Waiter)
     assert op.ticket.decision is held
     first.leave(op)
     assert op.ticket is None
 
 
 def test_looking_charges_nothing_and_keeps_the_place() -> None:
-    line = drained(10)
+    queue = drained(10)
     op = publish()
 
-    assert line.ready(op, 0) == pytest.approx(100 * MS, abs=1)
-    assert line.ready(op, 100 * MS + 1) == 0
-    assert line.waiting == 1
-    assert line.bucket.balance(100 * MS + 1)[0] == pytest.approx(1, abs=1e-6)
+    assert queue.ready(op, 0) == pytest.approx(100 * MS, abs=1)
+    assert queue.ready(op, 100 * MS + 1) == 0
+    assert queue.waiting == 1
+    assert queue.bucket.balance(100 * MS + 1)[0] == pytest.approx(1, abs=1e-6)
     other = publish()
-    assert line.ready(other, 100 * MS + 1) > 0  # it is not his turn while the first one is there
-    line.leave(op)
-    assert line.ready(other, 100 * MS + 2) == 0
+    assert queue.ready(other, 100 * MS + 1) > 0  # it is not his turn while the first one is there
+    queue.leave(op)
+    assert queue.ready(other, 100 * MS + 2) == 0
 
 
 def hold(op: Operation, now_ns: int) -> None:
     """What a gate does when it holds an operation."""
-    assert isinstance(op.ticket, Ticket)
+    assert isinstance(op.ticket, Waiter)
     op.ticket.held(now_ns)
 
 
 def test_who_waits_for_others_elsewhere_lets_those_behind_him_pass() -> None:
-    mine, crowded = Line(DualBucket(10, 0, 1.0, 0)), drained(1)
+    mine, crowded = WaitQueue(DualBucket(10, 0, 1.0, 0)), drained(1)
     blocker, op, behind = publish(), publish(), publish()
     crowded.admit(blocker, 0)
     mine.bucket.charge(10, 0, 0)
@@ -237,7 +237,7 @@ def test_nothing_is_saved_up_before_one_who_was_held_earlier() -> None:
     mine.ready(late, 0)
     other.ready(late, 0)
     hold(late, 0)
-    assert isinstance(late.ticket, Ticket)
+    assert isinstance(late.ticket, Waiter)
     place = late.ticket.place_in(mine)
     assert place is not None
     place.blocked, place.saves = False, True
@@ -247,14 +247,14 @@ def test_nothing_is_saved_up_before_one_who_was_held_earlier() -> None:
 
 
 def test_who_is_held_by_something_else_than_a_line_blocks_nobody() -> None:
-    line = drained(10)
+    queue = drained(10)
     op, behind = publish(), publish()
-    line.ready(op, 0)
+    queue.ready(op, 0)
     hold(op, 0)
 
-    hold(op, 200 * MS)  # by a pause: no line was asked
+    hold(op, 200 * MS)  # by a pause: no queue was asked
 
-    assert line.ready(behind, 200 * MS) == 0
+    assert queue.ready(behind, 200 * MS) == 0
 
 
 @settings(max_examples=60, deadline=None)
@@ -265,21 +265,21 @@ def test_who_is_held_by_something_else_than_a_line_blocks_nobody() -> None:
 def test_nobody_starves_whichever_lines_he_needs_at_once(
     rates: tuple[int, int, int], users: list[set[int]]
 ) -> None:
-    lines = [drained(rate) for rate in rates]
+    queues = [drained(rate) for rate in rates]
     ops = [publish(producer=str(number)) for number in range(len(users))]
     turns, admitted = Counter[int](), Counter[int]()
     wakes = [(0, number) for number in range(len(users))]
     end_ns = 5 * SECOND_NS
     while wakes[0][0] < end_ns:
         now_ns, number = heapq.heappop(wakes)
-        op, needed = ops[number], [lines[place] for place in sorted(users[number])]
-        wait = next((wait for line in needed if (wait := line.ready(op, now_ns))), 0)
+        op, needed = ops[number], [queues[place] for place in sorted(users[number])]
+        wait = next((wait for queue in needed if (wait := queue.ready(op, now_ns))), 0)
         if wait:
             hold(op, now_ns)
         else:
-            for line in needed:
-                line.leave(op)
-                line.bucket.charge(op.messages, 0, now_ns)
+            for queue in needed:
+                queue.leave(op)
+                queue.bucket.charge(op.messages, 0, now_ns)
             turns[number] += 1
             admitted.update(users[number])
         heapq.heappush(wakes, (now_ns + max(wait, MS), number))
@@ -294,7 +294,7 @@ def test_nobody_starves_whichever_lines_he_needs_at_once(
 
 
 def saturate(
-    line: Line, producers: list[tuple[int, int]], until_ns: int, lag_ns: int = 0
+    queue: WaitQueue, producers: list[tuple[int, int]], until_ns: int, lag_ns: int = 0
 ) -> list[tuple[int, int, int, int]]:
     """Let producers publish without end, each woken late; gives (ns, producer, messages, bytes)."""
     ops = [publish(messages, nbytes, str(number)) for number, (messages, nbytes) in enumerate(producers)]
@@ -305,7 +305,7 @@ def saturate(
         if now_ns >= until_ns:
             continue
         op = ops[number]
-        wait = line.admit(op, now_ns)
+        wait = queue.admit(op, now_ns)
         if wait == 0:
             admitted.append((now_ns, number, op.messages, op.bytes))
             heapq.heappush(wakes, (now_ns + 1000, number))
@@ -316,9 +316,9 @@ def saturate(
 
 @pytest.mark.seed("S1-060", "S1-129")
 def test_equal_producers_share_equally_and_the_rate_is_met() -> None:
-    line = Line(DualBucket(1000, 0, 1.0, 0))
+    queue = WaitQueue(DualBucket(1000, 0, 1.0, 0))
 
-    admitted = saturate(line, [(5, 500)] * 8, 20 * SECOND_NS, lag_ns=300_000)
+    admitted = saturate(queue, [(5, 500)] * 8, 20 * SECOND_NS, lag_ns=300_000)
 
     shares = list(Counter(number for _, number, _, _ in admitted).values())
     jain = sum(shares) ** 2 / (len(shares) * sum(share**2 for share in shares))
@@ -328,9 +328,9 @@ def test_equal_producers_share_equally_and_the_rate_is_met() -> None:
 
 
 def test_a_small_need_is_not_starved_by_large_ones() -> None:
-    line = Line(DualBucket(0, 10_000, 1.0, 0))
+    queue = WaitQueue(DualBucket(0, 10_000, 1.0, 0))
 
-    admitted = saturate(line, [(1, 9_000), (1, 9_000), (1, 10)], 30 * SECOND_NS)
+    admitted = saturate(queue, [(1, 9_000), (1, 9_000), (1, 10)], 30 * SECOND_NS)
 
     turns = Counter(number for _, number, _, _ in admitted)
     assert turns[2] >= turns[0] - 2
@@ -347,9 +347,9 @@ def test_a_small_need_is_not_starved_by_large_ones() -> None:
 def test_no_window_of_admissions_exceeds_rate_and_burst(
     rate: int, bytes_per_s: int, burst: float, producers: list[tuple[int, int]], lag_ms: int
 ) -> None:
-    line = Line(DualBucket(rate, bytes_per_s, burst, 0))
+    queue = WaitQueue(DualBucket(rate, bytes_per_s, burst, 0))
 
-    admitted = saturate(line, producers, 4 * SECOND_NS, lag_ms * MS)
+    admitted = saturate(queue, producers, 4 * SECOND_NS, lag_ms * MS)
 
     for amounts, limit, largest in (
         ([(now_ns, messages) for now_ns, _, messages, _ in admitted], rate, max(m for m, _ in producers)),
@@ -371,7 +371,7 @@ def test_no_window_of_admissions_exceeds_rate_and_burst(
     )
 )
 def test_whatever_comes_and_goes_order_is_kept(actions: list[tuple[str, int, int]]) -> None:
-    line = drained(20)
+    queue = drained(20)
     ops = [publish(2, 0, str(number)) for number in range(6)]
     expected: list[int] = []
     now_ns = 0
@@ -379,24 +379,24 @@ def test_whatever_comes_and_goes_order_is_kept(actions: list[tuple[str, int, int
         now_ns += step_ms * MS
         op = ops[number]
         if action == "leave":
-            line.leave(op)
+            queue.leave(op)
             expected = [other for other in expected if other != number]
-        elif line.admit(op, now_ns) == 0:
+        elif queue.admit(op, now_ns) == 0:
             assert not expected or expected.pop(0) == number
         elif number not in expected:
             expected.append(number)
         for other in [other for other in expected if ops[other].ticket is None]:
             expected.remove(other)
         # Those who kept silent too long lose their place without being told.
-        present = [other for other in expected if getattr(ops[other].ticket, "line", None) is line]
-        assert line.waiting == len(present)
+        present = [other for other in expected if getattr(ops[other].ticket, "queue", None) is queue]
+        assert queue.waiting == len(present)
         expected = present
 
 
 @pytest.mark.parametrize("holders", [1, 2, 4, 8])
 def test_the_rate_does_not_depend_on_how_often_holders_are_woken(holders: int) -> None:
     rate, lag_ns, end_ns = 10_000, MS, 5 * SECOND_NS
-    line = drained(rate)
+    queue = drained(rate)
     operations = [publish(producer=str(number)) for number in range(holders)]
     passed = Counter[str]()
     wakes = [(0, number) for number in range(holders)]
@@ -404,7 +404,7 @@ def test_the_rate_does_not_depend_on_how_often_holders_are_woken(holders: int) -
         now_ns, number = heapq.heappop(wakes)
         operation = operations[number]
         # A holder that is woken sends on what it may, one message after the other.
-        while (wait := line.admit(operation, now_ns)) == 0:
+        while (wait := queue.admit(operation, now_ns)) == 0:
             passed[operation.producer] += 1
         heapq.heappush(wakes, (now_ns + max(wait, MS) + lag_ns, number))
 
@@ -414,13 +414,13 @@ def test_the_rate_does_not_depend_on_how_often_holders_are_woken(holders: int) -
 
 
 def test_who_had_his_turn_lines_up_again_behind_those_who_wait() -> None:
-    line = drained(10)
+    queue = drained(10)
     first, second = publish(producer="a"), publish(producer="b")
-    line.admit(first, 0)
-    line.admit(second, 0)
+    queue.admit(first, 0)
+    queue.admit(second, 0)
 
-    assert line.admit(first, 100 * MS) == 0
-    assert line.admit(first, 100 * MS) > 0  # nothing is saved up
-    assert line.admit(second, 200 * MS) == 0
-    assert line.admit(first, 300 * MS) == 0
-    assert line.admit(first, 300 * MS + 1) > 0  # the turn is over, whatever has been saved up
+    assert queue.admit(first, 100 * MS) == 0
+    assert queue.admit(first, 100 * MS) > 0  # nothing is saved up
+    assert queue.admit(second, 200 * MS) == 0
+    assert queue.admit(first, 300 * MS) == 0
+    assert queue.admit(first, 300 * MS + 1) > 0  # the turn is over, whatever has been saved up

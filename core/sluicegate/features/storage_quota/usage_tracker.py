@@ -1,4 +1,4 @@
-"""What is known of all brokers' volumes, and what follows from it for everyone who publishes.
+"""The known usage of all brokers' volumes, and the verdict on publishing that follows from it.
 
 Nothing here knows a clock or does input or output: times come in as arguments, wall clock in milliseconds.
 """
@@ -23,7 +23,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class VolumeVerdict:
     """One volume and what it asks for."""
 
     broker: str
@@ -52,13 +52,13 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Verdict:
     """What holds now."""
 
     state: State
     factor: float
     why: str
-    volumes: tuple[Judged, ...] = ()
+    volumes: tuple[VolumeVerdict, ...] = ()
     unknown: tuple[str, ...] = ()
     """Brokers that should be known and are not."""
     known: bool = True
@@ -68,7 +68,7 @@ class Judgement:
 
 
 @dataclass(slots=True)
-class Board:
+class UsageTracker:
     """The last state of each broker, for as long as it is fresh.
 
     :param expected: brokers that must be known, from the configuration.
@@ -154,7 +154,7 @@ class Board:
         active: Collection[str] | None,
         on_unknown: OnUnknown,
         failed: str = "",
-    ) -> Judgement:
+    ) -> Verdict:
         """Say what holds for everyone who publishes: the least that any volume of any broker leaves.
 
         :param limits: the gate's own; the limits that a broker told hold besides them.
@@ -176,11 +176,11 @@ class Board:
         if lacking:
             missing = _missing(unknown, failed)
             if on_unknown == "pause" or (on_unknown == "last" and not counted):
-                return Judgement(State.PAUSE, 0.0, missing, volumes, tuple(unknown), False, factor > 0.0)
+                return Verdict(State.PAUSE, 0.0, missing, volumes, tuple(unknown), False, factor > 0.0)
             why = f"{missing}; {why}" if why else missing
-        return Judgement(state, factor, why, volumes, tuple(unknown), not lacking)
+        return Verdict(state, factor, why, volumes, tuple(unknown), not lacking)
 
-    def unlimited(self) -> tuple[Judged, ...]:
+    def unlimited(self) -> tuple[VolumeVerdict, ...]:
         """All volumes that are known, by no limit at all."""
         return tuple(
             judge_volume(broker, volume)
@@ -217,13 +217,13 @@ class Board:
         return not -FUTURE_MS <= wall_ms - usage.at_ms <= stale_ms
 
 
-def judge_volume(broker: str, volume: Volume, *limits: Limits) -> Judged:
+def judge_volume(broker: str, volume: Volume, *limits: Limits) -> VolumeVerdict:
     """Judge one volume by all limits that hold for it; the least factor counts."""
     by_each = [(each.factor(volume), -each.state(volume), each) for each in limits if each]
     if not by_each:
-        return Judged(broker, volume, Limits(), 1.0, State.OPEN)
+        return VolumeVerdict(broker, volume, Limits(), 1.0, State.OPEN)
     factor, state, chosen = min(by_each, key=lambda found: found[:2])
-    return Judged(broker, volume, chosen, factor, State(-state))
+    return VolumeVerdict(broker, volume, chosen, factor, State(-state))
 
 
 def _missing(unknown: Collection[str], failed: str) -> str:

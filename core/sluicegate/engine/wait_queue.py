@@ -1,0 +1,309 @@
+"""FIFO queues of held operations, one for each bucket.
+
+The bucket is charged when an operation goes on, by that operation itself. Charging on behalf of one that
+still sleeps would let the bucket refill before its bytes flow, and break the bound of the bucket.
+
+An operation may wait in several queues, one for each limit that held it. It keeps its place in all of them
+until it goes on. While the first operation of a queue waits elsewhere, those behind it may pass. If it waits
+for another bucket only, its need is reserved here meanwhile. So one limit never slows down operations that
+only another limit holds, and none starves: the operation that was held first gets what it needs.
+"""
+
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from sluicegate.engine.bucket import SECOND_NS, DualBucket
+
+if TYPE_CHECKING:
+    from sluicegate.model import Decision, Operation
+
+LONGEST_WAIT_NS = SECOND_NS
+"""Longest time between two attempts of a waiter: rates change and operations ahead leave."""
+RETRY_NS = 1_000_000
+"""Shortest wait of an operation that is not first; its turn depends on another's timer."""
+PATIENCE_NS = 5 * SECOND_NS
+"""A waiter that makes no attempt for so long loses its place, so that it cannot block the queue."""
+
+_HELD = count()
+
+
+class Waiter:
+    """A held operation, and its place in a queue if it waits in one.
+
+    :param queue: None if the operation is held for another reason than its turn.
+    :param messages: messages that the operation needs.
+    :param nbytes: bytes that the operation needs.
+    """
+
+    __slots__ = (
+        "asked_ns",
+        "before",
+        "behind",
+        "blocked",
+        "bytes",
+        "bytes_before",
+        "decision",
+        "has_turn",
+        "messages",
+        "messages_before",
+        "other",
+        "queue",
+        "saves",
+        "since",
+        "waits",
+    )
+
+    def __init__(self, queue: "WaitQueue | None" = None, messages: int = 0, nbytes: int = 0) -> None:
+        self.queue = queue
+        """None after the place is lost, too."""
+        self.messages = messages
+        self.bytes = nbytes
+        self.messages_before = 0
+        """Needs of all operations that ever joined the queue before this one."""
+        self.bytes_before = 0
+        self.asked_ns = 0
+        self.before: Waiter | None = None
+        self.behind: Waiter | None = None
+        self.decision: Decision | None = None
+        """The decision recorded when the operation was first held."""
+        self.other: Waiter | None = None
+        """The operation's place in another queue."""
+        self.since = next(_HELD)
+        """Serial number among all held operations; the same in all places of one operation."""
+        self.blocked = False
+        """True while the operation waits for others in another queue: those behind it may pass."""
+        self.saves = False
+        """True while it is first in another queue and waits for that bucket: those behind it here may pass if
+        they leave what it needs."""
+        self.has_turn = False
+        """True if it was first at its last attempt."""
+        self.waits = False
+        """True if it had to wait at its last attempt."""
+
+    def held(self, now_ns: int) -> None:
+        """Note in all places of the operation that it is held, by one of the queues or by something else."""
+        holder = self._holder(now_ns)
+        saving = holder is not None and holder.has_turn
+        place: Waiter | None = self
+        while place is not None:
+            elsewhere = place is not holder
+            place.saves = saving and elsewhere
+            place.blocked = elsewhere and not saving
+            place.asked_ns = now_ns
+            place = place.other
+
+    def _holder(self, now_ns: int) -> "Waiter | None":
+        place: Waiter | None = self
+        while place is not None and not (place.waits and place.asked_ns == now_ns):
+            place = place.other
+        return place
+
+    def leave(self) -> None:
+        """Give up all places of the operation, uncharged."""
+        place: Waiter | None = self
+        while place is not None:
+            if place.queue is not None:
+                place.queue.drop(place)
+            place = place.other
+
+    def place_in(self, queue: "WaitQueue") -> "Waiter | None":
+        """The operation's place in a queue; None if it has none there."""
+        place: Waiter | None = self
+        while place is not None and place.queue is not queue:
+            place = place.other
+        return place
+
+    def without(self, gone: "Waiter") -> "Waiter | None":
+        """The operation's places without one of them and without lost ones; the first keeps the decision."""
+        kept: Waiter | None = None
+        place: Waiter | None = self
+        while place is not None:
+            following = place.other
+            if place is not gone and place.queue is not None:
+                place.other = kept
+                kept = place
+            place = following
+        if kept is not None:
+            kept.decision = self.decision
+        return kept
+
+
+class WaitQueue:
+    """FIFO of held operations that wait for one bucket.
+
+    Waiters form a linked list: a deque takes 700 bytes even when it is empty, as nearly all queues are.
+
+    :param bucket: what they wait for.
+    """
+
+    __slots__ = (
+        "_bytes_joined",
+        "_last",
+        "_lock",
+        "_messages_joined",
+        "_served",
+        "_served_ns",
+        "bucket",
+        "first",
+        "waiting",
+    )
+
+    def __init__(self, bucket: DualBucket) -> None:
+        self.bucket = bucket
+        self.first: Waiter | None = None
+        """The waiter whose turn is next; None if the queue is empty."""
+        self._last: Waiter | None = None
+        self.waiting = 0
+        """How many operations wait."""
+        self._messages_joined = 0
+        self._bytes_joined = 0
+        self._served: Operation | None = None
+        """The waiting operation that was admitted last; it may go on again at that same time."""
+        self._served_ns = 0
+        self._lock = Lock()
+
+    def admit(self, op: "Operation", now_ns: int) -> int:
+        """Admit an operation if none waits before it and the bucket has enough.
+
+        :return: 0 if it was charged (`op.ticket` is cleared), else the ns after which to try again, at most
+            a second; `op.ticket` then keeps its place.
+        """
+        is_free = op.ticket is None and self.first is None
+        if is_free and self.bucket.take(op.messages, op.bytes, now_ns) == 0:
+            return 0
+        return self.wait_turn(op, now_ns)
+
+    def wait_turn(self, op: "Operation", now_ns: int) -> int:
+        """The part of `admit` for operations that have to wait, or that wait already."""
+        return self._ask(op, now_ns, taking=True)
+
+    def ready(self, op: "Operation", now_ns: int) -> int:
+        """Whether `admit` would admit an operation; charges nothing.
+
+        An operation keeps its place until the gate admits it or gives it up, as another limit may hold it.
+
+        :return: 0 if it is its turn and the bucket has enough, else the ns after which to try again, at most
+            a second; the operation then has a place.
+        """
+        if self.first is None and self.bucket.has(op.messages, op.bytes, now_ns):
+            return 0
+        return self._ask(op, now_ns, taking=False)
+
+    def _ask(self, op: "Operation", now_ns: int, *, taking: bool) -> int:
+        with self._lock:
+            held = op.ticket
+            place = held.place_in(self) if isinstance(held, Waiter) else None
+            first, saver = self._first_before(place, held, now_ns)
+            # The operation admitted last may go on within its turn: with one message for each turn, the rate
+            # would depend on how often clients wake. All others get a turn before it has the next.
+            has_turn = first is None or (place is None and op is self._served and now_ns == self._served_ns)
+            if has_turn and (wait := self._wait(op, saver, now_ns)) == 0:
+                if place is not None:
+                    place.asked_ns, place.waits = now_ns, False
+                    self._served, self._served_ns = op, now_ns
+                if taking:
+                    self.bucket.charge(op.messages, op.bytes, now_ns)
+                    self._give_up(op)
+                return 0
+            if place is None:
+                place = self._join(op)
+            place.asked_ns, place.has_turn, place.waits = now_ns, first is None, True
+            if first is not None:
+                wait = max(RETRY_NS, self._wait_behind(first, place, now_ns))
+            return min(wait, LONGEST_WAIT_NS)
+
+    def _first_before(
+        self, place: Waiter | None, held: object, now_ns: int
+    ) -> tuple[Waiter | None, Waiter | None]:
+        """The waiter whose turn comes before a place, and the one with a reservation; None if there is none.
+
+        Waiters that made no attempt for too long lose their places.
+
+        :param place: None for the end of the queue.
+        :param held: any place of the operation. Operations that were held later have no reservation against
+            it, as two operations could otherwise block each other.
+        """
+        since = held.since if isinstance(held, Waiter) else None
+        saver: Waiter | None = None
+        other = self.first
+        while other is not None and other is not place:
+            behind = other.behind
+            if now_ns - other.asked_ns > PATIENCE_NS:
+                self._remove(other)
+            elif other.saves:
+                if saver is None and (since is None or other.since < since):
+                    saver = other
+            elif not other.blocked:
+                return other, saver
+            other = behind
+        return None, saver
+
+    def _wait(self, op: "Operation", saver: Waiter | None, now_ns: int) -> int:
+        if saver is None:
+            return self.bucket.wait(op.messages, op.bytes, now_ns)
+        return self.bucket.wait(op.messages, op.bytes, now_ns, saver.messages, saver.bytes)
+
+    def _wait_behind(self, first: Waiter, place: Waiter, now_ns: int) -> int:
+        # Needs of waiters that left in the middle count until their place comes up. This keeps the estimate
+        # O(1), and each waiter tries again within a second anyway.
+        return self.bucket.wait(
+            place.messages,
+            place.bytes,
+            now_ns,
+            place.messages_before - first.messages_before,
+            place.bytes_before - first.bytes_before,
+        )
+
+    def leave(self, op: "Operation") -> None:
+        """Give up an operation's place, uncharged; does nothing if it has none here."""
+        with self._lock:
+            self._give_up(op)
+
+    def drop(self, place: Waiter) -> None:
+        """Give up one place of an operation, all of whose places go."""
+        with self._lock:
+            if place.queue is self:
+                self._remove(place)
+
+    def _give_up(self, op: "Operation") -> None:
+        held = op.ticket
+        place = held.place_in(self) if isinstance(held, Waiter) else None
+        if place is not None and isinstance(held, Waiter):
+            self._remove(place)
+            op.ticket = held.without(place)
+
+    def _join(self, op: "Operation") -> Waiter:
+        """A new place at the end for an operation."""
+        held = op.ticket
+        waiter = Waiter(self, op.messages, op.bytes)
+        if isinstance(held, Waiter):
+            waiter.other = held.without(waiter)
+            waiter.decision = held.decision
+            waiter.since = held.since
+        op.ticket = waiter
+        waiter.messages_before = self._messages_joined
+        waiter.bytes_before = self._bytes_joined
+        self._messages_joined += waiter.messages
+        self._bytes_joined += waiter.bytes
+        waiter.before = self._last
+        if self._last is None:
+            self.first = waiter
+        else:
+            self._last.behind = waiter
+        self._last = waiter
+        self.waiting += 1
+        return waiter
+
+    def _remove(self, waiter: Waiter) -> None:
+        before, behind = waiter.before, waiter.behind
+        if before is None:
+            self.first = behind
+        else:
+            before.behind = behind
+        if behind is None:
+            self._last = before
+        else:
+            behind.before = before
+        waiter.before = waiter.behind = waiter.queue = None
+        self.waiting -= 1
