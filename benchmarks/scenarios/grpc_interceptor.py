@@ -117,16 +117,16 @@ def _alone_us(policy: PolicyServerInterceptor, context: Any, calls: int) -> floa
 
     The best of several repeats, less the loop around it; with the context of a real call.
     """
-    door = policy.door
-    policed = door.policed(_METHOD)
+    enforcer = policy.enforcer
+    policed = enforcer.policed(_METHOD)
     assert policed is not None
     caller = policy._caller  # noqa: SLF001 - what a call calls
     best, empty = float("inf"), float("inf")
     for _ in range(_REPEATS):
         start = time.perf_counter_ns()
         for _call in itertools.repeat(None, calls):
-            door.policed(_METHOD)
-            assert door.publish(policed, policed.read(_REQUEST), caller(context)) is None
+            enforcer.policed(_METHOD)
+            assert enforcer.publish(policed, policed.read(_REQUEST), caller(context)) is None
         best = min(best, time.perf_counter_ns() - start)
         start = time.perf_counter_ns()
         for _call in itertools.repeat(None, calls):

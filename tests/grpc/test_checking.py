@@ -164,15 +164,15 @@ def test_what_is_no_methods_name_is_told(name: str) -> None:
 def test_all_doors_check_when_they_are_made(orders: ServiceDescriptor) -> None:
     wrong = MethodMap("service", {P + "Sned": PUBLISH})
     with engine() as made:
-        for door in (
+        for make in (
             aio.PolicyServerInterceptor,
             aio.policy_client_interceptors,
             sync.PolicyServerInterceptor,
             sync.PolicyClientInterceptor,
         ):
             with pytest.raises(MethodMapError, match="Sned"):
-                door(made, wrong, services=[orders])
-            door(made, wrong)  # nothing is known of the service
+                make(made, wrong, services=[orders])
+            make(made, wrong)  # nothing is known of the service
 
 
 def test_the_default_pool_is_asked_where_no_descriptor_is_given() -> None:

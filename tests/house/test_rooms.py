@@ -58,7 +58,7 @@ PLANTS = {
 }
 # Files of a broker room's session, one of which no list ever named; and one that is new.
 SESSIONS = [
-    "interceptors/sluicegate_grpc/splice/lane.py",
+    "interceptors/sluicegate_grpc/splice/frame_stream.py",
     "plugins/danube/sluicegate_danube/names.py",
     "plugins/kafka/sluicegate_kafka/session/planted.py",
     "plugins/kafka/sluicegate_kafka/session/producing/repeated.py",

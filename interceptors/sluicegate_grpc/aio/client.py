@@ -14,7 +14,7 @@ from sluicegate.model import ANONYMOUS, MethodMap, Role
 from sluicegate_grpc.aio.streams import Police, Requests, StreamStream, StreamUnary, fail
 from sluicegate_grpc.aio.waiting import ListSubscriptions, Paced, finish
 from sluicegate_grpc.calls import Caller, Id
-from sluicegate_grpc.door import Attachment, Door, Engine, Policed, RefusedError, encoded
+from sluicegate_grpc.enforcer import Attachment, CallEnforcer, Engine, Policed, RefusedError, encoded
 from sluicegate_grpc.fields import Missing, Values
 
 Details: TypeAlias = aio.ClientCallDetails
@@ -50,8 +50,8 @@ def policy_client_interceptors(
     :raises MethodMapError: if the map is not that of its services, or if some limit would not hold by it.
     """
     lists = list_subscriptions is not None
-    door = Door(engine, methods, ghost_release_s, lists=lists, services=services)
-    client = _Client(door, principal, list_subscriptions)
+    enforcer = CallEnforcer(engine, methods, ghost_release_s, lists=lists, services=services)
+    client = _Client(enforcer, principal, list_subscriptions)
     return [_UnaryUnary(client), _UnaryStream(client), _StreamUnary(client), _StreamStream(client)]
 
 
@@ -60,11 +60,11 @@ class _Client:
 
     def __init__(
         self,
-        door: Door,
+        enforcer: CallEnforcer,
         principal: "Callable[[aio.Metadata | None], str]",
         lists: ListSubscriptions | None,
     ) -> None:
-        self.door = door
+        self.enforcer = enforcer
         self.lists = lists
         self._principal = principal
         self._name = f"client {next(_CLIENTS)}"
@@ -74,19 +74,19 @@ class _Client:
     def policed(self, details: Details, *, response_streaming: bool) -> Policed | None:
         """What the map says of a call's method."""
         name: Any = details.method  # bytes, whatever its type says
-        policed = self.door.policed(name if isinstance(name, str) else name.decode())
+        policed = self.enforcer.policed(name if isinstance(name, str) else name.decode())
         if policed is not None:
             policed.check_shape(response_streaming=response_streaming)
         return policed
 
     def caller(self, details: Details) -> Caller:
         """Whose call it is."""
-        return self.door.caller(self._principal(details.metadata), self._name)
+        return self.enforcer.caller(self._principal(details.metadata), self._name)
 
     def stream_caller(self, details: Details) -> Caller:
         """One that goes with its stream."""
         name = f"{self._name} stream {next(self._streams)}"
-        return self.door.caller_of_its_own(self._principal(details.metadata), name)
+        return self.enforcer.caller_of_its_own(self._principal(details.metadata), name)
 
     async def police(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
         """Let a message of a publisher pass, or take notice of another.
@@ -94,8 +94,8 @@ class _Client:
         :raises RefusedError: if it is refused.
         """
         if policed.method.role is not Role.PUBLISH:
-            self.door.note(policed, values, caller)
-        elif (waiting := self.door.publish(policed, values, caller)) is not None:
+            self.enforcer.note(policed, values, caller)
+        elif (waiting := self.enforcer.publish(policed, values, caller)) is not None:
             await finish(waiting)
 
     def each(self, policed: Policed, caller: Caller) -> Police:
@@ -116,7 +116,7 @@ class _Client:
         try:
             call = await proceed()
         except BaseException:
-            self.door.proved(producer, is_known=False)
+            self.enforcer.proved(producer, is_known=False)
             raise
         proving = asyncio.ensure_future(self._prove(call, producer))
         self._proving.add(proving)
@@ -128,7 +128,7 @@ class _Client:
         try:
             is_known = await call.code() is grpc.StatusCode.OK
         finally:
-            self.door.proved(producer, is_known=is_known)
+            self.enforcer.proved(producer, is_known=is_known)
 
     async def attach(
         self,
@@ -142,7 +142,7 @@ class _Client:
         :raises AioRpcError: if it is refused here.
         """
         try:
-            attachment: Attachment = await finish(self.door.attach(policed, values, caller), self.lists)
+            attachment: Attachment = await finish(self.enforcer.attach(policed, values, caller), self.lists)
         except RefusedError as refused:
             fail(refused.refusal)
         try:
@@ -165,7 +165,7 @@ class _Client:
         :raises AioRpcError: if it is refused here.
         """
         try:
-            delivery = await finish(self.door.open(policed, values, caller), self.lists)
+            delivery = await finish(self.enforcer.open(policed, values, caller), self.lists)
         except RefusedError as refused:
             fail(refused.refusal)
         paced = Paced(delivery)
@@ -199,12 +199,12 @@ class _UnaryUnary(aio.UnaryUnaryClientInterceptor):
             await client.police(policed, values, caller)
         except RefusedError as refused:
             fail(refused.refusal)
-        producer = client.door.unproven(policed, values, caller)
+        producer = client.enforcer.unproven(policed, values, caller)
         call = await client.proceed(lambda: continuation(client_call_details, request), producer)
         if policed.method.role is Role.DETACH:
             with suppress(aio.AioRpcError):
                 await call
-                client.door.left(policed, values, caller)
+                client.enforcer.left(policed, values, caller)
         return call
 
 
@@ -229,7 +229,7 @@ class _UnaryStream(aio.UnaryStreamClientInterceptor):
             await client.police(policed, values, caller)
         except RefusedError as refused:
             fail(refused.refusal)
-        producer = client.door.unproven(policed, values, caller)
+        producer = client.enforcer.unproven(policed, values, caller)
         return await client.proceed(lambda: continuation(client_call_details, request), producer)
 
 
@@ -251,7 +251,7 @@ class _StreamUnary(aio.StreamUnaryClientInterceptor):
         caller = client.stream_caller(client_call_details)
         sent = Requests(request_iterator, each=client.each(policed, caller))
         call = await continuation(client_call_details, sent)
-        return StreamUnary(call, sent, lambda response: client.door.gone(caller))
+        return StreamUnary(call, sent, lambda response: client.enforcer.gone(caller))
 
 
 class _StreamStream(aio.StreamStreamClientInterceptor):
@@ -273,7 +273,7 @@ class _StreamStream(aio.StreamStreamClientInterceptor):
         caller = client.stream_caller(client_call_details)
         sent = Requests(request_iterator, each=client.each(policed, caller))
         call = await continuation(client_call_details, sent)
-        return StreamStream(call, sent, lambda: client.door.gone(caller))
+        return StreamStream(call, sent, lambda: client.enforcer.gone(caller))
 
 
 class _Attaching:
@@ -288,7 +288,7 @@ class _Attaching:
 
     async def begin(self, request: Any) -> None:
         """Decide it by the first request."""
-        waiting = self._client.door.attach(self._policed, _values(self._policed, request), self._caller)
+        waiting = self._client.enforcer.attach(self._policed, _values(self._policed, request), self._caller)
         self._attachment = await finish(waiting, self._client.lists)
         if self._has_ended:
             self._attachment.failed()
@@ -314,7 +314,7 @@ class _Opening:
 
     async def begin(self, request: Any) -> None:
         """Decide it by the first request."""
-        waiting = self._client.door.open(self._policed, _values(self._policed, request), self._caller)
+        waiting = self._client.enforcer.open(self._policed, _values(self._policed, request), self._caller)
         self.paced = Paced(await finish(waiting, self._client.lists))
         if self._has_ended:
             self.paced.close()

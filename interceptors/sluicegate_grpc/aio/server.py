@@ -13,7 +13,7 @@ from sluicegate.model import MethodMap, Role
 from sluicegate_grpc.aio.waiting import ListSubscriptions, Paced, finish
 from sluicegate_grpc.calls import Caller, Id
 from sluicegate_grpc.codes import CODES, DETAILS
-from sluicegate_grpc.door import Attachment, Door, Engine, Policed, RefusedError, common_name
+from sluicegate_grpc.enforcer import Attachment, CallEnforcer, Engine, Policed, RefusedError, common_name
 from sluicegate_grpc.fields import Missing, Values
 from sluicegate_grpc.status import Refusal
 
@@ -50,7 +50,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
         services: Sequence[ServiceDescriptor] = (),
     ) -> None:
         lists = list_subscriptions is not None
-        self.door = Door(engine, methods, ghost_release_s, lists=lists, services=services)
+        self.enforcer = CallEnforcer(engine, methods, ghost_release_s, lists=lists, services=services)
         self._principal = principal
         self._lists = list_subscriptions
         self._wrapped: dict[str, tuple[object, Handler]] = {}
@@ -67,7 +67,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
         :raises TypeError: if the handler is not asynchronous.
         """
         handler = await continuation(handler_call_details)
-        policed = self.door.policed(handler_call_details.method)
+        policed = self.enforcer.policed(handler_call_details.method)
         if handler is None or policed is None:
             return handler
         known = self._wrapped.get(policed.name)
@@ -91,11 +91,11 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
         return grpc.unary_unary_rpc_method_handler(*self._unary_unary(handler, policed, read))
 
     def _caller(self, context: Context) -> Caller:
-        return self.door.caller(self._principal(context), context.peer())
+        return self.enforcer.caller(self._principal(context), context.peer())
 
     def _stream_caller(self, context: Context) -> Caller:
         """One that goes with its stream: what only it attached is released then."""
-        return self.door.caller_of_its_own(
+        return self.enforcer.caller_of_its_own(
             self._principal(context), f"{context.peer()} stream {next(self._streams)}"
         )
 
@@ -106,7 +106,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
         async def publish(request: Read, context: Context) -> Any:
             caller = self._caller(context)
             await self._police(policed, request[0], caller, context)
-            producer = self.door.unproven(policed, request[0], caller)
+            producer = self.enforcer.unproven(policed, request[0], caller)
             if producer is None:
                 return await behavior(request[1], context)
             return await self._proving(behavior(request[1], context), producer, context)
@@ -121,7 +121,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
             await self._police(policed, request[0], caller, context)
             response = await behavior(request[1], context)
             if policed.method.role is Role.DETACH and _is_ok(context):
-                self.door.left(policed, request[0], caller)
+                self.enforcer.left(policed, request[0], caller)
             return response
 
         if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
@@ -142,7 +142,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
                 return
             caller = self._caller(context)
             await self._police(policed, request[0], caller, context)
-            producer = self.door.unproven(policed, request[0], caller)
+            producer = self.enforcer.unproven(policed, request[0], caller)
             await self._proving(respond(request[1], _Context(context, serialize)), producer, context)
 
         return call
@@ -196,7 +196,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
     ) -> None:
         """Run a handler whose responses are messages to a consumer."""
         try:
-            waiting = self.door.open(policed, values, self._caller(context))
+            waiting = self.enforcer.open(policed, values, self._caller(context))
             paced = Paced(await finish(waiting, self._lists))
         except RefusedError as refused:
             await abort(context, refused.refusal)
@@ -217,7 +217,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
     ) -> bytes:
         """Run a handler by which a producer or consumer attaches."""
         try:
-            waiting = self.door.attach(policed, values, self._caller(context))
+            waiting = self.enforcer.attach(policed, values, self._caller(context))
             attachment: Attachment = await finish(waiting, self._lists)
         except RefusedError as refused:
             await abort(context, refused.refusal)
@@ -237,7 +237,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
             is_known = _is_ok(context)
             return response
         finally:
-            self.door.proved(producer, is_known=is_known)
+            self.enforcer.proved(producer, is_known=is_known)
 
     async def _police(
         self, policed: Policed, values: Values | Missing, caller: Caller, context: Context
@@ -245,8 +245,8 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
         """Let a message of a publisher pass, or take notice of another; a refused one ends the call."""
         try:
             if policed.method.role is not Role.PUBLISH:
-                self.door.note(policed, values, caller)
-            elif (waiting := self.door.publish(policed, values, caller)) is not None:
+                self.enforcer.note(policed, values, caller)
+            elif (waiting := self.enforcer.publish(policed, values, caller)) is not None:
                 await finish(waiting)
         except RefusedError as refused:
             await abort(context, refused.refusal)
@@ -299,7 +299,7 @@ class _Requests:
         try:
             return await handler
         finally:
-            self._interceptor.door.gone(self._caller)
+            self._interceptor.enforcer.gone(self._caller)
 
 
 class _Context:

@@ -13,7 +13,7 @@ from grpc import aio
 
 from sluicegate_grpc.aio.waiting import Paced
 from sluicegate_grpc.codes import CODES, DETAILS
-from sluicegate_grpc.door import RefusedError, encoded
+from sluicegate_grpc.enforcer import RefusedError, encoded
 from sluicegate_grpc.status import Refusal
 
 Police = Callable[[Any], Awaitable[None]]

@@ -1,10 +1,10 @@
-"""Waiting on the event loop for what a door waits for."""
+"""Waiting on the event loop for what a call enforcer waits for."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from sluicegate_grpc.door import Delivery, Waiting
+from sluicegate_grpc.enforcer import Delivery, Waiting
 
 Result = TypeVar("Result")
 ListSubscriptions = Callable[[str], Awaitable[Iterable[str] | None]]

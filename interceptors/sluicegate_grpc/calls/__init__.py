@@ -1,7 +1,7 @@
 """What calls mean for the engine: who is attached, and which operation a call is. No clock, no gRPC library.
 
-All doors of one gate share one `Calls`. Its methods are not safe for threads: those who use it from several
-hold a lock around each call. None of them waits.
+All interceptors of one gate share one `Calls`. Its methods are not safe for threads: callers in several
+threads hold a lock around each call. None of them waits.
 """
 
 from sluicegate_grpc.calls.attaching import Attaching, LostPlace

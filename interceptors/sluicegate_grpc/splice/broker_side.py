@@ -58,7 +58,7 @@ class BrokerSide(Side):
             GOAWAY: self._goaway,
             WINDOW_UPDATE: self._window,
         }
-        self._lane.hand_to(handlers, lambda *frame: None)
+        self._frames.hand_to(handlers, lambda *frame: None)
 
     def _data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """A DATA frame of a stream that is looked at, or of one for which there is no room."""
@@ -69,9 +69,11 @@ class BrokerSide(Side):
             size = stop - at - HEAD
             self._refusals.swallow_answer(at, stop, stream, size=size, end=bool(flags & END_STREAM))
         elif stop - at > HEAD:
-            self._lane.waits(data, at, stop, flags, stream)
-        elif stream in self._lane.watched and self._lane.is_behind(data[at:stop], stream, end=bool(flags)):
-            self._lane.cut(at, stop)
+            self._frames.waits(data, at, stop, flags, stream)
+        elif stream in self._frames.watched and self._frames.is_behind(
+            data[at:stop], stream, end=bool(flags)
+        ):
+            self._frames.cut(at, stop)
 
     def headers(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """Response headers or trailers: of most nobody waits for."""
@@ -89,17 +91,17 @@ class BrokerSide(Side):
         if self._owes_update:
             self._owes_update = False
             frames = header_frames(stream, NO_TABLE + block, end=bool(flags & END_STREAM))
-            self._lane.cut(at, stop)
+            self._frames.cut(at, stop)
             if self._watched(frames, block, flags, stream, now_ns):
-                self._lane.insert(frames)
+                self._frames.insert(frames)
             return
         if not self._watched(data[at:stop], block, flags, stream, now_ns):
-            self._lane.cut(at, stop)
+            self._frames.cut(at, stop)
 
     def apart(self, block: Block, stream: int, now_ns: int) -> None:
         """Response headers or trailers in several frames."""
         if self._watched(block.frames, block.content, block.flags, stream, now_ns):
-            self._lane.insert(block.frames)
+            self._frames.insert(block.frames)
 
     def _watched(self, frames: bytes, block: bytes, flags: int, stream: int, now_ns: int) -> bool:
         """Headers of a stream that somebody looks at; True if they go on at once."""
@@ -115,15 +117,15 @@ class BrokerSide(Side):
         if watcher is not None and not end:
             watcher.head(block)
         if not end:
-            return not self._lane.is_behind(frames, stream, end=False)
+            return not self._frames.is_behind(frames, stream, end=False)
         self._calling.over(stream, now_ns, reset=False)
         if watcher is not None:
             del self._watchers[stream]
             if not self._ended(watcher, block, frames, now_ns):
                 return False
-        if self._lane.is_behind(frames, stream, end=True):
+        if self._frames.is_behind(frames, stream, end=True):
             return False
-        self._lane.over(stream)
+        self._frames.over(stream)
         return True
 
     @staticmethod
@@ -144,7 +146,7 @@ class BrokerSide(Side):
         watcher = self._watchers.get(stream)
         if isinstance(watcher, Delivering) and watcher.is_ending:
             # RFC 9113 section 8.1: the rest of the request is not wanted; the response must not be discarded.
-            self._lane.cut(at, stop)
+            self._frames.cut(at, stop)
             return
         self._calling.over(stream, now_ns, reset=True)
         self._answers.over(stream, now_ns)
@@ -158,6 +160,6 @@ class BrokerSide(Side):
 
     def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         if stream in self._refusals.gone:
-            self._lane.cut(at, stop)
+            self._frames.cut(at, stop)
         else:
             self.window(data, at, stop, stream)

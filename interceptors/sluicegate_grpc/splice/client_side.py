@@ -79,7 +79,7 @@ class ClientSide(Side):
             WINDOW_UPDATE: self._window,
             PUSH_PROMISE: self._push,
         }
-        self._lane.hand_to(handlers, self._other)
+        self._frames.hand_to(handlers, self._other)
 
     # -- requests -------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ class ClientSide(Side):
         holding = self._holding
         told = self.broker.waits_for_update
         if stream <= holding.last or not request.is_plain or told or self._goes_away:
-            self._lane.cut(at, stop)
+            self._frames.cut(at, stop)
             frames = data[at:stop]
             if request.block or told:
                 frames = self._anew(request, block, flags, stream)
@@ -102,7 +102,7 @@ class ClientSide(Side):
         elif len(self._open) < self._streams.room or self._streams.grow():
             holding.opened(stream, request, at, stop, flags)
         else:
-            self._lane.cut(at, stop)
+            self._frames.cut(at, stop)
             self._one_too_many(flags, stream, now_ns)
 
     def apart(self, block: Block, stream: int, now_ns: int) -> None:
@@ -201,16 +201,18 @@ class ClientSide(Side):
         if stream in holding.marks or stream in holding.calls:
             # RFC 9113 section 8.1: they end the request, and have no pseudo-headers.
             are_wellformed = bool(flags & END_STREAM) and request.are_trailers
-            if self._calling.trailers(self._lane.data, frames, stream, now_ns, are_wellformed=are_wellformed):
-                self._lane.insert(frames)
+            if self._calling.trailers(
+                self._frames.data, frames, stream, now_ns, are_wellformed=are_wellformed
+            ):
+                self._frames.insert(frames)
         elif stream in self._refusals.dead:
             if flags & END_STREAM:
                 self._refusals.unbury(stream)
         elif stream > holding.highest:
             text = f"headers on stream {stream}, which is closed"
             raise WireError(ErrorCode.STREAM_CLOSED, "frame_malformed", text)
-        elif not self._lane.is_behind(frames, stream, end=bool(flags & END_STREAM)):
-            self._lane.insert(frames)
+        elif not self._frames.is_behind(frames, stream, end=bool(flags & END_STREAM)):
+            self._frames.insert(frames)
 
     # -- other frames ---------------------------------------------------------------------------------
 
@@ -221,14 +223,14 @@ class ClientSide(Side):
         if flags & ACK and self.swallows_ack and stop - at == HEAD:
             self.swallows_ack = False
             self._settings_flood.count(now_ns)
-            self._lane.cut(at, stop)
+            self._frames.cut(at, stop)
         else:
             super().settings(data, at, stop, flags, stream, now_ns)
 
     def _ping(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         # Peers measure the bandwidth by a ping for what they have read, one in each round trip.
         flood = self._pongs if flags & ACK else self._pings
-        flood.count(now_ns, self._lane.back.reads)
+        flood.count(now_ns, self._frames.back.reads)
 
     def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         self._refusals.resets.count(now_ns)
@@ -243,12 +245,12 @@ class ClientSide(Side):
         windows = self._windows
         windows.left -= 1
         if windows.left < 0:
-            windows.renew(now_ns, self._lane.back.reads * _WINDOWS_EACH)
+            windows.renew(now_ns, self._frames.back.reads * _WINDOWS_EACH)
         holding = self._holding
         if stream > holding.last:
             raise idle(stream)
         if stream and stream in self._refusals.dead:
-            self._lane.cut(at, stop)
+            self._frames.cut(at, stop)
         elif not (stream and holding.belongs(data, at, stop, stream, now_ns)):
             self.window(data, at, stop, stream)
 

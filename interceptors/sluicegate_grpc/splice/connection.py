@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from sluicegate.engine.timers import Timer, Timers
 from sluicegate.model import ANONYMOUS
 from sluicegate_grpc.calls import Caller
-from sluicegate_grpc.splice.lane import Lane
+from sluicegate_grpc.splice.frame_stream import FrameStream
 from sluicegate_grpc.splice.requests import Request
 from sluicegate_grpc.splice.shared import Shared
 from sluicegate_grpc.splice.streams import Streams
@@ -40,9 +40,9 @@ class Connection:
         self.shared = shared
         self.peer = peer
         budget = shared.services.budget
-        self.up = Lane(budget)
+        self.up = FrameStream(budget)
         """From the client to the broker."""
-        self.down = Lane(budget)
+        self.down = FrameStream(budget)
         """From the broker to the client."""
         self.up.back, self.down.back = self.down, self.up
         self.streams = Streams(budget, shared.limits.streams)

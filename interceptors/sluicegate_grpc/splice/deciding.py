@@ -16,7 +16,7 @@ ASKED = -1
 """It is not known yet how long to wait: the front was asked."""
 _LEAST_WAIT_NS = 1_000_000
 NEW_TOPIC_WORK = 100
-"""What a call counts besides whose topic is new to the gate (`lane.WORK_PER_TURN`); it takes some 200 us."""
+"""Further work of a call whose topic is new to the gate, some 200 us; see `frame_stream.WORK_PER_TURN`."""
 _ATTACHING = frozenset({Role.ATTACH_PRODUCER, Role.SUBSCRIBE})
 
 

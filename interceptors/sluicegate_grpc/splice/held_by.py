@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluicegate.engine.holders import tell_by
-from sluicegate_grpc.splice.lane import Lane
+from sluicegate_grpc.splice.frame_stream import FrameStream
 
 _KINDS = ("data", "headers", "priority", "rst_stream", "settings", "push_promise", "ping", "goaway")
 _KINDS_AFTER = ("window_update", "continuation")
@@ -17,4 +17,4 @@ def _frames(variables: Mapping[str, Any]) -> Mapping[str, str]:
 
 def enter() -> None:
     """Enter what the splice knows."""
-    tell_by(Lane, "_frames", _frames)
+    tell_by(FrameStream, "_frames", _frames)

@@ -15,8 +15,8 @@ from sluicegate_grpc.splice.calling import Calling
 from sluicegate_grpc.splice.client_side import ClientSide
 from sluicegate_grpc.splice.connection import Connection
 from sluicegate_grpc.splice.floods import Flood
+from sluicegate_grpc.splice.frame_stream import FrameStream
 from sluicegate_grpc.splice.frames import PREFACE, ErrorCode, WireError, goaway
-from sluicegate_grpc.splice.lane import Lane
 from sluicegate_grpc.splice.opening import Opening
 from sluicegate_grpc.splice.refusals import Refusals
 from sluicegate_grpc.splice.settings import greeting
@@ -159,17 +159,17 @@ class GrpcSession:
             self._broken(error)
         return PASS if self._all_passed(self._down, data) else self._finish(now_ns, down=data)
 
-    def _all_passed(self, lane: Lane, data: bytes) -> bool:
+    def _all_passed(self, frames: FrameStream, data: bytes) -> bool:
         """Whether these bytes go on as they came and nothing else is to be done: so it nearly always is."""
         passed = (
-            lane.is_untouched(data)
-            and lane.back.is_untouched(b"")
+            frames.is_untouched(data)
+            and frames.back.is_untouched(b"")
             and self._closing is None
             and not self._answers.ready
             and not self._connection.has_news
         )
         if passed:
-            lane.done()
+            frames.done()
         return passed
 
     def stands_in(self) -> None:
@@ -337,9 +337,9 @@ class GrpcSession:
         if len(streams.ids) < streams.floor:
             streams.shrink()
 
-    def _await_turn(self, lane: Lane, walk: Callable[[bytes, int], None]) -> None:
+    def _await_turn(self, frames: FrameStream, walk: Callable[[bytes, int], None]) -> None:
         def turn(now_ns: int) -> None:
-            lane.waits_for_turn = False
+            frames.waits_for_turn = False
             walk(b"", now_ns)
 
         self._connection.ask(NextTurn(), turn)

@@ -5,6 +5,7 @@ from struct import Struct
 
 from sluicegate_grpc.splice.connection import Connection
 from sluicegate_grpc.splice.floods import Flood
+from sluicegate_grpc.splice.frame_stream import FrameStream
 from sluicegate_grpc.splice.frames import (
     ACK,
     END_HEADERS,
@@ -20,7 +21,6 @@ from sluicegate_grpc.splice.frames import (
     unpadded,
     window_update,
 )
-from sluicegate_grpc.splice.lane import Lane
 from sluicegate_grpc.splice.settings import INITIAL_WINDOW, MAX_FRAME, bounded, entries, shrinks_table
 
 _MAX_TOLD = 1_000
@@ -52,13 +52,13 @@ class Side:
     """One of the two peers, by the frames that it sends.
 
     :param connection: what it is a side of.
-    :param lane: its frames.
+    :param frames: its frames.
     :param most: what its SETTINGS may say to the other one.
     """
 
-    def __init__(self, connection: Connection, lane: Lane, most: Mapping[int, int]) -> None:
+    def __init__(self, connection: Connection, frames: FrameStream, most: Mapping[int, int]) -> None:
         self._connection = connection
-        self._lane = lane
+        self._frames = frames
         self._most = most
         self._limits = limits = connection.shared.limits
         self._block: Block | None = None
@@ -84,18 +84,18 @@ class Side:
         if flags & END_HEADERS:
             self.block(data, at, stop, data[begin:end], flags, stream, now_ns)
             return
-        self._lane.cut(at, stop)
-        self._lane.hold(stop - at)
+        self._frames.cut(at, stop)
+        self._frames.hold(stop - at)
         self._block = Block(flags, data[at:stop], data[begin:end])
-        self._lane.continued = stream
+        self._frames.continued = stream
 
     def continuation(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """A CONTINUATION frame: the block is looked at once it is whole, and goes on in one piece."""
         block = self._block
         if block is None:
             raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "CONTINUATION of nothing")
-        self._lane.cut(at, stop)
-        self._lane.hold(stop - at)
+        self._frames.cut(at, stop)
+        self._frames.hold(stop - at)
         block.pieces += 1
         block.frames += data[at:stop]
         block.content += data[at + HEAD : stop]
@@ -105,8 +105,8 @@ class Side:
             raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "continuation_flood", text)
         if flags & END_HEADERS:
             self._block = None
-            self._lane.continued = 0
-            self._lane.let_go(len(block.frames))
+            self._frames.continued = 0
+            self._frames.let_go(len(block.frames))
             self.apart(block, stream, now_ns)
 
     def block(
@@ -141,8 +141,8 @@ class Side:
         self.had_settings = True
         self.waits_for_update = self.waits_for_update or shrinks_table(payload)
         if told != payload:
-            self._lane.replace(at, stop, frame(SETTINGS, 0, 0, told))
-        waiting = self._lane.back.told
+            self._frames.replace(at, stop, frame(SETTINGS, 0, 0, told))
+        waiting = self._frames.back.told
         waiting.append(told)
         if len(waiting) > _MAX_TOLD:
             raise WireError(
@@ -151,12 +151,12 @@ class Side:
 
     def _acknowledged(self, stop: int) -> None:
         """What the other side wants holds from here on, for what is withheld here too (section 6.5.3)."""
-        lane = self._lane
-        lane.at = stop
-        told = dict(entries(lane.told.popleft() if lane.told else b""))
+        frames = self._frames
+        frames.at = stop
+        told = dict(entries(frames.told.popleft() if frames.told else b""))
         if INITIAL_WINDOW in told:
-            lane.flow.initial_changed(told[INITIAL_WINDOW])
-        lane.max_frame = max(lane.max_frame, told.get(MAX_FRAME, 0))
+            frames.flow.initial_changed(told[INITIAL_WINDOW])
+        frames.max_frame = max(frames.max_frame, told.get(MAX_FRAME, 0))
 
     def window(self, data: bytes, at: int, stop: int, stream: int) -> None:
         """A WINDOW_UPDATE frame: without what the other side was told already.
@@ -169,7 +169,7 @@ class Side:
         amount = _read_amount(data, at + HEAD)[0] & MAX_WINDOW
         if not amount and not stream:
             raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "WINDOW_UPDATE of nothing")
-        flow = self._lane.back.flow
+        flow = self._frames.back.flow
         if not (flow.debt or flow.outlets):  # nothing is corrected, as nearly always
             if not stream:
                 flow.opened(amount)
@@ -178,6 +178,6 @@ class Side:
         if told == amount:
             return
         if told:
-            self._lane.replace(at, stop, window_update(stream, told))
+            self._frames.replace(at, stop, window_update(stream, told))
         else:
-            self._lane.cut(at, stop)
+            self._frames.cut(at, stop)

@@ -10,7 +10,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from sluicegate.model import ANONYMOUS, MethodMap, Role
 from sluicegate_grpc.calls import Caller
-from sluicegate_grpc.door import Attachment, Door, Engine, Policed, RefusedError, encoded
+from sluicegate_grpc.enforcer import Attachment, CallEnforcer, Engine, Policed, RefusedError, encoded
 from sluicegate_grpc.fields import Missing, Values
 from sluicegate_grpc.status import Refusal
 from sluicegate_grpc.sync.refused import PolicyRpcError
@@ -57,7 +57,7 @@ class PolicyClientInterceptor(
         services: Sequence[ServiceDescriptor] = (),
     ) -> None:
         lists = list_subscriptions is not None
-        self.door = Door(engine, methods, ghost_release_s, lists=lists, services=services)
+        self.enforcer = CallEnforcer(engine, methods, ghost_release_s, lists=lists, services=services)
         self._principal = principal
         self._lists = list_subscriptions
         self._name = f"client {next(_CLIENTS)}"
@@ -81,7 +81,7 @@ class PolicyClientInterceptor(
         if policed.method.role is Role.DETACH:
             with suppress(grpc.RpcError, grpc.FutureCancelledError):
                 call.result()
-                self.door.left(policed, values, caller)
+                self.enforcer.left(policed, values, caller)
         return call
 
     def intercept_unary_stream(
@@ -144,18 +144,18 @@ class PolicyClientInterceptor(
     # -- what they share ------------------------------------------------------------------------------
 
     def _policed(self, details: Any, *, response_streaming: bool) -> Policed | None:
-        policed = self.door.policed(details.method)
+        policed = self.enforcer.policed(details.method)
         if policed is not None:
             policed.check_shape(response_streaming=response_streaming)
         return policed
 
     def _caller(self, details: Any) -> Caller:
-        return self.door.caller(self._principal(details.metadata), self._name)
+        return self.enforcer.caller(self._principal(details.metadata), self._name)
 
     def stream_caller(self, details: Any) -> Caller:
         """A caller that goes with its stream."""
         name = f"{self._name} stream {next(self._streams)}"
-        return self.door.caller_of_its_own(self._principal(details.metadata), name)
+        return self.enforcer.caller_of_its_own(self._principal(details.metadata), name)
 
     def police(self, policed: Policed, values: Values | Missing, caller: Caller, patience: Patience) -> None:
         """Let a message of a publisher pass, or take notice of another.
@@ -163,25 +163,25 @@ class PolicyClientInterceptor(
         :raises RefusedError: if it is refused.
         """
         if policed.method.role is not Role.PUBLISH:
-            self.door.note(policed, values, caller)
-        elif (waiting := self.door.publish(policed, values, caller)) is not None:
+            self.enforcer.note(policed, values, caller)
+        elif (waiting := self.enforcer.publish(policed, values, caller)) is not None:
             finish(waiting, patience)
 
     def _proceed(
         self, proceed: Callable[[], Any], policed: Policed, values: Values | Missing, caller: Caller
     ) -> Any:
         """Make a call that may go on, and see whether the server knows its producer."""
-        producer = self.door.unproven(policed, values, caller)
+        producer = self.enforcer.unproven(policed, values, caller)
         if producer is None:
             return proceed()
         try:
             call = proceed()
         except BaseException:
-            self.door.proved(producer, is_known=False)
+            self.enforcer.proved(producer, is_known=False)
             raise
 
         def answered(_: Any = None) -> None:
-            self.door.proved(producer, is_known=call.code() is grpc.StatusCode.OK)
+            self.enforcer.proved(producer, is_known=call.code() is grpc.StatusCode.OK)
 
         call.add_done_callback(answered)
         return call
@@ -190,7 +190,7 @@ class PolicyClientInterceptor(
         self, policed: Policed, values: Values | Missing, caller: Caller, proceed: Callable[[], Any]
     ) -> Any:
         try:
-            waiting = self.door.attach(policed, values, caller)
+            waiting = self.enforcer.attach(policed, values, caller)
             attachment: Attachment = finish(waiting, Patience(), self._lists)
         except RefusedError as refused:
             return PolicyRpcError(refused.refusal)
@@ -207,7 +207,7 @@ class PolicyClientInterceptor(
     ) -> Any:
         patience = Patience()
         try:
-            delivery = finish(self.door.open(policed, values, caller), patience, self._lists)
+            delivery = finish(self.enforcer.open(policed, values, caller), patience, self._lists)
         except RefusedError as refused:
             return PolicyRpcError(refused.refusal)
         paced = Paced(delivery, patience)
@@ -309,7 +309,7 @@ class _Requests:
     def ended(self) -> None:
         """The call has ended: who published by it alone is gone, and nothing more is sent."""
         self._patience.end()
-        self._interceptor.door.gone(self._caller)
+        self._interceptor.enforcer.gone(self._caller)
 
     def raise_if_refused(self) -> None:
         """Tell why the stream was cancelled.

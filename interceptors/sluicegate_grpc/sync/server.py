@@ -12,7 +12,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from sluicegate.model import MethodMap, Role
 from sluicegate_grpc.calls import Caller, Id
 from sluicegate_grpc.codes import CODES, DETAILS
-from sluicegate_grpc.door import Attachment, Door, Engine, Policed, RefusedError, common_name
+from sluicegate_grpc.enforcer import Attachment, CallEnforcer, Engine, Policed, RefusedError, common_name
 from sluicegate_grpc.fields import Missing, Values
 from sluicegate_grpc.status import Refusal
 from sluicegate_grpc.sync.waiting import EndedError, ListSubscriptions, Paced, Patience, finish
@@ -50,7 +50,7 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
         services: Sequence[ServiceDescriptor] = (),
     ) -> None:
         lists = list_subscriptions is not None
-        self.door = Door(engine, methods, ghost_release_s, lists=lists, services=services)
+        self.enforcer = CallEnforcer(engine, methods, ghost_release_s, lists=lists, services=services)
         self._principal = principal
         self._lists = list_subscriptions
         self._wrapped: dict[str, tuple[object, Handler]] = {}
@@ -66,7 +66,7 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
         :raises ValueError: if the map gives its method a role that a method of its shape cannot have.
         """
         handler = continuation(handler_call_details)
-        policed = self.door.policed(handler_call_details.method)
+        policed = self.enforcer.policed(handler_call_details.method)
         if handler is None or policed is None:
             return handler
         known = self._wrapped.get(policed.name)
@@ -95,12 +95,12 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
         return grpc.unary_unary_rpc_method_handler(call, read, None)
 
     def _caller(self, context: Context) -> Caller:
-        return self.door.caller(self._principal(context), context.peer())
+        return self.enforcer.caller(self._principal(context), context.peer())
 
     def _stream_caller(self, context: Context) -> Caller:
         """One that goes with its stream: what only it attached is released then."""
         client = f"{context.peer()} stream {next(self._streams)}"
-        return self.door.caller_of_its_own(self._principal(context), client)
+        return self.enforcer.caller_of_its_own(self._principal(context), client)
 
     # -- the four kinds of calls ----------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
         def publish(request: Read, context: Context) -> bytes:
             caller = self._caller(context)
             self._police(policed, request[0], caller, context)
-            producer = self.door.unproven(policed, request[0], caller)
+            producer = self.enforcer.unproven(policed, request[0], caller)
             if producer is None:
                 return serialize(behavior(request[1], context))
             with self._proving(producer, context):
@@ -123,7 +123,7 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
             self._police(policed, request[0], caller, context)
             response = serialize(behavior(request[1], context))
             if policed.method.role is Role.DETACH and _is_ok(context):
-                self.door.left(policed, request[0], caller)
+                self.enforcer.left(policed, request[0], caller)
             return response
 
         if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
@@ -137,9 +137,9 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
                 return self._deliver(policed, request[0], context, serialize, respond)
             caller = self._caller(context)
             self._police(policed, request[0], caller, context)
-            producer = self.door.unproven(policed, request[0], caller)
+            producer = self.enforcer.unproven(policed, request[0], caller)
             if producer is not None:  # the response may not have been iterated
-                context.add_callback(partial(self.door.proved, producer, is_known=False))
+                context.add_callback(partial(self.enforcer.proved, producer, is_known=False))
             return self._responses(respond, serialize, producer, context)
 
         return call
@@ -181,8 +181,8 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
         """Let a message of a publisher pass, or take notice of another; a refused one ends the call."""
         try:
             if policed.method.role is not Role.PUBLISH:
-                self.door.note(policed, values, caller)
-            elif (waiting := self.door.publish(policed, values, caller)) is not None:
+                self.enforcer.note(policed, values, caller)
+            elif (waiting := self.enforcer.publish(policed, values, caller)) is not None:
                 finish(waiting, Patience(context.add_callback))
         except (RefusedError, EndedError) as error:
             _end(context, error)
@@ -195,11 +195,11 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
             yield
             is_known = _is_ok(context)
         finally:
-            self.door.proved(producer, is_known=is_known)
+            self.enforcer.proved(producer, is_known=is_known)
 
     def _policed_requests(self, policed: Policed, reads: Iterator[Read], context: Context) -> Iterator[Any]:
         caller = self._stream_caller(context)
-        if not context.add_callback(lambda: self.door.gone(caller)):
+        if not context.add_callback(lambda: self.enforcer.gone(caller)):
             return
         for values, request in reads:
             self._police(policed, values, caller, context)
@@ -215,7 +215,7 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
     ) -> bytes:
         """Run a handler by which a producer or consumer attaches."""
         try:
-            waiting = self.door.attach(policed, values, self._caller(context))
+            waiting = self.enforcer.attach(policed, values, self._caller(context))
             attachment: Attachment = finish(waiting, Patience(context.add_callback), self._lists)
         except (RefusedError, EndedError) as error:
             _end(context, error)
@@ -239,7 +239,7 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
         """Run a handler whose responses are messages to a consumer."""
         patience = Patience(context.add_callback)
         try:
-            waiting = self.door.open(policed, values, self._caller(context))
+            waiting = self.enforcer.open(policed, values, self._caller(context))
             delivery = finish(waiting, patience, self._lists)
         except (RefusedError, EndedError) as error:
             _end(context, error)

@@ -1,10 +1,10 @@
-"""Waiting in a thread for what a door waits for."""
+"""Waiting in a thread for what a call enforcer waits for."""
 
 from collections.abc import Callable, Iterable
 from threading import Event
 from typing import TypeVar
 
-from sluicegate_grpc.door import Delivery, Waiting
+from sluicegate_grpc.enforcer import Delivery, Waiting
 
 Result = TypeVar("Result")
 ListSubscriptions = Callable[[str], Iterable[str] | None]

@@ -59,7 +59,7 @@ async def server(case: Case, directory: Path) -> AsyncIterator[Door]:
         )
         broker = await stack.enter_async_context(ReferenceBroker(interceptors=[interceptor]))
         to_broker = await stack.enter_async_context(grpc.aio.insecure_channel(broker.addresses[0]))
-        yield Door(to_broker, lambda topic: engine.gates.states[topic], sink, interceptor.door._tick)
+        yield Door(to_broker, lambda topic: engine.gates.states[topic], sink, interceptor.enforcer._tick)
 
 
 @asynccontextmanager
@@ -78,7 +78,7 @@ async def client(case: Case, directory: Path) -> AsyncIterator[Door]:
         made = grpc.aio.insecure_channel(broker.addresses[0], interceptors=interceptors)
         to_broker = await stack.enter_async_context(made)
         door: Any = interceptors[0]
-        tick = door._client.door._tick
+        tick = door._client.enforcer._tick
         yield Door(to_broker, lambda topic: engine.gates.states[topic], sink, tick)
 
 

@@ -250,7 +250,7 @@ async def test_ghosts_are_released_without_traffic_and_come_back_through_the_gat
 
         def silence(hours: int) -> None:
             with served.engine.lock:
-                served.interceptor.door._tick(monotonic_ns() + hours * HOUR_MS * 1_000_000)
+                served.interceptor.enforcer._tick(monotonic_ns() + hours * HOUR_MS * 1_000_000)
 
         first = number(await served.unary("Create", create("a")))
         silence(1)
@@ -278,13 +278,13 @@ async def test_an_id_that_nobody_was_given_is_not_found() -> None:
 async def test_messages_that_cannot_be_read_are_refused() -> None:
     async with serving(engine()) as served:
         found = await refused(served.unary("Send", b"\x0a\xff"))
-        assert (found.code, served.interceptor.door.malformed) == (CODE.INVALID_ARGUMENT, 1)
+        assert (found.code, served.interceptor.enforcer.malformed) == (CODE.INVALID_ARGUMENT, 1)
 
 
 async def test_unknown_methods_pass_and_are_counted() -> None:
     async with serving(engine(max_message_size=1)) as served:
         assert await served.unary("Other", b"\x0a\xff") == b""
-        assert served.interceptor.door.unknown_methods == 1
+        assert served.interceptor.enforcer.unknown_methods == 1
 
 
 async def test_methods_that_the_map_names_as_passing_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +292,7 @@ async def test_methods_that_the_map_names_as_passing_are_known(monkeypatch: pyte
     monkeypatch.setattr("tests.grpc.aio.serving.MAP", MethodMap("service", methods))
     async with serving(engine(max_message_size=1)) as served:
         assert await served.unary("Other", b"\x0a\xff") == b""
-        assert served.interceptor.door.unknown_methods == 0
+        assert served.interceptor.enforcer.unknown_methods == 0
 
 
 async def test_exempt_principals_are_those_that_the_callable_names() -> None:

@@ -9,7 +9,7 @@ from tests.grpc.splice.oracle import service
 from tests.grpc.splice.talk import ATTACH, PUBLISH, TOPIC, Talk, front
 
 from sluicegate.broker import PASS, Ask, Command, NextTurn, ToClient, ToUpstream
-from sluicegate_grpc.splice import lane
+from sluicegate_grpc.splice import frame_stream
 from sluicegate_grpc.splice.deciding import NEW_TOPIC_WORK
 from sluicegate_grpc.splice.frames import (
     DATA,
@@ -95,7 +95,7 @@ def test_the_brokers_frames_take_turns_of_their_own() -> None:
 
 
 def test_calls_are_decided_some_at_a_time_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane, "WORK_PER_TURN", 20 * lane.CALL_WORK)
+    monkeypatch.setattr(frame_stream, "WORK_PER_TURN", 20 * frame_stream.CALL_WORK)
     talk = Talk(front(max_publish_rate=1_000_000))
     talk.attach()
     gate = talk.shared.services.gates.get(TOPIC, False, talk.wire.now)
@@ -128,7 +128,10 @@ def test_calls_for_topics_that_are_new_take_more_turns() -> None:
     while talk.wire.take_turn():
         seen.append(gates.compiled)
     assert seen[-1] - seen[0] == 60
-    assert max(after - before for before, after in pairwise(seen)) <= 1 + lane.WORK_PER_TURN // NEW_TOPIC_WORK
+    assert (
+        max(after - before for before, after in pairwise(seen))
+        <= 1 + frame_stream.WORK_PER_TURN // NEW_TOPIC_WORK
+    )
     talk.hang_up()
     assert talk.shared.services.budget.used == 0
 

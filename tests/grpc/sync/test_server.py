@@ -129,8 +129,8 @@ def test_unknown_methods_pass_and_malformed_messages_are_refused() -> None:
     with serving(engine()) as served:
         assert served.unary("Other", b"\x0a\xff") == b""
         assert refused(served.unary, "Send", b"\x0a\xff").code is CODE.INVALID_ARGUMENT
-        door = served.interceptors[0].door
-        assert (door.unknown_methods, door.malformed) == (1, 1)
+        enforcer = served.interceptors[0].enforcer
+        assert (enforcer.unknown_methods, enforcer.malformed) == (1, 1)
 
 
 def test_reliable_dispatch_is_paced_and_loses_nothing() -> None:

@@ -47,8 +47,8 @@ _JOINED_BYTES = 16_384
 """Parts that are smaller together are sent as one."""
 
 
-class Lane:
-    """One direction.
+class FrameStream:
+    """The frames of one direction.
 
     :param budget: bytes that all sessions may keep together.
     """
@@ -77,7 +77,7 @@ class Lane:
         "watched",
     )
 
-    back: "Lane"
+    back: "FrameStream"
     """The other direction: what its sender is told goes there."""
     await_turn: Callable[[], None]
     """Has the rest of the frames looked at in a turn of their own."""

@@ -110,8 +110,8 @@ class Policed:
             raise ValueError(f"{self.name} {mistake}")
 
 
-class Door:
-    """The policies of one server or client.
+class CallEnforcer:
+    """Applies the policies of one server or client to its calls.
 
     :param engine: decides.
     :param methods: which method is which operation.
@@ -332,10 +332,10 @@ class Door:
 class Attachment:
     """A producer or consumer that was let in, and of which the broker has not said anything yet."""
 
-    __slots__ = ("_attaching", "_door", "_policed")
+    __slots__ = ("_attaching", "_enforcer", "_policed")
 
-    def __init__(self, door: Door, policed: Policed, attaching: Attaching) -> None:
-        self._door = door
+    def __init__(self, enforcer: CallEnforcer, policed: Policed, attaching: Attaching) -> None:
+        self._enforcer = enforcer
         self._policed = policed
         self._attaching = attaching
 
@@ -343,30 +343,30 @@ class Attachment:
         """The broker let it attach."""
         values = self._policed.read_response(response)
         called = values.attachment if self._policed.method.attachment and isinstance(values, Values) else None
-        with self._door.engine.lock:
-            self._door.calls.attached(self._attaching, called, monotonic_ns())
+        with self._enforcer.engine.lock:
+            self._enforcer.calls.attached(self._attaching, called, monotonic_ns())
 
     def failed(self) -> None:
         """The call ended otherwise; does nothing once it was answered."""
         if not self._attaching.ended:
-            with self._door.engine.lock:
-                self._door.calls.failed(self._attaching, monotonic_ns())
+            with self._enforcer.engine.lock:
+                self._enforcer.calls.failed(self._attaching, monotonic_ns())
 
 
 class Delivery:
     """An open stream of messages to one consumer."""
 
-    __slots__ = ("_door", "_policed", "_seen", "_stream")
+    __slots__ = ("_enforcer", "_policed", "_seen", "_stream")
 
-    def __init__(self, door: Door, policed: Policed, stream: Stream) -> None:
-        self._door = door
+    def __init__(self, enforcer: CallEnforcer, policed: Policed, stream: Stream) -> None:
+        self._enforcer = enforcer
         self._policed = policed
         self._stream = stream
         self._seen: FirstSeen | None = None
 
     def on_room(self, tell: Callable[[], None]) -> None:
         """Have it told whenever what is waited for may have come earlier; from any thread, under the lock."""
-        with self._door.engine.lock:
+        with self._enforcer.engine.lock:
             self._stream.on_acknowledged(tell)
 
     def pass_on(self, data: bytes) -> bool | Waiting[bool]:
@@ -379,7 +379,7 @@ class Delivery:
         if isinstance(values, Missing):
             return True  # no client can read it either
         now_ns = monotonic_ns()
-        with self._door.engine.lock:
+        with self._enforcer.engine.lock:
             wait_ns = self._ask(values, now_ns)
         if wait_ns == 0:
             return True
@@ -389,7 +389,7 @@ class Delivery:
         while wait_ns > 0:
             yield _wait(wait_ns)
             now_ns = monotonic_ns()
-            with self._door.engine.lock:
+            with self._enforcer.engine.lock:
                 wait_ns = self._ask(values, now_ns)
         return wait_ns == 0
 
@@ -415,7 +415,7 @@ class Delivery:
         return LONGEST_WAIT_NS if op.reliable else -1
 
     def _early_ms(self, values: Values, rule: DelayRule, now_ns: int) -> int:
-        wall_ms = self._door.engine.wall_ms(now_ns)
+        wall_ms = self._enforcer.engine.wall_ms(now_ns)
         seen_ms, published_ms = wall_ms, values.published or -1
         if published_ms < 0 or rule.clock == "receive_time":
             if self._seen is None:
@@ -431,7 +431,7 @@ class Delivery:
         :param gone: False if the server ended it in order, and the consumer is taken to be there still.
         """
         if self._stream.open:
-            with self._door.engine.lock:
+            with self._enforcer.engine.lock:
                 self._stream.close(monotonic_ns(), gone=gone)
 
 
