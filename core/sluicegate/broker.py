@@ -304,7 +304,7 @@ class ReachingFront(BrokerFront, Protocol):
 
     @property
     def greeting(self) -> bytes:
-        """Bytes that a broker answers at once, whoever sends them.
+        """Bytes that a broker answers at once, to any sender.
 
         A broker that accepts connections and leaves the greeting unanswered counts as not reachable. Without
         a greeting, a connection (and TLS, if the entry has it) is proof enough.

@@ -1,7 +1,7 @@
 """The policy engine in the caller's own process: for interceptors in a server or a client.
 
 What `sluicegate run` does with processes is done here with one thread: it follows the policy file and the
-store, and calls whoever wants to be called once a second.
+store, and makes the calls that are due once a second.
 """
 
 import logging

@@ -64,7 +64,7 @@ class Values:
     def keep(self, field: "_Field", value: int | str | bytes) -> None:
         """Take the value of a field."""
         if self.seen & field.bit and type(getattr(self, field.name)) is not type(value):
-            raise _MalformedError  # servers take one of the two, and nobody knows here which
+            raise _MalformedError  # servers take one of the two, and the gate cannot know which
         setattr(self, field.name, value)
         self.seen |= field.bit
 
@@ -359,7 +359,7 @@ def _extent(data: Data, wire_type: int, at: int, stop: int) -> tuple[int, int]:
                 raise _MalformedError
         return at, -1
     if wire_type not in (_FIXED64, _FIXED32):
-        # Groups were given up before gRPC was there; who skips what he cannot read can be led around.
+        # Groups were deprecated before gRPC existed; a reader that skips unknown wire types can be bypassed.
         raise _MalformedError
     after = at + (8 if wire_type == _FIXED64 else 4)
     return at, after if after <= stop else -1

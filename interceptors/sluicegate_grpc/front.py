@@ -89,7 +89,7 @@ class GrpcFront:
         raise TypeError(f"expected no question, got {question!r}")
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: release those of whom nothing was heard for too long."""
+        """Once a second: release clients that were silent for too long."""
         if self._shared is not None:
             self._shared.calls.release_ghosts(now_ns)
 

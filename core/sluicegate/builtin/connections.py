@@ -80,7 +80,7 @@ class ConnectionRate:
 
 
 class _Limiter:
-    """A bucket for those who come and go: nobody has a place that he could block by never coming back.
+    """A bucket without a wait queue: a client that never comes back cannot block a place.
 
     Those who have to wait are told different times, one slot after the other within a second. If all came
     back at once each time one could pass, a storm of N clients would cost N * N attempts.

@@ -113,7 +113,7 @@ class _FactorPart:
     def _of_rate(self, rate: Rate, now_ns: int) -> ThrottledLimit:
         state = self._state
         kept = state.plugin_data.setdefault(_LIMITS, {})
-        assert isinstance(kept, dict)  # noqa: S101 - nobody else has this key
+        assert isinstance(kept, dict)  # noqa: S101 - only this module writes this key
         key = f"{'observed ' if self._observed else ''}{self._factor.name} of {rate.key}"
         limit: ThrottledLimit | None = kept.get(key)
         base = state.limiters.get(rate.key) or rate.queue(state, now_ns)

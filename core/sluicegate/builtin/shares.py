@@ -34,7 +34,7 @@ class Share:
         return limit
 
     def is_evictable(self, now_ns: int) -> bool:
-        """True if nobody waits and all of it is left."""
+        """True if the share can be dropped: no operation waits and every bucket is full."""
         queues = (self.queue, *(limit.queue for limit in self._reduced.values()))
         return not any(queue.first or queue.bucket.utilisation(now_ns) for queue in queues)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     TAKE_OVER,
     is_flag=True,
     help="Take the place of the gateway that runs with the same state_dir: it drains once this one accepts "
-    "clients, none of whom is refused meanwhile. If none runs, start as usual.",
+    "clients, and no client is refused meanwhile. If none runs, start as usual.",
 )
 def run(file: str, drain_timeout: float | None, take_over: bool) -> None:
     """Stand in front of the brokers that the file names, until SIGTERM or Ctrl-C.

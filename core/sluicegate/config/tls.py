@@ -1,7 +1,7 @@
 """The files that `tls:` sections name: made into SSL contexts, or told what is wrong with them.
 
 All connections get their contexts here and `sluicegate check` looks here, so that both agree. An encrypted
-key is refused: OpenSSL would ask the terminal for its passphrase, and nobody sits at a gateway's terminal.
+key is refused: OpenSSL would ask the terminal for its passphrase, and a gateway has no terminal.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The decision log: what was decided, by whom, where and why, in files that Spark and others read.
+"""The decision log: every decision with its policy, topic and reasons, in files that Spark and others read.
 
 What needs Arrow is loaded when it is first asked for: the process that decides is not to carry it.
 """

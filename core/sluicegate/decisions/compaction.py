@@ -1,4 +1,4 @@
-"""Spools that nobody writes any more become zstd Parquet files, and old files are removed."""
+"""Compacts finished spools to zstd Parquet files, and removes old files."""
 
 import os
 from base64 import b64encode
@@ -24,7 +24,7 @@ _ENCODINGS = {"time": "DELTA_BINARY_PACKED", "decision_id": "DELTA_BYTE_ARRAY"}
 
 
 def tidy(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> list[str]:
-    """Make Parquet of all spools that nobody writes any more, and remove old files.
+    """Compact all finished spools to Parquet, and remove old files.
 
     :param directory: the log's directory.
     :param max_bytes: of all Parquet files together; 0 for no bound.
@@ -46,7 +46,7 @@ def tidy(directory: Path, max_bytes: int, max_age_s: float, now_s: float) -> lis
 
 
 def compact(spool: Path) -> Path | None:
-    """Turn a spool that nobody writes any more into a Parquet file, and remove it.
+    """Turn a finished spool into a Parquet file, and remove it.
 
     :return: the Parquet file; None if the spool is in use, gone, or holds no whole batch.
     :raises OSError: if the Parquet file could not be written; the spool stays as it is.

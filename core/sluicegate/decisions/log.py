@@ -300,7 +300,7 @@ class DecisionLog:
         self._store(line, decisions)
 
     def _interned(self) -> Interned:
-        """What the ids of a line are taken from; without files nobody will read them."""
+        """The tables that resolve the ids of a line; not kept without files, as nothing reads them."""
         interned = self._files.interned if self._files else Interned()
         interned.make_room()
         return interned

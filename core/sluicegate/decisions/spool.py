@@ -144,7 +144,7 @@ def spools(directory: Path) -> list[Path]:
 
 
 def ended(directory: Path) -> list[Path]:
-    """The spools under a log's directory that nobody writes any more."""
+    """The finished spools under a log's directory: no process writes them any more."""
     found = []
     for spool in spools(directory):
         with locked(spool) as free:

@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
 
 def _prepare() -> None:
     """Make the process as small as can be."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; whoever started this one waits for it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent waits for this one
     os.nice(_NICE)
     # Arrow loads these two wherever they are installed, which takes longer than all else here, and needs
     # neither for this: None in their place is how Python says that a module is not to be had.

@@ -14,7 +14,7 @@ from sluicegate.model import Operation, OperationKind
 
 WINDOW_NS = WINDOW_MS * 1_000_000
 _IDLE_NS = WINDOW_NS
-"""A window that nobody closed by using the topic again is collected this long after its end."""
+"""A window is collected this long after its end if no later operation on the topic has closed it."""
 _FORGET_NS = 100 * WINDOW_NS
 """The collector forgets a tally unused for so long; far more than an event loop can lag behind."""
 _MAX_CLOSED = 65_536

@@ -61,7 +61,7 @@ class _Limiters:
         return queue
 
     def is_evictable(self, now_ns: int) -> bool:
-        """True if nobody waits and every bucket is full, so that forgetting them changes nothing."""
+        """True if no operation waits and every bucket is full, so that dropping them changes nothing."""
         return not any(queue.first or queue.bucket.utilisation(now_ns) for queue in self.limiters.values())
 
 
@@ -278,7 +278,7 @@ class TopicState(_Limiters):
             subscription.exists = False
 
     def is_evictable(self, now_ns: int) -> bool:
-        """True if nothing would be lost but counters by forgetting this state."""
+        """True if the state can be dropped without losing more than counters."""
         return (
             not self.producers
             and not any(subscription.consumers for subscription in self.subscriptions.values())
@@ -287,7 +287,7 @@ class TopicState(_Limiters):
         )
 
     def _prune_subscriptions(self, now_ns: int) -> None:
-        """Forget what nobody uses; where the list was never learned, nobody asked which ones exist."""
+        """Drop unused subscriptions; where the list was never learned, existing ones too: no policy asked."""
         for name, found in tuple(self.subscriptions.items()):
             limits = bool(found.limiters) and not (now_ns and found.is_evictable(now_ns))
             if not ((found.exists and self.subscriptions_known) or found.consumers or limits):

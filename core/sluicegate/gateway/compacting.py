@@ -1,7 +1,7 @@
 """Parquet files of the decision log are made by a process that lives for that only.
 
-Workers end their spools and go on; killed ones leave theirs behind. Nobody says so: the locks on the files
-tell which are free.
+Workers end their spools and go on; killed ones leave theirs behind. The locks on the files tell which are
+free.
 """
 
 import asyncio

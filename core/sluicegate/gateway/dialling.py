@@ -93,7 +93,7 @@ class Prober:
 
     :param reachability: says which, and is told what came of it.
     :param dialler: connects.
-    :param greeting: bytes that the broker answers at once, whoever sends them; empty if there are none.
+    :param greeting: bytes that the broker answers at once, to any sender; empty if there are none.
     """
 
     def __init__(self, reachability: Reachability, dialler: Dialler, greeting: bytes) -> None:

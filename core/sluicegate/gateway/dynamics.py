@@ -27,7 +27,7 @@ class Dynamics:
     """Asks the hooks of one broker, runs the tasks, and tells of the factors.
 
     :param context: the broker's gateway.
-    :param plugins: all of whom are asked.
+    :param plugins: all plugins of the gateway.
     """
 
     def __init__(self, context: GatewayContext, plugins: Plugins) -> None:
@@ -120,7 +120,7 @@ class Dynamics:
         self.context.remember(FACT + factor.name, json.dumps(fact))
 
     def _forget_gone(self) -> None:
-        """Forget the factors of before that nobody gives any more: they hold nothing back."""
+        """Forget remembered factors that no plugin gives any more: they restrict nothing."""
         for key in self.context.recall(FACT):
             if self.context.factors.get(key.removeprefix(FACT)) is None:
                 self.context.remember(key, "null")

@@ -99,7 +99,7 @@ class Reachability:
         """None until it is known."""
         self._since_ns = now_ns
         self._turned_away = 0
-        """Clients for whom no broker could be dialled, since the last line that told of them."""
+        """Clients whose broker could not be dialled since the last log line about them."""
         self._turned_away_in_all = 0
         """The same, since the broker was last known to serve clients."""
         self._first_turned_away_ns = 0

@@ -90,7 +90,7 @@ class PausableReading(PacedReading):
             transport.close()
 
     def _is_client_gone(self) -> bool:
-        """Ask the kernel: an end that nobody reads is not reported."""
+        """Ask the kernel: the end of a connection that is not read is not reported."""
         poller = select.poll()
         poller.register(self._descriptor, select.POLLRDHUP)
         return any(events & _GONE for _, events in poller.poll(0))

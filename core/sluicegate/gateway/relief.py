@@ -1,4 +1,4 @@
-"""Whom to close when memory is used up: the largest connection of the largest user, again and again."""
+"""Chooses connections to close when memory is used up: the largest one of the largest user each time."""
 
 import heapq
 from collections import defaultdict

@@ -1,7 +1,7 @@
 """Moves bytes from one socket to another within the kernel (`splice(2)`), without copying them.
 
 What no policy reads and is large, such as most of a fetched megabyte, costs less than half of what reading
-and writing it costs. Only for plain connections on Linux; whoever asks goes on in the usual way where there
+and writing it costs. Only for plain connections on Linux; the caller goes on in the usual way where there
 is none to be had.
 """
 
@@ -57,7 +57,7 @@ class Pipes:
             os.close(pipe[1])
 
     def close(self) -> None:
-        """Close the pipes that nobody uses."""
+        """Close the unused pipes."""
         for pipe in self._idle:
             os.close(pipe[0])
             os.close(pipe[1])
@@ -69,8 +69,8 @@ class Splice:
 
     :param loop: the running event loop.
     :param pipe: an empty one, owned until the end.
-    :param source: descriptor to read from, of which nobody else reads meanwhile.
-    :param target: descriptor to write to, to which nobody else writes once `is_clear`.
+    :param source: descriptor to read from, which is read nowhere else meanwhile.
+    :param target: descriptor to write to, which is written nowhere else once `is_clear`.
     :param count: bytes to move.
     :param is_clear: whether everything that was sent to the target before has left this process.
     :param on_end: called with the splice when all is moved, the source has ended, or either has failed.
@@ -174,7 +174,7 @@ def begin(
 ) -> Splice | None:
     """Move bytes between the sockets of two transports, once the target has sent what was written to it.
 
-    :return: None if it cannot be done now; else the source is paused, and whoever is told of the end resumes
+    :return: None if it cannot be done now; else the source is paused, and the callback for the end resumes
         it and gives the pipe back.
     """
     pipe = pipes.take() if hasattr(os, "splice") else None

@@ -127,7 +127,7 @@ class Supervisor:
                 log.error("supervisor: %r", result)
         for worker in self.workers:
             if worker.began.done() and not worker.began.cancelled():
-                worker.began.exception()  # was told to whoever started us
+                worker.began.exception()  # already reported to the parent process
         if self._workers:
             await self._compactor.finish(_COMPACTION_S)
         await self._in_thread(self._watch.close)

@@ -214,7 +214,7 @@ class Worker:
         return self._listeners.sockets
 
     async def drain(self, deadline_s: float | None = None) -> None:
-        """Accept nobody more, let what is held finish, then close all and stop.
+        """Accept no more clients, let held operations finish, then close all and stop.
 
         :param deadline_s: longest time for it; `max_hold` if not given.
         """

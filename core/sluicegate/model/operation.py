@@ -28,7 +28,7 @@ class Operation:
 
     Not frozen on purpose: a session keeps one operation per attachment and sets the three sizes
     before each publish, which is four times cheaper than making a new one for every message.
-    Whoever wants to keep an operation beyond the call must copy what it needs.
+    To keep an operation beyond the call, copy what is needed.
     """
 
     kind: OperationKind

@@ -11,7 +11,7 @@ CEILING = "ceiling."
 
 
 class StoreError(Exception):
-    """The store cannot be used now; whoever holds policies goes on with the last good ones."""
+    """The store cannot be used now; gateways go on with the last good policies."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(f"{message}: {remedy}")

@@ -50,7 +50,7 @@ class RecordingMetrics(dict[str, RecordingMetric]):
 
 @dataclass
 class ManualContext:
-    """A `hooks.BrokerContext` for tests: what is applied is done at once, by whoever asks for it.
+    """A `hooks.BrokerContext` for tests: `apply` runs its call at once, in the calling thread.
 
     :param clock: its time.
     """

@@ -147,7 +147,7 @@ class _Client:
             fail(refused.refusal)
         try:
             call = await proceed()
-            with suppress(aio.AioRpcError):  # whoever awaits the call is told
+            with suppress(aio.AioRpcError):  # raised where the call is awaited
                 attachment.answered(encoded(await call))
             return call
         finally:

@@ -14,7 +14,7 @@ class LostPlace(Decision):
 
 
 def lost_place(refusal: Decision) -> LostPlace:
-    """The same refusal, as it is told to one who calls himself attached."""
+    """The same refusal, in the form for a client that claims to be attached."""
     return LostPlace(
         Action.REJECT,
         refusal.reasons,
@@ -35,7 +35,7 @@ def refused(delay: Decision) -> Decision:
 
 
 def no_room(topic: str, limit: int) -> Decision:
-    """The refusal of one for whom the gate has no room.
+    """The refusal of a client for which the gate has no room.
 
     :param limit: how many producers and consumers it keeps.
     """

@@ -44,7 +44,7 @@ class Calls:
     :param ghost_release_ns: after so long without a stream or a call, a producer or consumer does not count.
     :param max_attachments: bound on the producers and consumers that are kept.
     :param list_valid_ns: how long a list of a topic's subscriptions counts as new (`Attaching.must_list`);
-        None if nobody lists them, so that those count which this gate has let in.
+        None if there are no lists, so that those count which this gate has admitted.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Calls:
         """
         is_producer = method.role is Role.ATTACH_PRODUCER
         name = values.producer if is_producer else values.consumer
-        if not name:  # whoever does not say one is one more each time
+        if not name:  # without a name, each call counts as another one
             self._nameless += 1
             name = f"unnamed {self._nameless} of {caller.client}"
         key = (values.topic, "" if is_producer else values.subscription, str(name))
@@ -205,7 +205,7 @@ class Calls:
     def failed(self, attaching: Attaching, now_ns: int, *, is_known: bool = True) -> None:
         """It is not attached: the broker refused it, or its call ended early. Doing it again does nothing.
 
-        :param is_known: False if the broker has the call, and nobody knows what became of it.
+        :param is_known: False if the broker has the call and its outcome is unknown.
         """
         place = attaching.place
         if place is None or attaching.ended:
@@ -244,7 +244,7 @@ class Calls:
                 return found
             place = found
         if values.topic != place.key[0] and values.topic and method.topic:
-            # Brokers go by the one or by the other: whoever could choose would choose his limits.
+            # Brokers use the one or the other: a client that could choose would choose its limits.
             return caller.operation(_PUBLISH, place.key), of_another_topic(values)
         place.seen_ns = now_ns
         op = place.publishing
@@ -294,7 +294,7 @@ class Calls:
     def _unattached(
         self, place: Place | None, method: Method, values: Values, caller: Caller, now_ns: int
     ) -> Place | tuple[Operation, Decision | None]:
-        """A publish by one who is not counted: he attaches by it, if the topic has room for him.
+        """A publish by a producer that is not counted: it attaches by it, if the topic has room.
 
         Those who attach by another call may have done so long ago, or before this gate was started: what they
         say their topic and their name are has to be believed then, until the broker answers.
@@ -346,7 +346,7 @@ class Calls:
             self.failed(attaching, now_ns)
 
     def _called(self, values: Values) -> Id:
-        """By what a producer is known; those that nobody gave an id, by their topic and name."""
+        """The key of a producer: its id, or topic and name if it was given none."""
         return values.producer if self._by_attaching else (values.topic, values.producer)
 
     def _called_by(self, method: Method, values: Values, caller: Caller) -> Id:
@@ -371,7 +371,7 @@ class Calls:
     def dispatching(self, method: Method, values: Values, caller: Caller, now_ns: int) -> Stream | None:
         """A stream opens by which messages are delivered.
 
-        :return: None if nobody knows its consumer; else see `Stream.decision`, and close it in any case.
+        :return: None if its consumer is unknown; else see `Stream.decision`, and close it in any case.
         """
         if method.topic:
             attaching = self.attach(method, values, caller, now_ns)
@@ -407,7 +407,7 @@ class Calls:
             self._release(place, now_ns)
 
     def is_reliable(self, topic: str) -> bool:
-        """Whether a topic's messages must all arrive; True if nobody has said."""
+        """Whether a topic is reliable; True if that is unknown."""
         return self._topics.is_reliable(topic)
 
     # -- acknowledgements -----------------------------------------------------------------------------
@@ -422,7 +422,7 @@ class Calls:
         self.acknowledged(topic, subscription, values.position, now_ns)
 
     def acknowledged(self, topic: str, subscription: str, position: Position, now_ns: int) -> None:
-        """What was delivered to whoever has it no longer counts for him."""
+        """A delivered message no longer counts as unacknowledged for its consumer."""
         self._unacked.acknowledged((topic, subscription), position, now_ns)
 
     def delivered(self, place: Place, position: Position, now_ns: int) -> None:
@@ -449,7 +449,7 @@ class Calls:
             self._leave(consumers.get(values.consumer if method.consumer else values.attachment), now_ns)
 
     def caller_gone(self, caller: Caller, now_ns: int, most: int | None = None) -> None:
-        """A connection was closed: what nobody else uses is released, of so many of its places at most."""
+        """A connection was closed: release what no other one uses, at most so many of its places."""
         for place in tuple(islice(caller.places, most)):
             self._unproved(place, caller, now_ns)
             place.left_by(caller)
@@ -457,7 +457,7 @@ class Calls:
                 self._release(place, now_ns)
 
     def release_ghosts(self, now_ns: int) -> int:
-        """Release those of whom nothing was heard for too long; meant to be called once a second.
+        """Release clients that were silent for too long; call it once a second.
 
         :return: how many.
         """
@@ -473,7 +473,7 @@ class Calls:
                 released += 1
             elif place.seen_ns < oldest_ns:
                 oldest_ns = place.seen_ns
-        # Whoever is heard of from now on is due later than the one who is due next.
+        # A client that is heard of from now on is due later than the one that is due next.
         self._look_ns = oldest_ns + self._ghost_release_ns
         self.ghosts_released += released
         return released

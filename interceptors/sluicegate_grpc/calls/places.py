@@ -97,7 +97,7 @@ class Place:
         self.outstanding: dict[Position, None] = {}
         """Positions of what was delivered and is not acknowledged."""
         self.on_acknowledged: dict[object, Callable[[], None]] = {}
-        """Whom to tell that there is room again, by stream."""
+        """Callbacks for when there is room again, by stream."""
 
     @property
     def topic(self) -> str:

@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 class Topics:
     """Bounded memory of topics: when their subscriptions were listed, and whether their dispatch is reliable.
 
-    :param list_valid_ns: how long a list of a topic's subscriptions counts as new; None if nobody lists them.
+    :param list_valid_ns: how long a list of a topic's subscriptions counts as new; None without lists.
     """
 
     __slots__ = ("_reliable", "_unreliable", "are_listed", "listings")
@@ -24,7 +24,7 @@ class Topics:
         self._unreliable: dict[str, None] = {}
 
     def is_reliable(self, topic: str) -> bool:
-        """Whether a topic's messages must all arrive; True if nobody has said."""
+        """Whether a topic is reliable; True if that is unknown."""
         return topic not in self._unreliable
 
     def learn_reliable(self, topic: str, reliable: bool) -> None:

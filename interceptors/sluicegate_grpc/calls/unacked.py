@@ -32,7 +32,7 @@ class Unacked:
             self.acknowledged(place.key[:2], next(iter(place.outstanding)), now_ns)
 
     def acknowledged(self, subscription: tuple[str, str], position: Position, now_ns: int) -> None:
-        """A message no longer counts for whoever has it.
+        """A message no longer counts for its consumer.
 
         :param subscription: with its topic before it.
         """

@@ -108,7 +108,7 @@ class Answer:
             return b""
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
-        """Nobody knows what became of it."""
+        """Its outcome is unknown."""
         self._failed(now_ns, False)
 
 
@@ -230,8 +230,8 @@ class Answers:
 
 
 def _nothing(message: bytes, now_ns: int) -> None:
-    """Nobody else waits for it."""
+    """Nothing else waits for it."""
 
 
 def _nothing_either(now_ns: int, is_known: bool) -> None:
-    """Nobody else waits for it."""
+    """Nothing else waits for it."""

@@ -48,7 +48,7 @@ class BrokerSide(Side):
         self.client: Side
         """The other side."""
         self._owes_update = False
-        """True if the client was not told yet that there is no table, as that block was for nobody."""
+        """True until the client is told that there is no table: that block reached no client."""
         handlers = {
             DATA: self._data,
             HEADERS: self.headers,
@@ -76,7 +76,7 @@ class BrokerSide(Side):
             self._frames.cut(at, stop)
 
     def headers(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """Response headers or trailers: of most nobody waits for."""
+        """Response headers or trailers; most of them need no handling."""
         # <hot> Runs twice for every answer.
         if flags & END_STREAM:
             self._open.discard(stream)

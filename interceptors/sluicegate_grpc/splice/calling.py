@@ -205,7 +205,7 @@ class Calling:
         return False
 
     def over(self, stream: int, now_ns: int, *, reset: bool) -> None:
-        """The broker has ended a stream: what the client still sends of it matters to nobody.
+        """The broker has ended a stream: what the client still sends of it has no effect.
 
         :param reset: False if it has only ended its own side, so that it waits for the client's end.
         """

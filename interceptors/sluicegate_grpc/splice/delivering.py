@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _UNACKED = "max_unacked_messages_per_consumer"
 _UNACKED_WAIT_NS = 20_000_000
-"""Acknowledgements may come by another connection, of which nobody tells; it doubles while none come."""
+"""Acknowledgements may come by another connection without notice; it doubles while none come."""
 _MAX_UNACKED_WAIT_NS = 320_000_000
 _GIVEN_UP = frozenset({"1", "4"})
 """CANCELLED and DEADLINE_EXCEEDED: it was the client that ended the stream, and the broker told first."""

@@ -271,7 +271,7 @@ class FrameStream:
         self._edits.append((at, at, frame))
 
     def waits(self, data: bytes, at: int, stop: int, flags: int, stream: int) -> None:
-        """A DATA frame without room, or behind others that wait, of a stream that nobody looks at."""
+        """A DATA frame without room, or behind others that wait, of a stream without a handler."""
         flow, size = self.flow, stop - at - HEAD
         outlet = flow.outlets.get(stream) or flow.open_late(stream)
         if flow.fits(outlet, size):

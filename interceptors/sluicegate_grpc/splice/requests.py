@@ -38,9 +38,9 @@ class Request:
     length: int | None = None
     """Bytes of all its DATA, if it tells."""
     credentials: bytes = b""
-    """A digest of the words by which the broker knows its sender; empty if they name nobody."""
+    """A digest of the words by which the broker knows its sender; empty if there are none."""
     principal: str = ANONYMOUS
-    """Who that is, as he says."""
+    """The principal that the credentials claim."""
     authorization: str = field(default="", repr=False)
     """The very words, if the gate is to act in its sender's name."""
     broker: str = ""

@@ -99,7 +99,7 @@ class Aliases(dict[Id, int]):
 class Resumable:
     """The answer to a publish, which passes unless the broker does not know the producer.
 
-    :param answer: who else looks at it; None if that is nobody.
+    :param answer: another handler of it; None if there is none.
     :param watchers: of the connection's streams, by stream.
     """
 

@@ -1,7 +1,7 @@
 """SETTINGS as they pass the gate.
 
 Header compression is stateless on both sides (SETTINGS_HEADER_TABLE_SIZE 0, RFC 7541 section 4.2): so a
-request that is refused need not go to the broker, and the gate's own answers disturb nobody's table.
+request that is refused need not go to the broker, and the gate's own answers change no header table.
 """
 
 from collections.abc import Iterator, Mapping

@@ -196,7 +196,7 @@ class PolicyClientInterceptor(
             return PolicyRpcError(refused.refusal)
         try:
             call = proceed()
-            with suppress(grpc.RpcError, grpc.FutureCancelledError):  # whoever asks the call is told
+            with suppress(grpc.RpcError, grpc.FutureCancelledError):  # raised where the result is asked for
                 attachment.answered(encoded(call.result()))
             return call
         finally:

@@ -130,7 +130,7 @@ class DanubeFront(GrpcFront):
         shared.calls.listed(topic, found, asked_ns, time.monotonic_ns())
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: release those of whom nothing was heard for too long."""
+        """Once a second: release clients that were silent for too long."""
         super().tick(now_ns)
         if self._shared is not None:
             self._shared.calls.owners.release_silent(now_ns)

@@ -28,7 +28,7 @@ _UNREADABLE = Refusal(FAILED_PRECONDITION, "The gateway cannot read the broker's
 
 
 def _nobody(broker: str) -> None:
-    """Nobody wants to know."""
+    """Ignores the answer."""
 
 
 class Lookup:

@@ -15,7 +15,7 @@ TOPIC_LOOKUP = "/danube.Discovery/TopicLookup"
 BROKER_HEADER = "x-danube-broker-url"
 """Metadata by which a client behind a proxy names the broker that its call is for."""
 INTERNAL_HEADER = "x-danube-internal-broker"
-"""Metadata by which brokers name themselves to each other; Danube believes whoever comes by mutual TLS."""
+"""Metadata by which brokers name themselves to each other; Danube trusts any peer with mutual TLS."""
 
 _ACKNOWLEDGE = Method(Role.ACKNOWLEDGE, topic=(2, 2), subscription=(3,), position=(2, 5))
 

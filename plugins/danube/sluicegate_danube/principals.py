@@ -6,7 +6,7 @@ from sluicegate_grpc.bearer import bearer_principal
 
 
 def principal(headers: Sequence[tuple[str, str]]) -> str | None:
-    """Whom a call's token names; worth nothing until the broker has accepted the token.
+    """The principal that a call's token names; a claim until the broker has accepted the token.
 
     Danube goes by the claim `principal_name`; tokens without it are of others, and name their subject.
 

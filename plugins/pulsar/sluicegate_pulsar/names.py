@@ -1,4 +1,4 @@
-"""What a Pulsar topic's name says. A gate that read names otherwise than the broker could be gone round."""
+"""Parses topic names exactly as the broker does; with any difference a client could bypass a policy."""
 
 import re
 from functools import lru_cache

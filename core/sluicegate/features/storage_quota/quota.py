@@ -26,7 +26,7 @@ Publish: TypeAlias = Callable[[Sequence[Snapshot]], Awaitable[None]]
 _ANSWER_S = 30.0
 _LEAST_ANSWER_S = 1.0
 _LEAST_PUBLISHING_S = 3.0
-"""Longer than for a reading with a short interval, as a topic may have to be made and nobody waits for it."""
+"""Longer than for a reading with a short interval: a topic may have to be created, and no client waits."""
 _TOLD_REFUSALS = 5
 _ADVICE = {
     State.OPEN: "",
@@ -45,7 +45,7 @@ class StorageQuota:
 
     :param context: the broker's gateway; its entry has a `storage:` section.
     :param read: tells the usage of the volumes.
-    :param active: tells which nodes are up; None where nobody can.
+    :param active: tells which nodes are up; None where this is unknown.
     :param publish: takes the snapshots of all nodes after each reading; what it raises is counted.
     :param is_on: True for sources whose limits come with what they read, so that missing data matters even
         where the policies set no limit.

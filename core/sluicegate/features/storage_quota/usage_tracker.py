@@ -121,9 +121,9 @@ class UsageTracker:
     def expire(self, wall_ms: int, stale_ms: int, active: Collection[str] | None, forget_ms: int) -> None:
         """Forget brokers that are gone for good.
 
-        :param active: brokers that the cluster says are up; None if nobody can tell. A broker that is not
+        :param active: brokers that the cluster says are up; None if that is unknown. A broker that is not
             among them keeps its last state until it is stale.
-        :param forget_ms: where nobody can tell, how long after its last state a broker goes on counting as
+        :param forget_ms: where that is unknown, how long after its last state a broker goes on counting as
             one that should be known.
         """
         for broker, usage in tuple(self.states.items()):

@@ -15,7 +15,7 @@ async def list_subscriptions(
 
     :param channel: to the admin port of a broker.
     :param topic: `/namespace/topic`.
-    :param token: of whoever asks; None if the broker knows nobody.
+    :param token: of the caller; None if the broker has no authentication.
     :param timeout_s: how long to wait for the answer.
     :returns: their names; none if there is no such topic.
     :raises grpc.aio.AioRpcError: if the broker does not answer, or refuses.

@@ -114,7 +114,7 @@ class LoadManager:
 
 
 def plan(view: ClusterView, only: Collection[str] | None = None) -> list[Move]:
-    """Whom to give each topic that waits, has no owner and has an entry of known shape.
+    """The new owner of each topic that waits, has no owner and has an entry of known shape.
 
     :param only: leave out others.
     """

@@ -26,7 +26,7 @@ class Move:
 
     topic: str
     broker: int
-    """Whom the topic is taken from, or given to."""
+    """The broker that the topic is taken from, or given to."""
     conditions: tuple[Unchanged, ...]
     changes: tuple[Put | Delete, ...]
 

@@ -14,9 +14,9 @@ class Planned:
 
     topic: str
     source: int | None
-    """Whom it is taken from; None if it waits already."""
+    """The broker that it is taken from; None if it waits already."""
     target: int | None
-    """Whom it is given to; None if no broker may have it."""
+    """The broker that it is given to; None if no broker may have it."""
 
 
 def preview(view: ClusterView, chosen: Iterable[tuple[str, int, Wish]]) -> list[Planned]:

@@ -79,7 +79,7 @@ def wish_value(wish: Wish) -> bytes:
 
 
 def leader_id(value: bytes) -> int:
-    """Whom the leader key names."""
+    """The broker that the leader key names."""
     leader = _broker(_read(value))
     if leader is None:
         raise ValueShapeError("expected the leader's id")

@@ -35,7 +35,7 @@ class Storage:
             self._used -= log.clear()
 
     def take(self, size: int) -> bool:
-        """Take some bytes; the oldest messages that nobody needs make room.
+        """Take some bytes; the oldest messages that no subscription needs make room.
 
         :returns: False if there is no room.
         """
@@ -74,7 +74,7 @@ class Log:
         return True
 
     def forget(self, size: int) -> int:
-        """Forget the oldest messages that nobody needs.
+        """Drop the oldest messages that no subscription needs.
 
         :param size: bytes to get rid of.
         :returns: bytes that are free now.

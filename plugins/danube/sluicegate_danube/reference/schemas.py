@@ -10,7 +10,7 @@ from grpc import StatusCode
 from sluicegate_danube.reference.errors import RefusedError
 
 MODES = ("none", "backward", "forward", "full")
-"""Who must understand whose data: nobody, new readers the old, old readers the new, both."""
+"""Which readers must understand which data: none, new readers old data, old readers new data, both."""
 TYPES = ("avro", "json_schema", "protobuf", "bytes", "string", "number")
 _JSON_TYPES = ("avro", "json_schema")
 

@@ -55,7 +55,7 @@ class Unreliable:
         self.kind = kind
         self.consumers: dict[str, Consumer] = {}
         self.dropped = 0
-        """Messages for which nobody was there, or nobody had room."""
+        """Messages for which there was no consumer, or none with room."""
         self._choose = choose
         self._settings = settings
 
@@ -152,7 +152,7 @@ class Reliable:
         self._pump()
 
     def refuse(self, offset: int, delay_s: float) -> None:
-        """Give it again later; a message that is with nobody is left as it is."""
+        """Deliver it again later; a message that no consumer has is left as it is."""
         if self._given.pop(offset, None) is not None:
             self._refused.add(offset)
             self._call_later(delay_s, self._due, offset)
@@ -181,7 +181,7 @@ class Reliable:
                 return
             self._cursor = max(self._cursor, offset + 1)
             message = self._log[offset]
-            # A message whose key nobody wants (KeyShared with filters) is passed over, as in Danube.
+            # A message whose key no consumer wants (KeyShared with filters) is passed over, as in Danube.
             for consumer in self._choose(message, present):
                 self._given[offset] = consumer
                 consumer.give(message)

@@ -103,7 +103,7 @@ class AskLogDirs(Request[_LogDirsRequest]):  # type: ignore[misc]
 
 
 class OfflineLogDirError(Exception):
-    """A log directory cannot be read by its own broker, so nobody knows how full its volume is."""
+    """A log directory cannot be read by its own broker, so the usage of its volume is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

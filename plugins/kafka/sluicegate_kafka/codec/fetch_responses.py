@@ -33,7 +33,7 @@ Place: TypeAlias = tuple[int, int]
 class FetchPartition(NamedTuple):
     """One partition of a Fetch response."""
 
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody asks of a partition
+    index: int  # type: ignore[assignment]  # hides tuple.index, which a partition does not need
     error: int
     records_start: int
     records_end: int

@@ -68,7 +68,7 @@ class ProduceTopic(NamedTuple):
     more_producers: tuple[int, ...]
     """Producer ids of further producers with batches in it; -1 for those without an id."""
     inspected: Inspected | None
-    """What was found in it; None where nobody looked."""
+    """What was found in it; None where it was not read."""
 
 
 class ProduceRequest(NamedTuple):

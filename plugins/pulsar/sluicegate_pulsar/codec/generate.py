@@ -54,7 +54,7 @@ def compiled(folder: Path) -> tuple[bytes, str]:
 
 
 def _drop_json_names(messages: Iterable[DescriptorProto]) -> None:
-    """A third of the descriptor, and nobody reads JSON."""
+    """A third of the descriptor, and nothing here reads JSON."""
     for message in messages:
         _drop_json_names(message.nested_type)
         for field in message.field:

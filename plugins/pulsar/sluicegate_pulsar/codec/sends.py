@@ -49,7 +49,7 @@ class SendHead(NamedTuple):
 
 
 SendFields: TypeAlias = tuple[int, int, int, bool, tuple[int, int] | None, int, int, int]
-"""What a `SendHead` is made of, which on the hot path nobody asks by name."""
+"""What a `SendHead` is made of, which the hot path reads by position."""
 _Rest: TypeAlias = tuple[int, bool, tuple[int, int] | None]
 _head_of = partial(tuple.__new__, SendHead)  # half the time of a call with so many arguments
 _parts = partial(tuple.__new__, Parts)

@@ -1,4 +1,4 @@
-"""The scene of adaptive publish throttling: a backlog builds up while nobody reads, and is read."""
+"""The scene of adaptive publish throttling: a backlog builds up while no consumer reads, and is read."""
 
 import asyncio
 from collections.abc import AsyncIterator

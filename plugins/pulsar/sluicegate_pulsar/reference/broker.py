@@ -57,7 +57,7 @@ class Broker:
 
     @property
     def default_delay(self) -> DelayedDelivery:
-        """What holds where nobody has set anything."""
+        """The defaults."""
         return DelayedDelivery(True, self.settings.tick_ms, self.settings.max_delay_ms)
 
     def topic(self, text: str) -> Topic:

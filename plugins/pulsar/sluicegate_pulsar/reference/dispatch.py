@@ -25,7 +25,7 @@ class Dispatch:
 
     @property
     def active(self) -> Consumer | None:
-        """The one consumer that is served; None if all are, or nobody is there."""
+        """The one consumer that is served; None if all are, or there is none."""
         return None
 
     def add(self, consumer: Consumer) -> None:
@@ -141,7 +141,7 @@ class KeyShared(Dispatch):
         super().add(consumer)
 
     def choose(self, entry: Entry) -> Consumer | None:
-        """The owner of the entry's key, if it has permits and nobody else still holds entries of that key."""
+        """The owner of the entry's key, if it has permits and no other holds entries of that key."""
         owner = self._owner(entry.slot)
         if owner is None or owner.permits <= 0:
             return None

@@ -1,7 +1,7 @@
 """Reading, setting and taking away the delayed-delivery policy of a topic or a namespace.
 
-The broker is asked first, with the caller's own credentials, and whatever it refuses is refused: nobody can
-do here what they could not do there. Only then is the gateway's store changed.
+The broker is asked first, with the caller's own credentials, and whatever it refuses is refused: no caller
+can do here what it could not do there. Only then is the gateway's store changed.
 """
 
 import asyncio

@@ -24,7 +24,7 @@ _AT_ONCE = 8
 
 
 class TopicsOfNamespace:
-    """Looks at a namespace's topics with the credentials of whoever changes it.
+    """Looks at a namespace's topics with the credentials of the caller that changes it.
 
     :param request: the change.
     :param namespace: its name, `tenant/namespace`.

@@ -30,7 +30,7 @@ _HOP_BY_HOP = frozenset(
 )
 _OF_PROXIES = frozenset({b"forwarded", b"via", b"x-real-ip"})
 _OF_PROXIES_PREFIXES = (b"x-forwarded-", b"x-original-")
-"""What a broker believes of a proxy: for whom it speaks (`X-Original-Principal`), and from where."""
+"""Headers that a broker trusts from a proxy: the principal (`X-Original-Principal`), and its address."""
 _OF_THE_BODY = frozenset({b"accept-encoding", b"content-encoding", b"content-length", b"content-type"})
 _CONNECTIONS = 200
 MARK = "sluicegate_broker"

@@ -45,7 +45,7 @@ class PathSource:
     def _ask(self, answer: "Future[tuple[Volume, ...]]") -> None:
         try:
             answer.set_result(tuple(volume_of(path) for path in self._paths))
-        except Exception as error:  # noqa: BLE001 - for whoever waits
+        except Exception as error:  # noqa: BLE001 - raised again where the result is awaited
             answer.set_exception(error)
 
 

@@ -80,7 +80,7 @@ async def first_answer(call: Any, request: _Message) -> Any:
 class Connection:
     """Calls to whichever member answers; belongs to one event loop.
 
-    :param address: whom to call, and how.
+    :param address: the server, and how to connect to it.
     """
 
     def __init__(self, address: EtcdAddress) -> None:

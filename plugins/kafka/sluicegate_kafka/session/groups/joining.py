@@ -20,7 +20,7 @@ from sluicegate_kafka.session.shared.readers import MemberKey
 from sluicegate_kafka.session.shared.shared import Shared
 
 _MAX_MEMBERS = 1_000
-"""Group members on one connection; clients have one, and everyone may name as many groups as he likes."""
+"""Group members on one connection; clients have one, but a client may name any number."""
 _TOPIC_LIMIT = "max_consumers_per_topic"
 _GROUP_LIMIT = "max_consumers_per_subscription"
 DECIDED_PER_SLICE = 100

@@ -229,7 +229,7 @@ class Producing:
         """Ask the topic's gate; None if this topic of the request may go on.
 
         :param topic: the topic's part of the request.
-        :param acks: the request's acks; with 0 nobody waits for an answer.
+        :param acks: the request's acks; with 0 the client waits for no answer.
         :param now_ns: monotonic time.
         """
         sequences = self._sequences

@@ -1,4 +1,4 @@
-"""Responses in the order of their requests, whoever makes them: the broker, the gate, or both."""
+"""Responses in the order of their requests, whether the broker makes them, the gate, or both."""
 
 from collections import deque
 from collections.abc import Callable

@@ -150,7 +150,7 @@ class Audience:
             if member not in tried and self._may_be(reader, member, now_ns)
         ]
         possible.sort(key=reader.agrees_with, reverse=True)
-        # One that nobody has comes first: whoever is moved to another subscription gets a burst more.
+        # A free one comes first: a client that moves to another subscription gets one more burst.
         found = next((member for member in possible if member not in taken), None)
         if found is None and len(self.members) <= _SWAPPING:
             for member in possible:

@@ -58,7 +58,7 @@ class Gap:
 class Sequences:
     """The gaps of one client's producers.
 
-    Kept for each client apart: whoever guesses another one's producer id must not touch its numbers.
+    Kept for each client apart: a client that guesses another's producer id must not touch its numbers.
     """
 
     def __init__(self) -> None:

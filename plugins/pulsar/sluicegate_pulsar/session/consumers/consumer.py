@@ -213,7 +213,7 @@ class Consumer:
         return published_ms + rule.fixed_ms <= wall_ms and deliver_at_ms <= wall_ms
 
     def _unreadable(self, data: bytes, start: int, stop: int) -> bool:
-        """The client will say what is wrong with it; from here on nobody knows how many permits are left."""
+        """The client will say what is wrong with it; from here on the number of permits is unknown."""
         self._shared.count("unreadable_message_passed")
         self.permits.exact = False
         return self.in_turn(data, start, stop)
@@ -338,7 +338,7 @@ class Consumer:
     def granted(self, permits: int) -> bool:
         """The client can take more messages; True if its FLOW passes as it came."""
         if not self.is_live:
-            # Brokers take none before they have answered; if this one does, nobody knows how many it has.
+            # Brokers take none before they have answered; if this one does, their number is unknown.
             self.permits.exact = False
             return True
         self.permits.grant(permits)

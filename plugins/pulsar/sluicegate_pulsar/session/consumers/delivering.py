@@ -120,7 +120,7 @@ class Delivering:
                 self._choose_handlers()
 
     def expect_closed(self, consumer_id: int, request_id: int, *, passes: bool) -> None:
-        """Until the broker says that a consumer is closed, what it sends for it is for nobody.
+        """Discard what the broker sends for a consumer until it says that the consumer is closed.
 
         :param request_id: of the request to close it.
         :param passes: whether the broker's answer is for the client.

@@ -21,7 +21,7 @@ class Dates(NamedTuple):
 
     published_ms: int
     received_ms: int | None
-    """When the gate or the broker first had it; None if nobody had to ask."""
+    """When the gate or the broker first had it; None if that was not needed."""
 
 
 def dates_of(

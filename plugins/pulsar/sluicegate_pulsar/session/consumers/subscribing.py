@@ -1,4 +1,4 @@
-"""SUBSCRIBE: who may consume, and what the gate takes him for."""
+"""Admission of SUBSCRIBE, and the identity a consumer is counted under."""
 
 from collections.abc import Callable
 from functools import partial

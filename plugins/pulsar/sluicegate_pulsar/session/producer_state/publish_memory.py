@@ -68,7 +68,7 @@ class PublishMemory:
         return True
 
     def _shed_largest(self, asking: Producer) -> bool:
-        """Have the largest user give memory back; False if that is the one that asks, or nobody is large."""
+        """Have the largest user give memory back; False if that is the one that asks, or none is large."""
         while self._large:
             largest = max(self._large, key=lambda producer: producer.held_bytes)
             if largest is asking:

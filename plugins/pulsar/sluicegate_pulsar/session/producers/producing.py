@@ -111,7 +111,7 @@ class Producing:
         return self._publishing.held(producer, decision, data, start, stop, now_ns)
 
     def _stray(self, producer_id: int) -> bool:
-        """A message of nobody. As at the broker: the end of the connection, unless it crossed a close."""
+        """End the connection for a message of an unknown producer, unless it crossed a close; as brokers do."""
         if producer_id in self._recent:
             self._shared.count("send_after_close")
         else:

@@ -9,7 +9,7 @@ the last frame that it could keep, and closes the producer when all that it has 
    it is discarded too, as the client may have given it up meanwhile (`sendTimeout`). So each turn has at
    least one message stored, and under a rate as many as it allows.
 2. *Closed.* The client is told. The broker is not: its producer stays, with its name, its place in
-   `max_producers_per_topic`, its exclusive access and its schema, so that nobody can take them meanwhile.
+   `max_producers_per_topic`, its exclusive access and its schema, which no other client can take.
 3. *Opened anew.* The gate answers the client's PRODUCER as the broker had answered the first one.
 
 The wait for the rate comes before the close and not before PRODUCER_SUCCESS, so no client runs into its

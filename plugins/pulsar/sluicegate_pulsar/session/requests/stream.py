@@ -1,4 +1,4 @@
-"""One direction of a connection, cut into frames: runs that nobody asks about pass as the same bytes."""
+"""One direction of a connection, cut into frames: runs that no policy asks about pass as the same bytes."""
 
 from collections.abc import Callable
 from struct import Struct
@@ -17,7 +17,7 @@ _HEAD = 10
 """Total size, command size and the command's type: what must be there to choose a handler."""
 _MIN_SIZE = 6
 WORK_PER_TURN = 5_000
-"""Frames that nobody looks at, of some 0.4 us each, in one turn of the event loop."""
+"""Frames without a handler, of some 0.4 us each, in one turn of the event loop."""
 SEND_WORK = 5
 """Times the work that a frame of a client is which somebody looks at; most are SENDs of 2 to 4 us."""
 MESSAGE_WORK = 15
@@ -75,7 +75,7 @@ class Stream:
         self.max_command_bytes = max_frame_bytes
         """Of the largest command, and of the largest frame without a message."""
         self.work = SEND_WORK
-        """Times the work that a frame is which somebody looks at, of one that nobody looks at."""
+        """Work of a frame with a handler, in units of a frame without one."""
         self.checks_lists = False
         """Whether commands with long lists are refused."""
         self.began_ns = 0

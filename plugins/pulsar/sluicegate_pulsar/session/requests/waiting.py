@@ -91,7 +91,7 @@ class Waiting:
     __slots__ = ("_connection", "_shared", "held")
 
     no_room = "too many bytes are held by the gateway"
-    """What is told to those for whom there is no memory to wait."""
+    """The answer to clients whose request finds no memory to wait in."""
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared

@@ -4,8 +4,8 @@ A SEND_ERROR means to a client what its library makes of the code. Measured with
 the C++ client (Python and Node.js are made of it) fails just that message on 9 and reconnects for ever on
 22; Java does so on 22, and sends again on 9 until the message times out. All other codes fail all pending
 messages or lead to a loop. 22 is what brokers answer to a delay that is too long, so it is the code for
-libraries that nobody measured: Rust and .NET match errors to messages; Go gives up the whole producer on 22,
-and reconnects on any other.
+libraries that were not measured: Rust and .NET match errors to messages; Go gives up the whole producer on
+22, and reconnects on any other.
 """
 
 from typing import Final
