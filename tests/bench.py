@@ -12,6 +12,7 @@ from sluicegate.engine.sink import NullSink
 from sluicegate.gateway.compiler import GateCompiler
 from sluicegate.gateway.plugins import plugins_of
 from sluicegate.gateway.wall_clock import WallClock
+from sluicegate.hooks import BrokerContext
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
 
 SECOND = 1_000_000_000
@@ -58,6 +59,15 @@ class Bench:
     def policies(self) -> PolicySet:
         """The policies now in force."""
         return self._compiler.policies
+
+    @property
+    def context(self) -> BrokerContext | None:
+        """What checks see of the gateway, such as a ManualContext with factors."""
+        return self._compiler.context
+
+    @context.setter
+    def context(self, given: BrokerContext | None) -> None:
+        self._compiler.context = given
 
     def wall_ms(self, now_ns: int) -> int:
         """The machine's time, as the gateway tells it."""

@@ -111,7 +111,7 @@ class Producing:
         return self._publishing.held(producer, decision, data, start, stop, now_ns)
 
     def _stray(self, producer_id: int) -> bool:
-        """End the connection for a message of an unknown producer, unless it crossed a close; as brokers do."""
+        """End the connection for a message of an unknown producer, unless that crossed a close."""
         if producer_id in self._recent:
             self._shared.count("send_after_close")
         else:
