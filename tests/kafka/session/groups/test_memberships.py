@@ -10,7 +10,7 @@ from kio.static.primitive import i32
 from tests.kafka.session.messages import batch, fetch, fetch_errors, fetched, join, join_error, joined
 from tests.kafka.session.wire import Bench, Wire, request, response
 
-from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source
+from sluicegate.model import Level, PolicyLayer, Setting, Source
 from sluicegate_kafka.session.shared.listing import ListGroups
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
@@ -201,8 +201,7 @@ def test_a_refused_consumer_gets_in_when_the_limit_allows_it(limit: int) -> None
 def test_consumers_are_counted_where_only_a_ceiling_limits_them() -> None:
     bench = Bench()
     ceiling = {"max_consumers_per_topic": Setting(1, Source.FILE, "test")}
-    bench.policies = PolicySet(9, (PolicyLayer(Level.BROKER, "", {}, ceiling),))
-    bench.gates.replace()
+    bench.set_layers(PolicyLayer(Level.BROKER, "", {}, ceiling))
     one = Wire(bench, peer="10.0.0.1:1")
     two = Wire(bench, one.shared, peer="10.0.0.2:1")
     assert (fetches(one), fetches(two)) == (0, 29)
