@@ -2,7 +2,7 @@
 
 The decision log tells what a gate did; observations tell what became of it at the client, and are all that
 there is of a system's own policies. They lie beside the log, as `run=<id>/system=<s>/part-*.parquet`.
-Add columns at the end and raise `VERSION`; readers fill what an older file lacks with nulls.
+Add columns at the end and raise `VERSION`, as `sluicegate.decisions.columns` tells.
 """
 
 import os
@@ -129,6 +129,7 @@ COLUMNS = (
         "acknowledges",
         _FLAG,
         "of a consumer's attached: whether it acknowledges each message; null of others",
+        since=2,
     ),
 )
 _TYPES = {_TEXT: pa.string(), _INT: pa.int64(), _TIME: pa.timestamp("us", tz="UTC"), _FLAG: pa.bool_()}

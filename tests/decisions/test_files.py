@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.decisions.conftest import SECOND_NS, FakeGate, publish, rejection
 from tests.waiting import LONG_S, until
 
 from sluicegate.decisions import DecisionLog, DecisionLogError, Keeping, compaction, read_decisions
-from sluicegate.decisions.columns import VERSION
+from sluicegate.decisions.columns import COLUMNS, VERSION
 from sluicegate.decisions.compaction import compact, prune, tidy
 from sluicegate.decisions.interned import Interned
 from sluicegate.decisions.rows import Batch, of_rows
@@ -427,11 +428,15 @@ def test_a_file_of_another_kind_or_a_later_version_is_refused_by_name(tmp_path: 
         read_decisions(tmp_path)
 
 
-def test_columns_that_an_older_file_lacks_are_null(tmp_path: Path) -> None:
+def test_columns_that_an_older_file_lacks_are_null(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = compact(spool_of(tmp_path, 2).path)
     assert target is not None
     pq.write_table(pq.ParquetFile(target).read().drop_columns(["other_reasons"]), target)
+    with pytest.raises(DecisionLogError, match="lacks columns of its schema version 1: other_reasons"):
+        read_decisions(tmp_path)
 
+    grown = (*COLUMNS[:-1], replace(COLUMNS[-1], since=2))
+    monkeypatch.setattr("sluicegate.decisions.reading.COLUMNS", grown)
     table = read_decisions(tmp_path)
     assert table.num_rows == 2
     assert table.column("other_reasons").null_count == 2

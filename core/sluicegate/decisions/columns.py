@@ -1,10 +1,12 @@
 """What a row of the decision log is: the one place that says so, for writers and readers.
 
-Add columns at the end and raise `VERSION`; never rename one, never change a unit. Files carry the version,
-and readers fill the columns that an older file lacks with nulls. Arrow's own types are made in `schema`:
-the process that decides does not load Arrow.
+Add columns at the end, nullable ones, and raise `VERSION`; never rename one, never change a unit. Files
+carry the version. Readers fill the columns that an older file lacks with nulls, and refuse a file that lacks
+columns of its own version. Arrow's own types are made in `schema`: the process that decides does not load
+Arrow.
 """
 
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from sluicegate.model import OperationKind
@@ -28,6 +30,17 @@ class Column:
     meaning: str
     unit: str = ""
     nullable: bool = True
+    since: int = 1
+    """The first version that has it."""
+
+
+def lacking(columns: Iterable[Column], names: Container[str], version: int) -> list[str]:
+    """Names of the columns of a version that a file of that version lacks.
+
+    :param columns: of the current version.
+    :param names: of the columns that the file has.
+    """
+    return [column.name for column in columns if column.since <= version and column.name not in names]
 
 
 _TEXT = "string"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluicegate.decisions.columns import VERSION
+from sluicegate.decisions.columns import COLUMNS, VERSION, lacking
 from sluicegate.decisions.interned import ANEW
 from sluicegate.decisions.schema import SCHEMA, VERSION_KEY, version_of
 from sluicegate.decisions.spool import DecisionLogError, batches, parquet_files, parquet_path, spools
@@ -23,7 +23,7 @@ def read_decisions(path: Path | str) -> pa.Table:
 
     :param path: the log's directory; without any file in it the table is empty.
     :return: a table of the current schema in order of time; columns that older files lack are null.
-    :raises DecisionLogError: if a Parquet file is no decision log, or is of a later version.
+    :raises DecisionLogError: if a Parquet file is no decision log, lacks columns or is of a later version.
     """
     directory = Path(path)
     # Spools first: one that becomes Parquet meanwhile is then found twice, and read once.
@@ -95,6 +95,11 @@ def _conform(table: pa.Table, file: Path) -> pa.Table:
             "read it with the release that wrote it, or a later one"
         )
     present = set(table.schema.names)
+    if lacks := lacking(COLUMNS, present, version):
+        raise DecisionLogError(
+            f"{str(file)!r} lacks columns of its schema version {version}: {', '.join(lacks)}: "
+            "write it anew with all of them"
+        )
     columns = [
         table.column(field.name).cast(field.type)
         if field.name in present

@@ -50,14 +50,45 @@ def test_whole_files_are_read_with_all_columns_and_in_utc(spark: SparkSession, t
     assert {(row["topic"], row["bytes"]) for row in rows} == {(recorded.TOPIC, 100)}
 
 
+def cut(path: Path, lost: list[str], metadata: dict[bytes, bytes]) -> None:
+    """Write a file without some of its columns."""
+    table = pq.ParquetFile(path).read().drop_columns(lost)
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+
+
+def observed(directory: Path) -> Path:
+    with ObservationLog(directory, "r1", "kafka", "proxy", "steady") as writer:
+        writer.add(Observation(1, "p1", Role.PRODUCER, "orders", Event.SENT, 0))
+    (path,) = directory.rglob("part-*.parquet")
+    return path
+
+
 def test_an_older_file_has_nulls_for_what_it_lacks(spark: SparkSession, tmp_path: Path) -> None:
-    path = write(tmp_path, "part-new.parquet", 1)
-    table = pq.ParquetFile(path).read()
-    older = table.drop_columns(["other_reasons", "window", "decision_cost"])
-    pq.write_table(older.replace_schema_metadata({VERSION_KEY: b"1"}), path.with_name("part-old.parquet"))
-    log = read_decisions(spark, tmp_path)
+    older = observed(tmp_path)
+    cut(older, ["acknowledges"], {observations.VERSION_KEY: b"1"})
+    older.rename(older.with_name("part-old.parquet"))
+    with ObservationLog(tmp_path, "r1", "kafka", "proxy", "steady") as writer:
+        writer.add(
+            Observation(2, "c1", Role.CONSUMER, "orders", Event.ATTACHED, subscription="s", acknowledges=True)
+        )
+    log = read_observations(spark, tmp_path)
     assert (log.files, log.left_out) == (2, ())
-    assert sorted(str(row["window"]) for row in log.frame.select("window").collect()) == ["0", "None"]
+    assert {row["client"]: row["acknowledges"] for row in log.frame.collect()} == {"p1": None, "c1": True}
+
+
+def test_a_file_that_lacks_columns_of_its_own_version_is_named_with_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lacks = write(tmp_path, "part-lacks.parquet")
+    cut(lacks, ["window", "policy"], {VERSION_KEY: b"1"})
+    write(tmp_path, "part-whole.parquet", 2)
+    log = read_decisions(spark, tmp_path)
+    assert (log.files, log.rows) == (1, 2)
+    assert reasons(log) == {"part-lacks.parquet": "lacks columns of its schema version 1: policy, window"}
+    seen = observed(tmp_path / "seen")
+    cut(seen, ["acknowledges"], {observations.VERSION_KEY: b"2"})
+    (reason,) = reasons(read_observations(spark, tmp_path / "seen")).values()
+    assert reason == "lacks columns of its schema version 2: acknowledges"
 
 
 def test_what_cannot_be_read_is_named_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
@@ -95,8 +126,7 @@ def test_what_cannot_be_read_is_named_with_the_reason(spark: SparkSession, tmp_p
 
 
 def test_observations_are_no_decisions(spark: SparkSession, tmp_path: Path) -> None:
-    with ObservationLog(tmp_path, "r1", "kafka", "proxy", "steady") as writer:
-        writer.add(Observation(1, "p1", Role.PRODUCER, "orders", Event.SENT, 0))
+    observed(tmp_path)
     log = read_observations(spark, tmp_path)
     assert (log.files, log.rows) == (1, 1)
     assert log.frame.columns == observations.SCHEMA.names
