@@ -22,6 +22,7 @@ from sluicegate.decisions.columns import Column, lacking
 from sluicegate.decisions.reading import record_batches
 from sluicegate.decisions.spool import SPOOL_SUFFIX, DecisionLogError, parquet_path
 from sluicegate_reports import observations
+from sluicegate_reports.footers import Told, of_file, of_table, together
 from sluicegate_reports.places import File, Location, Place, PlaceError, place, told
 
 _UNFINISHED = ".inprogress"
@@ -57,9 +58,14 @@ class Log:
     """All columns of the current version; those that older files lack are null."""
     files: int
     """Files that it comes from."""
-    rows: int
-    """Rows in them."""
     left_out: tuple[LeftOut, ...]
+    told: Told
+    """What the files tell of all rows together."""
+
+    @property
+    def rows(self) -> int:
+        """Rows in the files."""
+        return sum(self.told.systems.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +144,13 @@ def _read(spark: SparkSession, directory: Location, form: _Form, *, thorough: bo
     with ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool:
         looks = list(pool.map(partial(_looked_at, form=form, thorough=thorough), finished))
     left_out += [
-        LeftOut(file.place, reason) for file, (reason, _) in zip(finished, looks, strict=True) if reason
+        LeftOut(file.place, look) for file, look in zip(finished, looks, strict=True) if isinstance(look, str)
     ]
-    whole = [file.place for file, (reason, _) in zip(finished, looks, strict=True) if not reason]
-    rows = sum(count for _, count in looks) + sum(len(table) for table in spools)
-    return Log(_frame(spark, form, whole, spools), len(whole) + len(spools), rows, tuple(left_out))
+    whole = [file.place for file, look in zip(finished, looks, strict=True) if isinstance(look, Told)]
+    told_of = [look for look in looks if isinstance(look, Told)] + [of_table(spool) for spool in spools]
+    return Log(
+        _frame(spark, form, whole, spools), len(whole) + len(spools), tuple(left_out), together(told_of)
+    )
 
 
 def _files(directory: Place) -> list[File]:
@@ -176,18 +184,18 @@ def _take_spool(file: File, form: _Form, spools: list[pa.Table], left_out: list[
         left_out.append(LeftOut(file.place, "holds no whole batch of rows yet, or no more"))
 
 
-def _looked_at(file: File, form: _Form, *, thorough: bool) -> tuple[str, int]:
-    """Why a file is left out, or an empty reason, and its rows.
+def _looked_at(file: File, form: _Form, *, thorough: bool) -> str | Told:
+    """Why a file is left out, or what it tells of its rows.
 
     :raises PlaceError: if a store does not give it.
     """
     name = file.place.name
     if name.endswith(_UNFINISHED):
-        return "was not finished: whoever wrote it was ended before", 0
+        return "was not finished: whoever wrote it was ended before"
     if name.startswith((".", "_")) or not name.endswith(".parquet"):
-        return f"is no {form.what}: its name is not part-*.parquet", 0
+        return f"is no {form.what}: its name is not part-*.parquet"
     if not file.size:
-        return "is empty", 0
+        return "is empty"
     try:
         # A file of this machine is mapped; a store is asked for the parts that are wanted.
         with pq.ParquetFile(file.place.path if file.place.is_local else file.place.open()) as opened:
@@ -196,14 +204,14 @@ def _looked_at(file: File, form: _Form, *, thorough: bool) -> tuple[str, int]:
         return _damage(file.place, error, form, thorough=thorough)
 
 
-def _judged(file: pq.ParquetFile, form: _Form, *, thorough: bool) -> tuple[str, int]:
+def _judged(file: pq.ParquetFile, form: _Form, *, thorough: bool) -> str | Told:
     reason = _version_problem(file.schema_arrow, form)
     if not reason and thorough:
         _read_through(file)
-    return reason, 0 if reason else file.metadata.num_rows
+    return reason or of_file(file)
 
 
-def _damage(path: Place, error: Exception, form: _Form, *, thorough: bool) -> tuple[str, int]:
+def _damage(path: Place, error: Exception, form: _Form, *, thorough: bool) -> str | Told:
     """What is wrong with a file that could not be read: of a store, told from its bytes alone."""
     if not path.is_local:
         try:
@@ -215,7 +223,7 @@ def _damage(path: Place, error: Exception, form: _Form, *, thorough: bool) -> tu
                 return _judged(file, form, thorough=thorough)
         except (pa.ArrowException, OSError) as damage:
             error = damage
-    return f"is damaged or cut short: {str(error).splitlines()[0]}", 0
+    return f"is damaged or cut short: {str(error).splitlines()[0]}"
 
 
 def _read_through(file: pq.ParquetFile) -> None:

@@ -7,6 +7,7 @@ from sluicegate_reports.results import RunFacts, Skew
 from sluicegate_reports.transforms.skew import EVERYBODY
 
 _ALL = "all"
+_DAY_US = 86_400_000_000
 _TOLD_US = 100
 """Clocks that disagree by less are not said to: threads may wait as long before they read one."""
 
@@ -51,9 +52,12 @@ def _of_arm(name: str, rows: Rows) -> Iterator[str]:
             drift = f"{(low - high) / 1000:,.1f} ms"
             yield f"{which}: the clocks of gate and clients drifted apart by {drift} or more"
         elif least > 0 or most < 0:
+            span = f"{least / 1000:,.1f} to {most / 1000:,.1f} ms"
+            if max(-least, most) > _DAY_US:
+                span = f"about {least / _DAY_US:,.1f} days"
             yield (
-                f"{which}: the gate's clock differs from the clients' by {least / 1000:,.1f} to "
-                f"{most / 1000:,.1f} ms; the middle was taken off the gate's times"
+                f"{which}: the gate's clock differs from the clients' by {span}; the middle was taken off "
+                "the gate's times"
             )
     yield from _apart(name, [row for row in rows if row["at_least_us"] <= row["at_most_us"]])
 

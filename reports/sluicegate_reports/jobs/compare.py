@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sluicegate_reports import reading, registry
-from sluicegate_reports.jobs import clocks
+from sluicegate_reports.jobs import clocks, strays
 from sluicegate_reports.jobs.figures import figures_of
 from sluicegate_reports.jobs.further import further
 from sluicegate_reports.jobs.measuring import Measures, measure
@@ -51,17 +51,19 @@ def _compared(
     decisions = reading.read_decisions(spark, directory / DECISIONS, thorough=thorough)
     observations = reading.read_observations(spark, directory / OBSERVATIONS, thorough=thorough)
     with partitions_for(spark, decisions.rows + observations.rows):
+        astray = strays.astray(run, observations)
+        seen = strays.without(strays.played(run, observations), astray) if observations.rows else None
         found = measure(
             spark,
             run.trials,
-            decisions.frame if decisions.rows else None,
-            observations.frame if observations.rows else None,
+            strays.played(run, decisions) if decisions.rows else None,
+            seen,
             {(arm.system, arm.door): arm.read_until for arm in run.facts.arms if arm.read_until},
         )
-        seen = observations.frame if observations.rows else None
         found = replace(found, further=further(spark, run.trials, seen))
-    findings = judged(run, found)
-    return results_of(run, found, tuple(_notes(directory, run, decisions, observations)), findings), findings
+    findings = list(strays.explained(run.trials, judged(run, found), astray))
+    notes = (*_notes(directory, run, decisions, observations), *strays.notes(astray))
+    return results_of(run, found, notes, findings), findings
 
 
 def judged(run: Run, found: Measures) -> Sequence[Finding]:
@@ -147,6 +149,7 @@ def _notes(directory: Place, run: Run, decisions: Log, observations: Log) -> Ite
     for what, log in (("decision log", decisions), ("observations", observations)):
         if not log.rows:
             yield f"{what}: there is not one row in {directory.name}"
+        yield from strays.strangers(run, what, log)
         for left_out in log.left_out:
             yield f"{what}: {left_out.path.relative_to(directory)} was left out: it {left_out.reason}"
     played = [arm.system for arm in run.facts.arms] + [trial.system for trial in run.trials]

@@ -1,0 +1,129 @@
+"""Rows that cannot be of a run: of a system that it did not play, or by a clock that lies far from it.
+
+They are left out and named. Where one client's clock is that far off, everything that clients saw on its
+topics is left out: of the rest alone messages would look lost.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from sluicegate_reports.reading import Log
+from sluicegate_reports.results import Verdict
+from sluicegate_reports.runs import Run, Trial
+from sluicegate_reports.transforms.lanes import microseconds, small
+from sluicegate_reports.verdicts import Finding
+
+_FAR = timedelta(hours=1)
+"""Longer before or after a run nothing of it happens: consumers are read for minutes after its end."""
+_DAY_US = 86_400_000_000
+_NAMED = 20
+"""Clients of a topic that are named."""
+_TOPIC = ("system", "door", "topic")
+
+
+@dataclass(frozen=True, slots=True)
+class Astray:
+    """Clients of one topic whose clocks lie far from the run."""
+
+    system: str
+    door: str
+    topic: str
+    clients: tuple[str, ...]
+    days: float
+    """How far the furthest lies after the run; below 0 before it."""
+
+    @property
+    def text(self) -> str:
+        """Why nothing that clients saw there counts."""
+        names = ", ".join(self.clients[:_NAMED])
+        more = f" and {len(self.clients) - _NAMED} more" if len(self.clients) > _NAMED else ""
+        side = "after" if self.days > 0 else "before"
+        return (
+            f"by the clock of {names}{more} rows lie {abs(self.days):,.1f} days {side} the run, so what "
+            "clients saw there is left out"
+        )
+
+
+def played(run: Run, log: Log) -> DataFrame:
+    """The rows of a log that are of the run's systems."""
+    if not _strange(run, log):
+        return log.frame
+    return log.frame.where(F.col("system").isin(*_systems(run)))
+
+
+def _strange(run: Run, log: Log) -> dict[str, int]:
+    known = _systems(run)
+    return {system: rows for system, rows in log.told.systems.items() if system not in known}
+
+
+def _systems(run: Run) -> set[str]:
+    return {arm.system for arm in run.facts.arms} | {trial.system for trial in run.trials}
+
+
+def strangers(run: Run, what: str, log: Log) -> Iterator[str]:
+    """Systems that only a log names.
+
+    :param what: the log's name.
+    """
+    for system, rows in sorted(_strange(run, log).items()):
+        yield f"{what}: {rows:,} rows of {system}, which the run does not list, are left out"
+
+
+def astray(run: Run, observations: Log) -> list[Astray]:
+    """Topics where a client's clock lies far from the run; the log is read only if there are any."""
+    moments = [moment for trial in run.trials for moment in (trial.start, trial.end)]
+    told = observations.told
+    if not moments or told.first_us is None or told.last_us is None:
+        return []
+    ends = (run.facts.started, run.facts.ended, *(arm.read_until for arm in run.facts.arms))
+    moments += [moment for moment in ends if moment is not None]
+    first_us, last_us = microseconds(min(moments)), microseconds(max(moments))
+    far_us = _FAR // timedelta(microseconds=1)
+    if told.first_us >= first_us - far_us and told.last_us <= last_us + far_us:
+        return []
+    time_us = F.unix_micros("time")
+    off_us = F.when(time_us > last_us, time_us - last_us).otherwise(time_us - first_us)
+    rows = (
+        played(run, observations)
+        .where((time_us < first_us - far_us) | (time_us > last_us + far_us))
+        .groupBy(*_TOPIC)
+        .agg(
+            F.array_sort(F.collect_set("client")).alias("clients"),
+            F.max_by(off_us, F.abs(off_us)).alias("off_us"),
+        )
+        .orderBy(*_TOPIC)
+    )
+    return [
+        Astray(row["system"], row["door"], row["topic"], tuple(row["clients"]), row["off_us"] / _DAY_US)
+        for row in rows.collect()
+    ]
+
+
+def without(seen: DataFrame, places: Sequence[Astray]) -> DataFrame:
+    """Observations without those topics."""
+    if not places:
+        return seen
+    rows = [(each.system, each.door, each.topic) for each in places]
+    left_out = small(seen.sparkSession, rows, ", ".join(f"{name} string" for name in _TOPIC))
+    return seen.join(F.broadcast(left_out), on=list(_TOPIC), how="left_anti")
+
+
+def explained(
+    trials: Sequence[Trial], findings: Sequence[Finding], places: Sequence[Astray]
+) -> Iterator[Finding]:
+    """The findings; those that lack what was left out say why."""
+    why = {(each.system, each.door, each.topic): each.text for each in places}
+    for trial, finding in zip(trials, findings, strict=True):
+        text = why.get((trial.system, trial.door, trial.topic))
+        lacks = finding.verdict is Verdict.MISSING and not trial.missing
+        yield replace(finding, text=text) if text and lacks else finding
+
+
+def notes(places: Sequence[Astray]) -> Iterator[str]:
+    """What was left out for a clock, and why."""
+    for each in places:
+        yield f"{each.system} {each.door}, {each.topic}: {each.text}"

@@ -1,0 +1,113 @@
+"""Logs with rows that cannot be of the run, or of several versions: named, and never a wrong figure."""
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from tests.reports import recorded
+from tests.reports.jobs.test_bad_input import verdicts
+
+from sluicegate_reports import observations
+from sluicegate_reports.jobs.compare import compare_run
+from sluicegate_reports.markdown import markdown
+from sluicegate_reports.page import page
+from sluicegate_reports.results import Results, Verdict
+from sluicegate_reports.runs import DECISIONS, OBSERVATIONS
+
+_DAYS = 3_650
+_TEN_YEARS_US = _DAYS * 86_400 * 1_000_000
+_HOSTILE = "<img src=x>\x1b[31m,\n'\u202e`|"
+
+
+def files(folder: Path, door: str) -> list[Path]:
+    return sorted(folder.rglob(f"part-{door}*.parquet"))
+
+
+def shift(directory: Path, client: str, by_us: int) -> None:
+    """Set a client's clock another way, in its own rows and in what its messages say."""
+    for path in files(directory / OBSERVATIONS, "proxy"):
+        table = pq.ParquetFile(path).read()
+        for name, whose in (("time", "client"), ("published", "producer")):
+            mine = pc.fill_null(pc.equal(table[whose], client), False)
+            far = pc.if_else(mine, pa.scalar(by_us, pa.duration("us")), pa.scalar(0, pa.duration("us")))
+            place = table.schema.get_field_index(name)
+            table = table.set_column(place, table.schema.field(name), pc.add(table[name], far))
+        pq.write_table(table, path)
+
+
+def measured(results: Results) -> dict[str, float | None]:
+    return {threshold.name: threshold.measured for threshold in results.thresholds}
+
+
+def test_the_clock_of_a_gate_is_ten_years_off(spark: SparkSession, tmp_path: Path) -> None:
+    recorded.make_run(tmp_path, gate_ahead_us=-_TEN_YEARS_US)
+    found = compare_run(spark, tmp_path)
+    assert found.notes == (
+        "kafka proxy: the gate's clock differs from the clients' by about -3,650.0 days; the middle "
+        "was taken off the gate's times",
+    )
+    assert set(verdicts(found, "proxy").values()) == {Verdict.EXACT}
+
+
+@pytest.mark.parametrize(("client", "by_us"), [("c1", -_TEN_YEARS_US), ("p1", _TEN_YEARS_US)])
+def test_the_clock_of_a_client_is_ten_years_off(
+    spark: SparkSession, tmp_path: Path, client: str, by_us: int
+) -> None:
+    recorded.make_run(tmp_path)
+    shift(tmp_path, client, by_us)
+    found = compare_run(spark, tmp_path)
+    side = "after" if by_us > 0 else "before"
+    reason = (
+        f"by the clock of {client} rows lie 3,650.0 days {side} the run, so what clients saw there is left "
+        "out"
+    )
+    assert found.notes == (f"kafka proxy, orders-proxy: {reason}",)
+    assert verdicts(found, "proxy") == {
+        "max_publish_rate": Verdict.EXACT,  # by the gate's log
+        "max_producers_per_topic": Verdict.MISSING,
+        "max_message_size": Verdict.EXACT,  # another topic
+        "fixed_delivery_delay": Verdict.MISSING,
+    }
+    assert {cell.text for cell in found.matrix if cell.policy == "fixed_delivery_delay"} >= {reason}
+    assert measured(found)["lost_messages"] == 0
+    assert "early_messages" not in measured(found)
+
+
+def test_two_versions_in_one_run_make_the_figures_of_one(spark: SparkSession, tmp_path: Path) -> None:
+    recorded.make_run(tmp_path)
+    before = compare_run(spark, tmp_path)
+    for path in files(tmp_path / OBSERVATIONS, ""):
+        table = pq.ParquetFile(path).read()
+        half = table.num_rows // 2
+        older = table.slice(0, half).drop_columns(["acknowledges"])
+        pq.write_table(
+            older.replace_schema_metadata({observations.VERSION_KEY: b"1"}),
+            path.with_name(f"part-old-{path.name}"),
+        )
+        pq.write_table(table.slice(half), path)
+    after = compare_run(spark, tmp_path)
+    assert (after.notes, after.matrix, after.thresholds) == ((), before.matrix, before.thresholds)
+
+
+def test_an_unknown_system_and_names_that_would_do_harm(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded, "TOPIC", _HOSTILE)
+    usual = {"topic": _HOSTILE, "principal": f"User:{_HOSTILE}"}
+    make = recorded.decision
+    monkeypatch.setattr(recorded, "decision", lambda *args, **changes: make(*args, **{**usual, **changes}))
+    recorded.make_run(tmp_path)
+    strange = [recorded.decision(n, system=_HOSTILE) for n in range(99)]
+    recorded.write_decisions(tmp_path / DECISIONS, strange, "part-strange.parquet")
+    found = compare_run(spark, tmp_path)
+    assert found.notes == (f"decision log: 99 rows of {_HOSTILE}, which the run does not list, are left out",)
+    assert set(verdicts(found, "proxy").values()) == {Verdict.EXACT}
+    for text in (page(found), markdown(found)):
+        assert not re.search(r"(?<!\\)<img", text)
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    assert "99 rows of &lt;img src=x&gt;\\x1b[31m,\\n" in page(found)
