@@ -7,10 +7,12 @@ from sluicegate_reports.registry import door
 from sluicegate_reports.results import Arm, Cell, Results, Verdict
 
 NOTHING = "Nothing is missing: every arm of the scenario ran and was measured."
+UNCONFIRMED = "kept by the gate's log alone, no client confirms it"
 MEANINGS = {
     Verdict.NOT_APPLICABLE: "No system has any of these policies at the doors that were tried.",
     Verdict.EXACT: "Every arm did what the policies say, to the message.",
     Verdict.WITHIN: "Every arm kept to the policies within the bound that is stated for each.",
+    Verdict.UNCONFIRMED: "Every policy was kept, some by the log of a gate alone: no client confirms it.",
     Verdict.MISSING: "Not everything could be measured, and nothing that was is off.",
     Verdict.DISPUTED: "A gate's log and its clients disagree, and nothing that was measured is off.",
     Verdict.OFF: "At least one arm differs from a policy by more than its bound.",
@@ -37,7 +39,7 @@ def counted(results: Results) -> str:
 
 
 def gaps(results: Results) -> tuple[str, ...]:
-    """The results' own notes, then arms that did not run, then cells without a figure."""
+    """The results' own notes, arms that did not run, cells whose figure is missing or unconfirmed."""
     found = [*results.notes, *_arms(results), *_cells(results)]
     return tuple(dict.fromkeys(found))
 
@@ -67,7 +69,9 @@ def _cells(results: Results) -> Iterator[str]:
     reasons: dict[tuple[str, str], list[str]] = {}
     for cell in cells(results).values():
         arm = known[cell.system, cell.door]
-        if cell.verdict is Verdict.MISSING and not (arm.missing and cell.text == arm.missing):
+        if cell.verdict is Verdict.UNCONFIRMED:
+            reasons.setdefault((arm.name, UNCONFIRMED), []).append(cell.policy)
+        elif cell.verdict is Verdict.MISSING and not (arm.missing and cell.text == arm.missing):
             why = cell.text or "not measured, and the results do not say why"
             reasons.setdefault((arm.name, why), []).append(cell.policy)
     for (name, why), policies in reasons.items():

@@ -16,9 +16,10 @@ from sluicegate_reports import registry
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-VERSION = 4
+VERSION = 5
 """Of the JSON form; 2 tells where rows lie and what clocks rest on, 3 knows disputed verdicts, 4 has panels
-and histograms. A later one may add fields; an older reader refuses a later version."""
+and histograms, 5 knows unconfirmed verdicts. A later one may add fields; an older reader refuses a later
+version."""
 Value: TypeAlias = str | int | float | bool | None
 """One cell of a table; None is shown as `not measured`."""
 
@@ -36,6 +37,8 @@ class Verdict(StrEnum):
     """What was measured is what the policy says, to the message."""
     WITHIN = "within"
     """It differs by no more than the bound that is stated for it."""
+    UNCONFIRMED = "unconfirmed"
+    """It was kept by the gate's own log, and no client was there to confirm it."""
     MISSING = "missing"
     """It should have been measured and was not: the text says why."""
     DISPUTED = "disputed"
@@ -53,6 +56,7 @@ _VERDICTS = {
     Verdict.NOT_APPLICABLE: "not applicable",
     Verdict.EXACT: "exact",
     Verdict.WITHIN: "within bound",
+    Verdict.UNCONFIRMED: "unconfirmed",
     Verdict.MISSING: "missing",
     Verdict.DISPUTED: "disputed",
     Verdict.OFF: "off",
@@ -63,6 +67,7 @@ MARKS = {
     Verdict.NOT_APPLICABLE: "–",  # noqa: RUF001 - a dash is meant
     Verdict.EXACT: "✓",
     Verdict.WITHIN: "≈",
+    Verdict.UNCONFIRMED: "○",
     Verdict.MISSING: "?",
     Verdict.DISPUTED: "≠",
     Verdict.OFF: "✕",
@@ -71,7 +76,7 @@ MARKS = {
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict over several: OFF before DISPUTED before MISSING before WITHIN before EXACT.
+    """The verdict over several: the one that comes last in `Verdict`.
 
     :returns: MISSING for none at all, since then nothing was compared.
     """

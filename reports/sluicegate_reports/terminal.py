@@ -14,6 +14,7 @@ _STYLES = {
     Verdict.NOT_APPLICABLE: "dim",
     Verdict.EXACT: "green",
     Verdict.WITHIN: "yellow",
+    Verdict.UNCONFIRMED: "yellow",
     Verdict.MISSING: "magenta",
     Verdict.DISPUTED: "red",
     Verdict.OFF: "bold red",

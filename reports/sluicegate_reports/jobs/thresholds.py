@@ -19,6 +19,8 @@ def thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Th
     yield _threshold("off_cells", 0, off, "", "places of the matrix that are off, native doors not counted")
     text = "places of the matrix where a gate's log and its clients disagree"
     yield _threshold("disputed_cells", 0, count[Verdict.DISPUTED], "", text)
+    text = "places of the matrix that a gate's log alone shows"
+    yield _threshold("unconfirmed_cells", 0, count[Verdict.UNCONFIRMED], "", text)
     yield _threshold("missing_cells", 0, count[Verdict.MISSING], "", "places of the matrix without a figure")
     if rates:
         rate, rows = max(rates)

@@ -1,7 +1,8 @@
 """Verdicts on rates: each figure is an error as a share of what a window admits, and the worst one counts.
 
 A gate is judged by its log and by what its clients saw. Where one of the two is off and the other shows
-nothing, or both tell of different amounts, the trial is disputed.
+nothing, or both tell of different amounts, the trial is disputed. What the log alone shows to be kept is
+unconfirmed.
 """
 
 from collections.abc import Iterator
@@ -16,24 +17,29 @@ from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, STALL_S, WINDOW_
 SEEN = "seen_"
 """Before the name of a figure: as clients saw it, where the others are the log's."""
 _DISPUTE = "the log and the clients disagree"
+_ALONE = "by the log alone"
 _NOTHING = "nothing was admitted in this phase, or nothing was written down"
 
 
 def rate(trial: Trial, figures: Figures) -> Finding:
     """The verdict by the log and by the clients, or by what there is.
 
-    :param figures: of each source see `_Seen`; those of the clients beside a log begin with SEEN.
+    :param figures: of each source see `_Seen`; those of the clients beside a log begin with SEEN, and are
+        None where no client saw anything.
     """
     own = _Seen(trial, figures).finding()
     seen = {name.removeprefix(SEEN): value for name, value in figures.items() if name.startswith(SEEN)}
-    if seen.get("admitted") is None:
+    if not seen:
         return own
-    # What came at once is told by the log alone: clients are answered one by one.
-    largest = max(seen.get("largest") or 0, figures.get("largest") or 0)
-    clients = _Seen(trial, {**seen, "largest": largest, "pressed": figures.get("pressed")}).finding()
     told = _difference(trial, figures, seen)
     if told:
         return replace(own, verdict=Verdict.DISPUTED, text=f"{_DISPUTE}: {told}; log: {own.text}")
+    if seen.get("admitted") is None:
+        kept = own.verdict in (Verdict.EXACT, Verdict.WITHIN)
+        return replace(own, verdict=Verdict.UNCONFIRMED, text=f"{_ALONE}: {own.text}") if kept else own
+    # What came at once is told by the log alone: clients are answered one by one.
+    largest = max(seen.get("largest") or 0, figures.get("largest") or 0)
+    clients = _Seen(trial, {**seen, "largest": largest, "pressed": figures.get("pressed")}).finding()
     off = own.verdict is Verdict.OFF
     # Clients that cannot tell of too little do not speak against it.
     contradicted = clients.verdict is Verdict.EXACT and seen.get("below") is not None

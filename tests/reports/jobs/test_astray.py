@@ -67,7 +67,7 @@ def test_the_clock_of_a_client_is_ten_years_off(
     )
     assert found.notes == (f"kafka proxy, orders-proxy: {reason}",)
     assert verdicts(found, "proxy") == {
-        "max_publish_rate": Verdict.EXACT,  # by the gate's log
+        "max_publish_rate": Verdict.UNCONFIRMED,
         "max_producers_per_topic": Verdict.MISSING,
         "max_message_size": Verdict.EXACT,  # another topic
         "fixed_delivery_delay": Verdict.MISSING,

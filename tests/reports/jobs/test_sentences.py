@@ -133,6 +133,19 @@ def test_a_log_and_clients_that_disagree_are_disputed() -> None:
     assert judge(trial(), both).verdict is Verdict.OFF
 
 
+def test_what_the_log_alone_shows_to_be_kept_is_unconfirmed() -> None:
+    alone = {**_KEPT, **dict.fromkeys(map(SEEN.__add__, _KEPT))}
+    finding = judge(trial(), alone)
+    assert (finding.verdict, finding.figure) == (Verdict.UNCONFIRMED, 0.0)
+    assert finding.text.startswith("by the log alone: 20 s windows +0.00 %")
+    assert judge(trial(nearest="per broker"), alone).verdict is Verdict.UNCONFIRMED
+    assert judge(trial(), {**alone, "above": 0.02, "below": 0.02}).verdict is Verdict.UNCONFIRMED
+    # A log that tells against itself needs nobody to confirm it.
+    assert judge(trial(), {**alone, "above": 0.5, "overshoot": 100.0}).verdict is Verdict.OFF
+    # Clients that asked and were all refused do speak against it.
+    assert judge(trial(), {**alone, f"{SEEN}admitted_messages": 0.0}).verdict is Verdict.DISPUTED
+
+
 def test_clients_that_were_never_held_back_were_too_slow() -> None:
     slow = {**_KEPT, "above": -0.52, "below": None, "pressed": 0.0}
     finding = judge(trial(), slow)
