@@ -133,6 +133,7 @@ def test_the_whole_run_has_its_sections(results: Results) -> None:
     assert {threshold.name: threshold.measured for threshold in results.thresholds} == {
         "off_cells": 0,
         "disputed_cells": 0,
+        "unconfirmed_cells": 0,
         "missing_cells": 6,
         "rate_error_percent": pytest.approx(0, abs=1),
         "wrong_decisions_percent": 0,
