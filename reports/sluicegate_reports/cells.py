@@ -26,7 +26,7 @@ def texts(table: Table, run: RunFacts, most: int) -> Iterator[list[tuple[str, Va
     system = table.columns.index(_SYSTEM) if _SYSTEM in table.columns else None
     door = table.columns.index(_DOOR) if _DOOR in table.columns else None
     for row in table.rows[:most]:
-        told = [(cell_text(value), value) for value in row]
+        told = [(table.untold if value is None else cell_text(value), value) for value in row]
         if system is not None:
             name = told[system][0]
             label = run.arm(name, told[door][0]).label if door is not None else run.label(name)

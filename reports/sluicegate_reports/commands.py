@@ -4,24 +4,21 @@ Exit codes: 0 done, 1 a threshold of --fail-on is not passed, 2 wrong use, or so
 """
 
 import importlib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from sluicegate_reports import diff_command, log_commands, output, registry
-from sluicegate_reports.fail_on import Wanted, decisive, end, option
+from sluicegate_reports.fail_on import Wanted, option
 from sluicegate_reports.locations import FILE, FOLDER
 from sluicegate_reports.places import Place, PlaceError
-from sluicegate_reports.usage import Unusable, failures, for_stores, need_java, write
+from sluicegate_reports.usage import Unusable, failures, for_stores, need_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sluicegate_reports.results import Results, Threshold
-
-_TEXT_WIDTH = 150
+    from sluicegate_reports.results import Results
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -52,19 +49,19 @@ def compare(directory: Place, out: Place | None, form: str | None, fail_on: tupl
     needs Java 17.
     """
     chosen = output.chosen(out, form)
-    _deliver(_compared(directory), out, chosen, fail_on)
+    output.deliver(_compared(directory), out, chosen, fail_on)
 
 
 @report.command("render")
 @click.argument("results_file", type=FILE, metavar="RESULTS.json")
 @_options
 def render(results_file: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]) -> None:
-    """Report again what a comparison found; needs neither Spark nor Java.
+    """Report again what was found; needs neither Spark nor Java.
 
-    RESULTS.json is what `sluicegate report compare DIR --format json` wrote.
+    RESULTS.json is what a command of `sluicegate report` wrote with `--format json`.
     """
     chosen = output.chosen(out, form)
-    _deliver(diff_command.read_results(results_file), out, chosen, fail_on)
+    output.deliver(diff_command.read_results(results_file), out, chosen, fail_on)
 
 
 def _compared(directory: Place) -> "Results":
@@ -105,57 +102,6 @@ def _job() -> "Callable[[SparkSession, Place], Results]":
     job: Callable[[SparkSession, Place], Results]
     job = importlib.import_module("sluicegate_reports.jobs.compare").compare_run
     return job
-
-
-def _deliver(results: "Results", out: Place | None, form: str, fail_on: Sequence[Wanted]) -> None:
-    from sluicegate_reports.terminal import show
-
-    results, deciding = _with_bounds(results, fail_on)
-    if out is None and form == "terminal":
-        show(results)
-    elif out is None:
-        click.echo(_rendered(results, form), nl=False)
-    else:
-        write(out, _rendered(results, form))
-        show(results)
-        click.echo(f"\nwritten to {out}")
-    end(deciding)
-
-
-def _with_bounds(results: "Results", fail_on: Sequence[Wanted]) -> "tuple[Results, list[Threshold]]":
-    """The results with the bounds that were asked for, and the thresholds that decide."""
-    chosen = decisive(results.thresholds, fail_on)
-    thresholds = tuple(chosen.get(threshold.name, threshold) for threshold in results.thresholds)
-    return replace(results, thresholds=thresholds), list(chosen.values())
-
-
-def _rendered(results: "Results", form: str) -> str:
-    if form == "html":
-        from sluicegate_reports.page import page
-
-        return page(results)
-    if form == "json":
-        from sluicegate_reports.results import to_json
-
-        return to_json(results).decode() + "\n"
-    if form == "markdown":
-        from sluicegate_reports.markdown import markdown
-
-        return markdown(results)
-    return _plain(results)
-
-
-def _plain(results: "Results") -> str:
-    """The summary for a file: no colours."""
-    from io import StringIO
-
-    from rich.console import Console
-
-    from sluicegate_reports.terminal import show
-
-    text = StringIO()
-    show(results, Console(file=text, width=_TEXT_WIDTH, no_color=True, highlight=False, markup=False))
-    return text.getvalue()
 
 
 for _command in (diff_command.diff, *log_commands.COMMANDS):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sluicegate_reports import log_commands, output
-from sluicegate_reports.fail_on import Wanted, decisive, end, option
+from sluicegate_reports import output
+from sluicegate_reports.fail_on import Wanted, option
 from sluicegate_reports.locations import FILE
 from sluicegate_reports.places import Place, told
 from sluicegate_reports.usage import Unusable
@@ -34,14 +34,18 @@ def diff(
     from sluicegate_reports.differing import difference
 
     chosen = output.chosen(out, form)
-    found = difference(read_results(before), read_results(after))
-    deciding = decisive(found.thresholds, fail_on)
-    log_commands.deliver(found.findings, out, chosen)
-    end(list(deciding.values()))
+    output.deliver(difference(_comparison(before), _comparison(after)), out, chosen, fail_on)
+
+
+def _comparison(file: Place) -> "Results":
+    found = read_results(file)
+    if found.verdict is None:
+        raise Unusable(f"{str(file)!r}: not the results of a comparison, but of another command")
+    return found
 
 
 def read_results(file: Place) -> "Results":
-    """Read the JSON form of a comparison.
+    """Read the JSON form of a report.
 
     :raises Unusable: if it cannot be read, or is something else.
     """

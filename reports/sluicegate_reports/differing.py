@@ -2,13 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
-from sluicegate_reports.findings import Findings
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.repetitions import overlap
-from sluicegate_reports.results import Cell, Results, Table, Threshold, Value, Verdict
+from sluicegate_reports.results import Cell, Results, Table, Threshold, Value, Verdict, of_log
 
 _SHARE = 0.1
 """Of the bound: single runs differ by as much from one to the next without any change."""
@@ -26,41 +24,39 @@ class Change(StrEnum):
     SAME = "same"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """All that changed."""
+def difference(before: Results, after: Results) -> Results:
+    """Compare a later comparison with an earlier one.
 
-    findings: Findings
-    thresholds: tuple[Threshold, ...]
-    """`worse_cells`, `gone_cells`, `worse_thresholds`, for --fail-on."""
-
-
-def difference(before: Results, after: Results) -> Difference:
-    """Compare a later comparison with an earlier one."""
+    :return: all that changed, with the thresholds `worse_cells`, `gone_cells` and `worse_thresholds`.
+    """
     cells = list(_cells(before, after))
     thresholds = list(_thresholds(before, after))
     of_cells, of_thresholds = (Counter(change for change, _ in rows) for rows in (cells, thresholds))
     lower = of_thresholds[Change.WORSE] + of_thresholds[Change.GONE]
     decisive = (
-        _none("worse_cells", of_cells[Change.WORSE], "places of the matrix that became worse"),
-        _none("gone_cells", of_cells[Change.GONE], "places of the matrix that are no more"),
-        _none("worse_thresholds", lower, "thresholds whose figure became worse, or is gone"),
+        _none("worse_cells", of_cells[Change.WORSE], "places of the matrix that became worse", "cells"),
+        _none("gone_cells", of_cells[Change.GONE], "places of the matrix that are no more", "cells"),
+        _none("worse_thresholds", lower, "thresholds whose figure became worse, or is gone", "thresholds"),
     )
     of_places = ("change", "policy", "system", "door", "before", "after")
     tables = (
         Table(of_places, _ordered(cells), "cells", "Places of the matrix"),
-        Table(("change", "threshold", "before", "after"), _ordered(thresholds), "thresholds", "Thresholds"),
+        Table(
+            ("change", "threshold", "before", "after"),
+            _ordered(thresholds),
+            "thresholds",
+            "Thresholds of both",
+        ),
     )
     counted = ", ".join(f"{of_cells[change]} {change}" for change in Change if of_cells[change])
-    facts = {"before": _run(before), "after": _run(after)}
-    findings = Findings(
+    return of_log(
         title="A comparison against an earlier one",
         summary=f"{len(cells)} places of the matrix: {counted or 'none'}.",
-        facts=facts,
+        facts={"before": _run(before), "after": _run(after)},
         tables=tables,
         notes=tuple(_notes(before, after)),
+        thresholds=decisive,
     )
-    return Difference(findings, decisive)
 
 
 def _ordered(rows: Sequence[tuple[Change, tuple[Value, ...]]]) -> tuple[tuple[Value, ...], ...]:
@@ -97,7 +93,10 @@ def _cells(before: Results, after: Results) -> Iterator[tuple[Change, tuple[Valu
     for place in dict.fromkeys([*old, *new]):
         one, other = old.get(place), new.get(place)
         change = Change.NEW if one is None else Change.GONE if other is None else change_of(one, other)
-        yield change, (change.value, *place, _told(one), _told(other))
+        policy, system, door = place
+        label = (before if other is None else after).run.arm(system, door).label
+        named = f"{system} ({label})" if label else system
+        yield change, (change.value, policy, named, door, _told(one), _told(other))
 
 
 def _told(cell: Cell | None) -> str:
@@ -127,8 +126,8 @@ def _moved(before: Threshold, after: Threshold) -> Change:
     return _by(after.measured - before.measured, _SHARE * min(before.bound, after.bound))
 
 
-def _none(name: str, count: int, text: str) -> Threshold:
-    return Threshold(name, 0, count, count == 0, "", text)
+def _none(name: str, count: int, text: str, rows: str) -> Threshold:
+    return Threshold(name, 0, count, count == 0, "", text, rows)
 
 
 def _run(results: Results) -> str:

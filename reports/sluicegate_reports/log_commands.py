@@ -6,7 +6,7 @@ Exit codes: 0 done, 2 wrong use, or something that cannot be read or written.
 import importlib
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,11 +15,6 @@ from sluicegate_reports.compact_command import compact
 from sluicegate_reports.locations import FOLDER, NEW_FILE, NEW_FOLDER
 from sluicegate_reports.places import Place, told
 from sluicegate_reports.usage import Unusable, spark, without, write
-
-if TYPE_CHECKING:
-    from sluicegate_reports.findings import Findings
-
-_TEXT_WIDTH = 150
 
 
 @click.command("replay")
@@ -44,7 +39,7 @@ def replay(log: Place, file: Path, out: Place | None, form: str | None) -> None:
             found = job.findings(job.replay(session, log, candidate))
         except job.ReplayError as error:
             raise Unusable(str(error)) from None
-    deliver(found, out, chosen)
+    output.deliver(found, out, chosen)
 
 
 @click.command("recommend")
@@ -80,13 +75,13 @@ def recommend(
     text = writing.policy_file(found.plan)
     if policies is not None:
         write(policies, text)
-        deliver(found.findings, out, chosen)
+        output.deliver(found.results, out, chosen)
         click.echo(
             f"\npolicies written to {policies}: put your brokers in, then `sluicegate check {policies}`"
         )
         return
     if out is not None:
-        write(out, _rendered(found.findings, chosen))
+        write(out, output.rendered(found.results, chosen))
     click.echo(text, nl=False)
 
 
@@ -122,7 +117,7 @@ def follow(log: Place, state: Place, files_per_batch: int, out: Place | None, fo
             raise Unusable(str(error)) from None
         except OSError as error:
             raise Unusable(f"cannot write {str(state)!r}: {told(error)}") from None
-    deliver(found, out, chosen)
+    output.deliver(found, out, chosen)
 
 
 def _part(name: str) -> Any:
@@ -131,40 +126,6 @@ def _part(name: str) -> Any:
         return importlib.import_module(f"sluicegate_reports.{name}")
     except ModuleNotFoundError as error:
         raise without(error) from None
-
-
-def deliver(found: "Findings", out: Place | None, form: str) -> None:
-    """Print what a job found, or write it to a file."""
-    from sluicegate_reports.findings import show
-
-    if out is None and form != "terminal":
-        click.echo(_rendered(found, form), nl=False)
-        return
-    if out is not None:
-        write(out, _rendered(found, form))
-    show(found)
-    if out is not None:
-        click.echo(f"\nwritten to {out}")
-
-
-def _rendered(found: "Findings", form: str) -> str:
-    from io import StringIO
-
-    from rich.console import Console
-
-    from sluicegate_reports import findings
-
-    if form == "json":
-        return findings.to_json(found)
-    if form == "markdown":
-        return findings.markdown(found)
-    if form == "html":
-        from sluicegate_reports.page.findings import findings_page
-
-        return findings_page(found)
-    text = StringIO()
-    findings.show(found, Console(file=text, width=_TEXT_WIDTH, no_color=True, highlight=False, markup=False))
-    return text.getvalue()
 
 
 COMMANDS = (replay, recommend, follow, compact)

@@ -1,10 +1,10 @@
-"""The report as Markdown, for a change request or a wiki: all tables, no charts."""
+"""What was found as Markdown, for a change request or a wiki: all tables, no charts."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from sluicegate_reports.cells import left_out, of_chart, scaled_columns, texts
-from sluicegate_reports.missing import MEANINGS, NOTHING, cells, counted, gaps
+from sluicegate_reports.cells import is_number, left_out, of_chart, scaled_columns, texts
+from sluicegate_reports.missing import NOTHING, cells, counted, gaps, heading, lead
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.readable import readable
 from sluicegate_reports.results import MARKS, Cell, Results, RunFacts, Section, Table
@@ -18,18 +18,25 @@ def markdown(results: Results) -> str:
     """The whole report."""
     results = readable(results)
     run = results.run
-    blocks = [
-        f"# {_text(run.title or run.run)}",
-        f"**{MARKS[results.verdict]} {results.verdict.text}**: "
-        f"{_text(results.summary or MEANINGS[results.verdict])} ({counted(results)})",
-        *_thresholds(results),
-        "## What is missing",
-        "\n".join(f"- {_text(line)}" for line in gaps(results)) or NOTHING,
-        *_matrix(results),
-    ]
+    blocks = [f"# {_text(run.title or run.run)}", _lead(results)]
+    if results.verdict is not None or results.thresholds:
+        blocks += _thresholds(results)
+    if heading(results):
+        lines = "\n".join(f"- {_text(line)}" for line in gaps(results))
+        blocks += [f"## {heading(results)}", lines or NOTHING]
+    if results.verdict is not None:
+        blocks += _matrix(results)
     for section in results.sections:
         blocks += _section(section, run)
-    return "\n\n".join([*blocks, *_facts(run)]) + "\n"
+    blocks += _facts(run) if results.verdict is not None else _pairs(results.facts)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _lead(results: Results) -> str:
+    verdict = results.verdict
+    if verdict is None:
+        return _text(lead(results))
+    return f"**{MARKS[verdict]} {verdict.text}**: {_text(lead(results))} ({counted(results)})"
 
 
 def _text(text: str) -> str:
@@ -90,6 +97,8 @@ def _section(section: Section, run: RunFacts) -> Iterator[str]:
     named = {table.name for table in section.tables if table.name}
     tables = [*section.tables, *(of_chart(chart) for chart in section.charts if chart.rows not in named)]
     for table in tables:
+        if table.title != section.policy:
+            yield f"### {_text(table.title or table.name or 'Rows')}"
         yield from _rows(table, run)
     if not tables:
         yield "There is nothing in the results of this policy."
@@ -98,8 +107,7 @@ def _section(section: Section, run: RunFacts) -> Iterator[str]:
 def _rows(table: Table, run: RunFacts) -> Iterator[str]:
     table = scaled_columns(table)
     rows = list(texts(table, run, _ROWS))
-    right = [isinstance(value, int | float) for _, value in rows[0]] if rows else []
-    yield f"### {_text(table.title or table.name or 'Rows')}"
+    right = [any(is_number(row[place][1]) for row in rows) for place in range(len(table.columns))]
     yield _table(table.columns, ([_text(text) for text, _ in row] for row in rows), right)
     left = left_out(table, len(rows))
     if left:
@@ -108,8 +116,7 @@ def _rows(table: Table, run: RunFacts) -> Iterator[str]:
 
 def _facts(run: RunFacts) -> Iterator[str]:
     yield "## The run"
-    told = {"run": run.run, **run.versions, **run.machine}
-    yield _table(("", ""), [(_text(name), _text(value)) for name, value in told.items()])
+    yield from _pairs({"run": run.run, **run.versions, **run.machine})
     yield from _clocks(run)
     for title, text in (
         ("Commands", "\n".join(run.commands)),
@@ -118,6 +125,11 @@ def _facts(run: RunFacts) -> Iterator[str]:
     ):
         yield f"### {title}"
         yield _fenced(text) if text.strip() else "The run does not tell."
+
+
+def _pairs(told: Mapping[str, str]) -> Iterator[str]:
+    if told:
+        yield _table(("", ""), [(_text(name), _text(value)) for name, value in told.items()])
 
 
 def _clocks(run: RunFacts) -> Iterator[str]:

@@ -20,6 +20,18 @@ MEANINGS = {
 """What the verdict over all says, where the results have no summary of their own."""
 
 
+def heading(results: Results) -> str:
+    """What stands above the gaps; empty if there is nothing to say."""
+    if results.verdict is None:
+        return "Notes" if results.notes else ""
+    return "What is missing"
+
+
+def lead(results: Results) -> str:
+    """What was found, in one or two sentences."""
+    return results.summary or (MEANINGS[results.verdict] if results.verdict else "")
+
+
 def counted(results: Results) -> str:
     """How many places of the matrix have which verdict, and how many thresholds were passed.
 

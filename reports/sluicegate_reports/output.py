@@ -1,15 +1,23 @@
-"""Where a report goes and in which form: the options of all commands that make one."""
+"""Where a report goes and in which form: the options of all commands that make one, and what they do."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from io import StringIO
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from sluicegate_reports.fail_on import Wanted, decisive, end
 from sluicegate_reports.locations import NEW_FILE
 from sluicegate_reports.places import Place
+from sluicegate_reports.usage import write
+
+if TYPE_CHECKING:
+    from sluicegate_reports.results import Results
 
 FORMATS = ("html", "json", "markdown", "terminal")
 _SUFFIXES = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
+_TEXT_WIDTH = 150
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -53,3 +61,49 @@ def chosen(out: Place | None, form: str | None) -> str:
             f"--out {str(out)!r}: its ending names no format; expected one of {known}, or --format"
         )
     return _SUFFIXES[out.suffix.lower()]
+
+
+def deliver(results: "Results", out: Place | None, form: str, fail_on: Sequence[Wanted] = ()) -> None:
+    """Print what was found, or write it to a file and print the summary; then end by the thresholds.
+
+    :param form: see `chosen`.
+    :raises SystemExit: with 1, if a threshold of `fail_on` is not passed.
+    :raises Unusable: if there is no such threshold, or the file cannot be written.
+    """
+    from sluicegate_reports.terminal import show
+
+    deciding = decisive(results.thresholds, fail_on)
+    bounded = tuple(deciding.get(threshold.name, threshold) for threshold in results.thresholds)
+    results = replace(results, thresholds=bounded)
+    if out is None and form != "terminal":
+        click.echo(rendered(results, form), nl=False)
+    else:
+        if out is not None:
+            write(out, rendered(results, form))
+        show(results)
+        if out is not None:
+            click.echo(f"\nwritten to {out}")
+    end(list(deciding.values()))
+
+
+def rendered(results: "Results", form: str) -> str:
+    """All of it in one of the forms; for a file the terminal's has no colours."""
+    if form == "html":
+        from sluicegate_reports.page import page
+
+        return page(results)
+    if form == "json":
+        from sluicegate_reports.results import to_json
+
+        return to_json(results).decode() + "\n"
+    if form == "markdown":
+        from sluicegate_reports.markdown import markdown
+
+        return markdown(results)
+    from rich.console import Console
+
+    from sluicegate_reports.terminal import show
+
+    text = StringIO()
+    show(results, Console(file=text, width=_TEXT_WIDTH, no_color=True, highlight=False, markup=False))
+    return text.getvalue()

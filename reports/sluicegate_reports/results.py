@@ -1,4 +1,4 @@
-"""What a comparison found, in one value: the jobs make it, the page, the terminal and Markdown show it.
+"""What a job found, in one value: the jobs make it, the page, the terminal and Markdown show it.
 
 Everything is frozen and goes through JSON and back. Nothing here knows Spark, and nothing is left out
 without a word: what was not measured is None, with the reason beside it or among the notes.
@@ -12,16 +12,17 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from sluicegate_reports import registry
+from sluicegate_reports.quantities import NOT_MEASURED
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 VERSION = 5
 """Of the JSON form; 2 tells where rows lie and what clocks rest on, 3 knows disputed verdicts, 4 has panels
-and histograms, 5 knows unconfirmed verdicts. A later one may add fields; an older reader refuses a later
-version."""
+and histograms, 5 knows unconfirmed verdicts, and results of logs. A later one may add fields; an older reader
+refuses a later version."""
 Value: TypeAlias = str | int | float | bool | None
-"""One cell of a table; None is shown as `not measured`."""
+"""One cell of a table; None is shown as its table says."""
 
 
 class ResultsError(Exception):
@@ -184,8 +185,10 @@ class RunFacts:
     def label(self, system: str) -> str:
         """What has to stand beside a system where no door is named.
 
-        Its own, as Danube's, unless the run says that it was something else.
+        Its own, as Danube's, unless the run says that it was something else; none where there is no run.
         """
+        if not self.run:
+            return ""
         own = registry.system(system).label
         listed = [arm.label for arm in self.arms if arm.system == system]
         return own if not own or not listed or own in listed else listed[0]
@@ -295,6 +298,8 @@ class Table:
     """Number of rows that there are, if these are only some of them."""
     origins: tuple[Origin, ...] = ()
     """Where it comes from: one for each row, or, with names, some for all rows together."""
+    untold: str = NOT_MEASURED
+    """What is shown for None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,19 +338,22 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Everything that a comparison found."""
+    """Everything that a job found: of a run, or in a log, see `of_log`."""
 
     run: RunFacts
-    verdict: Verdict
-    """Over all cells, see `worst`."""
+    """Of a log it has a title alone."""
+    verdict: Verdict | None
+    """Over all cells, see `worst`; None where nothing is judged."""
     matrix: tuple[Cell, ...] = ()
     sections: tuple[Section, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
     notes: tuple[str, ...] = ()
     """What is missing, left out or doubtful: files, arms, clocks. Shown before any figure."""
     summary: str = ""
-    """The verdict in one or two sentences."""
+    """The verdict, or what was found, in one or two sentences."""
     version: int = VERSION
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Of a log: what was read and how, by name."""
 
     def tables(self) -> dict[str, Table]:
         """All tables that have a name."""
@@ -364,6 +372,27 @@ class Results:
             section.policy for section in self.sections if not section.overall
         ]
         return tuple(dict.fromkeys(named))
+
+
+def of_log(
+    title: str,
+    summary: str,
+    facts: Mapping[str, str],
+    tables: Iterable[Table],
+    notes: tuple[str, ...],
+    thresholds: tuple[Threshold, ...] = (),
+) -> Results:
+    """What a job found where there is no run and nothing to judge: a section for each table.
+
+    :param facts: what was read and how, by name.
+    :param tables: None in them is what is not known, such as the principals of a window: it is left empty.
+    """
+    told = (replace(table, untold="") for table in tables)
+    sections = tuple(Section(table.title, "", tables=(table,), overall=True) for table in told)
+    run = RunFacts("", "", "", title)
+    return Results(
+        run, None, sections=sections, thresholds=thresholds, notes=notes, summary=summary, facts=facts
+    )
 
 
 def to_json(results: Results) -> bytes:

@@ -1,14 +1,17 @@
-"""The summary in a terminal: verdict, thresholds, what is missing, the matrix."""
+"""The summary in a terminal: verdict, thresholds, what is missing, the matrix; of a log all tables."""
+
+from collections.abc import Iterator
 
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from sluicegate_reports.missing import MEANINGS, NOTHING, cells, counted, gaps
+from sluicegate_reports.cells import is_number, left_out, scaled_columns, texts
+from sluicegate_reports.missing import NOTHING, cells, counted, gaps, heading, lead
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.readable import readable
-from sluicegate_reports.results import MARKS, Cell, Results, Verdict
+from sluicegate_reports.results import MARKS, Cell, Results, RunFacts, Table, Verdict
 
 _STYLES = {
     Verdict.NOT_APPLICABLE: "dim",
@@ -29,6 +32,8 @@ _LONGEST = 40
 """Policies' names up to that long are not folded."""
 _COLUMN = 19
 """Columns that one arm takes at most; where there is no room for all, each arm gets a line."""
+_ROWS = 50
+"""Of one table; what is left out is said."""
 
 
 def show(results: Results, console: Console | None = None) -> None:
@@ -52,10 +57,14 @@ def summary(results: Results, width: int) -> RenderableType:
     parts: list[RenderableType] = [_head(results)]
     if results.thresholds:
         parts += ["", _thresholds(results, told=width >= _ROOMY)]
-    parts += ["", _missing(results)]
+    if heading(results):
+        parts += ["", _missing(results)]
     if results.policies():
         wide = width >= _policy_width(results) + 4 + _COLUMN * len(results.arms())
         parts += ["", _matrix(results) if wide else _lines(results, width)]
+    if results.verdict is None:
+        for table in (table for section in results.sections for table in section.tables):
+            parts += ["", *_rows(scaled_columns(table), results.run)]
     return Group(*parts)
 
 
@@ -63,8 +72,11 @@ def _head(results: Results) -> Text:
     run = results.run
     head = Text()
     head.append(f"{run.title or run.run}\n", "bold")
+    if results.verdict is None:
+        told = [f"{name}: {value}" for name, value in results.facts.items()]
+        return head.append(lead(results)).append("".join(f"\n{fact}" for fact in told), "dim")
     head.append_text(_sign(results.verdict))
-    head.append(f": {results.summary or MEANINGS[results.verdict]}\n")
+    head.append(f": {lead(results)}\n")
     head.append(f"{counted(results)}; run {run.run}", "dim")
     return head
 
@@ -98,10 +110,26 @@ def _missing(results: Results) -> Text:
     found = gaps(results)
     if not found:
         return Text(NOTHING)
-    text = Text("What is missing", "bold")
+    text = Text(heading(results), "bold")
     for line in found:
         text.append("\n! ", "bold magenta").append(line, "default not bold")
     return text
+
+
+def _rows(table: Table, run: RunFacts) -> Iterator[RenderableType]:
+    rows = list(texts(table, run, _ROWS))
+    if not rows:
+        yield Text(f"{table.title}: none")
+        return
+    grid = _grid(table.title)
+    for place, name in enumerate(table.columns):
+        right = any(is_number(row[place][1]) for row in rows)
+        grid.add_column(name, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(text) for text, _ in row))
+    yield grid
+    if left := left_out(table, len(rows)):
+        yield Text(f"{left}; all of them are in the JSON form", "dim")
 
 
 def _told(cell: Cell) -> Text:

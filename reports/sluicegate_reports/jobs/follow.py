@@ -16,10 +16,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sluicegate.decisions.spool import SPOOL_SUFFIX
-from sluicegate_reports.findings import Findings
 from sluicegate_reports.places import Location, Place, place
 from sluicegate_reports.reading import decisions_ddl, read_decisions
-from sluicegate_reports.results import Table, Value
+from sluicegate_reports.results import Results, Table, Value, of_log
 from sluicegate_reports.session import partitions_for
 
 FILES_PER_BATCH = 64
@@ -118,7 +117,7 @@ def place_batch(unfinished: Path, target: Path) -> None:
     unfinished.rename(target)
 
 
-def findings(found: Followed) -> Findings:
+def findings(found: Followed) -> Results:
     """Tell the sums of all that was not simply allowed, and who asked most."""
     rows = found.sums.groupBy(*_KEYS[:4], "operation", "policy", "action").agg(
         *(F.sum(name).alias(name) for name in _SUMMED),
@@ -128,7 +127,7 @@ def findings(found: Followed) -> Findings:
     collected = rows.collect()
     decided = sum(row["decisions"] for row in collected)
     refused = sum(row["decisions"] for row in collected if row["action"] in ("reject", "drop"))
-    return Findings(
+    return of_log(
         title="What a log says by now",
         summary=f"{decided:,} decisions, of them {refused:,} refused or dropped.",
         facts={

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from sluicegate_reports.findings import Findings
 from sluicegate_reports.places import Location
 from sluicegate_reports.reading import read_decisions
 from sluicegate_reports.recommending import baseline
@@ -21,7 +20,7 @@ from sluicegate_reports.recommending.policy_file import (
     count_of,
     limit_of,
 )
-from sluicegate_reports.results import Table, Value
+from sluicegate_reports.results import Results, Table, Value, of_log
 
 HEAD_ROOM = 2.0
 """As the policies' own advice: twice the usual peak leaves room, and still stops a runaway client."""
@@ -56,7 +55,7 @@ class Recommendation:
     """A policy file, and what it comes from."""
 
     plan: Plan
-    findings: Findings
+    results: Results
 
 
 def recommend(
@@ -205,11 +204,11 @@ def _by_name(advice: Iterator[Advice]) -> list[Advice]:
     return list(found.values())
 
 
-def _findings(plan: Plan, reach: str, of_topics: Sequence[Row], of_principals: Sequence[Row]) -> Findings:
+def _findings(plan: Plan, reach: str, of_topics: Sequence[Row], of_principals: Sequence[Row]) -> Results:
     limits: tuple[tuple[Value, ...], ...] = tuple(
         (each.topic, limit.policy, limit.value, limit.why) for each in plan.advice for limit in each.limits
     )
-    return Findings(
+    return of_log(
         title="Limits from a baseline",
         summary=f"{len(limits):,} limits for {sum(each.topics for each in plan.advice):,} topics, "
         + ("applied at once." if plan.apply else "only observed at first."),

@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sluicegate.builtin.delay import MAX_DELAY
-from sluicegate_reports.findings import Findings
 from sluicegate_reports.jobs import replay_tables as tables
 from sluicegate_reports.jobs.replay_tables import total
 from sluicegate_reports.places import Location
@@ -21,6 +20,7 @@ from sluicegate_reports.replaying.demand import demand
 from sluicegate_reports.replaying.scope import EXACT, scope
 from sluicegate_reports.replaying.tally import SCHEMA
 from sluicegate_reports.replaying.walk import replayed
+from sluicegate_reports.results import Results, of_log
 
 
 class ReplayError(Exception):
@@ -74,7 +74,7 @@ def replay_frame(decisions: DataFrame, candidate: Candidate) -> DataFrame:
     return frame.unionByName(attempts(decisions).mapInArrow(partial(attached, candidate), SCHEMA))
 
 
-def findings(found: Replay) -> Findings:
+def findings(found: Replay) -> Results:
     """Run a replay, and tell what it found."""
     rows = found.frame.collect()
     delays = Delays(found.candidate)
@@ -93,7 +93,7 @@ def findings(found: Replay) -> Findings:
     )
     if later:
         summary += f" {sum(each.messages for each in later):,} messages would be delivered later."
-    return Findings(
+    return of_log(
         title=f"What {found.candidate.name} would do",
         summary=summary,
         facts={"log": f"{found.rows:,} rows in {found.files} files"},

@@ -36,3 +36,5 @@ BUDGETS = (
     Budget(16, 3, 2_000, origins=0, charts=False),
 )
 """From most to least."""
+OF_LOG = tuple(Budget(0, rows, 0) for rows in (1_000, 300, 100, 30, 10))
+"""Likewise for what was found in a log, which has tables alone."""

@@ -1,14 +1,17 @@
-"""The whole page: verdict, charts, the matrix, thresholds, what is missing, all figures, the run's facts."""
+"""The whole page: verdict, charts, the matrix, thresholds, what is missing, all figures, the run's facts.
+
+Of a log, where nothing is judged, notes and tables.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from sluicegate_reports.cells import of_chart
-from sluicegate_reports.missing import MEANINGS, NOTHING, counted, gaps
-from sluicegate_reports.page.budget import BUDGETS, MAX_BYTES, Budget
+from sluicegate_reports.missing import NOTHING, counted, gaps, heading, lead
+from sluicegate_reports.page.budget import BUDGETS, MAX_BYTES, OF_LOG, Budget
 from sluicegate_reports.page.charts import Charts, chart_id, section_id
 from sluicegate_reports.page.facts import facts, moment, seconds
 from sluicegate_reports.page.looks import definitions
@@ -23,16 +26,17 @@ from sluicegate_reports.results import Results, RunFacts, Section, Threshold
 def page(results: Results) -> str:
     """The report as one HTML file of at most MAX_BYTES, unless the matrix alone is longer."""
     results = readable(results)
-    made = {0: _document(results, BUDGETS[0])}
-    low, high = 0, len(BUDGETS) - 1
+    budgets = OF_LOG if results.verdict is None else BUDGETS
+    made = {0: _document(results, budgets[0])}
+    low, high = 0, len(budgets) - 1
     if len(made[0].encode()) > MAX_BYTES:
         low = 1
         # Each budget makes a smaller page than the one before it.
         while low < high:
             middle = (low + high) // 2
-            made[middle] = _document(results, BUDGETS[middle])
+            made[middle] = _document(results, budgets[middle])
             low, high = (low, middle) if len(made[middle].encode()) <= MAX_BYTES else (middle + 1, high)
-    return made.get(low) or _document(results, BUDGETS[low])
+    return made.get(low) or _document(results, budgets[low])
 
 
 @cache
@@ -51,27 +55,45 @@ def _document(results: Results, budget: Budget) -> str:
         tag("meta", name="color-scheme", content="light dark"),
         # Without it a browser asks the place that the page came from for an icon.
         Markup('<link rel="icon" href="data:,">'),
-        tag("title", f"{title}: comparison"),
+        tag("title", title if results.verdict is None else f"{title}: comparison"),
         tag("style", style()),
     )
     sections: dict[str, str] = {}
     for index, section in enumerate(results.sections):
         sections.setdefault(section.policy, section_id(index))
     anchors = _anchors(results)
+    first = list(_first(results, budget, anchors, sections))
+    judged = results.verdict is not None
+    links = {
+        **{name: anchor for anchor, name, _ in first},
+        **sections,
+        **({"The run": "facts"} if judged else {}),
+    }
     main = tag(
         "main",
-        _part("charts", "What happened", Charts(results.run, budget, anchors).made(results)),
-        _part("matrix", "Parity", _parity(results, anchors, sections, budget.rows)),
-        _part("thresholds", "Thresholds", _thresholds(results.thresholds, anchors)),
-        _part("missing", "What is missing", _missing(results)),
+        *(_part(*part) for part in first),
         *(
             _Policy(results.run, section, budget, anchors, section_id(index)).made()
             for index, section in enumerate(results.sections)
         ),
-        _part("facts", "The run", facts(results.run, budget.text)),
+        _part("facts", "The run", facts(results.run, budget.text)) if judged else Markup(),
     )
-    body = tag("body", definitions(), _header(results), _contents(sections), main, _footer(budget))
+    body = tag("body", definitions(), _header(results), _contents(links), main, _footer(budget, judged))
     return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+
+
+def _first(
+    results: Results, budget: Budget, anchors: Mapping[str, str], sections: Mapping[str, str]
+) -> Iterator[tuple[str, str, Markup]]:
+    """What stands before the sections: id, title and content of each part."""
+    judged = results.verdict is not None
+    if judged:
+        yield "charts", "What happened", Charts(results.run, budget, anchors).made(results)
+        yield "matrix", "Parity", _parity(results, anchors, sections, budget.rows)
+    if judged or results.thresholds:
+        yield "thresholds", "Thresholds", _thresholds(results.thresholds, anchors)
+    if title := heading(results):
+        yield "missing", title, _missing(results)
 
 
 def _table_id(section: str, index: int) -> str:
@@ -89,40 +111,36 @@ def _anchors(results: Results) -> dict[str, str]:
 
 
 def _header(results: Results) -> Markup:
-    run = results.run
+    run, verdict = results.run, results.verdict
     told_missing = gaps(results)
-    told = [
-        ("run", run.run),
-        ("began", moment(run.started)),
-        ("took", seconds(run.started, run.ended)),
-        ("arms", ", ".join(arm.name for arm in results.arms())),
-    ]
-    return tag(
-        "header",
-        tag("p", "Sluicegate comparison", class_="kicker"),
-        tag("h1", run.title or run.run),
-        tag(
+    told = dict(results.facts)
+    if verdict is not None:
+        told |= {"run": run.run, "began": moment(run.started), "took": seconds(run.started, run.ended)}
+        told |= {"arms": ", ".join(arm.name for arm in results.arms())}
+        shown = tag(
             "p",
-            tag("a", badge(results.verdict), href="#matrix"),
+            tag("a", badge(verdict), href="#matrix"),
             tag("span", counted(results), class_="passed"),
             tag("a", f"{len(told_missing)} missing or doubtful", href="#missing")
             if told_missing
             else Markup(),
             class_="verdict",
+        )
+    return tag(
+        "header",
+        tag("p", "Sluicegate comparison" if verdict else "Sluicegate", class_="kicker"),
+        tag("h1", run.title or run.run),
+        shown if verdict else Markup(),
+        tag("p", lead(results), class_="lead"),
+        tag(
+            "dl",
+            *(tag("div", tag("dt", name), tag("dd", value)) for name, value in told.items()),
+            class_="told",
         ),
-        tag("p", results.summary or MEANINGS[results.verdict], class_="lead"),
-        tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in told), class_="told"),
     )
 
 
-def _contents(sections: Mapping[str, str]) -> Markup:
-    fixed = {
-        "What happened": "charts",
-        "Parity": "matrix",
-        "Thresholds": "thresholds",
-        "What is missing": "missing",
-    }
-    links = {**fixed, **sections, "The run": "facts"}
+def _contents(links: Mapping[str, str]) -> Markup:
     items = [tag("li", tag("a", name, href=f"#{place}")) for name, place in links.items()]
     return tag("nav", tag("ul", *items), aria_label="Contents")
 
@@ -223,10 +241,14 @@ class _Policy:
         return made
 
 
-def _footer(budget: Budget) -> Markup:
+def _footer(budget: Budget, judged: bool) -> Markup:
+    tables = (
+        f"ables show at most {budget.rows} rows and say how many there are. All of them are in the JSON form"
+    )
+    if not judged:
+        return tag("footer", tag("p", f"T{tables}."))
     text = (
-        f"Lines are drawn with about {budget.points} points at most, peaks and gaps among them; "
-        f"tables show at most {budget.rows} rows and say how many there are. All of them are in the JSON "
-        "form of this report; the rows of the logs that they come from are named by path and condition."
+        f"Lines are drawn with about {budget.points} points at most, peaks and gaps among them; t{tables} "
+        "of this report; the rows of the logs that they come from are named by path and condition."
     )
     return tag("footer", tag("p", text))

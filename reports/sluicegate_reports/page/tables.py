@@ -28,6 +28,8 @@ def table(shown: Table, run: RunFacts, anchor: str, most: int, most_origins: int
     :param most: rows.
     :param most_origins: rows whose place in the logs is told.
     """
+    if not shown.rows:
+        return tag("p", "None.", class_="absent", id=anchor)
     title = shown.title or shown.name or "Rows"
     fitted = scaled_columns(shown)
     rows = list(texts(fitted, run, most))

@@ -45,15 +45,17 @@ def test_a_place_is_better_worse_or_the_same(before: Cell, after: Cell, change: 
 def test_what_is_new_and_what_is_gone_is_told() -> None:
     found = example()
     fewer = replace(found, matrix=found.matrix[1:])
-    assert difference(found, fewer).findings.tables[0].rows[0][0] == Change.GONE
+    assert difference(found, fewer).tables()["cells"].rows[0][0] == Change.GONE
     assert [t.measured for t in difference(found, fewer).thresholds] == [0, 1, 0]
-    assert Change.NEW in [row[0] for row in difference(fewer, found).findings.tables[0].rows]
+    systems = {row[2] for row in difference(found, fewer).tables()["cells"].rows}
+    assert systems >= {"kafka", "pulsar", "danube (reference broker, not Danube)"}
+    assert Change.NEW in [row[0] for row in difference(fewer, found).tables()["cells"].rows]
 
 
 def test_other_machines_policies_and_versions_are_noted() -> None:
     found = example()
     facts = replace(found.run, machine={"cpu": "another"}, policies="", versions={})
-    notes = difference(found, replace(found, run=facts)).findings.notes
+    notes = difference(found, replace(found, run=facts)).notes
     assert notes[:2] == ("the policies of the two are not the same", "the machine of the two is not the same")
     assert any("before, none after" in note for note in notes[2:])
 
@@ -111,6 +113,15 @@ def test_it_has_every_form(run: Run, form: str, begins: str) -> None:
     assert result.exit_code == 0
     assert result.stdout.startswith(begins)
     assert "worse" in result.stdout
+
+
+def test_a_difference_is_rendered_again_and_is_no_comparison(run: Run) -> None:
+    run("before.json", "after.json", "--out", "difference.json")
+    shown = CliRunner().invoke(main, ["report", "render", "difference.json", "--fail-on", "worse_cells"])
+    assert shown.exit_code == 1
+    assert shown.stdout == run("before.json", "after.json").stdout
+    result = run("before.json", "difference.json")
+    assert (result.exit_code, "but of another command" in result.stderr) == (2, True)
 
 
 def test_other_files_are_refused(run: Run) -> None:

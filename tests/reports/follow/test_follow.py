@@ -118,7 +118,7 @@ def test_sums_are_told_refusals_first(spark: SparkSession, tmp_path: Path) -> No
     found = findings(follow(spark, tmp_path / "log", tmp_path / "state"))
     assert found.facts["read by this call"] == "3 rows of the log"
     assert found.summary == "21 decisions, of them 7 refused or dropped."
-    assert [row[5:9] for row in found.tables[0].rows] == [
+    assert [row[5:9] for row in found.tables()["sums"].rows] == [
         ("max_publish_rate", "reject", 7, 0),
         (None, "allow", 14, 10),
     ]

@@ -62,7 +62,7 @@ def test_limits_are_head_room_above_what_was_usual(spark: SparkSession) -> None:
 def test_of_many_principals_only_the_highest_are_collected(spark: SparkSession) -> None:
     rows = [one(0, n, principal=f"User:{n}", topic=topic) for n in range(1, 9) for topic in ("a", "b")]
     found = recommended(log(spark, *rows), "a test", head_room=1, apply=False)
-    (table,) = (table for table in found.findings.tables if table.name == "principals")
+    table = found.results.tables()["principals"]
     assert [(row[1], row[2]) for row in table.rows] == [(t, f"User:{n}") for t in "ab" for n in range(4, 9)]
 
 

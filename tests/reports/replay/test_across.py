@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from tests.reports.replay.door import START_US, candidate, total
 
-from sluicegate_reports.findings import Findings, markdown, to_json
-from sluicegate_reports.page.findings import findings_page
+from sluicegate_reports.markdown import markdown
+from sluicegate_reports.page import page
 from sluicegate_reports.replaying.attaching import attached
 from sluicegate_reports.replaying.candidate import Candidate
 from sluicegate_reports.replaying.delays import Delays
 from sluicegate_reports.replaying.scope import BOUNDED, EXACT, IN_PART, scope
-from sluicegate_reports.results import Table
+from sluicegate_reports.results import Table, of_log, to_json
 
 S = 1_000_000
 
@@ -146,13 +146,13 @@ def test_how_each_policy_is_replayed_is_said(tmp_path: Path) -> None:
 
 def test_findings_as_a_page_say_their_notes_and_cut_long_tables() -> None:
     rows = Table(("topic", "refused"), tuple((f"<t{n}>" * 30, n) for n in range(5_000)), "t", "Refused")
-    found = Findings(
+    found = of_log(
         "What if", "Much.", {"log": "x"}, (rows, Table(("a",), (), "e", "Delayed")), ("Only & so.",)
     )
-    made = findings_page(found)
+    made = page(found)
     assert len(made.encode()) <= 150_000
     assert "&lt;t0&gt;" in made
     assert "<t0>" not in made
     assert "300 of 5,000 rows" in made
     assert "Only &amp; so." in made
-    assert all("Only" in form for form in (markdown(found), to_json(found)))
+    assert all("Only" in form for form in (markdown(found), to_json(found).decode()))

@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 from sluicegate.cli import main
 from sluicegate_reports import session
-from sluicegate_reports.findings import Findings, markdown, to_json
-from sluicegate_reports.results import Table
+from sluicegate_reports.markdown import markdown
+from sluicegate_reports.results import Table, from_json, of_log, to_json
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,8 @@ def test_without_java_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_names_of_a_log_are_only_text_in_markdown_and_json() -> None:
     table = Table(("topic", "refused"), (("a|b\n# c", 1), (None, 2)), "t", "Rows")
-    found = Findings("What", "It.", {"log": "x"}, (table,), ("Note *this*.",))
+    found = of_log("What", "It.", {"log": "x"}, (table,), ("Note *this*.",))
     assert "| a\\|b\\\\n\\# c | 1 |\n|  | 2 |" in markdown(found)
     assert "- Note \\*this\\*." in markdown(found)
-    assert '"a|b\\n# c"' in to_json(found)
+    assert '"a|b\\n# c"' in to_json(found).decode()
+    assert from_json(to_json(found)) == found

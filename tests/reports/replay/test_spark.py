@@ -72,7 +72,7 @@ def test_the_bounds_of_a_summary_hold_what_was_refused(
 ) -> None:
     refused = record(tmp_path / "log", tried, "summary")
     found = findings(replay(spark, tmp_path / "log", tried))
-    by_topic = found.tables[0]
+    by_topic = found.tables()["refused"]
     place = {name: by_topic.columns.index(name) for name in ("topic", "at least", "at most")}
     for row in by_topic.rows:
         low, high = (row[place[name]] for name in ("at least", "at most"))
@@ -95,7 +95,7 @@ def test_attachments_and_delays_are_told_by_topic_and_principal(
     rows += [recorded.decision(2 * S, "reject", **asked)]
     recorded.write_decisions(tmp_path / "log", rows)
     found = findings(replay(spark, tmp_path / "log", candidate(tmp_path, limits)))
-    tables = {table.name: table for table in found.tables}
+    tables = found.tables()
     by_principal = {row[3]: row for row in tables["by_principal"].rows}
     assert set(by_principal) == {"User:2", "User:3"}
     assert {row[4] for row in by_principal.values()} == {"connection_rate_limit"}

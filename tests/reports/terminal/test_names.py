@@ -1,6 +1,5 @@
 """Names of topics and principals are shown and never do anything, as HTML, in a terminal or as Markdown."""
 
-import json
 import re
 from io import StringIO
 
@@ -9,11 +8,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 from tests.reports.page.reading import read
 
-from sluicegate_reports import findings
-from sluicegate_reports.findings import Findings
 from sluicegate_reports.markdown import markdown
 from sluicegate_reports.page import page
-from sluicegate_reports.page.findings import findings_page
 from sluicegate_reports.readable import printable
 from sluicegate_reports.results import (
     Arm,
@@ -28,6 +24,7 @@ from sluicegate_reports.results import (
     Table,
     Verdict,
     from_json,
+    of_log,
     to_json,
 )
 from sluicegate_reports.terminal import show
@@ -112,12 +109,12 @@ def test_json_keeps_any_name_as_it_is(name: str) -> None:
 
 @given(_NAMES)
 def test_findings_of_a_log_show_any_name_as_text(name: str) -> None:
-    found = Findings(name, name, {name: name}, (Table(("topic", name), ((name, 1),)),), (name,))
+    found = of_log(name, name, {name: name}, (Table(("topic", name), ((name, 1),)),), (name,))
     text = StringIO()
-    findings.show(found, console(text))
+    show(found, console(text))
     assert controls(text.getvalue()) == []
-    assert controls(findings.markdown(found)) == []
-    made = findings_page(found)
+    assert controls(markdown(found)) == []
+    made = page(found)
     assert controls(made) == []
     assert "<script" not in made
-    assert json.loads(findings.to_json(found))["title"] == name
+    assert from_json(to_json(found)) == found
