@@ -18,6 +18,7 @@ from sluicegate_reports.usage import Unusable, failures, for_stores, need_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sluicegate_reports.listing import Listing
     from sluicegate_reports.results import Results
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
@@ -78,9 +79,8 @@ def _compared(directory: Place) -> "Results":
         compare_run = _job()
         repeated = repetitions(directory)  # what is no run is told at once, with Java or without
         need_java()
-        session = spark_session(
-            "sluicegate report compare", for_stores(directory), little=is_little(directory)
-        )
+        little = is_little(sum(each.size for each in repeated.directories))
+        session = spark_session("sluicegate report compare", for_stores(directory), little=little)
     except ModuleNotFoundError as error:
         raise Unusable(
             f"{error.name} is not installed: pip install 'sluicegate[reports]'; "
@@ -97,9 +97,9 @@ def _compared(directory: Place) -> "Results":
         session.stop()
 
 
-def _job() -> "Callable[[SparkSession, Place], Results]":
+def _job() -> "Callable[[SparkSession, Listing], Results]":
     """The job, a function of a session and of a run's directory."""
-    job: Callable[[SparkSession, Place], Results]
+    job: Callable[[SparkSession, Listing], Results]
     job = importlib.import_module("sluicegate_reports.jobs.compare").compare_run
     return job
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from sluicegate.decisions.compaction import parquet_writer
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate.private_files import make_folder
+from sluicegate_reports.listing import is_finished, listing
 from sluicegate_reports.places import Location, Place, PlaceError, place, told
 from sluicegate_reports.reading import LeftOut, decisions_problem
 
@@ -75,8 +76,8 @@ def compact(
 
 
 def _sources(log: Place, left_out: list[LeftOut]) -> Iterator[_Source]:
-    for file in _listed(log):
-        if not _is_finished(file):
+    for file in (file.place for file in listing(log).files):
+        if not is_finished(file):
             continue
         try:
             with pq.ParquetFile(file.open()) as opened:
@@ -91,10 +92,6 @@ def _sources(log: Place, left_out: list[LeftOut]) -> Iterator[_Source]:
             left_out.append(LeftOut(file, problem))
         elif times is not None:
             yield _Source(*times, file, rows)
-
-
-def _is_finished(file: Place) -> bool:
-    return file.name.startswith("part-") and file.suffix == ".parquet"
 
 
 def _times(file: pq.ParquetFile) -> tuple[datetime, datetime] | None:
@@ -114,8 +111,8 @@ def _days(source: _Source, before: date) -> Iterator[date]:
 def _taken(copy: Place) -> set[tuple[str, date, str]]:
     """Folder of run and system, day, and name of all files that a whole file was made of."""
     found: set[tuple[str, date, str]] = set()
-    for file in _listed(copy):
-        if not _is_finished(file) or not file.parent.name.startswith(_DATE):
+    for file in (file.place for file in listing(copy).files):
+        if not is_finished(file) or not file.parent.name.startswith(_DATE):
             continue
         try:
             with pq.ParquetFile(file.open()) as opened:
@@ -127,13 +124,6 @@ def _taken(copy: Place) -> set[tuple[str, date, str]]:
         folder = file.parent.parent.relative_to(copy)
         found.update((folder, day, name) for name in names)
     return found
-
-
-def _listed(folder: Place) -> list[Place]:
-    try:
-        return [file.place for file in folder.files()]
-    except OSError as error:
-        raise PlaceError(f"cannot list {folder}: {told(error)}") from None
 
 
 def _cut(sources: Iterable[_Source], file_rows: int) -> Iterator[list[_Source]]:

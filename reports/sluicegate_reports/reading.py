@@ -20,10 +20,11 @@ from sluicegate.decisions import columns as decision_columns
 from sluicegate.decisions import schema as decision_schema
 from sluicegate.decisions.columns import Column, lacking
 from sluicegate.decisions.reading import record_batches
-from sluicegate.decisions.spool import SPOOL_SUFFIX, DecisionLogError, parquet_path
+from sluicegate.decisions.spool import DecisionLogError, parquet_path
 from sluicegate_reports import observations
 from sluicegate_reports.footers import Told, of_file, of_table, together
-from sluicegate_reports.places import File, Location, Place, PlaceError, place, told
+from sluicegate_reports.listing import Listed, is_finished, is_spool, listing
+from sluicegate_reports.places import File, Place, PlaceError, told
 
 _UNFINISHED = ".inprogress"
 _LOOKS_AT_ONCE = 16
@@ -99,7 +100,7 @@ _OBSERVATIONS = _Form(
 )
 
 
-def read_decisions(spark: SparkSession, directory: Location, *, thorough: bool = False) -> Log:
+def read_decisions(spark: SparkSession, directory: Listed, *, thorough: bool = False) -> Log:
     """Read a decision log: its Parquet files, and what is not Parquet yet up to its last whole batch.
 
     :param directory: the log's; one that is empty or missing has no rows.
@@ -108,7 +109,7 @@ def read_decisions(spark: SparkSession, directory: Location, *, thorough: bool =
     return _read(spark, directory, _DECISIONS, thorough=thorough)
 
 
-def read_observations(spark: SparkSession, directory: Location, *, thorough: bool = False) -> Log:
+def read_observations(spark: SparkSession, directory: Listed, *, thorough: bool = False) -> Log:
     """Read observations; what a killed runner left unfinished is named as left out.
 
     :param directory: the run's `observations`; one that is empty or missing has no rows.
@@ -132,15 +133,19 @@ def is_damage(error: Exception) -> bool:
     return any(sign in str(error) for sign in _DAMAGED_IN_SPARK)
 
 
-def _read(spark: SparkSession, directory: Location, form: _Form, *, thorough: bool) -> Log:
+def _read(spark: SparkSession, directory: Listed, form: _Form, *, thorough: bool) -> Log:
     spools: list[pa.Table] = []
     left_out: list[LeftOut] = []
-    finished: list[File] = []
-    for file in _files(place(directory)):
-        if file.place.name.endswith(SPOOL_SUFFIX) and file.place.name.startswith("."):
-            _take_spool(file, form, spools, left_out)
-        else:
-            finished.append(file)
+    files = listing(directory).files
+    finished = [file for file in files if not is_spool(file.place)]
+    for file in files:
+        if not is_spool(file.place):
+            continue
+        # One that has become Parquet since it was listed is read as that, once.
+        taken = _became(file.place) is None and _take_spool(file, form, spools, left_out)
+        became = None if taken else _became(file.place)
+        if became is not None and became not in {other.place for other in finished}:
+            finished.append(File(became, became.path.stat().st_size))
     with ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool:
         looks = list(pool.map(partial(_looked_at, form=form, thorough=thorough), finished))
     left_out += [
@@ -153,35 +158,33 @@ def _read(spark: SparkSession, directory: Location, form: _Form, *, thorough: bo
     )
 
 
-def _files(directory: Place) -> list[File]:
-    """All files, spools first: one that becomes Parquet meanwhile is then found twice, and read once.
-
-    :raises PlaceError: if the store cannot list them.
-    """
-    try:
-        return sorted(directory.files(), key=lambda file: not file.place.name.endswith(SPOOL_SUFFIX))
-    except OSError as error:
-        raise PlaceError(f"cannot list {directory}: {told(error)}") from None
+def _became(spool: Place) -> Place | None:
+    """The finished file that a spool of this machine has become."""
+    if not spool.is_local or not parquet_path(spool.path).exists():
+        return None
+    return Place(str(parquet_path(spool.path)))
 
 
-def _take_spool(file: File, form: _Form, spools: list[pa.Table], left_out: list[LeftOut]) -> None:
+def _take_spool(file: File, form: _Form, spools: list[pa.Table], left_out: list[LeftOut]) -> bool:
+    """Read what a spool holds, or say why not; gives False if it is gone."""
     if not file.place.is_local:
         left_out.append(LeftOut(file.place, "is a spool: it is read only on the machine that wrote it"))
-        return
+        return True
     path = file.place.path
-    if parquet_path(path).exists() or form is not _DECISIONS:
-        return
+    if form is not _DECISIONS:
+        return True
     try:
         table = pa.Table.from_batches(record_batches(path), form.schema)
     except FileNotFoundError:
-        return
+        return False
     except DecisionLogError as error:
         left_out.append(LeftOut(file.place, str(error)))
-        return
+        return True
     if len(table):
         spools.append(table)
     elif path.stat().st_size:
         left_out.append(LeftOut(file.place, "holds no whole batch of rows yet, or no more"))
+    return True
 
 
 def _looked_at(file: File, form: _Form, *, thorough: bool) -> str | Told:
@@ -192,7 +195,7 @@ def _looked_at(file: File, form: _Form, *, thorough: bool) -> str | Told:
     name = file.place.name
     if name.endswith(_UNFINISHED):
         return "was not finished: whoever wrote it was ended before"
-    if name.startswith((".", "_")) or not name.endswith(".parquet"):
+    if not is_finished(file.place):
         return f"is no {form.what}: its name is not part-*.parquet"
     if not file.size:
         return "is empty"

@@ -7,7 +7,8 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median
 
-from sluicegate_reports.places import Location, Place, place
+from sluicegate_reports.listing import Listing, listing
+from sluicegate_reports.places import Location, place
 from sluicegate_reports.quantities import quantity
 from sluicegate_reports.results import Cell, Results, Section, Table, Threshold, Value, worst
 from sluicegate_reports.runs import FACTS_FILE, RunError, read_run
@@ -20,7 +21,7 @@ _TABLE = "repetitions"
 class Repetitions:
     """The directories of one run, or of its repetitions."""
 
-    directories: tuple[Place, ...]
+    directories: tuple[Listing, ...]
     notes: tuple[str, ...] = ()
     """Repetitions that are left out, and why."""
 
@@ -40,15 +41,15 @@ def repetitions(directory: Location) -> Repetitions:
     """Find the runs in a directory; each is read to know that it is one.
 
     :raises RunError: if there is none, or if they are not of one scenario and its policies.
-    :raises OSError: if the directory cannot be listed.
+    :raises PlaceError: if the directory cannot be listed.
     """
-    root = place(directory)
-    inside = {file.place.relative_to(root) for file in root.files()}
+    root, listed = place(directory), listing(directory)
+    inside = {file.place.relative_to(listed.folder) for file in listed.files}
     names = {name.partition("/")[0] for name in inside if name.startswith("run-")}
     numbered = sorted(names, key=lambda name: (len(name), name))
     if FACTS_FILE in inside or not numbered:
         read_run(root)
-        return Repetitions((root,))
+        return Repetitions((listed,))
     whole = [name for name in numbered if f"{name}/{FACTS_FILE}" in inside]
     if not whole:
         read_run(root / numbered[0])
@@ -60,7 +61,7 @@ def repetitions(directory: Location) -> Repetitions:
         )
     lacking = [name for name in numbered if name not in whole]
     notes = [f"{name} has no {FACTS_FILE}, it was ended before its end: it is left out" for name in lacking]
-    return Repetitions(tuple(root / name for name in whole), tuple(notes))
+    return Repetitions(tuple(map(listed.within, whole)), tuple(notes))
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sluicegate_reports.places import Location, place
 from sluicegate_reports.spark_output import quiet
 
 if TYPE_CHECKING:
@@ -73,9 +72,9 @@ def spark_session(
         return builder.getOrCreate()
 
 
-def is_little(directory: Location) -> bool:
-    """Whether a directory holds so little that Spark had better be ready soon than be fast later."""
-    return sum(file.size for file in place(directory).files()) <= _LITTLE_BYTES
+def is_little(size: int) -> bool:
+    """Whether files of so many bytes are so little that Spark had better be ready soon than be fast later."""
+    return size <= _LITTLE_BYTES
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
 from sluicegate_reports.jobs.thresholds import thresholds
-from sluicegate_reports.places import Location, Place, place
+from sluicegate_reports.listing import Listed, Listing, listing
+from sluicegate_reports.places import Place
 from sluicegate_reports.reading import Log
 from sluicegate_reports.results import Cell, Results, RunFacts, Verdict, worst
 from sluicegate_reports.runs import DECISIONS, OBSERVATIONS, Run, Trial, read_run
@@ -23,7 +24,7 @@ from sluicegate_reports.session import partitions_for
 from sluicegate_reports.verdicts import Finding, judge, worst_finding
 
 
-def compare_run(spark: SparkSession, directory: Location) -> Results:
+def compare_run(spark: SparkSession, directory: Listed) -> Results:
     """Compare what a run recorded.
 
     :param directory: of the run, a path or a URL; Spark must find it under the same.
@@ -33,23 +34,23 @@ def compare_run(spark: SparkSession, directory: Location) -> Results:
     return compare_trials(spark, directory)[0]
 
 
-def compare_trials(spark: SparkSession, directory: Location) -> tuple[Results, Sequence[Finding]]:
+def compare_trials(spark: SparkSession, directory: Listed) -> tuple[Results, Sequence[Finding]]:
     """Likewise, with what was found of each trial, in the run's order."""
-    run = read_run(directory)
+    listed = listing(directory)
+    run = read_run(listed.folder)
     try:
-        return _compared(spark, directory, run, thorough=False)
+        return _compared(spark, listed, run, thorough=False)
     except (PySparkException, Py4JError) as error:  # which of them depends on the call and on the session
         if not reading.is_damage(error):
             raise
-    return _compared(spark, directory, run, thorough=True)
+    return _compared(spark, listed, run, thorough=True)
 
 
 def _compared(
-    spark: SparkSession, directory: Location, run: Run, *, thorough: bool
+    spark: SparkSession, listed: Listing, run: Run, *, thorough: bool
 ) -> tuple[Results, Sequence[Finding]]:
-    directory = place(directory).absolute()
-    decisions = reading.read_decisions(spark, directory / DECISIONS, thorough=thorough)
-    observations = reading.read_observations(spark, directory / OBSERVATIONS, thorough=thorough)
+    decisions = reading.read_decisions(spark, listed.within(DECISIONS), thorough=thorough)
+    observations = reading.read_observations(spark, listed.within(OBSERVATIONS), thorough=thorough)
     with partitions_for(spark, decisions.rows + observations.rows):
         astray = strays.astray(run, observations)
         seen = strays.without(strays.played(run, observations), astray) if observations.rows else None
@@ -62,7 +63,7 @@ def _compared(
         )
         found = replace(found, further=further(spark, run.trials, seen))
     findings = list(strays.explained(run.trials, judged(run, found), astray))
-    notes = (*_notes(directory, run, decisions, observations), *strays.notes(astray))
+    notes = (*_notes(listed.folder, run, decisions, observations), *strays.notes(astray))
     return results_of(run, found, notes, findings), findings
 
 

@@ -5,7 +5,6 @@ number, written beside it and then renamed. A process may be ended at any time: 
 and not yet noted by the checkpoint is computed again from the same files and takes its own place.
 """
 
-import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sluicegate.decisions.spool import SPOOL_SUFFIX
+from sluicegate_reports.listing import FOLLOWED, Listing, is_finished, is_followed, is_spool, listing
 from sluicegate_reports.places import Location, Place, place
 from sluicegate_reports.reading import decisions_ddl, read_decisions
 from sluicegate_reports.results import Results, Table, Value, of_log
@@ -29,10 +28,6 @@ SUMS = (
     "delay_ns bigint"
 )
 """What is stored: sums of each minute."""
-_FILES = "run=*/system=*/{part-,date=*/part-}*.parquet"
-"""Finished files, as Hadoop's patterns say it: of a gateway, and of a log that was compacted."""
-_FINISHED = re.compile(r"run=[^/]*/system=[^/]*/(date=[^/]*/)?part-[^/]*\.parquet")
-_SPOOL = re.compile(rf"\.part-.*{re.escape(SPOOL_SUFFIX)}")
 _DONE = "_SUCCESS"
 """What Spark writes last of all."""
 _KEYS = ("system", "door", "gateway", "topic", "principal", "operation", "action", "policy")
@@ -75,16 +70,17 @@ def follow(
     :raises FollowError: for files that are damaged or not of this log's form.
     """
     directory, state = place(directory).absolute(), place(state).absolute()
-    _refuse_damaged(spark, directory)
+    listed = listing(directory)
+    _refuse_damaged(spark, listed)
     stored = state / "sums"
     if stored.is_local:
         stored.path.mkdir(parents=True, exist_ok=True)
     before = len(_stored(stored))
-    rows, files = 0, [file.place for file in directory.files()]
-    if any(_FINISHED.fullmatch(file.relative_to(directory)) for file in files):
+    rows = 0
+    if any(is_followed(file.place, directory) for file in listed.files):
         rows = _take_in(spark, directory, state, files_per_batch)
     found = _stored(stored)
-    notes = tuple(_not_yet(directory, files, found))
+    notes = tuple(_not_yet(listed, found))
     return Followed(_together(spark, found), len(found), len(found) - before, notes, rows)
 
 
@@ -139,35 +135,31 @@ def findings(found: Followed) -> Results:
     )
 
 
-def _not_yet(directory: Place, files: list[Place], found: list[Place]) -> Iterator[str]:
+def _not_yet(listed: Listing, found: list[Place]) -> Iterator[str]:
     """What a reader of the sums might miss."""
-    unfinished = sum(_SPOOL.fullmatch(file.name) is not None for file in files)
+    unfinished = sum(is_spool(file.place) for file in listed.files)
     if unfinished:
         yield f"{unfinished} files are being written, and are taken in when they are finished."
     if not found:
         yield (
-            f"There is no finished file in {str(directory)!r}, and there never was: it takes 5 minutes at "
-            "most until a gateway finishes one; is that a decision log's directory, <state_dir>/decisions?"
+            f"There is no finished file in {str(listed.folder)!r}, and there never was: it takes 5 minutes "
+            "at most until a gateway finishes one; is that a decision log's directory, <state_dir>/decisions?"
         )
 
 
-def _refuse_damaged(spark: SparkSession, directory: Place) -> None:
+def _refuse_damaged(spark: SparkSession, listed: Listing) -> None:
     """Spark would fail on them at every call, and passing over them would leave a gap."""
-    damaged = [
-        left
-        for left in read_decisions(spark, directory).left_out
-        if left.path.name.startswith("part-") and left.path.suffix == ".parquet"
-    ]
+    damaged = [left for left in read_decisions(spark, listed).left_out if is_finished(left.path)]
     if damaged:
         told = "\n".join(f"{left.path} {left.reason}" for left in damaged)
-        raise FollowError(f"{told}\nmove what cannot be read out of {directory}, then call again")
+        raise FollowError(f"{told}\nmove what cannot be read out of {listed.folder}, then call again")
 
 
 def _take_in(spark: SparkSession, directory: Place, state: Place, files_per_batch: int) -> int:
     """Read what is new; returns how many rows that were."""
     source = spark.readStream.schema(decisions_ddl()).option("maxFilesPerTrigger", files_per_batch)
     source = source.option("maxFileAge", _ANY_AGE)
-    stream = source.parquet(str(directory / _FILES))
+    stream = source.parquet(str(directory / FOLLOWED))
     query = (
         stream.writeStream.foreachBatch(partial(put, state / "sums"))
         .option("checkpointLocation", str(state / "checkpoint"))

@@ -11,7 +11,7 @@ from tests.reports.results.example import example
 
 from sluicegate.cli import main
 from sluicegate_reports import session
-from sluicegate_reports.places import Place
+from sluicegate_reports.listing import Listing, listing
 from sluicegate_reports.results import Results, RunFacts
 from sluicegate_reports.runs import FACTS_FILE, Run, RunError, write_run
 
@@ -50,7 +50,7 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
     return invoke
 
 
-def put_job(monkeypatch: pytest.MonkeyPatch, job: Callable[[object, Place], Results]) -> None:
+def put_job(monkeypatch: pytest.MonkeyPatch, job: Callable[[object, Listing], Results]) -> None:
     module = ModuleType(_JOB)
     module.compare_run = job  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, _JOB, module)
@@ -59,15 +59,15 @@ def put_job(monkeypatch: pytest.MonkeyPatch, job: Callable[[object, Place], Resu
 def test_what_the_job_found_is_reported(
     compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[object, Place]] = []
+    asked: list[tuple[object, Listing]] = []
 
-    def job(given: object, directory: Place) -> Results:
+    def job(given: object, directory: Listing) -> Results:
         asked.append((given, directory))
         return example()
 
     put_job(monkeypatch, job)
     result = compare("--out", "r.html", "--fail-on", "off_cells")
-    assert asked == [(spark, Place("run"))]
+    assert asked == [(spark, listing("run"))]
     assert result.exit_code == 1
     assert Path("r.html").read_text().startswith("<!doctype html>")
     assert spark.stopped
@@ -76,8 +76,8 @@ def test_what_the_job_found_is_reported(
 def test_what_is_no_run_is_refused_and_the_session_is_stopped(
     compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def job(given: object, directory: Place) -> Results:
-        raise RunError(f"{str(directory)!r} is no comparison run")
+    def job(given: object, directory: Listing) -> Results:
+        raise RunError(f"{directory.folder.name!r} is no comparison run")
 
     put_job(monkeypatch, job)
     result = compare()
@@ -131,8 +131,8 @@ def test_repetitions_are_compared_each_and_put_together(
 ) -> None:
     asked: list[str] = []
 
-    def job(given: object, directory: Place) -> Results:
-        asked.append(directory.name)
+    def job(given: object, directory: Listing) -> Results:
+        asked.append(directory.folder.name)
         return example()
 
     put_job(monkeypatch, job)

@@ -11,9 +11,11 @@ from pyspark.sql import SparkSession
 from tests.reports import recorded
 
 from sluicegate.decisions.schema import SCHEMA, VERSION_KEY
-from sluicegate.decisions.spool import Spool, encode
+from sluicegate.decisions.spool import Spool, encode, partition
 from sluicegate_reports import observations
+from sluicegate_reports.listing import listing
 from sluicegate_reports.observations import Event, Observation, ObservationLog, Role
+from sluicegate_reports.places import Place
 from sluicegate_reports.reading import Log, is_damage, read_decisions, read_observations
 
 
@@ -159,6 +161,31 @@ def test_what_is_not_parquet_yet_is_read_to_its_last_whole_batch(spark: SparkSes
     spool.close()
     assert (log.files, log.rows, log.left_out) == (2, 5, ())
     assert sorted(row[0] for row in log.frame.selectExpr("unix_micros(time)").collect())[:3] == [1, 2, 3]
+
+
+def test_a_spool_that_becomes_parquet_after_it_was_listed_is_read_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = partition(tmp_path, recorded.RUN, "kafka")
+    folder.mkdir(parents=True)
+    (folder / ".part-late.jsonl").touch()
+    before = listing(tmp_path)
+    write(tmp_path, "part-late.parquet")
+    log = read_decisions(spark, before)
+    assert (log.files, log.rows, log.frame.count(), log.left_out) == (1, 3, 3, ())
+    (folder / ".part-late.jsonl").unlink()
+    assert read_decisions(spark, before).rows == read_decisions(spark, tmp_path).rows == 3
+
+
+def test_a_directory_that_was_listed_is_not_listed_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "decisions", "part-a.parquet")
+    write(tmp_path / "decisions-of-others", "part-b.parquet")
+    before = listing(tmp_path)
+    monkeypatch.setattr(Place, "files", lambda place: pytest.fail(f"{place} was listed"))
+    assert read_decisions(spark, before.within("decisions")).rows == 3
+    assert before.size == sum(file.stat().st_size for file in tmp_path.rglob("*.parquet"))
 
 
 def test_a_spool_without_a_whole_batch_is_named(spark: SparkSession, tmp_path: Path) -> None:

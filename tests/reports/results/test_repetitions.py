@@ -84,7 +84,7 @@ def put_run(directory: Path, scenario: str = "name: small") -> None:
 def test_a_single_run_is_itself(tmp_path: Path) -> None:
     put_run(tmp_path / "one")
     found = repetitions(tmp_path / "one")
-    assert found.directories == (place(tmp_path / "one"),)
+    assert [each.folder for each in found.directories] == [place(tmp_path / "one")]
     assert found.together([results(1.0)]) == results(1.0)
 
 
@@ -94,7 +94,7 @@ def test_repetitions_are_found_in_their_order_and_what_was_ended_is_named(tmp_pa
     (repetition(tmp_path, 3) / "decisions").mkdir(parents=True)
     (repetition(tmp_path, 3) / "decisions" / "part-1.spool").touch()
     found = repetitions(tmp_path)
-    assert [each.name for each in found.directories] == ["run-1", "run-2", "run-10"]
+    assert [each.folder.name for each in found.directories] == ["run-1", "run-2", "run-10"]
     assert found.notes == ("run-3 has no run.json, it was ended before its end: it is left out",)
 
 

@@ -1,0 +1,66 @@
+"""The files of a directory, listed once, and what the names of a log's files tell."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sluicegate.decisions.spool import SPOOL_SUFFIX
+from sluicegate_reports.places import File, Location, Place, PlaceError, place, told
+
+FOLLOWED = "run=*/system=*/{part-,date=*/part-}*.parquet"
+"""Finished files of a log, as Hadoop's patterns say it: of a gateway, and of one that was compacted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A folder with all files that were in it, at any depth."""
+
+    folder: Place
+    files: tuple[File, ...]
+    """In order."""
+
+    @property
+    def size(self) -> int:
+        """Of all files, in bytes."""
+        return sum(file.size for file in self.files)
+
+    def within(self, name: str) -> "Listing":
+        """The same of a folder in it."""
+        folder = self.folder / name
+        return Listing(
+            folder, tuple(file for file in self.files if file.place.url.startswith(f"{folder.url}/"))
+        )
+
+
+Listed: TypeAlias = Location | Listing
+"""A folder, whether or not its files are known."""
+
+
+def listing(folder: Listed) -> Listing:
+    """List a folder, if that was not done; without it there are no files.
+
+    :raises PlaceError: if it cannot be listed.
+    """
+    if isinstance(folder, Listing):
+        return folder
+    where = place(folder).absolute()
+    try:
+        return Listing(where, tuple(where.files()))
+    except OSError as error:
+        raise PlaceError(f"cannot list {where}: {told(error)}") from None
+
+
+def is_finished(file: Place) -> bool:
+    """Whether a file's name is that of a finished one of a log or of observations."""
+    return file.name.startswith("part-") and file.suffix == ".parquet"
+
+
+def is_spool(file: Place) -> bool:
+    """Whether a file's name is that of one that a gateway is still writing."""
+    return file.name.startswith(".") and file.name.endswith(SPOOL_SUFFIX)
+
+
+def is_followed(file: Place, log: Place) -> bool:
+    """Whether FOLLOWED finds a file."""
+    folders = file.parent.relative_to(log).split("/")
+    laid_out = [name.partition("=")[0] for name in folders] in (["run", "system"], ["run", "system", "date"])
+    return laid_out and is_finished(file)
