@@ -12,7 +12,17 @@ from sluicegate_reports.verdicts.rates import SEEN
 
 _RATE_MEASURES = {
     "errors": (
-        *("windows", "above", "below", "above_net", "below_net", "above_burst", "pressed", "window_s"),
+        *(
+            "windows",
+            "above",
+            "below",
+            "above_net",
+            "below_net",
+            "above_burst",
+            "pressed",
+            "unused",
+            "window_s",
+        ),
     ),
     "firsts": ("first_second", "allowed"),
     "overshoots": ("overshoot", "admitted", "window_ms"),

@@ -37,7 +37,7 @@ from sluicegate_reports.transforms import (
     totals,
     windows,
 )
-from sluicegate_reports.verdicts.thresholds import GRACE_S, IDLE_S, WINDOW_S
+from sluicegate_reports.verdicts.thresholds import IDLE_S, WINDOW_S
 
 Row: TypeAlias = dict[str, Any]
 Rows: TypeAlias = list[Row]
@@ -226,7 +226,7 @@ class _Rates:
             "totals": totals.totals(sums),
             "judged": refusals.refusals(rows, self.lanes, _JUDGED_US),
         }
-        under = pressure.pressure(sums, self.lanes, self.width_us, GRACE_S)
+        under = pressure.pressure(sums, self.lanes, self.width_us)
         for length in sorted({window_s(trial) for trial in self.tried}):
             numbers = [n for n, t in enumerate(self.trials) if t in self.tried and window_s(t) == length]
             chosen = self.lanes.where(self.lanes["lane"].isin(numbers))

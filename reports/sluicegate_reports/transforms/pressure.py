@@ -1,23 +1,26 @@
 """Pressure: when the clients of a lane asked for more than its limit, by what was seen and not by plan."""
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 _STALLED_US = 1_000_000
 
 
-def pressure(slots: DataFrame, lanes: DataFrame, width_us: int, grace_s: float) -> DataFrame:
-    """Whether each slot of a lane was under pressure.
+def pressure(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
+    """How long each slot of a lane was without pressure.
 
     A gate's clients are under pressure while it refuses or holds what they ask for, and while they wait and
     nothing is admitted. Where there is no log, waiting is all that is seen: producers that wait for any
     answer are taken to be held back, and consumers always, since what waits for them is not seen.
 
+    It goes on after a refusal or the end of a hold for as long as a full bucket lasts: a bucket that was
+    empty loses nothing until it is full, so a client that asks again by then gets all that there is.
+
     :param slots: see `slots.by_client`; of both sources.
     :param lanes: see `lanes.lanes`.
     :param width_us: of these slots.
-    :param grace_s: so long after a refusal or the end of a hold pressure goes on, and for four messages.
-    :return: `lane`, `slot` (all of the lane), `pressed`.
+    :return: `lane`, `slot` (all of the lane), `idle_us` (time at its end since the clients were held back
+        last, or since the lane began), `pressed`.
     """
     of_clients, of_log = F.col("source") == "clients", F.col("source") == "log"
     sums = slots.groupBy("lane", "slot").agg(
@@ -26,7 +29,7 @@ def pressure(slots: DataFrame, lanes: DataFrame, width_us: int, grace_s: float) 
         F.sum("answered").alias("answered"),
         F.sum(F.when(of_clients, F.col("admitted"))).alias("admitted"),
     )
-    logged = slots.groupBy("lane").agg(F.bool_or(of_log).alias("logged"), F.max("largest").alias("largest"))
+    logged = slots.groupBy("lane").agg(F.bool_or(of_log).alias("logged"))
     last = F.floor((F.col("end_us") - F.col("begin_us")) / width_us).cast("int") - 1
     every = (
         lanes.join(logged, on="lane", how="inner")
@@ -35,20 +38,24 @@ def pressure(slots: DataFrame, lanes: DataFrame, width_us: int, grace_s: float) 
             "lane",
             "logged",
             "operation",
-            (F.lit(grace_s) + 4 * F.col("largest") / F.col("rate")).alias("grace_s"),
+            (F.col("burst") / F.col("rate") * 1e6).alias("full_us"),
             F.explode(F.sequence(F.lit(0), last)).alias("slot"),
         )
     )
     filled = every.join(sums, on=["lane", "slot"], how="left").na.fill(0, ["asked", "answered", "admitted"])
     so_far = Window.partitionBy("lane").orderBy("slot").rowsBetween(Window.unboundedPreceding, 0)
     second = Window.partitionBy("lane").orderBy("slot").rowsBetween(1 - max(1, _STALLED_US // width_us), 0)
-    limited = F.max("until_us").over(so_far) + F.col("grace_s") * 1e6 >= F.col("slot") * width_us
     waiting = (F.sum("asked").over(so_far) - F.sum("answered").over(so_far)) > 0
     stalled = waiting & (F.sum("admitted").over(second) == 0)
-    return filled.select("lane", "slot", _pressed(limited, waiting, stalled).alias("pressed"))
-
-
-def _pressed(limited: Column, waiting: Column, stalled: Column) -> Column:
     unseen = F.col("operation") != "publish"
-    limited = F.coalesce(limited, F.lit(False))
-    return F.when(F.col("logged"), limited | stalled).otherwise(limited | waiting | unseen)
+    held = F.when(F.col("logged"), stalled).otherwise(waiting | unseen)
+    until_us, begin_us = F.max("until_us").over(so_far), F.col("slot") * width_us
+    limited = F.coalesce(begin_us < until_us + F.col("full_us"), F.lit(False))
+    ended_us = begin_us + width_us
+    idle_us = F.greatest(ended_us - F.coalesce(until_us, F.lit(0)), F.lit(0))
+    return filled.select(
+        "lane",
+        "slot",
+        F.when(held, F.lit(0)).otherwise(idle_us).alias("idle_us"),
+        (held | limited).alias("pressed"),
+    )

@@ -31,17 +31,21 @@ def rate_error(
     Windows begin when the burst is spent: after the slot in which something was limited for the first time.
     They end with the lane. Slots in which nothing happened count as 0.
 
+    A window counts for `below` if its clients were under pressure for half of it. It is then compared with
+    what they could have got: what a full bucket lost while they were not, and what was left in it for them at
+    the window's end, is no error of the gate's.
+
     :param slots: see `slots.by_client`.
     :param lanes: see `lanes.lanes`.
     :param width_us: of these slots; a divisor of a second.
     :param window_s: length of a window in s.
     :param pressure: see `pressure.pressure`; without it clients are taken to have always asked for more.
     :return: `lane`, `source`, `windows` (how many), `above`, `below` (largest and smallest relative error,
-        0.01 for one percent; `below` is of the windows under pressure all the time, null if there is none),
+        0.01 for one percent; `below` is of the windows under pressure, null if there is none),
         `above_net` and `below_net` (likewise, less the one operation that each window may have cut),
         `above_burst` (of all windows from the lane's start on, less a full bucket or such an operation),
-        `pressed` (windows under pressure), `largest` (amount admitted at once). A lane shorter than a window
-        has no row.
+        `pressed` (windows under pressure), `unused` (largest share of such a window that its clients did
+        not ask for), `largest` (amount admitted at once). A lane shorter than a window has no row.
     """
     length = window_s * 1_000_000 // width_us
     filled = _filled(slots, lanes, width_us)
@@ -50,18 +54,23 @@ def rate_error(
     begins = F.col("slot") - length + 1
     steady = begins >= F.col("steady")
     if pressure is None:
-        filled = filled.withColumn("pressed", F.lit(True))
+        filled = filled.withColumn("pressed", F.lit(True)).withColumn("idle_us", F.lit(0))
     else:
-        filled = filled.join(pressure, on=["lane", "slot"], how="left")
+        filled = filled.join(pressure, on=["lane", "slot"], how="left").na.fill(False, ["pressed"])
+    filled = _unused(filled, width_us)
     total, of_window = F.sum("admitted").over(window), F.col("rate") * window_s
+    unused = F.sum("spilt").over(window) + F.col("left")
+    could = of_window - unused
     # A window may begin or end in the middle of one operation: of one within it, or of the next.
     ends = F.max("largest").over(window)
     cut = F.coalesce(F.max("largest").over(lane.rowsBetween(1 - length, length)), F.lit(0))
-    under = F.min(F.coalesce("pressed", F.lit(False))).over(window)
+    under = 2 * F.sum(F.col("pressed").cast("int")).over(window) >= length
     return (
         filled.withColumn("error", total / of_window - 1)
         .withColumn("less", (total - F.coalesce(ends, F.lit(0))) / of_window - 1)
-        .withColumn("more", (total + cut) / of_window - 1)
+        .withColumn("short", total / could - 1)
+        .withColumn("more", (total + cut) / could - 1)
+        .withColumn("unused", unused / of_window)
         .withColumn("beyond", (total - F.greatest("burst", ends)) / of_window - 1)
         .withColumn("under", under & steady)
         .where(begins >= 0)
@@ -69,11 +78,12 @@ def rate_error(
         .agg(
             F.count(F.when(steady, 1)).alias("windows"),
             F.max(F.when(steady, F.col("error"))).alias("above"),
-            F.min(F.when(F.col("under"), F.col("error"))).alias("below"),
+            F.min(F.when(F.col("under"), F.col("short"))).alias("below"),
             F.max(F.when(steady, F.col("less"))).alias("above_net"),
             F.max("beyond").alias("above_burst"),
             F.min(F.when(F.col("under"), F.col("more"))).alias("below_net"),
             F.count(F.when(F.col("under"), 1)).alias("pressed"),
+            F.max(F.when(F.col("under"), F.col("unused"))).alias("unused"),
             F.max("largest").alias("largest"),
         )
     )
@@ -82,7 +92,9 @@ def rate_error(
 def _filled(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
     """Every slot of each lane, with the slot from which the rate alone counts."""
     sums = slots.groupBy("lane", "source", "slot").agg(
-        F.sum("admitted").alias("admitted"), F.max("largest").alias("largest")
+        F.sum("admitted").alias("admitted"),
+        F.max("largest").alias("largest"),
+        F.min("first_us").alias("first_us"),
     )
     starts = slots.groupBy("lane", "source").agg(
         F.min(F.when(F.col("limited") > 0, F.col("slot"))).alias("limited_slot")
@@ -101,6 +113,31 @@ def _filled(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
         )
     )
     return every.join(sums, on=["lane", "source", "slot"], how="left").na.fill(0, ["admitted"])
+
+
+def _unused(filled: DataFrame, width_us: int) -> DataFrame:
+    """Each slot with what clients let go by: `spilt` from a full bucket, and `left` in it at the slot's end.
+
+    A bucket that is empty when the rate alone begins to count, and is then charged with what was admitted,
+    has lost up to any moment the most by which rate x time was ahead of that sum by then, less what it holds.
+    """
+    lane = Window.partitionBy("lane", "source").orderBy("slot")
+    so_far = lane.rowsBetween(Window.unboundedPreceding, 0)
+    steady, begin_us = F.col("slot") >= F.col("steady"), F.col("steady") * width_us
+    own = F.when(steady, F.col("admitted")).otherwise(0.0)
+    up_to = F.sum(own).over(so_far)
+    at_end = F.col("rate") * ((F.col("slot") + 1) * width_us - begin_us) / 1e6 - up_to
+    # It is fullest at the end of a slot, or just before something is admitted in it.
+    at_first = F.col("rate") * (F.col("first_us") - begin_us) / 1e6 - (up_to - own)
+    fullest = F.greatest(at_end, F.coalesce(at_first, at_end)) - F.col("burst")
+    lost = F.greatest(F.coalesce(F.max(F.when(steady, fullest)).over(so_far), F.lit(0.0)), F.lit(0.0))
+    now = F.col("lost") - F.coalesce(F.lag("lost").over(lane), F.lit(0.0))
+    since = F.col("rate") * F.col("idle_us") / 1e6
+    return (
+        filled.withColumn("lost", lost)
+        .withColumn("spilt", F.when(F.col("pressed"), 0.0).otherwise(now))
+        .withColumn("left", F.greatest(F.least(at_end - F.col("lost"), since), F.lit(0.0)))
+    )
 
 
 def _steady(width_us: int) -> Column:

@@ -68,7 +68,8 @@ class _Seen:
     """What one source tells: `above`, `below` (relative; with `_net`: less one operation), `largest`,
     `first_second`, `allowed`, `overshoot`, `wrongly_admitted`, `wrongly_refused`, `judged`, `otherwise`,
     `window_s`, `slack` (what times that are not exact may put on either side), `stalled_us` (clients'
-    longest stand-still), `pressed` (windows in which the clients were limited all the time).
+    longest stand-still), `pressed` (windows in which the clients were limited), `unused` (share that they
+    did not ask for).
     """  # noqa: D205 - one list
 
     trial: Trial
@@ -163,7 +164,7 @@ class _Seen:
         if self.figures.get("above") is None:
             return "the phase is too short for a window once the burst is spent"
         if self.trial.saturated and self.figures.get("pressed") == 0:
-            return "clients too slow: in no window were they held back all the time"
+            return "clients too slow: in no window were they held back for half of the time"
         return ""
 
     def _grain(self) -> str:
@@ -183,6 +184,8 @@ class _Seen:
             text += f" to {_percent(figures.get('below'))}"
         first, allowed = round(self._of("first_second")), round(self._of("allowed"))
         text += f", first second {part(first, allowed, self._unit)}"
+        if self.trial.saturated and self._of("unused") > EXACT_SHARE:
+            text += f"; clients left up to {self._of('unused') * 100:.1f} % of a window unused"
         if not self.trial.saturated and above is not None and above < -EXACT_SHARE:
             text += "; no window came up to the limit"
         return text

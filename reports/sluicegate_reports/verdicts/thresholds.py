@@ -12,8 +12,6 @@ EXACT_LATE_MS = 250.0
 """p99 of a delayed delivery: brokers look for what is due in ticks of up to 100 ms, twice on the way."""
 WITHIN_LATE_MS = 1_000.0
 """Brokers' default tick for delayed delivery is one second."""
-GRACE_S = 2.0
-"""Clients that are limited at all are limited again within this time, or within four messages of the rate."""
 STALL_S = 2.0
 """So long a stand-still of clients, at most, explains that they saw more at once afterwards."""
 IDLE_S = 1.0

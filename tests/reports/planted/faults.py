@@ -119,6 +119,37 @@ def _rates() -> Iterator[Planted]:
         # Twice the limit for eight seconds, then exact: no window after the burst shows it.
         late = partial(rate_trial, policy=policy, factor=1.0001, at_first=8)
         yield Planted(f"{policy}-late", late, "more than the limit and")
+    slow = partial(dozing, paused_s=1.2, factor=0.8)
+    yield Planted("max_dispatch_rate-under-slow-consumers", slow, "-")
+
+
+def dozing(book: Book, topic: str, paused_s: float, factor: float = 1.0) -> None:
+    """A consumer that fetches tens: three at once, of which one is held, and then none for some time.
+
+    The bucket is full after a second without a fetch: what is lost after that is the consumer's own fault.
+
+    :param factor: of the limit, which the gate lets through.
+    """
+    policy = "max_dispatch_rate"
+    book.tries(policy, RATE, topic, subscription="s")
+    sent = [replace(m, arrivals=()) for m in asked(2 * RATE)]
+    book.publishes(topic, "", sent)
+    waiting = iter(sent)
+    empty_us, at_us, number = 0, 2 * SECOND, 0
+    while at_us < LENGTH_S * SECOND:
+        # When the bucket was last empty: a full one holds a second's worth, ten take half a second to come.
+        empty_us = max(empty_us, at_us - SECOND) + int(SECOND / 2 / factor)
+        passes_us = max(at_us, empty_us)
+        dispatch = {"operation": "dispatch", "subscription": "s"}
+        if passes_us > at_us:
+            delay = {"action": "delay", "delay": (passes_us - at_us) * 1_000}
+            book.decided(at_us, topic, policy=policy, messages=10, **delay, **dispatch)
+        book.decided(passes_us, topic, messages=10, **dispatch)
+        for message in (next(waiting) for _ in range(10)):
+            book._received(passes_us + 3_000, topic, message)
+        number += 1
+        dozes = number % 3 == 0 and at_us > 5 * SECOND
+        at_us = passes_us + (int(paused_s * SECOND) if dozes else 50_000)
 
 
 def _answers_of_rates() -> Iterator[Planted]:

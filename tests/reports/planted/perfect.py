@@ -10,6 +10,7 @@ from tests.reports.planted.book import LENGTH_S, RATE, SECOND, START, Book, Mess
 from tests.reports.planted.faults import (
     _RATES,
     delayed,
+    dozing,
     each,
     publishing,
     rate_trial,
@@ -21,6 +22,7 @@ from sluicegate_reports.results import Verdict
 
 _PUBLISH = "max_publish_rate"
 _KEPT = (Verdict.EXACT, Verdict.WITHIN)
+_UNSURE = (*_KEPT, Verdict.MISSING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ def library() -> Iterator[Perfect]:
     yield Perfect("calm", publishing(lambda m: m), (Verdict.EXACT,))
     yield Perfect("held", _held)
     yield Perfect("slow-clients", _slow, (Verdict.MISSING,), "clients too slow")
+    for name, paused_s in (("part", 2.4), ("most", 6.0)):
+        yield Perfect(f"consumers-slow-for-{name}-of-the-time", partial(dozing, paused_s=paused_s), _UNSURE)
     yield Perfect("clients-that-stop-for-a-while", publishing(_stalled))
     yield Perfect("restart", publishing(_restarted), (*_KEPT, Verdict.MISSING))
     yield Perfect("bursts", _bursts)

@@ -67,7 +67,7 @@ CREATE OR REPLACE TEMP TABLE pressure AS
 WITH told AS (
   SELECT true AS log, * FROM by_log UNION ALL SELECT false, * FROM by_clients),
 lane AS (
-  SELECT bool_or(log) AS logged, 2e6 + 4e6 * max(amount) FILTER (passed) / $rate AS grace_us FROM told),
+  SELECT bool_or(log) AS logged, 1e6 * $burst / $rate AS full_us FROM told),
 slots AS (
   SELECT slot, max(greatest(until_us, CASE WHEN limited THEN at_us END)) AS until_us,
          coalesce(sum(asked), 0) AS asked, coalesce(sum(answered), 0) AS answered,
@@ -77,10 +77,10 @@ moments AS (
   SELECT slot, max(until_us) OVER so_far AS until_us, sum(asked - answered) OVER so_far > 0 AS waiting,
          sum(came) OVER (ORDER BY slot ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) = 0 AS nothing
   FROM slots WINDOW so_far AS (ORDER BY slot ROWS UNBOUNDED PRECEDING))
-SELECT slot, coalesce(until_us + grace_us >= slot * 100000, false)
-             OR CASE WHEN logged THEN waiting AND nothing ELSE waiting OR $operation <> 'publish' END
-             AS pressed
-FROM moments, lane
+SELECT slot, coalesce(until_us + full_us > slot * 100000, false) OR held AS pressed,
+       CASE WHEN held THEN 0 ELSE greatest(slot * 100000 + 100000 - coalesce(until_us, 0), 0) END AS idle_us
+FROM (SELECT *, CASE WHEN logged THEN waiting AND nothing ELSE waiting OR $operation <> 'publish' END AS held
+      FROM moments, lane)
 """
 _SUMS = """
 SELECT sum(amount) FILTER (passed),
@@ -102,17 +102,36 @@ SELECT count(*), sum(share) ^ 2 / (count(*) * sum(share * share)) FROM (
   WHERE client IS NOT NULL GROUP BY client)
 """
 _WINDOWS = """
-WITH slots AS (
-  SELECT slot, any_value(pressed) AS pressed, coalesce(sum(amount) FILTER (passed), 0) AS admitted
-  FROM pressure LEFT JOIN flow ON at_us // 100000 = slot GROUP BY slot),
-steady AS (
+WITH steady AS (
   SELECT coalesce(min(at_us) FILTER (limited) // 100000 + 1, ceil(20 * $burst / $rate)) AS first FROM flow),
+slots AS (
+  SELECT slot, any_value(pressed) AS pressed, any_value(idle_us) AS idle_us,
+         coalesce(sum(amount) FILTER (passed), 0) AS admitted,
+         min(at_us) FILTER (passed) AS first_us
+  FROM pressure LEFT JOIN flow ON at_us // 100000 = slot GROUP BY slot),
+filled AS (
+  SELECT *, slot >= first AS counts, first * 100000 AS begin_us,
+         sum(CASE WHEN slot >= first THEN admitted ELSE 0 END) OVER (
+           ORDER BY slot ROWS UNBOUNDED PRECEDING) AS total
+  FROM slots, steady),
+full AS (
+  SELECT *, coalesce(greatest(0, max(CASE WHEN counts THEN greatest(
+           $rate * (slot * 100000 + 100000 - begin_us) / 1e6 - total,
+           $rate * (first_us - begin_us) / 1e6 - total + admitted) - $burst END) OVER (
+             ORDER BY slot ROWS UNBOUNDED PRECEDING)), 0) AS lost
+  FROM filled),
+spilt AS (
+  SELECT *, CASE WHEN pressed THEN 0 ELSE lost - coalesce(lag(lost) OVER (ORDER BY slot), 0) END AS spilt,
+         greatest(0, least($rate * (slot * 100000 + 100000 - begin_us) / 1e6 - total - lost,
+                           $rate * idle_us / 1e6)) AS unspent
+  FROM full),
 sums AS (
-  SELECT slot, sum(admitted) OVER of_window / ($rate * $window_s) - 1 AS error,
-         bool_and(pressed) OVER of_window AS pressed
-  FROM slots
+  SELECT slot, sum(admitted) OVER of_window AS got, got / ($rate * $window_s) - 1 AS error,
+         got / ($rate * $window_s - sum(spilt) OVER of_window - unspent) - 1 AS short,
+         2 * count(*) FILTER (pressed) OVER of_window >= $window_s * 10 AS pressed
+  FROM spilt
   WINDOW of_window AS (ORDER BY slot ROWS BETWEEN $window_s * 10 - 1 PRECEDING AND CURRENT ROW))
-SELECT count(*), max(error), min(error) FILTER (pressed) FROM sums, steady
+SELECT count(*), max(error), min(short) FILTER (pressed) FROM sums, steady
 WHERE slot - $window_s * 10 + 1 >= first
 """
 _ENGAGED = """
@@ -226,8 +245,7 @@ def _flows(base: duckdb.DuckDBPyConnection, trial: Trial, first: bool, ahead_us:
         # A gate's clock is known to some ms, and before a first trial nothing else is decided.
         edges = {"log": log, "early": 100_000 if first and log else 0, "ahead": ahead_us if log else 0}
         base.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {_FLOW}", {**given, **edges})
-    pressed = {"rate": trial.limit, "length": rates["length"], "operation": trial.measured.operation}
-    base.execute(_PRESSURE, pressed)
+    base.execute(_PRESSURE, {**rates, "operation": trial.measured.operation})
     return rates
 
 
