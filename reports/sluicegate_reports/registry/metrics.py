@@ -1,7 +1,7 @@
 """What is measured of trials: a row for each metric, which tables, thresholds and verdicts read.
 
 A new one takes a transform, which measures it, a rule, if verdicts heed it, and its row here or in an
-`Extension`. Less is better in all thresholds.
+`Extension`: nothing else has to be touched. Less is better in all thresholds.
 """
 
 from collections.abc import Callable
@@ -101,6 +101,7 @@ METRICS = (
     Metric("window_s", "window", _RATE, "s"),
     Metric("above", "worst above", _RATE, "share", compared=True),
     Metric("below", "worst below", _RATE, "share", compared=True),
+    Metric("unused", "unused by clients", _RATE, "share"),
     Metric("first_second", "first second", _RATE, AMOUNT, compared=True),
     Metric("allowed", "allowed", _RATE, AMOUNT),
     Metric("overshoot", "overshoot", _RATE, AMOUNT),

@@ -10,7 +10,9 @@ from tests.reports.registry.river import METRIC, install, installed
 
 from sluicegate_reports import registry
 from sluicegate_reports.differing import difference
+from sluicegate_reports.fail_on import decisive
 from sluicegate_reports.jobs.compare import compare_run
+from sluicegate_reports.markdown import markdown
 from sluicegate_reports.page import page
 from sluicegate_reports.results import Results, Verdict, to_json
 
@@ -98,6 +100,17 @@ def test_a_metric_is_one_transform_one_rule_and_one_row(spark: SparkSession, tmp
     assert (cell.verdict, "the largest barge had 100 bytes" in cell.text) == (Verdict.OFF, True)
     (threshold,) = [each for each in after.thresholds if each.name == "largest_barge_bytes"]
     assert (threshold.measured, threshold.passed, threshold.unit) == (100, False, "bytes")
+    assert decisive(after.thresholds, [("largest_barge_bytes", 120.0)])["largest_barge_bytes"].passed
     assert "largest barge" in page(after)
+    assert "largest barge" in markdown(after)
     assert "largest_barge_bytes" in to_json(difference(before, after)).decode()
     assert "largest_barge_bytes" not in {each.name for each in before.thresholds}
+    # It changes nothing else: not one figure of the others.
+    others = [place for place, name in enumerate(table.columns) if name != "largest barge (bytes)"]
+    known = before.tables()["max_publish_rate figures"]
+    assert [table.columns[place] for place in others] == list(known.columns)
+    verdict = known.columns.index("verdict")
+    told = [tuple(row[place] for place in others) for row in table.rows]
+    assert [(*row[:verdict], *row[verdict + 1 :]) for row in told] == [
+        (*row[:verdict], *row[verdict + 1 :]) for row in known.rows
+    ]

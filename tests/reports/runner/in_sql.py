@@ -114,7 +114,7 @@ filled AS (
          sum(CASE WHEN slot >= first THEN admitted ELSE 0 END) OVER (
            ORDER BY slot ROWS UNBOUNDED PRECEDING) AS total
   FROM slots, steady),
-full AS (
+ahead AS (
   SELECT *, coalesce(greatest(0, max(CASE WHEN counts THEN greatest(
            $rate * (slot * 100000 + 100000 - begin_us) / 1e6 - total,
            $rate * (first_us - begin_us) / 1e6 - total + admitted) - $burst END) OVER (
@@ -124,7 +124,7 @@ spilt AS (
   SELECT *, CASE WHEN pressed THEN 0 ELSE lost - coalesce(lag(lost) OVER (ORDER BY slot), 0) END AS spilt,
          greatest(0, least($rate * (slot * 100000 + 100000 - begin_us) / 1e6 - total - lost,
                            $rate * idle_us / 1e6)) AS unspent
-  FROM full),
+  FROM ahead),
 sums AS (
   SELECT slot, sum(admitted) OVER of_window AS got, got / ($rate * $window_s) - 1 AS error,
          got / ($rate * $window_s - sum(spilt) OVER of_window - unspent) - 1 AS short,
