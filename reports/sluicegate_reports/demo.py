@@ -46,7 +46,7 @@ CERTAIN = ("early_messages", "lost_messages")
 _JOB_S = 1800.0
 """Longest time that the job may take; on two idle cores it needs half a minute."""
 _MAIN = "from sluicegate.cli import main; main()"
-_ASCII = str.maketrans("╭╮╰╯┬┴├┤┼─│━┃✓✕≈", "+++++++++-|=|+x~")
+_ASCII = str.maketrans("╭╮╰╯┬┴├┤┼─│━┃✓✕≈○≠", "+++++++++-|=|+x~o!")
 
 
 def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
