@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 
-.PHONY: help test demo check broker extras bench jars ghz pulsar-go docs clean
+.PHONY: help test demo check broker mutants extras bench jars ghz pulsar-go docs clean
 
 help:
 	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
@@ -13,6 +13,7 @@ help:
 	@echo "             (a few minutes after set-up; the report needs Java 17, the rest does not)"
 	@echo "make broker  only the tests on real brokers     make check  lint and types alone"
 	@echo "make extras  install each extra alone and use it"
+	@echo "make mutants OF=NAME  change the code in small ways and list the changes that no test notices"
 	@echo "make bench   compare with other proxies         make docs   check documents"
 	@echo "make clean   remove what these commands made"
 
@@ -24,6 +25,10 @@ check: $(VENV)/bin/tox
 
 broker: $(VENV)/bin/tox jars pulsar-go
 	$(VENV)/bin/tox run -e broker
+
+# For example OF="flow kafka-repeated", or OF="engine --file bucket.py"; without it all, which takes hours.
+mutants: $(VENV)/bin/tox
+	$(VENV)/bin/tox run -e mutants -- $(OF)
 
 extras: $(VENV)/bin/tox
 	$(VENV)/bin/tox run -e extras

@@ -1,0 +1,69 @@
+"""Changes the code in small ways and says which changes no test notices.
+
+Run `make mutants OF=NAME`, or `PYTHONPATH=. python -m tests.mutants NAME`.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+
+from tests.mutants.outcome import Outcome, read
+from tests.mutants.staging import stage
+from tests.mutants.targets import ROOT, Target, equivalents, only, targets
+
+_RUNS = ROOT / "build/mutants"
+
+
+def main() -> int:
+    """0 if all survivors are known, 1 if one is not, 2 if the run did not come to its end."""
+    known = targets()
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(known)}; without one, all")
+    parser.add_argument("--file", default="*", help="only files whose name matches this pattern")
+    parser.add_argument("--processes", type=int, default=1, help="mutants that are tried at a time")
+    parser.add_argument("--read", action="store_true", help="show what the last run found, without a new one")
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(known)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; expected some of {', '.join(known)}")
+    chosen = [only(known[name], arguments.file) for name in arguments.names or known]
+    chosen = [target for target in chosen if target.files]
+    if not chosen:
+        parser.error(f"no file matches {arguments.file!r}")
+    return max(_run(target, arguments.processes, is_read=arguments.read) for target in chosen)
+
+
+def _run(target: Target, processes: int, *, is_read: bool) -> int:
+    folder = _RUNS / target.name
+    if not is_read:
+        stage(target, folder)
+        with (_RUNS / f"{target.name}.log").open("w") as log:
+            command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(processes)]
+            environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+            subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False)
+    return _tell(target, read(target, folder))
+
+
+def _tell(target: Target, outcome: Outcome) -> int:
+    known = equivalents()
+    new = [survivor for survivor in outcome.survivors if survivor.change not in known]
+    seen = {survivor.change for survivor in outcome.survivors}
+    stale = [change for change in known if change.file in target.files and change not in seen]
+    for survivor in new:
+        change = survivor.change
+        note = "" if survivor.is_reached else " (no test calls it)"
+        print(f"{change.file}:{survivor.line}: {change.function}{note}")
+        print(f"  - {change.was}\n  + {change.becomes}")
+    for change in stale if outcome.is_whole else []:
+        print(f"{change.file}: {change.function}: noted as equivalent, but killed or gone: {change.was}")
+    counts = ", ".join(f"{count} {status}" for status, count in outcome.counts.most_common())
+    print(f"{target.name}: {counts}; {len(outcome.survivors) - len(new)} noted as equivalent, {len(new)} new")
+    if not outcome.is_whole:
+        print(f"{target.name}: the run did not come to its end: see build/mutants/{target.name}.log")
+        return 2
+    return 1 if new or stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

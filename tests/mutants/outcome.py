@@ -1,0 +1,94 @@
+"""What came of each mutant, read from the files that mutmut leaves."""
+
+import ast
+import contextlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mutmut.mutation.diff_apply import get_diff_for_mutant
+from mutmut.stats import status_by_exit_code
+from mutmut.utils.format_utils import orig_function_and_class_names_from_key
+from tests.mutants.staging import staged
+from tests.mutants.targets import ROOT, Change, Target
+
+_SURVIVED, _UNTESTED, _UNTOLD = "survived", "no tests", ("not checked", "check was interrupted by user")
+_HUNK = re.compile(r"@@ -(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A mutant that no test noticed."""
+
+    line: int
+    change: Change
+    is_reached: bool
+    """False if no test even calls the function."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of all mutants of a target."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many there are by what became of them, in mutmut's words."""
+    survivors: list[Survivor] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """False if the run ended early."""
+        return bool(self.counts) and not any(self.counts[status] for status in _UNTOLD)
+
+
+def read(target: Target, folder: Path) -> Outcome:
+    """What mutmut found out.
+
+    :param folder: where the target was staged.
+    """
+    outcome = Outcome()
+    with contextlib.chdir(folder):
+        for file in target.files:
+            meta = Path("mutants") / f"{staged(file)}.meta"
+            if not meta.exists():
+                continue  # nothing in it that mutmut would change
+            functions = dict(_functions(ast.parse((ROOT / file).read_text())))
+            for mutant, code in json.loads(meta.read_text())["exit_code_by_key"].items():
+                status = status_by_exit_code[code]
+                outcome.counts[status] += 1
+                if status in {_SURVIVED, _UNTESTED}:
+                    survivor = _survivor(file, functions, mutant, is_reached=status == _SURVIVED)
+                    outcome.survivors.append(survivor)
+    outcome.survivors.sort(key=lambda survivor: (survivor.change.file, survivor.line))
+    return outcome
+
+
+def _survivor(file: str, functions: dict[str, ast.stmt], mutant: str, *, is_reached: bool) -> Survivor:
+    function, owner = orig_function_and_class_names_from_key(mutant)
+    name = f"{owner}.{function}" if owner else function
+    diff = get_diff_for_mutant(mutant, path=staged(file)).splitlines()[2:]
+    was, becomes = (" / ".join(line[1:].strip() for line in diff if line[0] == sign) for sign in "-+")
+    return Survivor(_line(file, functions[name], diff), Change(file, name, was, becomes), is_reached)
+
+
+def _line(file: str, function: ast.stmt, diff: list[str]) -> int:
+    """The line of the file that is changed: the one with its text nearest to where the diff says it is."""
+    hunk = _HUNK.match(diff[0])
+    assert hunk is not None
+    before = next(at for at, line in enumerate(diff[1:]) if line[0] == "-")
+    text = diff[1 + before][1:].strip()
+    about = function.lineno + int(hunk[1]) - 1 + before
+    lines = (ROOT / file).read_text().splitlines()
+    of_function = range(function.lineno, (function.end_lineno or 0) + 1)
+    found = [at for at in of_function if lines[at - 1].strip() == text]
+    return min(found, key=lambda at: abs(at - about), default=about)
+
+
+def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.stmt]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield prefix + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions(node, f"{node.name}.")
