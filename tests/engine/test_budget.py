@@ -1,5 +1,7 @@
 """The byte budget of a gate."""
 
+from collections.abc import Callable
+
 import pytest
 
 from sluicegate.engine.budget import Budget
@@ -73,3 +75,45 @@ def test_an_unlimited_budget_is_never_under_pressure() -> None:
     budget.take(10**12)
     budget.charge(10**12)
     assert told == []
+
+
+def test_a_limit_of_one_byte_holds() -> None:
+    budget = Budget(1)
+
+    assert budget.take(2) is False
+    assert budget.take(1) is True
+
+
+def test_what_is_spared_is_left_to_others() -> None:
+    budget = Budget(100)
+
+    assert budget.take(81, spare=20) is False
+    assert budget.take(80, spare=20) is True
+    assert budget.take(20) is True
+
+
+@pytest.mark.parametrize("grow", [Budget.take, Budget.charge])
+@pytest.mark.parametrize("others", [0, 30])
+def test_pressure_begins_above_the_mark_with_what_others_use(
+    grow: Callable[[Budget, int], object], others: int
+) -> None:
+    budget = Budget(100)
+    budget.others = others
+    told: list[int] = []
+    budget.on_pressure = lambda: told.append(budget.used)
+
+    assert budget.mark == 88  # an eighth of 100 is 12 whole bytes
+    grow(budget, 88 - others)
+    assert told == []
+    grow(budget, 1)
+    assert told == [89 - others]
+
+
+def test_a_budget_of_one_byte_is_under_pressure_beyond_it() -> None:
+    budget = Budget(1)
+    told: list[int] = []
+    budget.on_pressure = lambda: told.append(budget.used)
+
+    budget.charge(2)
+
+    assert told == [2]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.engine.delay import DelayRule, asked_ms, due_ms
+from sluicegate.engine.delay import _MAX_FIRST_SEEN, DelayRule, FirstSeen, asked_ms, due_ms
 
 HOUR_MS = 3_600_000
 
@@ -34,6 +34,7 @@ def test_a_time_stamp_from_before_its_arrival_is_believed_within_the_tolerance()
 
 def test_what_was_stored_for_an_unknown_time_may_have_any_time_stamp() -> None:
     assert due_ms(DelayRule(5_000), 1, 1_000_000) == 5_001
+    assert due_ms(DelayRule(5_000), 0, 1_000_000) == 5_000
 
 
 @given(st.integers(1, 10**9), st.integers(0, 10**13), st.integers(0, 10**13))
@@ -51,3 +52,23 @@ def test_never_early_and_never_blocked_for_long(fixed: int, timestamp: int, seen
 )
 def test_what_a_producer_asks_for_counts_from_now(deliver_at: int, asked: int) -> None:
     assert asked_ms(deliver_at, 1_000_000) == asked
+
+
+def test_a_message_that_comes_again_was_first_seen_when_it_came_first() -> None:
+    seen = FirstSeen()
+
+    assert seen.ms(("t", 0, 7), 1_000) == 1_000
+    assert seen.ms(("t", 0, 8), 2_000) == 2_000
+    assert seen.ms(("t", 0, 7), 3_000) == 1_000
+
+
+def test_the_message_seen_longest_ago_is_forgotten_when_there_are_too_many() -> None:
+    seen = FirstSeen()
+    for number in range(_MAX_FIRST_SEEN):
+        seen.ms(("t", 0, number), 1_000)
+    assert seen.ms(("t", 0, 0), 2_000) == 1_000  # so many are kept
+
+    seen.ms(("t", 0, -1), 2_000)
+
+    assert seen.ms(("t", 0, 1), 3_000) == 1_000
+    assert seen.ms(("t", 0, 0), 3_000) == 3_000

@@ -13,6 +13,8 @@ from tests.mutants.staging import stage
 from tests.mutants.targets import ROOT, Target, equivalents, only, targets
 
 _RUNS = ROOT / "build/mutants"
+_SLOW = {"SLUICEGATE_SLOW_MACHINE": "1"}
+"""Hypothesis tries fewer examples: a test by an example is to notice a change, not luck."""
 
 
 def main() -> int:
@@ -40,7 +42,7 @@ def _run(target: Target, processes: int, *, is_read: bool) -> int:
         stage(target, folder)
         with (_RUNS / f"{target.name}.log").open("w") as log:
             command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(processes)]
-            environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+            environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | _SLOW
             subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False)
     return _tell(target, read(target, folder))
 

@@ -37,7 +37,12 @@ def targets() -> dict[str, Target]:
     """The rows of `targets.toml`, by name."""
     rows = tomllib.loads((_HERE / "targets.toml").read_text())
     return {
-        name: Target(name, tuple(_matching(row["files"])), tuple(row["tests"]), tuple(row.get("without", ())))
+        name: Target(
+            name,
+            tuple(file for file in _matching(row["files"]) if file not in row.get("but", ())),
+            tuple(row["tests"]),
+            tuple(row.get("without", ())),
+        )
         for name, row in rows.items()
     }
 

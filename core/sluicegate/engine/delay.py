@@ -73,4 +73,4 @@ def asked_ms(deliver_at_ms: int, now_ms: int) -> int:
     :param deliver_at_ms: when the message is to be delivered, in ms of the wall clock; 0 or less for at once.
     :param now_ms: the wall clock, in ms.
     """
-    return max(0, deliver_at_ms - now_ms) if deliver_at_ms > 0 else 0
+    return max(0, deliver_at_ms - now_ms)

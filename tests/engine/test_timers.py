@@ -1,0 +1,43 @@
+"""What is to be done at a time: in order, once, and not if it is cancelled."""
+
+from sluicegate.engine.timers import Timers
+
+
+def test_what_is_due_is_done_once_in_order_of_time_and_then_of_asking() -> None:
+    timers, done = Timers(), list[tuple[str, int]]()
+    timers.at(20, lambda now_ns: done.append(("later", now_ns)))
+    timers.at(10, lambda now_ns: done.append(("first asked for", now_ns)))
+    timers.at(10, lambda now_ns: done.append(("asked for second", now_ns)))
+    timers.at(21, lambda now_ns: done.append(("not yet", now_ns)))
+
+    assert timers.due_ns == 10
+    timers.run_due(9)
+    assert done == []
+    timers.run_due(20)
+    assert done == [("first asked for", 20), ("asked for second", 20), ("later", 20)]
+    timers.run_due(20)
+    assert (len(done), timers.due_ns, bool(timers)) == (3, 21, True)
+
+
+def test_what_is_cancelled_is_neither_done_nor_waited_for() -> None:
+    timers, done = Timers(), list[int]()
+    cancelled, passed_over = timers.at(5, done.append), timers.at(6, done.append)
+    timers.at(7, done.append)
+
+    cancelled.cancel()
+    assert timers.due_ns == 6
+    passed_over.cancel()
+    timers.run_due(6)
+    assert done == []
+    assert timers.due_ns == 7
+    timers.run_due(7)
+    assert done == [7]
+
+
+def test_nothing_is_due_when_all_is_cancelled() -> None:
+    timers = Timers()
+    timers.at(5, lambda now_ns: None).cancel()
+    timers.at(6, lambda now_ns: None).cancel()
+
+    assert timers.due_ns is None
+    assert not timers
