@@ -12,11 +12,12 @@ TOPIC = TopicName("/default/orders", "default")
 
 
 class KeepingSink:
-    """Keeps every decision; ids are d1, d2, …"""
+    """Keeps every decision, and what each was about; ids are d1, d2, …"""
 
     def __init__(self) -> None:
         self.allows: list[str] = []
         self.decisions: list[Decision] = []
+        self.decided_at: list[tuple[Operation, int]] = []
 
     def allowed(self, gate: Gate, op: Operation, now_ns: int) -> None:
         self.allows.append(op.kind.name)
@@ -24,6 +25,7 @@ class KeepingSink:
     def decided(self, gate: Gate, op: Operation, decision: Decision, now_ns: int) -> Decision:
         stamped = replace(decision, id=f"d{len(self.decisions) + 1}", policy_version=gate.version)
         self.decisions.append(stamped)
+        self.decided_at.append((op, now_ns))
         return stamped
 
 

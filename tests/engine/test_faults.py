@@ -4,7 +4,7 @@ import pytest
 from tests.engine.lab import KeepingSink, MakeGate
 
 from sluicegate.engine.check import Check, Stage
-from sluicegate.engine.faults import FAULTS_TO_OPEN, OPEN_NS, Fault, GateFaults
+from sluicegate.engine.faults import FAULTS_TO_OPEN, OPEN_NS, Fault, GateFaults, plugin_of
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome
 
 KINDS = tuple(OperationKind)
@@ -122,3 +122,25 @@ def test_every_fault_is_reported() -> None:
     faults.add(fault)
 
     assert reported == [fault]
+
+
+def test_the_fault_after_which_a_check_is_skipped_says_so(make_gate: MakeGate, faults: GateFaults) -> None:
+    gate = make_gate([Check("flaky", KINDS, Flaky(), plugin="acme")])
+    opened = []
+
+    for now_ns in range(FAULTS_TO_OPEN):
+        gate.publish(operation(OperationKind.PUBLISH), now_ns)
+        opened.append(faults.last["acme"].opened)
+
+    assert opened == [False] * (FAULTS_TO_OPEN - 1) + [True]
+
+
+def test_a_plain_function_is_told_by_the_module_that_defines_it() -> None:
+    assert plugin_of(Check("mine", KINDS, lambda op, now_ns: None)) == __name__
+
+
+def test_a_callable_that_names_no_module_is_told_by_its_type() -> None:
+    nameless = Flaky()
+    nameless.__module__ = ""
+
+    assert plugin_of(Check("mine", KINDS, nameless)) == __name__

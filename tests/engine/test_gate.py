@@ -1,14 +1,27 @@
 """Gates: order of checks, what is recorded, attachments, observe-only, exemption."""
 
 from collections.abc import Mapping
+from time import perf_counter_ns
 
 import pytest
-from tests.engine.lab import KeepingSink, MakeGate
+from tests.engine.lab import TOPIC, KeepingSink, MakeGate
 
 from sluicegate.engine.check import Check, CheckCall, Stage
-from sluicegate.engine.state import TopicState
+from sluicegate.engine.gate import GateFaults, compile_gate
 from sluicegate.engine.wait_queue import Waiter
-from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
+from sluicegate.engine.state import TopicState
+from sluicegate.model import (
+    Action,
+    Decision,
+    EffectivePolicies,
+    Level,
+    Operation,
+    OperationKind,
+    Outcome,
+    Provenance,
+    Reason,
+    Source,
+)
 
 Kind = OperationKind
 ALL_KINDS = tuple(OperationKind)
@@ -113,9 +126,10 @@ def test_counters_tell_what_passed(make_gate: MakeGate, state: TopicState) -> No
     for size in (0, 1, 1023, 1024):
         assert gate.publish(operation(messages=1, bytes=size + 70, largest=size), 0) is None
     assert gate.publish(operation(messages=4, bytes=4_096, largest=1_024), 0) is None
-    assert gate.dispatch(operation(Kind.DISPATCH, messages=3, bytes=30), 0) is None
+    assert gate.dispatch(operation(Kind.DISPATCH, messages=1, bytes=10), 0) is None
+    assert gate.dispatch(operation(Kind.DISPATCH, messages=2, bytes=20), 0) is None
 
-    assert (state.allowed_ops, state.allowed_messages, state.allowed_bytes) == (6, 8, 2_048 + 4 * 70 + 4_096)
+    assert (state.allowed_ops, state.allowed_messages, state.allowed_bytes) == (7, 8, 2_048 + 4 * 70 + 4_096)
     assert (state.dispatched_messages, state.dispatched_bytes) == (3, 30)
     assert [(slot, n) for slot, n in enumerate(state.size_counts) if n] == [(0, 1), (1, 1), (10, 1), (11, 1)]
     assert [(slot, n) for slot, n in enumerate(state.batch_counts) if n] == [(13, 1)]
@@ -381,3 +395,42 @@ def test_a_kept_entry_of_a_gate_stays_good(make_gate: MakeGate, state: TopicStat
     assert [answer is None for answer in answers] == [True, False, True]
     assert [dispatch(operation(Kind.DISPATCH), 0) for _ in range(2)] == [None, None]
     assert state.allowed_ops == 4
+
+
+def test_what_no_policy_was_asked_about_can_be_recorded(make_gate: MakeGate, sink: KeepingSink) -> None:
+    op, told = operation(), decision()
+
+    make_gate([]).record(op, told, 5)
+
+    assert [(one.action, one.policy_version) for one in sink.decisions] == [(told.action, 7)]
+    assert sink.decided_at == [(op, 5)]
+
+
+def test_a_check_that_fails_closed_names_the_level_of_its_policy(
+    state: TopicState, sink: KeepingSink, faults: GateFaults
+) -> None:
+    def fail(op: Operation, now_ns: int) -> Decision | None:
+        raise LookupError
+
+    policies = EffectivePolicies(
+        TOPIC.full, 7, {"mine": 1}, {"mine": Provenance(Level.NAMESPACE, Source.FILE, "")}
+    )
+    checks = [Check("mine", (Kind.PUBLISH,), fail, fail_open=False)]
+    refused = compile_gate(TOPIC, policies, state, checks, None, sink, faults, exempt=False).publish(
+        operation(), 0
+    )
+
+    assert refused is not None
+    assert refused.reasons[0].level == "namespace"
+
+
+def test_the_time_that_a_publish_took_is_a_part_of_the_time_that_passed(make_gate: MakeGate) -> None:
+    gate, took = make_gate([]), list[int]()
+    began = perf_counter_ns()
+
+    gate.time_next_publish(took.append)
+    for _ in range(2):
+        gate.publish(operation(), 0)
+
+    assert len(took) == 1
+    assert 0 <= took[0] <= perf_counter_ns() - began

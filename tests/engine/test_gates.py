@@ -193,3 +193,57 @@ def test_a_failing_compile_leaves_the_cache_as_it_was() -> None:
     with pytest.raises(LookupError, match="t"):
         cache.get("t", False, 0)
     assert not cache.live
+
+
+def test_counts_what_it_compiled() -> None:
+    cache = Compiler().cache
+    for topic in ("a", "b", "a"):
+        cache.get(topic, False, 0)
+
+    assert cache.compiled == 2
+
+
+def test_states_without_gates_are_as_many_as_twice_the_gates_at_most() -> None:
+    cache = Compiler(2).cache
+    for number in range(4):
+        cache.get(f"t{number}", False, 0)
+        cache.replace()
+    assert len(cache.states) == 4
+
+    cache.get("one more", False, 0)
+
+    assert set(cache.states) == {"one more"}
+
+
+def test_gates_of_former_policies_wait_as_long_as_they_are_fewer_than_the_cache_holds() -> None:
+    cache = Compiler(2).cache
+    for topics in (("a", "b"), ("c",)):
+        for topic in topics:
+            cache.get(topic, False, 0)
+        cache.replace()
+
+    assert [gate.topic.full for gate in cache._replaced] == ["a", "b"]
+
+
+def test_with_its_last_gate_a_topic_at_rest_is_forgotten() -> None:
+    cache = Compiler(1).cache
+    cache.get("t", False, 0)
+    cache.get("t", True, 0)
+
+    cache.get("second", False, 0)
+    assert set(cache.states) == {"t", "second"}  # exempt principals use it still
+
+    cache.get("second", True, 0)
+    assert set(cache.states) == {"second"}
+
+
+@pytest.mark.parametrize("counter", ["rejected", "delayed", "dropped"])
+def test_a_gate_that_refuses_as_much_as_it_allows_is_in_use(counter: str) -> None:
+    cache = Compiler().cache
+    gate = cache.get("t", False, 0)
+    use(gate)
+    setattr(gate.state, counter, 1)
+
+    assert list(cache.drop_unused()) == []
+
+    assert cache.live == {"t": gate}

@@ -278,3 +278,37 @@ def test_a_lock_holds_at_its_level_and_all_below() -> None:
         assert (lock.location if lock is not None else "") == expected
     assert resolver.lock(TOPIC, Level.TOPIC, "b") is None
     assert resolver.lock(TopicName("x", "other"), Level.TOPIC, "a") is None
+
+
+@pytest.mark.parametrize("names", [("/sales/o*", "/sales/*s"), ("/sales/*s", "/sales/o*")])
+def test_of_names_that_are_equally_specific_the_last_one_counts(names: tuple[str, str]) -> None:
+    first, last = (topic({"a": number}, name=name) for number, name in enumerate(names, 1))
+
+    assert merged(first, last).number("a") == 2
+
+
+def test_a_lock_of_one_field_leaves_the_others_of_a_stored_layer_alone() -> None:
+    locked = topic({"a": 1}, locked=True)
+
+    found = merged(locked, topic({"a": 2, "b": 2}, source=Source.STORE))
+
+    assert (found.number("a"), found.number("b")) == (1, 2)
+
+
+@pytest.mark.parametrize("ceiling", [1, 0.5])
+def test_a_ceiling_of_one_or_less_holds(ceiling: float) -> None:
+    assert merged(broker({"a": 5}, ceilings={"a": ceiling})).number("a") == ceiling
+
+
+def test_of_equal_ceilings_the_one_of_the_highest_level_is_named() -> None:
+    found = merged(
+        layer(Level.TOPIC, "/sales/orders", {"a": 20}, ceilings={"a": 10}, location="here"),
+        layer(Level.BROKER, "", ceilings={"a": 10}),
+    )
+
+    assert found.number("a") == 10
+    assert found.provenance["a"].ceiling == "broker ceiling"
+
+
+def test_a_value_at_its_ceiling_was_not_tightened() -> None:
+    assert merged(broker({"a": 10}, ceilings={"a": 10})).provenance["a"].ceiling == ""

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from sluicegate.engine.state import SIZE_SLOTS, SUBSCRIPTIONS_BEFORE_PRUNING, TopicState
-from sluicegate.model import TopicName
+from sluicegate.model import Operation, OperationKind, TopicName
 
 SECOND_NS = 1_000_000_000
 
@@ -117,3 +117,64 @@ def test_an_idle_topic_takes_little_memory() -> None:
         tracemalloc.stop()
 
     assert size / len(states) <= 4096
+
+
+def test_messages_are_counted_under_the_names_of_the_broker_room(state: TopicState) -> None:
+    assert state.named_counts == {}
+
+    state.count("late", 2)
+    state.count("late", 3)
+    state.count("lost", 1)
+
+    assert state.named_counts == {"late": 5, "lost": 1}
+
+
+def crowded(state: TopicState) -> None:
+    """Have one more subscription prune the others."""
+    for number in range(SUBSCRIPTIONS_BEFORE_PRUNING - len(state.subscriptions)):
+        state.subscription(f"noise {number}")
+
+
+@pytest.mark.parametrize(
+    ("charged", "now_ns", "is_kept"), [(0, 1, False), (5, 1, True), (0, 0, True), (0, None, True)]
+)
+def test_pruning_keeps_limiters_that_are_not_full_and_all_of_them_at_an_unknown_time(
+    state: TopicState, charged: int, now_ns: int | None, is_kept: bool
+) -> None:
+    limited = state.subscription("limited")
+    limited.limiter("rate", 10, 0, 1.0, 0).bucket.charge(charged, 0, 0)
+    crowded(state)
+
+    state.subscription("one more") if now_ns is None else state.subscription("one more", now_ns)
+
+    assert (state.subscriptions.get("limited") is limited) is is_kept
+
+
+def test_pruning_keeps_subscriptions_with_consumers(state: TopicState) -> None:
+    state.subscription("used").consumers.attach("c", "a")
+    crowded(state)
+
+    state.subscription("one more")
+
+    assert set(state.subscriptions) == {"used", "one more"}
+
+
+def test_a_subscription_made_as_the_list_was_asked_for_is_kept(state: TopicState) -> None:
+    young = state.subscription("young")
+    young.exists, young.created_ns = True, 150
+
+    state.learn_subscriptions([], asked_ns=150)
+
+    assert young.exists
+
+
+@pytest.mark.parametrize("kind", [OperationKind.ATTACH_PRODUCER, OperationKind.ATTACH_CONSUMER])
+def test_who_is_let_in_was_in_use_then(state: TopicState, kind: OperationKind) -> None:
+    op = Operation(kind, "/default/orders", producer="p", consumer="c", subscription="s", client="a")
+
+    state.commit(op, 7, counted=True)
+
+    producing = kind is OperationKind.ATTACH_PRODUCER
+    attached = state.producers if producing else state.subscription("s").consumers
+    assert attached.idle_since(6) == []
+    assert attached.idle_since(7) == ["p" if producing else "c"]
