@@ -28,6 +28,7 @@ def update(amount: int) -> bytes:
 BROKEN = {
     "a window opened by nothing": (BEGUN + update(0), PROTOCOL_ERROR),
     "a window opened too far": (BEGUN + update(2**31 - 1), FLOW_CONTROL_ERROR),
+    "a window opened one byte too far": (BEGUN + update(2**31 - 65_535), FLOW_CONTROL_ERROR),
     "a window opened too far in steps": (BEGUN + update(2**30) * 2, FLOW_CONTROL_ERROR),
     "headers twice": (BEGUN + headers(3), PROTOCOL_ERROR),
     "trailers with pseudo-headers": (BEGUN + headers(3, end=True), PROTOCOL_ERROR),
@@ -55,6 +56,13 @@ def test_a_call_that_breaks_the_protocol_is_reset_alone(name: str, apart: bool) 
     assert client.front.counts["malformed_calls"] == 1
     assert client.wire.session.held_bytes == 0
     assert_serves(client, 5)
+
+
+def test_a_held_call_may_have_the_widest_window_that_there_is() -> None:
+    client = opened(gate.shared()).send(BEGUN, update(2**31 - 1 - 65_535))
+
+    assert client.resets(3) == []
+    assert "malformed_calls" not in client.front.counts
 
 
 def test_headers_on_a_stream_that_its_client_has_reset_end_the_connection() -> None:
