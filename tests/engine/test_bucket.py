@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.engine.bucket import SECOND_NS, DualBucket
+from sluicegate.engine.bucket import SECOND_NS, DualBucket, Shortage
 
 MS = 1_000_000
 
@@ -231,3 +231,23 @@ def test_looking_says_what_taking_does(rates: tuple[int, int], steps: list[tuple
     for step_ns, messages, nbytes in steps:
         now_ns += step_ns
         assert bucket.has(messages, nbytes, now_ns) is (bucket.take(messages, nbytes, now_ns) == 0)
+
+
+@pytest.mark.parametrize(
+    ("rates", "charged", "needed", "told"),
+    [
+        pytest.param((10, 0), (15, 0), (8, 999), Shortage(False, 11.5, 10), id="messages alone"),
+        pytest.param((0, 100), (0, 150), (999, 80), Shortage(True, 115, 100), id="bytes alone"),
+        pytest.param((10, 100), (20, 200), (1, 11), Shortage(True, 105.5, 100), id="bytes for longer"),
+        pytest.param((10, 100), (20, 200), (2, 19), Shortage(False, 11, 10), id="messages for longer"),
+        pytest.param((10, 100), (20, 200), (1, 10), Shortage(False, 10.5, 10), id="both for as long"),
+        pytest.param((10, 100), (0, 300), (1, 1), Shortage(True, 150.5, 100), id="one byte behind a debt"),
+    ],
+)
+def test_a_shortage_is_told_of_the_dimension_waited_for_longest(
+    rates: tuple[int, int], charged: tuple[int, int], needed: tuple[int, int], told: Shortage
+) -> None:
+    bucket = DualBucket(*rates, 2.0, 0)
+    bucket.charge(*charged, 0)
+
+    assert bucket.shortage(*needed, 0) == told

@@ -161,9 +161,7 @@ class DualBucket:
     def shortage(self, messages: int, nbytes: int, now_ns: int) -> Shortage:
         """Why a need does not pass, told for the dimension that it waits for longest."""
         have_messages, have_bytes = self.balance(now_ns)
-        if not self.messages_per_s or (
-            self.bytes_per_s > 0 and self.wait(0, nbytes, now_ns) > self.wait(messages, 0, now_ns)
-        ):
+        if not self.messages_per_s or self.wait(0, nbytes, now_ns) > self.wait(messages, 0, now_ns):
             used = self.byte_capacity - have_bytes + nbytes
             return Shortage(True, used / self.burst_seconds, self.bytes_per_s)
         used = self.message_capacity - have_messages + messages
