@@ -342,3 +342,48 @@ def test_a_reason_that_is_no_text_leaves_a_factor_as_it_was() -> None:
 def test_an_advice_that_is_no_text_is_told_in_words() -> None:
     give: Any = lambda: 5  # noqa: E731 - it has no name to tell
     assert Factor("tank", give).text == "What to do cannot be told (5)."
+
+
+def test_a_reduced_limit_tells_how_long_without_a_place_in_the_line() -> None:
+    factor = Factor("disk", "")
+    factor.set(0.5, "")
+    limit = ThrottledLimit(factor, DualBucket(10, 1000, 1.0, 0))
+
+    assert limit.wait(publish(500), 0) == 0
+    limit.charge(publish(500), 0)
+    assert limit.wait(publish(50), 0) == pytest.approx(100 * MS, abs=2)
+    assert limit.wait(publish(50), 60 * MS) == pytest.approx(40 * MS, abs=2)
+    limit.bucket.charge(4, 0, 0)
+    assert limit.wait(publish(0), 0) == pytest.approx(200 * MS, abs=2)  # for its one message
+    assert limit.line.waiting == 0
+
+
+def test_a_wait_at_a_reduced_limit_is_by_the_factor_of_now() -> None:
+    factor = Factor("disk", "")
+    factor.set(0.5, "")
+    limit = ThrottledLimit(factor, DualBucket(0, 1000, 1.0, 0))
+    limit.charge(publish(0), 0)
+    limit.follow(0)
+
+    factor.set(0.1, "")
+
+    assert limit.wait(publish(100), 0) == 0
+    limit.charge(publish(100), 0)
+    assert limit.wait(publish(100), 0) == pytest.approx(1000 * MS, abs=2)
+
+
+def test_the_reason_of_a_reduced_limit_has_rate_and_limit_as_numbers() -> None:
+    factor = Factor("disk", "")
+    factor.set(0.5, "")
+    limit = ThrottledLimit(factor, DualBucket(0, 1000, 1.0, 0))
+    limit.follow(0)
+    limit.charge(publish(500), 0)
+
+    reason = reduced(limit, publish(50), "topic t", 5, 0).reasons[0]
+
+    assert (reason.policy, reason.current, reason.limit) == ("disk", 550, 500)
+
+
+def test_a_factor_without_a_name_is_refused_by_what_it_has() -> None:
+    with pytest.raises(ValueError, match="a factor has name '', expected text such as 'my_factor'"):
+        Factors([Factor("", "")])

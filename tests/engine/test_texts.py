@@ -70,3 +70,75 @@ def test_every_text_names_current_limit_place_and_remedy(text: str, policy: str,
     assert limit in text
     assert "Current: " in text
     assert " t" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (
+            texts.subscriptions("t", 3, 2),
+            "Delete subscriptions that are no longer used or increase max_subscriptions_per_topic policy.",
+        ),
+        (
+            texts.subscriptions_unknown("t", 2),
+            "Try again shortly, or set on_unknown.max_subscriptions_per_topic to 'open' or 'last'.",
+        ),
+        (
+            texts.consumers_of_topic("t", 3, 2),
+            "Wait for existing consumers to disconnect or increase max_consumers_per_topic policy.",
+        ),
+        (
+            texts.consumers_of_subscription("t", "s", 3, 2),
+            "Wait for existing consumers to disconnect or increase max_consumers_per_subscription policy.",
+        ),
+        (
+            texts.message_size("t", 3, 2),
+            "Send smaller messages or increase max_message_size policy.",
+        ),
+        (
+            texts.unacked("t", "s", 3, 2),
+            "Acknowledge messages or increase max_unacked_messages_per_consumer policy.",
+        ),
+        (
+            texts.connection_rate("t", 3, 2),
+            "Connect more slowly or increase connection_rate_limit policy.",
+        ),
+        (
+            texts.timestamp_ahead("t", 3, 2),
+            "Correct the producer's clock or increase max_timestamp_ahead policy.",
+        ),
+        (
+            texts.check_failed("mine", "t"),
+            "Try again later; the gateway's log names the plugin that failed.",
+        ),
+    ],
+)
+def test_the_remedy_is_a_sentence_of_its_own_at_the_end(text: str, remedy: str) -> None:
+    assert text.endswith(f". {remedy}")
+
+
+def test_what_cannot_be_inspected_is_told_with_its_reason() -> None:
+    assert texts.unreadable("t", "they are cut off") == (
+        "Compressed messages for topic t cannot be inspected: they are cut off. "
+        "Send smaller batches, or whole ones that say what they hold."
+    )
+
+
+def test_a_quota_names_who_used_it_up() -> None:
+    assert texts.quota("principal p", "t", 12.5, 10, "messages/s", "publish_quota") == (
+        "Publish quota exceeded by principal p on topic t. "
+        "Current: 12.5 messages/s, Limit: 10 messages/s. Slow down or increase publish_quota policy."
+    )
+
+
+@pytest.mark.parametrize(("why", "told"), [("", ""), ("the disk is full", ": the disk is full")])
+def test_a_pause_tells_why_if_that_is_known(why: str, told: str) -> None:
+    assert texts.paused("disk", "t", why) == f"Publishing is paused by disk for topic t{told}."
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(2, "2"), (99.94, "99.9"), (100, "100"), (100.4, "100"), (100.6, "101"), (101.4, "101")],
+)
+def test_values_below_100_have_one_place_unless_they_are_whole(value: float, told: str) -> None:
+    assert f"Limit: {told}." in texts.producers("t", 3, value)

@@ -424,3 +424,16 @@ def test_who_had_his_turn_lines_up_again_behind_those_who_wait() -> None:
     assert queue.admit(second, 200 * MS) == 0
     assert queue.admit(first, 300 * MS) == 0
     assert queue.admit(first, 300 * MS + 1) > 0  # the turn is over, whatever has been saved up
+
+
+def test_an_operation_that_gives_up_gives_up_all_its_places() -> None:
+    queues = [drained(), drained()]
+    op = publish()
+    for queue in queues:
+        assert queue.ready(op, 0) > 0
+    assert [queue.waiting for queue in queues] == [1, 1]
+
+    assert isinstance(op.waiter, Waiter)
+    op.waiter.leave()
+
+    assert [queue.waiting for queue in queues] == [0, 0]
