@@ -178,3 +178,40 @@ def test_who_is_let_in_was_in_use_then(state: TopicState, kind: OperationKind) -
     attached = state.producers if producing else state.subscription("s").consumers
     assert attached.idle_since(6) == []
     assert attached.idle_since(7) == ["p" if producing else "c"]
+
+
+def test_holds_of_one_kind_are_counted_together_and_none_takes_less_than_no_time(state: TopicState) -> None:
+    for held_ns in (0, -5, 10, 20):
+        state.hold_ended(OperationKind.PUBLISH, held_ns)
+    state.hold_ended(OperationKind.DISPATCH, 1)
+
+    assert state.holds[OperationKind.PUBLISH].total_ns == 30
+    assert sum(state.holds[OperationKind.PUBLISH].counts) == 4
+    assert state.holds[OperationKind.DISPATCH].total_ns == 1
+
+
+def test_who_joins_a_subscription_that_exists_does_not_make_it_younger(state: TopicState) -> None:
+    state.learn_subscriptions(["s"])
+
+    state.commit(
+        Operation(OperationKind.ATTACH_CONSUMER, "t", consumer="c", subscription="s", client="a"),
+        7,
+        counted=True,
+    )
+
+    assert state.subscription("s").created_ns == 0
+
+
+def test_a_reader_without_a_subscription_creates_none(state: TopicState) -> None:
+    state.commit(Operation(OperationKind.ATTACH_CONSUMER, "t", consumer="c", client="a"), 7, counted=True)
+
+    assert (state.subscription_count, state.consumer_count) == (0, 1)
+
+
+def test_a_consumer_whose_messages_nobody_counted_can_leave(state: TopicState) -> None:
+    op = Operation(OperationKind.ATTACH_CONSUMER, "t", consumer="c", subscription="s", client="a")
+    state.commit(op, 7, counted=True)
+
+    state.release(op)
+
+    assert state.consumer_count == 0

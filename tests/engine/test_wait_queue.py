@@ -433,7 +433,31 @@ def test_an_operation_that_gives_up_gives_up_all_its_places() -> None:
         assert queue.ready(op, 0) > 0
     assert [queue.waiting for queue in queues] == [1, 1]
 
-    assert isinstance(op.waiter, Waiter)
-    op.waiter.leave()
+    assert isinstance(op.ticket, Waiter)
+    op.ticket.leave()
 
     assert [queue.waiting for queue in queues] == [0, 0]
+
+
+def test_one_who_waits_here_alone_is_not_passed_once_those_before_it_left() -> None:
+    queue = drained(10)
+    first, second, third = publish(), publish(), publish()
+    for op in (first, second, third):
+        assert queue.ready(op, 0) > 0
+        hold(op, 0)
+
+    queue.leave(first)
+
+    assert queue.ready(third, 100 * MS + 1) > 0
+    assert queue.ready(second, 100 * MS + 1) == 0
+
+
+def test_one_with_a_place_elsewhere_passes_an_empty_queue() -> None:
+    elsewhere, queue = drained(10), WaitQueue(DualBucket(10, 0, 1.0, 0))
+    op = publish()
+    assert elsewhere.ready(op, 0) > 0
+
+    assert queue.admit(op, 0) == 0
+
+    assert (elsewhere.waiting, queue.waiting) == (1, 0)
+    assert queue.bucket.balance(0)[0] == 9

@@ -169,8 +169,7 @@ class WaitQueue:
         :return: 0 if it was charged (`op.ticket` is cleared), else the ns after which to try again, at most
             a second; `op.ticket` then keeps its place.
         """
-        is_free = op.ticket is None and self.first is None
-        if is_free and self.bucket.take(op.messages, op.bytes, now_ns) == 0:
+        if self.first is None and self.bucket.take(op.messages, op.bytes, now_ns) == 0:
             return 0
         return self.wait_turn(op, now_ns)
 
