@@ -14,7 +14,7 @@ from tests.mutants.targets import ROOT, Target
 
 SOURCE = "src"
 _PYTEST = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
-_TIMES_AS_LONG = 15
+_TIMES_AS_LONG = 5
 """A mutant may take so many times as long as its tests take unchanged, then it counts as killed."""
 _TOPMOST = re.compile("^.*/(?=sluicegate)")
 """The folder in which a package stands."""
