@@ -110,6 +110,10 @@ def test_a_batch_of_nothing_but_a_header_passes(form: Form) -> None:
     assert form.again(frame) == len(frame)
 
 
+def test_a_batch_that_says_it_holds_no_message_passes(form: Form) -> None:
+    assert form.again(changed(_COUNT_AT, bytes(4))) == len(FRAME)
+
+
 def test_batches_of_another_size_pass_and_are_counted_with_it(form: Form) -> None:
     records = batch(b"a longer payload", b"and another")
     frame = produce({"t": records})
