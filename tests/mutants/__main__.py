@@ -52,10 +52,9 @@ def _tell(target: Target, outcome: Outcome) -> int:
     new = [survivor for survivor in outcome.survivors if survivor.change not in known]
     seen = {survivor.change for survivor in outcome.survivors}
     stale = [change for change in known if change.file in target.files and change not in seen]
-    for survivor in new:
-        change = survivor.change
-        note = "" if survivor.is_reached else " (no test calls it)"
-        print(f"{change.file}:{survivor.line}: {change.function}{note}")
+    for noted in [*outcome.timed_out, *new]:
+        change = noted.change
+        print(f"{change.file}:{noted.line}: {change.function}: {noted.status}")
         print(f"  - {change.was}\n  + {change.becomes}")
     for change in stale if outcome.is_whole else []:
         print(f"{change.file}: {change.function}: noted as equivalent, but killed or gone: {change.was}")

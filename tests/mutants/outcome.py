@@ -15,18 +15,19 @@ from mutmut.utils.format_utils import orig_function_and_class_names_from_key
 from tests.mutants.staging import staged
 from tests.mutants.targets import ROOT, Change, Target
 
-_SURVIVED, _UNTESTED, _UNTOLD = "survived", "no tests", ("not checked", "check was interrupted by user")
+_SURVIVED, _UNTESTED, _TIMED_OUT = "survived", "no tests", "timeout"
+_UNTOLD = ("not checked", "check was interrupted by user")
 _HUNK = re.compile(r"@@ -(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Survivor:
-    """A mutant that no test noticed."""
+class Noted:
+    """A mutant to be told of: no test noticed it, or it took too long."""
 
     line: int
     change: Change
-    is_reached: bool
-    """False if no test even calls the function."""
+    status: str
+    """What became of it, in mutmut's words."""
 
 
 @dataclass(slots=True)
@@ -35,7 +36,17 @@ class Outcome:
 
     counts: Counter[str] = field(default_factory=Counter)
     """How many there are by what became of them, in mutmut's words."""
-    survivors: list[Survivor] = field(default_factory=list)
+    noted: list[Noted] = field(default_factory=list)
+
+    @property
+    def survivors(self) -> list[Noted]:
+        """Mutants that no test noticed."""
+        return [noted for noted in self.noted if noted.status != _TIMED_OUT]
+
+    @property
+    def timed_out(self) -> list[Noted]:
+        """Mutants that took too long: they loop, or the machine was busy."""
+        return [noted for noted in self.noted if noted.status == _TIMED_OUT]
 
     @property
     def is_whole(self) -> bool:
@@ -58,19 +69,18 @@ def read(target: Target, folder: Path) -> Outcome:
             for mutant, code in json.loads(meta.read_text())["exit_code_by_key"].items():
                 status = status_by_exit_code[code]
                 outcome.counts[status] += 1
-                if status in {_SURVIVED, _UNTESTED}:
-                    survivor = _survivor(file, functions, mutant, is_reached=status == _SURVIVED)
-                    outcome.survivors.append(survivor)
-    outcome.survivors.sort(key=lambda survivor: (survivor.change.file, survivor.line))
+                if status in {_SURVIVED, _UNTESTED, _TIMED_OUT}:
+                    outcome.noted.append(_noted(file, functions, mutant, status))
+    outcome.noted.sort(key=lambda noted: (noted.change.file, noted.line))
     return outcome
 
 
-def _survivor(file: str, functions: dict[str, ast.stmt], mutant: str, *, is_reached: bool) -> Survivor:
+def _noted(file: str, functions: dict[str, ast.stmt], mutant: str, status: str) -> Noted:
     function, owner = orig_function_and_class_names_from_key(mutant)
     name = f"{owner}.{function}" if owner else function
     diff = get_diff_for_mutant(mutant, path=staged(file)).splitlines()[2:]
     was, becomes = (" / ".join(line[1:].strip() for line in diff if line[0] == sign) for sign in "-+")
-    return Survivor(_line(file, functions[name], diff), Change(file, name, was, becomes), is_reached)
+    return Noted(_line(file, functions[name], diff), Change(file, name, was, becomes), status)
 
 
 def _line(file: str, function: ast.stmt, diff: list[str]) -> int:
