@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from tests.mutants.outcome import Outcome, read
+from tests.mutants.outcome import Outcome, forget_survivors, read
 from tests.mutants.staging import stage
 from tests.mutants.targets import ROOT, Target, equivalents, only, targets
 
@@ -24,6 +24,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(known)}; without one, all")
     parser.add_argument("--file", default="*", help="only files whose name matches this pattern")
     parser.add_argument("--processes", type=int, default=1, help="mutants that are tried at a time")
+    parser.add_argument(
+        "--again", action="store_true", help="try only survivors of the last run and what changed"
+    )
     parser.add_argument("--read", action="store_true", help="show what the last run found, without a new one")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(known)
@@ -33,18 +36,20 @@ def main() -> int:
     chosen = [target for target in chosen if target.files]
     if not chosen:
         parser.error(f"no file matches {arguments.file!r}")
-    return max(_run(target, arguments.processes, is_read=arguments.read) for target in chosen)
+    for target in chosen if not arguments.read else []:
+        _run(target, arguments.processes, is_again=arguments.again)
+    return max(_tell(target, read(target, _RUNS / target.name)) for target in chosen)
 
 
-def _run(target: Target, processes: int, *, is_read: bool) -> int:
+def _run(target: Target, processes: int, *, is_again: bool) -> None:
     folder = _RUNS / target.name
-    if not is_read:
-        stage(target, folder)
-        with (_RUNS / f"{target.name}.log").open("w") as log:
-            command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(processes)]
-            environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | _SLOW
-            subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False)
-    return _tell(target, read(target, folder))
+    stage(target, folder, is_again=is_again)
+    if is_again:
+        forget_survivors(target, folder)
+    command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(processes)]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | _SLOW
+    with (_RUNS / f"{target.name}.log").open("w") as log:
+        subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False)
 
 
 def _tell(target: Target, outcome: Outcome) -> int:

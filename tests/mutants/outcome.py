@@ -75,6 +75,22 @@ def read(target: Target, folder: Path) -> Outcome:
     return outcome
 
 
+def forget_survivors(target: Target, folder: Path) -> None:
+    """Have mutmut try again what survived or took too long.
+
+    :param folder: where the target was staged.
+    """
+    for file in target.files:
+        path = folder / "mutants" / f"{staged(file)}.meta"
+        if path.exists():
+            meta = json.loads(path.read_text())
+            codes = meta["exit_code_by_key"]
+            for mutant, code in codes.items():
+                if status_by_exit_code[code] in {_SURVIVED, _UNTESTED, _TIMED_OUT}:
+                    codes[mutant] = None
+            path.write_text(json.dumps(meta))
+
+
 def _noted(file: str, functions: dict[str, ast.stmt], mutant: str, status: str) -> Noted:
     function, owner = orig_function_and_class_names_from_key(mutant)
     name = f"{owner}.{function}" if owner else function

@@ -20,17 +20,20 @@ _TOPMOST = re.compile("^.*/(?=sluicegate)")
 """The folder in which a package stands."""
 
 
-def stage(target: Target, folder: Path) -> None:
+def stage(target: Target, folder: Path, *, is_again: bool = False) -> None:
     """Copy packages and tests to a folder, and the settings for mutmut.
 
     :param folder: made anew.
+    :param is_again: keep what the folder has, so that mutmut tries only functions that changed since.
     """
-    shutil.rmtree(folder, ignore_errors=True)
+    if not is_again:
+        shutil.rmtree(folder, ignore_errors=True)
     project = (ROOT / "pyproject.toml").read_text()
     unwanted = shutil.ignore_patterns("__pycache__", "node_modules", "target")
     for package in tomllib.loads(project)["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
-        shutil.copytree(ROOT / package, folder / SOURCE / Path(package).name, ignore=unwanted)
-    shutil.copytree(ROOT / "tests", folder / "tests", ignore=unwanted)
+        place = folder / SOURCE / Path(package).name
+        shutil.copytree(ROOT / package, place, ignore=unwanted, dirs_exist_ok=True)
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=unwanted, dirs_exist_ok=True)
     project = re.sub("(?m)^mypy_path = .*$", f'mypy_path = ["{SOURCE}"]', project)
     (folder / "pyproject.toml").write_text(f"{project}\n{_settings(target, folder.parent / 'mypy')}")
 
