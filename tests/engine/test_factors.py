@@ -387,3 +387,15 @@ def test_the_reason_of_a_reduced_limit_has_rate_and_limit_as_numbers() -> None:
 def test_a_factor_without_a_name_is_refused_by_what_it_has() -> None:
     with pytest.raises(ValueError, match="a factor has name '', expected text such as 'my_factor'"):
         Factors([Factor("", "")])
+
+
+@pytest.mark.parametrize(
+    ("value", "why", "told"),
+    [
+        (2.0, "", "factor disk cannot be 2.0, expected 0.0 to 1.0"),
+        (0.5, 7, "factor disk has reason 7, expected text"),
+    ],
+)
+def test_what_a_factor_cannot_be_is_shown(value: float, why: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Factor("disk", "").set(value, why)

@@ -7,6 +7,7 @@ import pytest
 from tests.engine.lab import TOPIC, KeepingSink, MakeGate
 
 from sluicegate.engine.check import Check, CheckCall, Stage
+from sluicegate.engine.delay import DelayRule
 from sluicegate.engine.gate import GateFaults, compile_gate
 from sluicegate.engine.wait_queue import Waiter
 from sluicegate.engine.state import TopicState
@@ -397,6 +398,14 @@ def test_a_kept_entry_of_a_gate_stays_good(make_gate: MakeGate, state: TopicStat
     assert state.allowed_ops == 4
 
 
+def test_a_gate_has_the_delay_rule_that_it_was_compiled_with(
+    state: TopicState, sink: KeepingSink, faults: GateFaults
+) -> None:
+    rule, policies = DelayRule(5), EffectivePolicies(TOPIC.full, 7, {}, {})
+
+    assert compile_gate(TOPIC, policies, state, [], rule, sink, faults, exempt=False).delay is rule
+
+
 def test_what_no_policy_was_asked_about_can_be_recorded(make_gate: MakeGate, sink: KeepingSink) -> None:
     op, told = operation(), decision()
 
@@ -425,12 +434,12 @@ def test_a_check_that_fails_closed_names_the_level_of_its_policy(
 
 
 def test_the_time_that_a_publish_took_is_a_part_of_the_time_that_passed(make_gate: MakeGate) -> None:
-    gate, took = make_gate([]), list[int]()
+    gate, took = make_gate([check(answering(decision()))]), list[int]()
     began = perf_counter_ns()
 
     gate.time_next_publish(took.append)
-    for _ in range(2):
-        gate.publish(operation(), 0)
+    told = [gate.publish(operation(), 0) for _ in range(2)]
 
+    assert [one.id for one in told if one is not None] == ["d1", "d2"]
     assert len(took) == 1
     assert 0 <= took[0] <= perf_counter_ns() - began

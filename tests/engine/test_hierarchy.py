@@ -312,3 +312,14 @@ def test_of_equal_ceilings_the_one_of_the_highest_level_is_named() -> None:
 
 def test_a_value_at_its_ceiling_was_not_tightened() -> None:
     assert merged(broker({"a": 10}, ceilings={"a": 10})).provenance["a"].ceiling == ""
+
+
+def test_a_default_stands_nowhere() -> None:
+    assert merged().provenance["max_message_size"].location == ""
+
+
+def test_which_fields_0_disables_can_be_told() -> None:
+    ceiling = layer(Level.BROKER, "", ceilings={"own_delay": 60})
+
+    assert resolve(PolicySet(1, (ceiling,)), TOPIC, {}).number("own_delay") == 60
+    assert resolve(PolicySet(1, (ceiling,)), TOPIC, {}, {"own_delay"}).number("own_delay") == 0

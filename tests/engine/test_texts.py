@@ -1,5 +1,7 @@
 """What clients are told names the limit, the current value, the limit's value, the place and a remedy."""
 
+from collections.abc import Callable
+
 import pytest
 
 from sluicegate.engine import texts
@@ -73,48 +75,48 @@ def test_every_text_names_current_limit_place_and_remedy(text: str, policy: str,
 
 
 @pytest.mark.parametrize(
-    ("text", "remedy"),
+    ("told", "remedy"),
     [
         (
-            texts.subscriptions("t", 3, 2),
+            lambda: texts.subscriptions("t", 3, 2),
             "Delete subscriptions that are no longer used or increase max_subscriptions_per_topic policy.",
         ),
         (
-            texts.subscriptions_unknown("t", 2),
+            lambda: texts.subscriptions_unknown("t", 2),
             "Try again shortly, or set on_unknown.max_subscriptions_per_topic to 'open' or 'last'.",
         ),
         (
-            texts.consumers_of_topic("t", 3, 2),
+            lambda: texts.consumers_of_topic("t", 3, 2),
             "Wait for existing consumers to disconnect or increase max_consumers_per_topic policy.",
         ),
         (
-            texts.consumers_of_subscription("t", "s", 3, 2),
+            lambda: texts.consumers_of_subscription("t", "s", 3, 2),
             "Wait for existing consumers to disconnect or increase max_consumers_per_subscription policy.",
         ),
         (
-            texts.message_size("t", 3, 2),
+            lambda: texts.message_size("t", 3, 2),
             "Send smaller messages or increase max_message_size policy.",
         ),
         (
-            texts.unacked("t", "s", 3, 2),
+            lambda: texts.unacked("t", "s", 3, 2),
             "Acknowledge messages or increase max_unacked_messages_per_consumer policy.",
         ),
         (
-            texts.connection_rate("t", 3, 2),
+            lambda: texts.connection_rate("t", 3, 2),
             "Connect more slowly or increase connection_rate_limit policy.",
         ),
         (
-            texts.timestamp_ahead("t", 3, 2),
+            lambda: texts.timestamp_ahead("t", 3, 2),
             "Correct the producer's clock or increase max_timestamp_ahead policy.",
         ),
         (
-            texts.check_failed("mine", "t"),
+            lambda: texts.check_failed("mine", "t"),
             "Try again later; the gateway's log names the plugin that failed.",
         ),
     ],
 )
-def test_the_remedy_is_a_sentence_of_its_own_at_the_end(text: str, remedy: str) -> None:
-    assert text.endswith(f". {remedy}")
+def test_the_remedy_is_a_sentence_of_its_own_at_the_end(told: Callable[[], str], remedy: str) -> None:
+    assert told().endswith(f". {remedy}")
 
 
 def test_what_cannot_be_inspected_is_told_with_its_reason() -> None:
