@@ -49,8 +49,6 @@ def test_rename_keeps_connections_and_joins_an_existing_key(attachments: Attachm
     attachments.rename("client x", "id 7")
 
     assert list(attachments) == ["id 7"]
-    assert attachments.idle_since(4) == []  # the renamed one was seen later, and that holds for both
-    assert attachments.idle_since(5) == ["id 7"]
     assert attachments.detach("id 7", "a") is False
     assert attachments.detach("id 7", "b") is True
 
@@ -83,10 +81,3 @@ def test_moving_what_is_not_there_changes_nothing(attachments: Attachments) -> N
     attachments.move("client x", "client x", "a")
 
     assert list(attachments) == ["client x"]
-
-
-def test_one_attached_at_no_known_time_counts_as_seen_before_all_others(attachments: Attachments) -> None:
-    attachments.attach("unknown", "a")
-    attachments.attach("known", "a", 1)
-
-    assert attachments.idle_since(0) == ["unknown"]

@@ -355,7 +355,7 @@ def test_a_reduced_limit_tells_how_long_without_a_place_in_the_line() -> None:
     assert limit.wait(publish(50), 60 * MS) == pytest.approx(40 * MS, abs=2)
     limit.bucket.charge(4, 0, 0)
     assert limit.wait(publish(0), 0) == pytest.approx(200 * MS, abs=2)  # for its one message
-    assert limit.line.waiting == 0
+    assert limit.queue.waiting == 0
 
 
 def test_a_wait_at_a_reduced_limit_is_by_the_factor_of_now() -> None:

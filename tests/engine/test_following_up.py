@@ -8,8 +8,8 @@ from tests.engine.lab import TOPIC, KeepingSink, MakeGate
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.check import Check
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.line import Line
 from sluicegate.engine.state import COUNTERS, TopicState
+from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 
 NOW_NS = 9
@@ -141,7 +141,7 @@ def test_one_that_is_held_again_is_told_the_same_decision(make_gate: MakeGate) -
 
 
 def test_one_that_is_let_through_with_precaution_leaves_its_line(make_gate: MakeGate) -> None:
-    line, op = Line(DualBucket(10, 0, 1.0, 0)), operation()
+    line, op = WaitQueue(DualBucket(10, 0, 1.0, 0)), operation()
     line.bucket.charge(10, 0, 0)
     assert line.ready(op, 0) > 0
     assert line.waiting == 1

@@ -168,18 +168,6 @@ def test_a_subscription_made_as_the_list_was_asked_for_is_kept(state: TopicState
     assert young.exists
 
 
-@pytest.mark.parametrize("kind", [OperationKind.ATTACH_PRODUCER, OperationKind.ATTACH_CONSUMER])
-def test_who_is_let_in_was_in_use_then(state: TopicState, kind: OperationKind) -> None:
-    op = Operation(kind, "/default/orders", producer="p", consumer="c", subscription="s", client="a")
-
-    state.commit(op, 7, counted=True)
-
-    producing = kind is OperationKind.ATTACH_PRODUCER
-    attached = state.producers if producing else state.subscription("s").consumers
-    assert attached.idle_since(6) == []
-    assert attached.idle_since(7) == ["p" if producing else "c"]
-
-
 def test_holds_of_one_kind_are_counted_together_and_none_takes_less_than_no_time(state: TopicState) -> None:
     for held_ns in (0, -5, 10, 20):
         state.hold_ended(OperationKind.PUBLISH, held_ns)
