@@ -36,7 +36,8 @@ def test_the_connections_window_grows_to_the_largest_that_there_is_and_no_furthe
     assert flow.window == MAX_WINDOW == 2**31 - 1
     with pytest.raises(WireError) as raised:
         flow.updated(0, 1)
-    assert raised.value.code is ErrorCode.FLOW_CONTROL_ERROR
+    assert (raised.value.code, raised.value.counter) == (ErrorCode.FLOW_CONTROL_ERROR, "window_overflow")
+    assert str(raised.value) == "window over 2^31-1"
 
 
 def test_an_update_of_a_stream_that_is_not_followed_passes_whole() -> None:
@@ -94,6 +95,15 @@ def test_what_a_stream_could_not_send_when_it_ended_costs_its_sender_nothing_on_
     assert (list(outlet.items), flow.outlets, flow.blocked) == ([], {}, {})
 
 
+def test_a_stream_may_end_that_waits_for_nothing_and_is_followed_no_more() -> None:
+    direction = Direction()
+
+    for _ in range(2):
+        direction.flow.close(direction.outlet)
+
+    assert direction.flow.outlets == {}
+
+
 def test_bytes_that_are_kept_are_granted_again_as_far_as_the_stream_may_be_ahead() -> None:
     direction = Direction(budget=1_000)
     flow, outlet = direction.flow, direction.outlet
@@ -126,33 +136,39 @@ def test_the_sender_may_use_its_whole_window_and_what_was_sent_on_credit() -> No
     flow = direction.flow
     flow.window, flow.debt = 3, 2
 
-    flow.wait(b"12345")
+    flow.wait(b"12")
+    flow.wait(b"345")
     with pytest.raises(WireError) as raised:
         flow.wait(b"6")
 
-    assert raised.value.code is ErrorCode.FLOW_CONTROL_ERROR
+    assert (raised.value.code, raised.value.counter) == (ErrorCode.FLOW_CONTROL_ERROR, "window_exceeded")
+    assert str(raised.value) == "more was sent than the windows allow"
     assert (flow.uncredited, flow.held_bytes) == (5, 5)
 
 
 def test_more_leave_is_given_once_for_what_is_needed_sooner() -> None:
     direction = Direction()
     flow, outlet = direction.flow, direction.outlet
-    chunk = flow.keep(outlet, b"12", 0, ahead=0)
+    chunks = [flow.keep(outlet, payload, 0, ahead=0) for payload in (b"12", b"345")]
+    direction.granted.clear()
 
     for _ in range(2):
-        flow.advance(outlet, chunk)
+        for chunk in chunks:
+            flow.advance(outlet, chunk)
 
-    assert (chunk.credit, outlet.ahead) == (Credit.STREAM, 2)
-    assert direction.granted == [(0, 2), (_STREAM, 2)]
+    assert [chunk.credit for chunk in chunks] == [Credit.STREAM] * 2
+    assert outlet.ahead == 5
+    assert direction.granted == [(_STREAM, 2), (_STREAM, 3)]
 
 
 def test_bytes_of_the_gates_own_need_room_but_no_leave() -> None:
     direction = Direction(budget=3)
     flow, outlet = direction.flow, direction.outlet
 
-    chunk = flow.own(outlet, b"123")
+    chunks = [flow.own(outlet, payload) for payload in (b"1", b"23")]
 
-    assert (chunk.credit, flow.held_bytes, outlet.ahead) == (Credit.STREAM, 3, 3)
+    assert [chunk.credit for chunk in chunks] == [Credit.STREAM] * 2
+    assert (flow.held_bytes, outlet.ahead) == (3, 3)
     assert direction.granted == []
     with pytest.raises(NoRoomError):
         flow.own(outlet, b"4")

@@ -9,7 +9,8 @@ from tests.kafka.session.messages import batch, produce, publish
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate_kafka.codec.primitives import write_uvarint
-from sluicegate_kafka.session.producing.repeated import Repeated
+from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic
+from sluicegate_kafka.session.producing.repeated import Repeated, is_repeatable
 
 RECORDS = batch(b"payload")
 FRAME = produce({"t": RECORDS})
@@ -96,8 +97,9 @@ def test_requests_behind_one_another_are_found_at_their_place(form: Form) -> Non
     ],
 )
 def test_what_differs_is_read_the_long_way(form: Form, frame: bytes) -> None:
+    assert form.again() == len(FRAME)  # so that its size is known
     assert form.again(frame) == 0
-    assert form.again() == len(FRAME)  # and what comes next passes again
+    assert form.again() == len(FRAME)
 
 
 def test_a_request_that_came_in_part_is_not_passed(form: Form) -> None:
@@ -230,3 +232,43 @@ def test_the_client_that_a_request_names_is_the_connections(form: Form) -> None:
     form.again()
 
     assert form.wire.session.connection.client_id == "app"
+
+
+ONE = ProduceTopic(
+    frame=b"\2t",
+    name="t",
+    start=0,
+    end=100,
+    partitions=[0],
+    messages=1,
+    bytes=80,
+    largest_batch=80 - 61,
+    max_timestamp=-1,
+    producer_id=-1,
+    records=[],
+    more_producers=(),
+    inspected=None,
+)
+
+
+def request(*topics: ProduceTopic, version: int = 9) -> ProduceRequest:
+    return ProduceRequest(version, -1, 30_000, None, list(topics), 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("one", "name_length", "is_one"),
+    [
+        pytest.param(request(ONE), 2, True, id="one batch for one topic"),
+        pytest.param(request(ONE, version=8), 2, False, id="version without compact lengths"),
+        pytest.param(request(ONE, ONE), 2, False, id="two topics"),
+        pytest.param(request(), 2, False, id="no topic"),
+        pytest.param(request(ONE._replace(partitions=[0, 1])), 2, False, id="two partitions"),
+        pytest.param(request(ONE._replace(bytes=81)), 2, False, id="two batches"),
+        pytest.param(request(ONE), 127, True, id="longest name with a length of one byte"),
+        pytest.param(request(ONE), 128, False, id="name with a length of two bytes"),
+    ],
+)
+def test_requests_with_one_batch_for_one_topic_have_a_form(
+    one: ProduceRequest, name_length: int, is_one: bool
+) -> None:
+    assert is_repeatable(bytes([name_length]), one) is is_one
