@@ -226,8 +226,11 @@ def test_a_part_is_sent_where_there_is_no_room_for_all_and_the_trailers_wait() -
     flow.updated(0, 2)
 
     assert [frame[HEAD:] for frame in direction.sent[:2]] == [b"12345", b"67"]
+    assert [frame[4] for frame in direction.sent[:2]] == [0, 0], "a flag that would end the stream"
     assert direction.sent[2:] == [b"trailers"]
     assert (flow.blocked, flow.outlets, flow.window, outlet.window) == ({}, {}, 0, _DEFAULT - 7)
+    flow.send(outlet)
+    assert len(direction.sent) == 3
 
 
 def test_streams_that_wait_for_the_connection_take_turns_in_their_order() -> None:
