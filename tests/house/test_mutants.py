@@ -15,7 +15,9 @@ def test_a_target_has_files_and_tests(target: Target) -> None:
 
 
 def test_a_target_can_be_narrowed_to_files_by_name() -> None:
-    assert only(TARGETS["engine"], "bucket.py").files == ("core/sluicegate/engine/bucket.py",)
+    narrowed = only(TARGETS["engine"], "bucket*")
+    assert (narrowed.name, narrowed.files) == ("engine-bucket-", ("core/sluicegate/engine/bucket.py",))
+    assert only(TARGETS["engine"], "*") == TARGETS["engine"]
 
 
 def test_a_file_stands_below_the_one_folder_of_packages_in_the_copy() -> None:

@@ -1,5 +1,6 @@
 """What can be mutated, by name, and what is known of mutants that survive."""
 
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,9 +49,10 @@ def targets() -> dict[str, Target]:
 
 
 def only(target: Target, pattern: str) -> Target:
-    """The part of a target whose file names match a pattern."""
+    """The part of a target whose file names match a pattern, with a name of its own."""
     files = tuple(file for file in target.files if fnmatch(Path(file).name, pattern))
-    return Target(target.name, files, target.tests, target.without)
+    name = f"{target.name}-{re.sub('[^a-z_]+', '-', pattern)}" if files != target.files else target.name
+    return Target(name, files, target.tests, target.without)
 
 
 def equivalents() -> dict[Change, str]:
