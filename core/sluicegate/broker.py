@@ -378,7 +378,7 @@ class QuietDriver(Protocol):
 
     @property
     def client_loggers(self) -> Sequence[str]:
-        """Loggers of that library. The room tells of failures itself, so the log leaves their lines out."""
+        """Loggers of that library. The room logs failures itself, so the log leaves their lines out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,7 @@ class PolicyEngine:
         return self._host.plugins.method_maps[system or self.config.system]
 
     def every_second(self, call: Callable[[int], bool]) -> None:
-        """Have something called about once a second, under the lock, with the monotonic time.
+        """Register a call to be made about once a second, under the lock, with the monotonic time.
 
         :param call: returns False to be called no more.
         """
@@ -257,7 +257,7 @@ class PolicyEngine:
     # -- life -----------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write out the decision log and let go of the store; doing it again does nothing."""
+        """Write out the decision log and close the store; doing it again does nothing."""
         if self._ending.is_set():
             return
         self._ending.set()

@@ -78,7 +78,7 @@ def _encrypted(authority: Authority, cert: Path, key: Path) -> None:
     ("spoil", "key_of_section", "remedy"),
     [
         (_other_key, "key", "name the key that the certificate was made for"),
-        (_half_a_certificate, "cert", "make them anew"),
+        (_half_a_certificate, "cert", "create them again"),
         (_nothing_in_it, "cert", "name a PEM file with the certificate"),
         (_gone, "key", "check the path and its permissions"),
         (_encrypted, "key", "store the key without a passphrase"),

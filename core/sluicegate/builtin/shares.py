@@ -1,4 +1,4 @@
-"""Buckets over all topics of a gate, by name: of all principals together, of each, or of those who share."""
+"""Buckets over all topics of a gateway, by name: of all principals, of one, or of a group that shares."""
 
 from collections import OrderedDict
 from weakref import WeakValueDictionary

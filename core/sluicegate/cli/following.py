@@ -1,4 +1,4 @@
-"""What `sluicegate explain` tells of what follows the broker's state, as the gateway last remembered it."""
+"""What `sluicegate explain` shows of factors and adaptive rates, as the gateway last remembered them."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -198,7 +198,7 @@ def _load_chain(context: ssl.SSLContext, keys: str, cert: str, key: str) -> None
                 f"{keys}key", problem, "name the key that the certificate was made for"
             ) from None
         problem = f"certificate {cert!r} and key {key!r} cannot be used: {error.reason or error}"
-        raise TlsFileError(f"{keys}cert", problem, "make them anew, as PEM files") from None
+        raise TlsFileError(f"{keys}cert", problem, "create them again, as PEM files") from None
 
 
 def _load_authorities(context: ssl.SSLContext, name: str, path: str) -> None:

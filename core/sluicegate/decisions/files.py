@@ -52,7 +52,7 @@ class LogFiles:
         self.errors = 0
         """Times that writing, compacting or removing failed."""
         self.interned = Interned()
-        """What the ids in the next line are to be taken from; begun anew with each spool."""
+        """What the ids in the next line are to be taken from; each spool begins new ones."""
         self._directory = directory
         self._constants = constants
         self._folder = partition(directory, constants["run"], constants["system"])

@@ -63,7 +63,7 @@ class Interned:
         return sum(map(len, self._tables.values()))
 
     def make_room(self) -> None:
-        """Begin all tables anew if one is full; to be called before a batch."""
+        """Clear all tables if one is full; call it before a batch."""
         if any(len(table) >= LIMIT for table in self._tables.values()):
             self._tables = {name: _Table() for name in TABLES}
             self._anew = True

@@ -166,7 +166,7 @@ class AllowWindows:
             self._missed = True
 
     def _sweep(self, tallies: dict[DecidedGate, Tally], now_ns: int) -> None:
-        """Let go of gates that were replaced or evicted, which would otherwise live on here."""
+        """Drop references to gates that were replaced or evicted, which would otherwise live on here."""
         idle = [gate for gate, tally in tallies.items() if tally.end_ns + _FORGET_NS <= now_ns]
         for gate in idle:
             if len(self._closed) >= _MAX_CLOSED:

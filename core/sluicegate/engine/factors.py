@@ -55,7 +55,7 @@ class Factor:
         return found if isinstance(found, str) else f"What to do cannot be told ({shown(found)})."
 
     def set(self, value: float, why: str, *, known: bool = True) -> None:
-        """Change it; no gate is compiled anew for that.
+        """Change it; no gate is compiled again for that.
 
         :param value: 0.0 to 1.0.
         :param why: see the attribute.

@@ -98,7 +98,7 @@ class Gate:
         self.recompute_checks()
 
     def record(self, op: Operation, decision: Decision, now_ns: int) -> None:
-        """Have the decision log tell of something that no policy was asked about."""
+        """Record a decision that no policy was asked about."""
         self._sink.decided(self, op, decision, now_ns)
 
     def asks(self, kind: OperationKind) -> bool:

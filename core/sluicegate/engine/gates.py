@@ -68,7 +68,7 @@ class GateCache:
         return state
 
     def replace(self) -> None:
-        """Drop all gates, as the policies changed: the next look-up of each topic compiles anew."""
+        """Drop all gates, as the policies changed: the next look-up of each topic compiles again."""
         # To take thousands of gates apart holds the loop for long; so many as fit into the cache may wait.
         if len(self._replaced) < self.max_gates:
             self._replaced += (*self.live.values(), *self.exempt.values())
@@ -99,7 +99,7 @@ class GateCache:
         """Make room for one gate: the first that was not used since the last look at it (CLOCK).
 
         A gate that was used is put behind the others. If the first few all were, one of them goes anyway: to
-        look at thousands would take longer than to compile one anew.
+        look at thousands would take longer than to compile one again.
         """
         for _ in range(min(len(gates), _LOOKED_AT)):
             topic = next(iter(gates))

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 10.0
 _STEADY_S = 5.0
-"""A worker that served so long starts anew without delay."""
+"""A worker that served so long restarts without delay."""
 _SILENT_S = 5.0
 """A worker that has not reported for so long does not count as ready."""
 

@@ -43,7 +43,7 @@ class Connections:
     :param limits: bounds.
     :param tls: for both sides.
     :param loop: the running event loop.
-    :param reachability: is told of dials, and whose probes are made.
+    :param reachability: gets the outcome of dials, and schedules probes.
     :param budget: what all sessions may hold together; relieved here when little of it is left.
     """
 
@@ -370,7 +370,7 @@ class Connections:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.prober.stop()
-        await asyncio.sleep(0)  # a client whose task was ended in the middle is told of its transport yet
+        await asyncio.sleep(0)  # a client whose task was cancelled still gets its transport
         for client in tuple(self._live):
             client.abort()
         self.pipes.close()

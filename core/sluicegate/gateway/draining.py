@@ -14,7 +14,7 @@ ANSWER_NS = 3_000_000_000
 """How long a broker may take for an answer, where the session does not know what is owed."""
 _POLL_S = 0.02
 _AT_ONCE = 100
-"""Clients that are told to go in one turn: all of them connect anew at once, elsewhere."""
+"""Clients that are told to leave in one turn: all of them connect elsewhere at once."""
 
 
 async def drain(live: Collection[ClientSide], deadline_s: float, quiet_s: float) -> None:

@@ -13,7 +13,7 @@ from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.tasks import TaskThread
 
 FACT = "factor."
-"""Prefix of the facts by which `sluicegate explain` tells of factors."""
+"""Prefix of the facts that `sluicegate explain` reads factors from."""
 _SECOND_NS = 1_000_000_000
 _RETELL_NS = 60 * _SECOND_NS
 """How often a factor that did not change is remembered again, so that one sees that its gateway lives."""
@@ -24,7 +24,7 @@ Found = TypeVar("Found")
 
 
 class Dynamics:
-    """Asks the hooks of one broker, runs the tasks, and tells of the factors.
+    """Asks the hooks of one broker, runs the tasks, and publishes the factors.
 
     :param context: the broker's gateway.
     :param plugins: all plugins of the gateway.
@@ -70,7 +70,7 @@ class Dynamics:
         return self._tasks
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: tell of the factors, and of a task that blocks all others.
+        """Once a second: publish the factors, and log a task that blocks all others.
 
         :param now_ns: monotonic time.
         """

@@ -43,7 +43,7 @@ class HeldListeners:
             self._channel = None
 
     def let_go(self) -> None:
-        """Let go of all: clients are refused where no process listens any more."""
+        """Close all: clients are refused where no process listens any more."""
         self.unfollow()
         for bound in self._sockets.values():
             bound.close()
@@ -88,6 +88,6 @@ class Announcer:
         self._send({"listener": name}, [])
 
     def _send(self, message: Mapping[str, object], sockets: list[socket.socket]) -> None:
-        # There may be no supervisor; what its buffer does not take is bound anew after a crash.
+        # There may be no supervisor; what its buffer does not take is bound again after a crash.
         with suppress(OSError):
             descriptors.send(self._channel, message, sockets)

@@ -68,7 +68,7 @@ class Overload:
             await connections.relieve(excess, "overload_closed")
 
     def gauges(self) -> dict[str, int]:
-        """What metrics tell of it."""
+        """Gauges for the metrics."""
         return {
             "overload_level": self.level,
             "overload_memory_bytes": self.resident,

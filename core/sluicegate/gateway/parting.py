@@ -9,7 +9,7 @@ from sluicegate.gateway.turns import Turns
 def part(session: Session, now_ns: int, turns: Turns, failed: Callable[[Exception], None]) -> None:
     """Tell a session that its connection is gone.
 
-    :param session: what is told; nothing else is called on it from here on.
+    :param session: is told of the end; nothing else is called on it from here on.
     :param now_ns: monotonic time.
     :param turns: where slices wait that cannot be done at once.
     :param failed: called with what the session raises.

@@ -202,12 +202,12 @@ class Reachability:
         )
 
     def snapshot(self) -> Mapping[str, Any]:
-        """What is told, as JSON; `since_ms` is None until it is known whether the broker is up."""
+        """The state for metrics, as JSON; `since_ms` is None until it is known whether the broker is up."""
         since_ms = None if self.is_up is None else self._wall_ms(self._since_ns)
         return {"up": bool(self.is_up), "since_ms": since_ms, "reason": self.reason}
 
     def remind(self, now_ns: int) -> None:
-        """Once a second: tell of clients that were turned away, now and then."""
+        """Once a second: log clients that were turned away, now and then."""
         if not self._turned_away or now_ns - self._told_ns < _REMIND_NS:
             return
         if self.is_up is False:
@@ -229,7 +229,7 @@ class Reachability:
             self._bytes_heard, self._heard_ns = heard, now_ns
 
     def _judge(self, now_ns: int) -> None:
-        """See whether the broker is up, from what is known of its addresses; tell of it if that is news."""
+        """Decide whether the broker is up, from the state of its addresses; log a change."""
         bootstrap = [target.reason for target in self._targets.values() if target.is_bootstrap]
         # Nodes beyond the bootstrap list may serve clients well after that list has gone stale.
         is_served = self.is_up is True and now_ns - self._heard_ns < _HEARD_NS
@@ -267,7 +267,7 @@ class Reachability:
         for target in self._targets.values():
             is_gone = target.reason not in ("", _NOT_TRIED)
             if is_gone == target.is_told or (is_gone and not answers and target.failures == 1):
-                continue  # one that is the last to go is told of as the broker, at its next probe
+                continue  # the last address to fail is logged as the broker, at its next probe
             target.is_told = is_gone
             if is_gone:
                 text = "cannot reach broker at %s: %s; clients are served by its other addresses"

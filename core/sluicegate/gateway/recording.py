@@ -16,7 +16,7 @@ from sluicegate.model import Action, Decision, Operation
 log = logging.getLogger("sluicegate.policy")
 
 _PAUSE_NS = 2_000_000_000
-"""Without anything held for so long, limiting has ended: the next time it starts anew."""
+"""Without anything held for so long, limiting has ended: the next time it starts again."""
 _EPISODES_LIMIT = 10_000
 
 

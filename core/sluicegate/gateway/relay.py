@@ -445,7 +445,7 @@ class ClientSide(PausableReading):
         self._turn(self.session.answered, question, answer, monotonic_ns())
 
     def _turn(self, call: Callable[..., Sequence[Command]], *arguments: object) -> None:
-        """Call the session, otherwise than with bytes, and do what it says."""
+        """Call the session without bytes, and carry out its commands."""
         self.last_ns = monotonic_ns()
         self.unanswered = True
         try:

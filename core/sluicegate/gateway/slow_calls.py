@@ -18,7 +18,7 @@ from sluicegate.model import Decision, Operation
 log = logging.getLogger(__name__)
 
 SLOW_MS = 5
-"""How long a call may take before it is told of, unless the file says otherwise."""
+"""How long a call may take before it is logged, unless the file says otherwise."""
 COUNTED, LONGEST = "sluicegate_plugin_slow_calls", "sluicegate_plugin_slowest_call_seconds"
 """Metrics, which are there once a call was slow."""
 _LABELS = ("plugin", "policy")

@@ -108,7 +108,7 @@ class TaskThread:
             log.warning("a task blocks the thread of all tasks, which is left behind")
 
     def watch(self, now_ns: int) -> None:
-        """Tell of a task that keeps all others from running, which only another thread can see.
+        """Log a task that keeps all others from running, which only another thread can see.
 
         :param now_ns: monotonic time.
         """

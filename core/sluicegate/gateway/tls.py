@@ -120,7 +120,7 @@ class TlsFiles:
             self._warnings.look(name, renewal.expiries, now)
 
     def snapshot(self) -> list[dict[str, Any]]:
-        """What metrics tell of each section in use, as JSON."""
+        """Figures of each section in use for the metrics, as JSON."""
         return [
             {
                 "section": name,

@@ -21,7 +21,7 @@ SLICE_NS: Final = 1_000_000
 
 
 class Turns:
-    """The queue of those who wait for a turn.
+    """The queue of sessions that wait for a turn.
 
     :param loop: the running event loop.
     """

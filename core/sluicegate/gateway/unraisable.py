@@ -18,7 +18,7 @@ def tell_in_the_log() -> None:
 
 
 def _tell(found: Any) -> None:
-    """Tell of one. Objects at fault are not kept, as `sys.unraisablehook` demands.
+    """Log one. Objects at fault are not kept, as `sys.unraisablehook` demands.
 
     :param found: a `sys.UnraisableHookArgs`.
     """

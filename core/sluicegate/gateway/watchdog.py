@@ -33,7 +33,7 @@ _LOOKS = 2
 
 class _Loop(Protocol):
     def call_soon_threadsafe(self, callback: Callable[[], object]) -> object:
-        """Have something called by the loop."""
+        """Make the loop call something."""
 
 
 class _Look:

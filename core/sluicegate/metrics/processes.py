@@ -1,4 +1,4 @@
-"""What the system tells of the gateway's processes, and which build they run."""
+"""Figures of the gateway's processes from the system, and which build they run."""
 
 import os
 import platform
@@ -39,7 +39,7 @@ def process_metrics(workers: Mapping[str, Mapping[str, Any]]) -> Iterable[Metric
     Read from `/proc` when they are asked for, in this process: a worker's event loop has no part in it.
     Where there is no `/proc`, the families are empty.
 
-    :param workers: what `Supervisor.status` tells of them, by broker.
+    :param workers: their `Supervisor.status`, by broker.
     """
     families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {
         **{name: CounterMetricFamily(name, text, labels=_LABELS) for name, text in _COUNTERS.items()},

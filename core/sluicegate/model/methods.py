@@ -29,7 +29,7 @@ class Role(Enum):
     DETACH = "detach"
     """Takes leave of a producer or consumer."""
     LOOKUP = "lookup"
-    """Asks which broker serves a topic. No policy asks about it; its answer tells of a new owner."""
+    """Asks which broker serves a topic. No policy asks about it; its answer can name a new owner."""
     PASS = "pass"  # noqa: S105 - no password
     """Carries nothing that a policy asks about: it passes unread, and is known."""
 

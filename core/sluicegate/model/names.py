@@ -1,4 +1,4 @@
-"""Names of topics and of those who use them."""
+"""Names of topics and principals."""
 
 import re
 from dataclasses import dataclass

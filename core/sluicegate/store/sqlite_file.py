@@ -51,7 +51,7 @@ class SqliteFile:
             self.disconnect()
 
     def do(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run one action on the connection, opened anew if there is none or the file was replaced.
+        """Run one action on the connection, opened again if there is none or the file was replaced.
 
         :raises StoreError: if the file cannot be used.
         """
@@ -88,7 +88,7 @@ class SqliteFile:
         self._file = self._identity()
 
     def disconnect(self) -> None:
-        """Have the next action open the file anew; the caller holds off other threads."""
+        """Make the next action open the file again; the caller holds off other threads."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with closing(connection):

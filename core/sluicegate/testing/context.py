@@ -79,7 +79,7 @@ class ManualContext:
         return self.resolve("")
 
     def tls_for(self, section: Any) -> ssl.SSLContext:
-        """What a section of the entry says, read anew each time."""
+        """What a section of the entry says, read again each time."""
         return context_for_broker(section)
 
     def resolve(self, topic: str) -> EffectivePolicies:

@@ -57,7 +57,7 @@ async def _producers(stage: Stage, limit: int, excess: int) -> Seen:
 
 
 async def _until_let_in(attach: Callable[[], Awaitable[object]], stage: Stage) -> str:
-    """Try until a client is let in; gives the last error if none is."""
+    """Try until a client is admitted; returns the last error if none is."""
     until = monotonic() + stage.patience_s
     while True:
         _, error = await attempt(attach())

@@ -106,7 +106,7 @@ class StorageQuota:
         """Count something that was read and could not be taken, such as a malformed snapshot.
 
         :param reason: label of the metric, such as `malformed`.
-        :param text: for the log, which is told of the first few of a kind at each reading.
+        :param text: for the log, which shows the first few of a kind at each reading.
         """
         self.tracker.refused[reason] += 1
         self._refusals[reason] += 1

@@ -157,7 +157,7 @@ class UsageTracker:
     ) -> Verdict:
         """Say what holds for everyone who publishes: the least that any volume of any broker leaves.
 
-        :param limits: the gate's own; the limits that a broker told hold besides them.
+        :param limits: the gate's own; the limits that a broker states hold in addition.
         :param active: as for `expire`.
         :param on_unknown: what holds while data is missing.
         :param failed: why the source could not be read at last, for texts.

@@ -164,7 +164,7 @@ def expire(connection: sqlite3.Connection, now_ns: int, kept: int) -> None:
 
 
 def note_boot(connection: sqlite3.Connection, boot: str, kept: int) -> None:
-    """End all leases if the host was started since: its monotonic clock began anew.
+    """End all leases if the host was started since: its monotonic clock has restarted.
 
     :param boot: changes with every start of the host.
     """
