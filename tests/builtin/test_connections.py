@@ -54,7 +54,7 @@ def test_a_storm_passes_at_the_rate_with_few_attempts_though_some_give_up(lab: P
     while wakes:
         now_ns, number = heapq.heappop(wakes)
         attempts += 1
-        # Whoever comes back is asked about anew, as after a reconnect: nobody keeps a place.
+        # A client that comes back is checked again, as after a reconnect: none keeps a place.
         held = gate.decide(attach_producer(f"p{number}"), now_ns)
         if held is None:
             attached.append(now_ns)

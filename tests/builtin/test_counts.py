@@ -84,7 +84,7 @@ def test_a_changed_limit_counts_who_is_there_already(lab: PolicyLab) -> None:
 
     gate = lab.gate({PRODUCERS: 3})
     assert verdict(gate.decide(attach_producer("new"), 0)) == over(PRODUCERS)
-    # Nobody is thrown out.
+    # Attached clients stay.
     assert gate.decide(attach_producer("0", "b"), 0) is None
     gate = lab.gate({PRODUCERS: 6})
     assert gate.decide(attach_producer("new"), 0) is None

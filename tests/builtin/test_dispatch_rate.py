@@ -158,5 +158,5 @@ def test_subscriptions_that_come_and_go_without_number_are_forgotten_once_they_a
     for number in range(1_000):
         assert gate.dispatch(dispatch(10, subscription=f"s{number}"), 1 + number * SECOND_NS // 100) is None
     assert len(gate.state.subscriptions) <= 256 + 101
-    # Those that still owe something are kept: whoever comes back must not begin with a burst again.
+    # Those that still owe something are kept: one that comes back must not begin with a burst again.
     assert gate.dispatch(dispatch(10, subscription="s990"), 10 * SECOND_NS) is not None

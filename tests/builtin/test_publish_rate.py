@@ -79,7 +79,7 @@ def test_reject_refuses_at_once_and_tells_when_to_come_back(lab: PolicyLab) -> N
     assert refused is not None
     assert refused.delay_ns == pytest.approx(500 * MS, abs=1)
     assert op.ticket is None
-    # It took nobody's turn: a smaller one passes as soon as there is enough for it.
+    # It took no turn of another: a smaller one passes as soon as there is enough for it.
     assert gate.publish(publish(), 100 * MS + 1) is None
 
 

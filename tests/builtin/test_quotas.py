@@ -62,7 +62,7 @@ def test_all_principals_share_one_quota_over_all_topics(lab: PolicyLab) -> None:
         "Publish quota exceeded by all principals on topic /default/two. "
         "Current: 1050 bytes/s, Limit: 1000 bytes/s. Slow down or increase publish_quota_bytes policy."
     )
-    assert one.publish(by("a", 1), held.delay_ns) is not None  # he waits behind the first
+    assert one.publish(by("a", 1), held.delay_ns) is not None  # it waits behind the first
     assert two.publish(op, held.delay_ns) is None
 
 

@@ -26,7 +26,7 @@ def lists(**entry: Any) -> SubscriptionLists:
 
 @asynccontextmanager
 async def admin_api(tls: grpc.ServerCredentials | None = None) -> AsyncIterator[str]:
-    """An admin API that lets in whoever has the token, and tells it; its URL."""
+    """The URL of an admin API that admits any caller with the token."""
 
     async def listing(request: TopicRequest, context: Any) -> SubscriptionListResponse:
         metadata = dict(tuple(context.invocation_metadata()))

@@ -326,7 +326,7 @@ def test_detach_releases_by_connection(make_gate: MakeGate, state: TopicState) -
     gate.detach(operation(Kind.DETACH, subscription="s", consumer="c", client="b"))
     assert (len(state.producers), state.consumer_count) == (0, 0)
     assert state.subscription("s").unacked == {}
-    # The subscription exists on the broker whoever consumes.
+    # The subscription exists on the broker, whichever client consumes.
     assert state.subscription("s").exists
 
 

@@ -191,7 +191,7 @@ def test_looking_charges_nothing_and_keeps_the_place() -> None:
     assert queue.waiting == 1
     assert queue.bucket.balance(100 * MS + 1)[0] == pytest.approx(1, abs=1e-6)
     other = publish()
-    assert queue.ready(other, 100 * MS + 1) > 0  # it is not his turn while the first one is there
+    assert queue.ready(other, 100 * MS + 1) > 0  # not its turn while the first one is there
     queue.leave(op)
     assert queue.ready(other, 100 * MS + 2) == 0
 
@@ -211,13 +211,13 @@ def test_who_waits_for_others_elsewhere_lets_those_behind_him_pass() -> None:
     hold(op, 0)
 
     now_ns = 500 * MS
-    assert mine.ready(behind, now_ns) > 0  # the first one's turn, as nothing else holds him
+    assert mine.ready(behind, now_ns) > 0  # the first one's turn, as nothing else holds it
     assert mine.ready(op, now_ns) == 0
     assert crowded.ready(op, now_ns) > 0
     hold(op, now_ns)
 
     assert mine.ready(behind, now_ns) == 0
-    # Once he is first there too, what he needs is saved up for him, and nothing else.
+    # Once it is first there too, its need is reserved, and nothing else.
     now_ns = 1000 * MS + 1
     assert crowded.admit(blocker, now_ns) == 0
     mine.leave(behind)
@@ -287,7 +287,7 @@ def test_nobody_starves_whichever_lines_he_needs_at_once(
     for place, rate in enumerate(rates):
         assert admitted[place] <= rate * end_ns / SECOND_NS
     for number, needs in enumerate(users):
-        # A quarter of what he would have if all others needed the scarcest of what he needs.
+        # A quarter of what it would get if all others needed the scarcest of what it needs.
         assert (
             turns[number] >= 0.25 * min(rates[place] for place in needs) / len(users) * end_ns / SECOND_NS - 1
         )

@@ -1,4 +1,4 @@
-"""Parquet files are made by a process of their own, which nobody waits for longer than told."""
+"""Parquet files are made by a process of their own, which is not awaited longer than configured."""
 
 import asyncio
 import os

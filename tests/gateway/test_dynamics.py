@@ -228,7 +228,7 @@ def test_the_last_values_of_factors_are_remembered_in_the_store(tmp_path: Path) 
 
     asking = Asking()
     with PolicyEngine.from_file(file, plugins=[asking], sink=RecordingSink()) as engine:
-        assert engine.context.recall("factor.")["factor.tank"] == "null"  # nobody gives it any more
+        assert engine.context.recall("factor.")["factor.tank"] == "null"  # no plugin gives it any more
     fact = json.loads(asking.recalled["factor.tank"])
     assert (fact["value"], fact["why"], fact["known"]) == (0.0, "the tank leaves 0.0", True)
     assert abs(fact["at_ms"] - time.time_ns() // 1_000_000) < 60_000

@@ -26,7 +26,7 @@ async def end(reader: asyncio.StreamReader) -> bytes:
 
 @contextmanager
 def unanswered() -> Iterator[int]:
-    """A port whose full backlog, which nobody accepts from, leaves another connection unanswered."""
+    """A port with a full backlog that is never accepted from: another connection gets no answer."""
     with socket.socket() as silent, ExitStack() as stack:
         silent.bind(("127.0.0.1", 0))
         silent.listen(0)

@@ -80,7 +80,7 @@ class Schedule:
             case "remove":
                 await world.remove(TOPICS[broker])
             case "pause":
-                # Nobody else is paused: the acting controller's lease ends, and no other.
+                # No other controller is paused: the acting controller's lease ends, and no other.
                 world.alive = [each for each in self.controllers if each is not None]
                 world.alive = [each for each in world.alive if each is not self.controllers[acting]]
                 await world.pass_time(CONTROLLER_TTL_S + 1)

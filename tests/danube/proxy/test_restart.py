@@ -1,4 +1,4 @@
-"""A worker of the gateway that starts again knows nobody; clients go on with the ids that they have."""
+"""A worker of the gateway that starts again knows no clients; they go on with the ids that they have."""
 
 from pathlib import Path
 

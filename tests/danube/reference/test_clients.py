@@ -1,4 +1,4 @@
-"""Danube's own client at the reference broker: what is delivered, to whom, and how often."""
+"""Danube's own client at the reference broker: what is delivered, to which consumer, and how often."""
 
 import asyncio
 from collections import Counter

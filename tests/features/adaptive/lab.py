@@ -27,7 +27,7 @@ UNREACHABLE: Mapping[str, PolicyValue] = {MEMORY_LOW: 0.99, MEMORY_HIGH: 0.999}
 
 
 class FakeMetrics:
-    """Keeps values by name and labels; what nobody asked for is not registered."""
+    """Keeps values by name and labels; a metric that was not asked for is not registered."""
 
     def __init__(self) -> None:
         self.values: dict[str, dict[tuple[str, ...], float]] = {}

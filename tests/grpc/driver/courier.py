@@ -38,7 +38,7 @@ def message(*fields: bytes) -> bytes:
 
 
 class Post(grpc.GenericRpcHandler):
-    """The broker: keeps what is sent, and gives it to whoever follows."""
+    """The broker: keeps what is sent, and gives it to all followers."""
 
     def __init__(self) -> None:
         self.received: list[bytes] = []

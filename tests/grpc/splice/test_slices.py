@@ -26,7 +26,7 @@ FRAMES = 1_088
 
 
 def opened() -> tuple[Talk, int]:
-    """A connection with a call of a method that nobody looks at."""
+    """A connection with a call of a method that no policy asks about."""
     talk = Talk()
     return talk, talk.call("/t.Other/Call", b"", end=False)
 

@@ -1,4 +1,4 @@
-"""Answers of a broker that cannot be read end the connection, and leave nobody counted."""
+"""Answers of a broker that cannot be read end the connection, and leave no client counted."""
 
 import pytest
 from tests.bench import SECOND, START

@@ -1,6 +1,6 @@
 """Hostile, broken and silent peers at a gate that serves others at the same time.
 
-Each is closed or answered alone, with a log line and a counter; memory stays bounded; nobody else notices.
+Each is closed or answered alone, with a log line and a counter; memory stays bounded; others notice nothing.
 """
 
 import datetime

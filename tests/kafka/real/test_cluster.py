@@ -129,7 +129,7 @@ def test_ports_are_the_same_after_a_restart(gate: Gate, kafka_cluster: KafkaClus
     create_topic(kafka_cluster.bootstrap, "stable", partitions=6)
     with SteadyProducer(gate.bootstrap, "stable", "stable", keyed=False) as producer:
         gate.restart()
-        # Nobody has asked the new process for addresses yet: it must know the nodes from before.
+        # No client has asked the new process for addresses yet: it must know the nodes from before.
         for node_id in _NODES:
             with RawClient(f"127.0.0.1:{node_port(gate, node_id)}") as raw:
                 raw.ask(call("api_versions", 3, client_software_name="raw", client_software_version="1"))

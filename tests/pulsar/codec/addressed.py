@@ -31,7 +31,7 @@ ADDRESS_FIELDS: Final[Mapping[int, tuple[tuple[str, ...], ...]]] = MappingProxyT
 """Paths of the address fields below a command, by its type. All but CONNECT's go from brokers to clients."""
 
 NO_BROKER_FIELDS: Final = frozenset({"ConsumerStatsResponse.address"})
-"""Addresses that nobody connects to: that one is the client's own end, as the broker sees it."""
+"""Addresses that clients do not connect to: that one is the client's own end, as the broker sees it."""
 
 COMMANDS: dict[int, object] = {
     BaseCommand.CONNECT: {"client_version": "c", "proxy_to_broker_url": "pulsar://b1"},

@@ -1,4 +1,4 @@
-"""Messages as protobuf writes them, and the same fields as nobody writes them."""
+"""Messages as protobuf writes them, and the same fields as no library writes them."""
 
 from typing import Any
 

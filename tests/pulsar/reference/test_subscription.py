@@ -1,4 +1,4 @@
-"""What a subscription delivers to whom, by a manual clock."""
+"""What a subscription delivers to which consumer, by a manual clock."""
 
 import pytest
 from tests.pulsar.reference.lab import NOW, Log, consumer, delivered, entries, subscription

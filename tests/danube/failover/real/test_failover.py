@@ -116,7 +116,7 @@ async def test_the_new_owner_dies_too(world: World, store: MetadataStore, topic:
         a.kill()
         await until_some_key(store, keys.assignment_key(b.number, topic))
         b.kill()
-        await until_some_key(store, keys.unassigned_key(topic))  # nobody is left to take it
+        await until_some_key(store, keys.unassigned_key(topic))  # no broker is left to take it
         await durable.assert_untouched(store)
         await asyncio.to_thread(a.start)
         await until_at(a.url, topic, a.url)

@@ -96,7 +96,7 @@ class Verdict:
     misplaced: list[Entry]
     """Confirmed with another partition or offset than the one where it lies."""
     foreign: list[Stored]
-    """In the topic, but nobody sent it."""
+    """In the topic, but never sent."""
 
     @property
     def counts(self) -> dict[str, int]:

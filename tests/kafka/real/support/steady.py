@@ -97,7 +97,7 @@ class SteadyProducer(Steady):
             "message.timeout.ms": LONG_S * 1000,
             "reconnect.backoff.max.ms": 500,
             "topic.metadata.refresh.interval.ms": 1000,
-            # Lost connections are what these tests are about; they are reported to nobody.
+            # Lost connections are what these tests are about; they are not reported.
             "error_cb": lambda error: None,
             "sticky.partitioning.linger.ms": 0,
             "log_level": 0,

@@ -174,7 +174,7 @@ def test_many_small_requests_that_owe_no_response_are_looked_at_in_several_turns
 def test_many_requests_that_the_gate_answers_itself_are_looked_at_in_several_turns() -> None:
     wire = Wire(Bench(), max_requests_in_flight=10)
     unknown = bytes.fromhex("0000000a 0012 0063 00000001 ffff")
-    """ApiVersions in a version that nobody has."""
+    """ApiVersions in a version that does not exist."""
     wire.client_sends(unknown * 10_000)
     seen = [len(wire.answered())]
     while wire.take_turn():

@@ -97,7 +97,7 @@ class Admin:
         self.put(f"{topic_path(topic)}/subscription/{name}", {"ledgerId": -1, "entryId": -1})
 
     def delete_subscription(self, topic: str, name: str) -> None:
-        """Remove a subscription that nobody uses."""
+        """Remove an unused subscription."""
         self.delete(f"{topic_path(topic)}/subscription/{name}")
 
     def entry_headers(self, topic: str, ledger: int, entry: int) -> httpx.Headers:
@@ -108,7 +108,7 @@ class Admin:
         return response.headers
 
     def lookup(self, topic: str) -> dict[str, str]:
-        """Which broker serves a topic: `brokerUrl`, `httpUrl`; it becomes one's if it was nobody's."""
+        """Which broker serves a topic: `brokerUrl`, `httpUrl`; a topic without an owner gets one."""
         found: dict[str, str] = self._looked_up(topic).json()
         return found
 

@@ -26,7 +26,7 @@ class Verdict:
     misplaced: list[str]
     """Confirmed with another entry than where it lies."""
     foreign: list[str]
-    """In the topic, but nobody sent it."""
+    """In the topic, but never sent."""
 
     def assert_clean(self, *, but: str = "") -> None:
         """Fail with examples if anything is wrong.

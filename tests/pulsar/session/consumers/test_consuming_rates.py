@@ -197,7 +197,7 @@ def test_too_much_at_once_makes_a_consumer_begin_anew_with_fewer_permits() -> No
     assert close.type == TYPES.CLOSE_CONSUMER
     assert (wire.session.held_bytes, wire.shared.budget.used) == (0, 0)
     assert state_of(wire).consumer_count == 0
-    # What was on its way is for nobody, even if the client has come back already.
+    # What was on its way is discarded, even if the client has come back already.
     wire.client_sends(
         frame("subscribe", topic="orders", subscription="sub", consumer_id=0, request_id=9, sub_type=1)
     )

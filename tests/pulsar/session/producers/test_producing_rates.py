@@ -1,4 +1,4 @@
-"""Publish rates: messages above them wait in a queue of their producer, in order, and nobody else does."""
+"""Publish rates: messages above them wait in a queue of their producer, in order; others do not wait."""
 
 import pytest
 from tests.pulsar.session.messages import (

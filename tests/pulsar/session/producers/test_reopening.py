@@ -324,7 +324,7 @@ def test_what_is_counted_is_what_is_held(size: int) -> None:
     tracemalloc.start()
     try:
         for read in reads:
-            # As from a socket: bytes that nobody else holds.
+            # As from a socket: bytes with no other reference.
             wire.session.receive_client(bytes(bytearray(read)), wire.now)
         held, _ = tracemalloc.get_traced_memory()
     finally:
