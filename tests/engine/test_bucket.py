@@ -251,3 +251,14 @@ def test_a_shortage_is_told_of_the_dimension_waited_for_longest(
     bucket.charge(*charged, 0)
 
     assert bucket.shortage(*needed, 0) == told
+
+
+def test_what_is_left_is_enough_for_as_much_and_a_full_bucket_for_anything() -> None:
+    bucket = DualBucket(10, 100, 1.0, 0)
+    assert bucket.has(11, 101, 0)
+
+    bucket.charge(5, 50, 0)
+
+    assert bucket.has(5, 50, 0)
+    assert not bucket.has(6, 50, 0)
+    assert not bucket.has(5, 51, 0)
