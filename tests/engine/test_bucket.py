@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from fractions import Fraction
+from math import inf
 
 import pytest
 from hypothesis import given, settings
@@ -262,3 +263,13 @@ def test_what_is_left_is_enough_for_as_much_and_a_full_bucket_for_anything() -> 
     assert bucket.has(5, 50, 0)
     assert not bucket.has(6, 50, 0)
     assert not bucket.has(5, 51, 0)
+
+
+@pytest.mark.parametrize(("rates", "left"), [((0, 100), (inf, 0)), ((10, 0), (0, inf))])
+def test_a_limit_that_is_lifted_leaves_no_debt(rates: tuple[int, int], left: tuple[float, float]) -> None:
+    bucket = DualBucket(10, 100, 1.0, 0)
+    bucket.charge(10, 100, 0)
+
+    bucket.reconfigure(*rates, 1.0, 0)
+
+    assert bucket.balance(0) == left
