@@ -2,37 +2,26 @@
 
 Spark's checkpoint says which files belong to which batch; each batch is summed up and stored under its
 number, written beside it and then renamed. A process may be ended at any time: a batch that was stored
-and not yet noted by the checkpoint is computed again from the same files and takes its own place.
+and not yet noted by the checkpoint is computed again from the same files and takes its own place. Once
+the checkpoint has noted all of them, many folders of sums become one.
 """
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from sluicegate_reports.jobs import follow_sums
+from sluicegate_reports.jobs.follow_sums import KEYS, SUMMED, Stored
 from sluicegate_reports.listing import FOLLOWED, Listing, is_finished, is_followed, is_spool, listing
 from sluicegate_reports.places import Location, Place, place
 from sluicegate_reports.reading import decisions_ddl, read_decisions
 from sluicegate_reports.results import Results, Table, Value, of_log
-from sluicegate_reports.session import partitions_for
 
 FILES_PER_BATCH = 64
 """So many at most, for a bounded memory; a file has up to some million rows."""
-SUMS = (
-    "system string, door string, gateway string, topic string, principal string, operation string, "
-    "action string, policy string, minute timestamp, decisions bigint, messages bigint, bytes bigint, "
-    "delay_ns bigint"
-)
-"""What is stored: sums of each minute."""
-_DONE = "_SUCCESS"
-"""What Spark writes last of all."""
-_KEYS = ("system", "door", "gateway", "topic", "principal", "operation", "action", "policy")
-_SUMMED = ("decisions", "messages", "bytes", "delay_ns")
-
 
 _ANY_AGE = "36500d"
 """Spark passes over files that are older than the newest one by 7 days unless it is told of another age. What
@@ -67,56 +56,32 @@ def follow(
 
     :param directory: the log's; its path or URL must stay the same from call to call.
     :param state: where checkpoint and sums are kept; made if it does not exist. One call at a time.
-    :raises FollowError: for files that are damaged or not of this log's form.
+    :raises FollowError: for files that are damaged or not of this log's form, and for sums without their
+        checkpoint.
     """
     directory, state = place(directory).absolute(), place(state).absolute()
     listed = listing(directory)
     _refuse_damaged(spark, listed)
-    stored = state / "sums"
-    if stored.is_local:
-        stored.path.mkdir(parents=True, exist_ok=True)
-    before = len(_stored(stored))
+    sums = state / "sums"
+    if sums.is_local:
+        sums.path.mkdir(parents=True, exist_ok=True)
+    before = follow_sums.stored(sums)
+    _refuse_without_checkpoint(state, before)
     rows = 0
     if any(is_followed(file.place, directory) for file in listed.files):
         rows = _take_in(spark, directory, state, files_per_batch)
-    found = _stored(stored)
+        # The checkpoint knows all batches to be done now, so none of them is computed again.
+        follow_sums.merge(spark, sums)
+    found = follow_sums.stored(sums)
     notes = tuple(_not_yet(listed, found))
-    return Followed(_together(spark, found), len(found), len(found) - before, notes, rows)
-
-
-def summed(decisions: DataFrame) -> DataFrame:
-    """Sums of each minute: rows of SUMS."""
-    return decisions.groupBy(*_KEYS, F.date_trunc("minute", "time").alias("minute")).agg(
-        F.sum("decisions").alias("decisions"),
-        F.sum("messages").alias("messages"),
-        F.sum("bytes").alias("bytes"),
-        F.sum("delay").alias("delay_ns"),
-    )
-
-
-def put(stored: Place, batch: DataFrame, number: int) -> None:
-    """Store a batch under its number, in place of what an earlier attempt at it may have left."""
-    target, unfinished = stored / f"batch={number}", stored / f".batch-{number}.unfinished"
-    # A store has no renaming in one step: there a batch counts from Spark's mark of success on, as below.
-    written = unfinished if stored.is_local else target
-    # The sums of a batch are one file that one task writes: Spark's 200 partitions would only be parts of it.
-    with partitions_for(batch.sparkSession, 0):
-        summed(batch).coalesce(1).write.mode("overwrite").parquet(str(written))
-    if stored.is_local:
-        place_batch(unfinished.path, target.path)
-
-
-def place_batch(unfinished: Path, target: Path) -> None:
-    """Make what was written what counts."""
-    # An older attempt holds the same sums: between the two steps the checkpoint still lacks the batch.
-    shutil.rmtree(target, ignore_errors=True)
-    unfinished.rename(target)
+    batches = _batches(found)
+    return Followed(follow_sums.together(spark, found), batches, batches - _batches(before), notes, rows)
 
 
 def findings(found: Followed) -> Results:
     """Tell the sums of all that was not simply allowed, and who asked most."""
-    rows = found.sums.groupBy(*_KEYS[:4], "operation", "policy", "action").agg(
-        *(F.sum(name).alias(name) for name in _SUMMED),
+    rows = found.sums.groupBy(*KEYS[:4], "operation", "policy", "action").agg(
+        *(F.sum(name).alias(name) for name in SUMMED),
         F.min("minute").alias("first"),
         F.max("minute").alias("last"),
     )
@@ -135,7 +100,7 @@ def findings(found: Followed) -> Results:
     )
 
 
-def _not_yet(listed: Listing, found: list[Place]) -> Iterator[str]:
+def _not_yet(listed: Listing, found: list[Stored]) -> Iterator[str]:
     """What a reader of the sums might miss."""
     unfinished = sum(is_spool(file.place) for file in listed.files)
     if unfinished:
@@ -155,13 +120,26 @@ def _refuse_damaged(spark: SparkSession, listed: Listing) -> None:
         raise FollowError(f"{told}\nmove what cannot be read out of {listed.folder}, then call again")
 
 
+def _refuse_without_checkpoint(state: Place, found: list[Stored]) -> None:
+    """Spark would take in the whole log once more, under numbers that have sums already."""
+    if found and not (state / "checkpoint" / "offsets").files():
+        raise FollowError(
+            f"{state} has sums and no checkpoint, so nothing says which files are in them; "
+            "remove all of it and call again, or put the checkpoint back"
+        )
+
+
+def _batches(found: list[Stored]) -> int:
+    return sum(each.batches for each in found)
+
+
 def _take_in(spark: SparkSession, directory: Place, state: Place, files_per_batch: int) -> int:
     """Read what is new; returns how many rows that were."""
     source = spark.readStream.schema(decisions_ddl()).option("maxFilesPerTrigger", files_per_batch)
     source = source.option("maxFileAge", _ANY_AGE)
     stream = source.parquet(str(directory / FOLLOWED))
     query = (
-        stream.writeStream.foreachBatch(partial(put, state / "sums"))
+        stream.writeStream.foreachBatch(partial(follow_sums.put, state / "sums"))
         .option("checkpointLocation", str(state / "checkpoint"))
         .trigger(availableNow=True)
         .start()
@@ -170,22 +148,10 @@ def _take_in(spark: SparkSession, directory: Place, state: Place, files_per_batc
     return sum(int(batch["numInputRows"]) for batch in query.recentProgress)
 
 
-def _stored(stored: Place) -> list[Place]:
-    done = (file.place.parent for file in stored.files() if file.place.name == _DONE)
-    return sorted(batch for batch in done if batch.name.startswith("batch="))
-
-
-def _together(spark: SparkSession, found: list[Place]) -> DataFrame:
-    if not found:
-        return spark.createDataFrame([], SUMS)
-    rows = spark.read.schema(SUMS).parquet(*map(str, found))
-    return rows.groupBy(*_KEYS, "minute").agg(*(F.sum(name).alias(name) for name in _SUMMED))
-
-
 def _table(rows: list[Row]) -> Table:
     told: list[tuple[Value, ...]] = [
         (
-            *(row[name] for name in _KEYS[:4]),
+            *(row[name] for name in KEYS[:4]),
             row["operation"],
             row["policy"],
             row["action"],
@@ -198,5 +164,5 @@ def _table(rows: list[Row]) -> Table:
         for row in rows
     ]
     told.sort(key=lambda row: (row[6] == "allow", -int(row[7] or 0), *map(str, row[:7])))
-    columns = (*_KEYS[:4], "operation", "policy", "action", "decisions", "messages", "bytes", "first", "last")
+    columns = (*KEYS[:4], "operation", "policy", "action", "decisions", "messages", "bytes", "first", "last")
     return Table(columns, tuple(told), "sums", "By topic, policy and action (times in UTC)")

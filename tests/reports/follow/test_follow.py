@@ -16,22 +16,22 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.reports.conftest import SETTINGS
 
 from sluicegate.decisions.schema import SCHEMA
-from sluicegate_reports.jobs import follow as job
+from sluicegate_reports.jobs import follow_sums
 from sluicegate_reports.jobs.follow import FollowError, findings, follow
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 KILLED = """
 import json, os, signal, sys
-from sluicegate_reports.jobs import follow
+from sluicegate_reports.jobs import follow, follow_sums
 from sluicegate_reports.session import spark_session
 
 log, state, settings = sys.argv[1:]
-place = follow.place_batch
+place = follow_sums.place_batch
 def place_and_die(unfinished, target):
     place(unfinished, target)
     if target.name == "batch=1":
         os.killpg(0, signal.SIGKILL)
-follow.place_batch = place_and_die
+follow_sums.place_batch = place_and_die
 session = spark_session("follow", json.loads(settings), little=True)
 follow.follow(session, log, state, files_per_batch=1)
 """
@@ -99,7 +99,7 @@ def test_what_is_killed_between_batches_and_made_again_is_neither_lost_nor_doubl
     # Then before the batch is in its place. Spark has written nothing since, so that an exception leaves
     # the same files as an end of the process.
     with monkeypatch.context() as patch:
-        patch.setattr(job, "place_batch", fail)
+        patch.setattr(follow_sums, "place_batch", fail)
         with pytest.raises(StreamingQueryException, match="the end"):
             follow(spark, log, state, files_per_batch=1)
     assert stored_and_noted(state) == (["batch=0", "batch=1"], ["0"])
@@ -128,13 +128,13 @@ def test_a_batch_is_summed_in_few_parts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts: list[str | None] = []
-    summed = job.summed
+    summed = follow_sums.summed
 
     def watched(batch: DataFrame) -> DataFrame:
         parts.append(batch.sparkSession.conf.get(PARTITIONS))
         return summed(batch)
 
-    monkeypatch.setattr(job, "summed", watched)
+    monkeypatch.setattr(follow_sums, "summed", watched)
     put_file(tmp_path / "log", 1)
     before = spark.conf.get(PARTITIONS) or ""
     spark.conf.set(PARTITIONS, "200")
