@@ -1,4 +1,4 @@
-"""`sluicegate report compare` as a user runs it, with what Spark itself says of it."""
+"""`sluicegate report compare` as a user runs it, with what Spark itself says of it; DuckDB beside it."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from benchmarks.harness import procfs
+from benchmarks.harness.jars import ROOT
 
 _ASK_S = 0.2
 _MIB = 1 << 20
@@ -40,6 +41,24 @@ def measured(directory: Path, folder: Path, timeout_s: float) -> dict[str, float
     if process.returncode or not page.exists():
         raise RuntimeError(f"no report: {(folder / 'printed').read_text()[-500:]}")
     return {"all_s": seconds, "page_kib": page.stat().st_size / 1024, **seen, **_of_events(events)}
+
+
+def measured_in_sql(directory: Path, folder: Path, timeout_s: float) -> dict[str, float]:
+    """The same work of DuckDB, see `report_sql`.
+
+    :return: seconds of wall time and of CPU, peak memory.
+    :raises RuntimeError: if it fails.
+    """
+    argv = [sys.executable, "-m", "benchmarks.harness.report_sql", str(directory)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
+    started = time.monotonic()
+    with (folder / "printed").open("wb") as printed:
+        process = subprocess.Popen(argv, env=environment, cwd=ROOT, stdout=printed, stderr=printed)
+        seen = _watched(process, started + timeout_s)
+    if process.returncode:
+        raise RuntimeError(f"no figures: {(folder / 'printed').read_text()[-500:]}")
+    peak = {"peak_mib": seen["driver_peak_mib"]}
+    return {"all_s": time.monotonic() - started, "cpu_s": seen["cpu_s"], **peak}
 
 
 def _as_properties(conf: str) -> str:

@@ -1,6 +1,7 @@
 """How long the comparison's queries take over a long decision log, beside DuckDB and Polars."""
 
 import functools
+import importlib.util
 import os
 import subprocess
 import sys
@@ -67,11 +68,15 @@ def _end_to_end(bench: Bench, _: str, quick: bool) -> dict[str, float]:
 
 
 def _observed(rows: int) -> Callable[[Bench, str, bool], dict[str, float]]:
-    def measure(bench: Bench, _: str, quick: bool) -> dict[str, float]:
+    def measure(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
         wanted = rows // _QUICK if quick else rows
         directory = bench.directory / f"observed-{wanted}"
         if not directory.exists():
             synthetic.write_comparison(directory, wanted, observed=True)
+        if arm == DUCKDB:
+            if importlib.util.find_spec("duckdb") is None:
+                raise UnavailableError("duckdb is not installed")
+            return report_command.measured_in_sql(directory, bench.directory, _TIMEOUT_S)
         return report_command.measured(directory, bench.directory, _TIMEOUT_S)
 
     return measure
@@ -100,8 +105,8 @@ _OBSERVED = tuple(
     Scenario(
         f"report-observed-{rows // 1_000_000}m",
         f"`sluicegate report compare` over {rows // 1_000_000} M decisions and what clients saw of them: "
-        "seconds, CPU, peak memory of Java, bytes shuffled",
-        (SPARK,),
+        "seconds, CPU, peak memory of Java, bytes shuffled; DuckDB on the same work",
+        (SPARK, DUCKDB),
         _observed(rows),
         rounds=1,
         cold_round=False,
