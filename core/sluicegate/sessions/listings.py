@@ -1,8 +1,4 @@
-"""How old is what a broker told of its subscriptions, and when it must be asked before one can be refused."""
-
-from sluicegate.engine.gate import Gate
-from sluicegate.engine.state import TopicState
-from sluicegate.model import OperationKind
+"""How old is what a broker told of its subscriptions."""
 
 _MAX_TOPICS = 10_000
 
@@ -35,17 +31,3 @@ class Listings:
         """Whether an answer came, or failed to, lately."""
         answered_ns = self._answered_ns.get(topic)
         return answered_ns is not None and now_ns - answered_ns <= self._valid_ns
-
-
-def exists(subscription: str, state: TopicState) -> bool:
-    """Whether a subscription exists on the broker, as far as is known."""
-    known = state.subscriptions.get(subscription)
-    return known is not None and known.exists
-
-
-def depends_on_list(subscription: str, gate: Gate) -> bool:
-    """Whether a subscription could be refused, and is not known to exist.
-
-    The broker is asked then which ones there are, unless a listing is fresh.
-    """
-    return gate.asks(OperationKind.CREATE_SUBSCRIPTION) and not exists(subscription, gate.state)

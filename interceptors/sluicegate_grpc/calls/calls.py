@@ -13,7 +13,7 @@ from sluicegate.model import (
     OperationKind,
     Role,
 )
-from sluicegate.sessions.listings import exists
+from sluicegate.sessions.admission import exists
 from sluicegate_grpc.calls.attaching import Attaching, allowed, lost_place, no_room, refused
 from sluicegate_grpc.calls.owners import Owners
 from sluicegate_grpc.calls.places import Caller, Id, Key, Place, Places, Position

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
-from sluicegate.sessions.listings import depends_on_list, exists
+from sluicegate.sessions.admission import depends_on_list, exists
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.assignments import Partitions
 from sluicegate_kafka.codec.errors import ProtocolError

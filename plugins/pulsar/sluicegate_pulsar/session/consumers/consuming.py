@@ -108,7 +108,7 @@ class Consuming:
                 consumer.is_live = True
                 return True
             self._delivering.shut(consumer, now_ns)
-            request.uncreate(gate)
+            request.take_back(gate)
             return True
 
         self._delivering.add(consumer)

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from functools import partial
 
 from sluicegate.engine.gate import Gate
-from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.model import Decision, Operation, OperationKind
+from sluicegate.sessions.admission import Hold
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ServerError
 from sluicegate_pulsar.session.requests.connection import Connection
-from sluicegate_pulsar.session.requests.waiting import LEAST_RETRY_NS, Request, Waiting, create_operation
+from sluicegate_pulsar.session.requests.waiting import Request, Waiting, create_operation
 from sluicegate_pulsar.session.shared.refusals import consumer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
 
@@ -24,6 +25,8 @@ class Subscribing(Waiting):
     """
 
     __slots__ = ("_admit",)
+
+    timed_out = "subscribe_hold_timed_out"
 
     def __init__(
         self,
@@ -51,19 +54,9 @@ class Subscribing(Waiting):
             Operation(_ATTACH, *names, subscription=subscription, consumer=consumer),
             create_operation(*names, subscription),
             partial(self._admit, subscribe),
+            Hold(self._shared.max_hold_ns),
         )
         return self._decide(request, now_ns)
-
-    def _wait_ns(self, request: Request, decision: Decision, now_ns: int) -> int:
-        if decision.action is not Action.DELAY:
-            return 0
-        if not request.deadline_ns:
-            request.deadline_ns = now_ns + self._shared.max_hold_ns
-        left_ns = request.deadline_ns - now_ns
-        if left_ns <= 0:
-            self._shared.count("subscribe_hold_timed_out")
-            return 0
-        return min(max(decision.delay_ns, LEAST_RETRY_NS), left_ns)
 
     def _refusal(self, request: Request, decision: Decision) -> tuple[ServerError, str]:
         return consumer_refusal(decision, request.attach.topic)

@@ -7,13 +7,14 @@ subscription, while the list of those that exist is fetched.
 from collections.abc import Callable
 
 from sluicegate.engine.gate import Gate
-from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.model import Decision, Operation, OperationKind
+from sluicegate.sessions.admission import Hold
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.requests.connection import Connection
-from sluicegate_pulsar.session.requests.waiting import LEAST_RETRY_NS, Request, Waiting, create_operation
+from sluicegate_pulsar.session.requests.waiting import Request, Waiting, create_operation
 from sluicegate_pulsar.session.shared.refusals import consumer_refusal, producer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
 
@@ -35,6 +36,7 @@ class Attaching(Waiting):
     __slots__ = ("_on_refused", "_producers")
 
     no_room = "Too many bytes are held by the gateway"
+    timed_out = "producer_hold_timed_out"
 
     def __init__(
         self,
@@ -71,9 +73,9 @@ class Attaching(Waiting):
             text = f"Invalid topic name: {problem.reason}"
             self._answer(request_id, ServerError.INVALID_TOPIC_NAME, text)
             return False
-        return self._decide(self._request(request, topic, frame, now_ns), now_ns)
+        return self._decide(self._request(request, topic, frame), now_ns)
 
-    def _request(self, request: "pb.Producer", topic: str, frame: bytes, now_ns: int) -> Request:
+    def _request(self, request: "pb.Producer", topic: str, frame: bytes) -> Request:
         connection = self._connection
         name, subscription = request.producer_name, request.initial_subscription_name
         own = f"id {request.producer_id} of {connection.client}"
@@ -82,18 +84,11 @@ class Attaching(Waiting):
         create = None
         if subscription and topic.startswith("persistent:"):  # the others have no subscriptions to keep
             create = create_operation(*names, subscription)
-        deadline_ns = now_ns + self._shared.max_hold_ns
-        return Request(
-            request.producer_id, request.request_id, frame, attach, create, self._attached, deadline_ns
-        )
-
-    def _wait_ns(self, request: Request, decision: Decision, now_ns: int) -> int:
-        if decision.action is not Action.DELAY or now_ns >= request.deadline_ns:
-            return 0
-        return max(min(decision.delay_ns, request.deadline_ns - now_ns), LEAST_RETRY_NS)
+        hold = Hold(self._shared.max_hold_ns)
+        return Request(request.producer_id, request.request_id, frame, attach, create, self._attached, hold)
 
     def _refusal(self, request: Request, decision: Decision) -> tuple[ServerError, str]:
-        is_subscription = request.create is not None and not request.created
+        is_subscription = request.create is not None and not request.is_admitted
         told = consumer_refusal if is_subscription else producer_refusal
         return told(decision, request.attach.topic)
 
@@ -116,7 +111,7 @@ class Attaching(Waiting):
                     # by that one's policies.
                     self._producers.close_at_broker(producer.id)
             if not is_success:
-                request.uncreate(self._gate(request, now_ns))
+                request.take_back(self._gate(request, now_ns))
             return True
 
         self._connection.expect(request.request_id, on_response)

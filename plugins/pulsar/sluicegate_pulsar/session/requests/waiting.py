@@ -10,43 +10,27 @@ from collections.abc import Callable
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.timers import Timer
 from sluicegate.model import Action, Decision, Operation, OperationKind
-from sluicegate.sessions.listings import depends_on_list, exists
+from sluicegate.sessions.admission import Admission, Hold
 from sluicegate_pulsar.codec.errors import ServerError
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.refusals import error
 from sluicegate_pulsar.session.shared.shared import Shared
 from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
 
-LEAST_RETRY_NS = 1_000_000
 
-
-class Request:
+class Request(Admission):
     """One request on its way through the gate.
 
     :param number: of the producer or consumer, as the client counts them.
     :param request_id: of the request.
     :param frame: all of it, to be kept if it has to wait.
-    :param attach: adds the producer or consumer; the same operation each time it is asked, or it would be
-        counted as another.
+    :param attach: adds the producer or consumer.
     :param create: creates the subscription, if it does not exist; None if none is asked for.
     :param admitted: called with the request, its gate and the time, right before it goes on to the broker.
-    :param deadline_ns: until when it may be held for a rate; 0 if that is not known yet.
+    :param hold: how long it may wait.
     """
 
-    __slots__ = (
-        "admitted",
-        "asked",
-        "attach",
-        "create",
-        "created",
-        "deadline_ns",
-        "existed",
-        "frame",
-        "is_held",
-        "number",
-        "request_id",
-        "timer",
-    )
+    __slots__ = ("admitted", "frame", "hold", "is_held", "number", "request_id", "timer")
 
     def __init__(
         self,
@@ -56,29 +40,17 @@ class Request:
         attach: Operation,
         create: Operation | None,
         admitted: "Callable[[Request, Gate, int], None]",
-        deadline_ns: int = 0,
+        hold: Hold,
     ) -> None:
+        super().__init__(attach, create)
         self.number = number
         self.request_id = request_id
         self.frame = frame
-        self.attach = attach
-        self.create = create
         self.admitted = admitted
-        self.deadline_ns = deadline_ns
-        self.asked = False
-        """True once the list of subscriptions was asked for."""
-        self.created = False
-        """True once the subscription was let in."""
-        self.existed = False
-        """True if the subscription existed before."""
+        self.hold = hold
         self.is_held = False
         """True while its frame is kept."""
         self.timer: Timer | None = None
-
-    def uncreate(self, gate: Gate) -> None:
-        """The subscription that a refused request asked for does not exist by it."""
-        if self.create is not None and self.created and not self.existed:
-            gate.detach(self.create)
 
 
 class Waiting:
@@ -92,16 +64,14 @@ class Waiting:
 
     no_room = "too many bytes are held by the gateway"
     """The answer to clients whose request finds no memory to wait in."""
+    timed_out = ""
+    """The event that is counted when a request was held long enough."""
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
         self._connection = connection
         self.held: dict[int, Request] = {}
         """Those that wait, by number."""
-
-    def _wait_ns(self, request: Request, decision: Decision, now_ns: int) -> int:
-        """How long to hold a request before asking again; 0 if it is refused, or was held long enough."""
-        raise NotImplementedError
 
     def _refusal(self, request: Request, decision: Decision) -> tuple[ServerError, str]:
         """How a refused request is answered."""
@@ -115,40 +85,31 @@ class Waiting:
     def _decide(self, request: Request, now_ns: int) -> bool:
         """Decide a request, for the first time or anew; True if its frame is to go on."""
         gate = self._gate(request, now_ns)
-        if self._must_ask(request, gate, now_ns):
+        if request.lists_first(gate, self._shared.subscriptions, now_ns):
             if self._hold(request, gate, now_ns):
-                request.asked = True
                 question = ListSubscriptions(request.attach.topic)
                 self._connection.ask(question, lambda _, now_ns: self._again(request, now_ns))
             return False
-        decision = _ask(request, gate, now_ns)
+        decision = request.decide(gate, now_ns)
         if decision is None:
             self._let_go(request)
             request.admitted(request, gate, now_ns)
             return True
-        wait_ns = self._wait_ns(request, decision, now_ns)
+        wait_ns = request.hold.wait_ns(decision, now_ns)
         if wait_ns == 0:
-            self._take_back(request, gate, now_ns)
-            self._answer(request.request_id, *self._refusal(request, decision))
+            if decision.action is Action.DELAY:
+                self._shared.count(self.timed_out)
+            refusal = self._refusal(request, decision)
+            self._withdraw(request, gate, now_ns)
+            self._answer(request.request_id, *refusal)
         elif self._hold(request, gate, now_ns):
             request.timer = self._connection.at(now_ns + wait_ns, lambda now_ns: self._again(request, now_ns))
         return False
 
-    def _must_ask(self, request: Request, gate: Gate, now_ns: int) -> bool:
-        """Whether it must be known which subscriptions exist before a new one can be refused."""
-        create = request.create
-        if create is None or request.asked or request.created:
-            return False
-        listings = self._shared.subscriptions
-        return depends_on_list(create.subscription, gate) and not listings.fresh(create.topic, now_ns)
-
-    def _take_back(self, request: Request, gate: Gate, now_ns: int) -> None:
+    def _withdraw(self, request: Request, gate: Gate, now_ns: int) -> None:
         """A request will not reach the broker."""
         self._let_go(request)
-        gate.abandon(request.attach, now_ns)
-        if request.create is not None:
-            gate.abandon(request.create, now_ns)
-            request.uncreate(gate)
+        request.withdraw(gate, now_ns)
 
     def _answer(self, request_id: int, code: ServerError, text: str) -> None:
         self._connection.answer(error(request_id, code, text))
@@ -160,7 +121,7 @@ class Waiting:
         if request.is_held:
             return True
         if not self._shared.budget.take(len(request.frame)):
-            self._take_back(request, gate, now_ns)
+            self._withdraw(request, gate, now_ns)
             self._answer(request.request_id, ServerError.SERVICE_NOT_READY, self.no_room)
             return False
         self._connection.held_bytes += len(request.frame)
@@ -190,26 +151,13 @@ class Waiting:
             return False
         if request.timer is not None:
             request.timer.cancel()
-        self._take_back(request, self._gate(request, now_ns), now_ns)
+        self._withdraw(request, self._gate(request, now_ns), now_ns)
         return True
 
     def closed(self, now_ns: int) -> None:
         """The connection is gone."""
         for number in list(self.held):
             self.give_up(number, now_ns)
-
-
-def _ask(request: Request, gate: Gate, now_ns: int) -> Decision | None:
-    """Ask the gate, about the subscription first; what stops the request, or None."""
-    create = request.create
-    if create is not None and not request.created:
-        request.existed = exists(create.subscription, gate.state)
-        decision = gate.decide(create, now_ns)
-        if decision is not None and decision.action is not Action.REWRITE:
-            return decision
-        request.created = True
-    decision = gate.decide(request.attach, now_ns)
-    return None if decision is None or decision.action is Action.REWRITE else decision
 
 
 def create_operation(topic: str, principal: str, client: str, subscription: str) -> Operation:

@@ -1,0 +1,140 @@
+"""How requests to attach are admitted, in every protocol.
+
+A session has the broker list its subscriptions where the decision depends on them, takes the places, holds
+the request until a deadline, and gives the places back if the gate, the broker or another part of the same
+request refuses.
+"""
+
+from sluicegate.engine.gate import Gate
+from sluicegate.engine.state import TopicState
+from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.sessions.listings import Listings
+
+
+class Creation:
+    """The subscription that a request may create, from the gate's decision to the broker's.
+
+    :param create: the operation, the same however often the gate is asked: another one would be counted
+        again, and would lose its place among those that wait. None if the request needs no subscription.
+    """
+
+    __slots__ = ("create", "created", "is_admitted", "must_list")
+
+    def __init__(self, create: Operation | None) -> None:
+        self.create = create
+        self.must_list = False
+        """True while the broker is to be asked which subscriptions exist."""
+        self.is_admitted = False
+        """True once the gate has admitted the subscription."""
+        self.created = False
+        """True if it did not exist before, until the broker confirms it."""
+
+    def lists_first(self, gate: Gate, listings: Listings, now_ns: int) -> bool:
+        """Whether the broker must be asked which subscriptions exist before the gate can refuse this one.
+
+        Sets `must_list`. The next call takes the question as answered, so that a broker which cannot tell is
+        not asked again and again.
+        """
+        asked, self.must_list = self.must_list, False
+        create = self.create
+        if create is not None and not (asked or self.is_admitted):
+            self.must_list = depends_on_list(create.subscription, gate) and not listings.fresh(
+                create.topic, now_ns
+            )
+        return self.must_list
+
+    def decide_creation(self, gate: Gate, now_ns: int) -> Decision | None:
+        """Take the place of the subscription; None if it has one."""
+        create = self.create
+        if create is None or self.is_admitted:
+            return None
+        existed = exists(create.subscription, gate.state)
+        decision = allowed(gate.decide(create, now_ns))
+        if decision is None:
+            self.is_admitted, self.created = True, not existed
+        return decision
+
+    def confirmed(self) -> None:
+        """The subscription exists on the broker, or may exist, whatever becomes of the request."""
+        self.created = False
+
+    def take_back(self, gate: Gate) -> None:
+        """The request does not create the subscription after all."""
+        if self.created and self.create is not None:
+            gate.detach(self.create)
+        self.is_admitted = self.created = False
+
+    def withdraw(self, gate: Gate, now_ns: int) -> None:
+        """The request does not reach the broker: it stops waiting, and creates nothing."""
+        if self.create is not None:
+            gate.abandon(self.create, now_ns)
+        self.take_back(gate)
+
+
+class Admission(Creation):
+    """A producer or consumer that attaches, with the subscription that it may create.
+
+    :param attach: the operation that adds it; the same each time, as `create`.
+    :param create: as for `Creation`.
+    """
+
+    __slots__ = ("attach",)
+
+    def __init__(self, attach: Operation, create: Operation | None = None) -> None:
+        super().__init__(create)
+        self.attach = attach
+
+    def decide(self, gate: Gate, now_ns: int) -> Decision | None:
+        """Take the places of the subscription and then of what attaches; None if both have theirs.
+
+        The subscription keeps its place while the rest is held: see `withdraw`.
+        """
+        decision = self.decide_creation(gate, now_ns)
+        return allowed(gate.decide(self.attach, now_ns)) if decision is None else decision
+
+    def withdraw(self, gate: Gate, now_ns: int) -> None:
+        """The request does not reach the broker: it stops waiting, and creates nothing."""
+        gate.abandon(self.attach, now_ns)
+        super().withdraw(gate, now_ns)
+
+
+class Hold:
+    """How long one request is held: from the first time on, until a deadline.
+
+    :param longest_ns: `max_hold`.
+    :param least_ns: least wait between two decisions.
+    """
+
+    __slots__ = ("_end_ns", "_least_ns", "_longest_ns")
+
+    def __init__(self, longest_ns: int, least_ns: int = 1_000_000) -> None:
+        self._longest_ns = longest_ns
+        self._least_ns = least_ns
+        self._end_ns = 0
+
+    def wait_ns(self, decision: Decision, now_ns: int) -> int:
+        """How long to wait before the gate is asked again; 0 to refuse.
+
+        :param decision: what stops the request now: a refusal, or a delay that may be too long.
+        """
+        if decision.action is not Action.DELAY:
+            return 0
+        if not self._end_ns:
+            self._end_ns = now_ns + self._longest_ns
+        return max(0, min(max(decision.delay_ns, self._least_ns), self._end_ns - now_ns))
+
+
+def allowed(decision: Decision | None) -> Decision | None:
+    """None if an attachment may go on: there is nothing in it that could be rewritten."""
+    return None if decision is None or decision.action is Action.REWRITE else decision
+
+
+def exists(subscription: str, state: TopicState) -> bool:
+    """Whether a subscription exists on the broker, as far as is known."""
+    known = state.subscriptions.get(subscription)
+    return known is not None and known.exists
+
+
+def depends_on_list(subscription: str, gate: Gate) -> bool:
+    """Whether a subscription could be refused, and is not known to exist."""
+    return gate.asks(OperationKind.CREATE_SUBSCRIPTION) and not exists(subscription, gate.state)
