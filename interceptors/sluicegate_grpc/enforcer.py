@@ -17,6 +17,7 @@ from sluicegate.engine.delay import DelayRule, FirstSeen, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.model import ANONYMOUS, Action, Decision, Method, MethodMap, Operation, PolicySet, Role
+from sluicegate.sessions.admission import Hold
 from sluicegate_grpc import status
 from sluicegate_grpc.calls import Attaching, Caller, Calls, Id, Stream
 from sluicegate_grpc.calls.publishing import unknown_id
@@ -223,12 +224,10 @@ class CallEnforcer:
                 self.calls.proved(producer, monotonic_ns(), is_known=is_known)
 
     def _held(self, op: Operation, decision: Decision | None, caller: Caller, now_ns: int) -> Waiting[None]:
-        deadline_ns = now_ns + self.engine.max_hold_ns
+        hold = Hold(self.engine.max_hold_ns, _LEAST_WAIT_NS)
         try:
             while decision is not None:
-                if decision.action is not _DELAY or now_ns >= deadline_ns:
-                    raise RefusedError(status.refusal(decision, op.topic))
-                yield _wait(min(decision.delay_ns, deadline_ns - now_ns))
+                yield _held(hold, decision, op.topic, now_ns)
                 now_ns = monotonic_ns()
                 with self.engine.lock:
                     decision = self.calls.publish_again(op, caller, now_ns)
@@ -252,7 +251,7 @@ class CallEnforcer:
         return Attachment(self, policed, attaching)
 
     def _admit(self, attaching: Attaching, now_ns: int) -> Waiting[None]:
-        deadline_ns = now_ns + self.engine.max_hold_ns
+        hold = Hold(self.engine.max_hold_ns, _LEAST_WAIT_NS)
         admitted = False
         try:
             while attaching.must_list or attaching.decision is not None:
@@ -262,9 +261,7 @@ class CallEnforcer:
                     with self.engine.lock:
                         self.calls.listed(attaching.topic, names, now_ns, monotonic_ns())
                 elif decision is not None:
-                    if decision.action is not _DELAY or now_ns >= deadline_ns:
-                        raise RefusedError(status.refusal(decision, attaching.topic))
-                    yield _wait(min(decision.delay_ns, deadline_ns - now_ns))
+                    yield _held(hold, decision, attaching.topic, now_ns)
                 now_ns = monotonic_ns()
                 with self.engine.lock:
                     self.calls.again(attaching, now_ns)
@@ -433,6 +430,17 @@ class Delivery:
         if self._stream.open:
             with self._enforcer.engine.lock:
                 self._stream.close(monotonic_ns(), gone=gone)
+
+
+def _held(hold: Hold, decision: Decision, topic: str, now_ns: int) -> Wait:
+    """How long a call that may not go on now has to wait.
+
+    :raises RefusedError: if it is refused, or was held long enough.
+    """
+    wait_ns = hold.wait_ns(decision, now_ns)
+    if wait_ns == 0:
+        raise RefusedError(status.refusal(decision, topic))
+    return Wait(wait_ns)
 
 
 def _wait(ns: int) -> Wait:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from sluicegate.model import Action, Decision, Operation, Outcome, Reason
+from sluicegate.sessions.admission import Admission
 from sluicegate_grpc.calls.places import Caller, Place
 
 _FULL = "max_attachments"
@@ -24,11 +25,6 @@ def lost_place(refusal: Decision) -> LostPlace:
     )
 
 
-def allowed(decision: Decision | None) -> Decision | None:
-    """None for what may go on; nothing in a gRPC message is rewritten."""
-    return None if decision is None or decision.action is Action.REWRITE else decision
-
-
 def refused(delay: Decision) -> Decision:
     """A refusal in place of a delay, where a call cannot wait."""
     return replace(delay, action=Action.REJECT, delay_ns=0)
@@ -46,9 +42,10 @@ def no_room(topic: str, limit: int) -> Decision:
     return Decision(Action.REJECT, (Reason(_FULL, Outcome.LIMIT_REACHED, text, limit, limit),))
 
 
-class Attaching:
+class Attaching(Admission):
     """State of one request to attach a producer or a consumer, until the broker responds.
 
+    While `must_list` is set, the topic's subscriptions must be told first: `Calls.listed`, `Calls.again`.
     Report the response with `Calls.attached` or `Calls.failed`. After a refusal neither is needed.
 
     :param place: what is to be attached; None if there is no room for one more.
@@ -58,20 +55,7 @@ class Attaching:
     :param known: True if it calls itself attached already.
     """
 
-    __slots__ = (
-        "attach",
-        "caller",
-        "create",
-        "created",
-        "decision",
-        "ended",
-        "joined",
-        "known",
-        "must_list",
-        "place",
-        "reliable",
-        "taken",
-    )
+    __slots__ = ("caller", "decision", "ended", "joined", "known", "place", "reliable", "taken")
 
     def __init__(
         self,
@@ -82,17 +66,12 @@ class Attaching:
         *,
         known: bool = False,
     ) -> None:
+        super().__init__(attach, create)
         self.place = place
         self.caller = caller
-        self.attach = attach
-        self.create = create
         self.known = known
         self.decision: Decision | None = None
         """None if it may go on to the broker; DELAY to ask again (`Calls.again`) after a while."""
-        self.must_list = False
-        """True if the topic's subscriptions must be told first: `Calls.listed`, then `Calls.again`."""
-        self.created = False
-        """True if the subscription was let in by this call, and did not exist before."""
         self.taken = False
         """True once the place was taken."""
         self.joined = False

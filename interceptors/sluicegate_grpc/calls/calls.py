@@ -13,8 +13,8 @@ from sluicegate.model import (
     OperationKind,
     Role,
 )
-from sluicegate.sessions.admission import exists
-from sluicegate_grpc.calls.attaching import Attaching, allowed, lost_place, no_room, refused
+from sluicegate.sessions.admission import allowed
+from sluicegate_grpc.calls.attaching import Attaching, lost_place, no_room, refused
 from sluicegate_grpc.calls.owners import Owners
 from sluicegate_grpc.calls.places import Caller, Id, Key, Place, Places, Position
 from sluicegate_grpc.calls.publishing import (
@@ -122,12 +122,13 @@ class Calls:
             attaching.decision = no_room(attaching.topic, self._places.limit)
             return attaching.decision
         gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
-        if self._must_list(attaching, gate, now_ns):
-            attaching.must_list = True
-            return None
-        decision = self._create(attaching, gate, now_ns)
-        if decision is None:
-            decision = allowed(gate.decide(attaching.attach, now_ns))
+        topics = self._topics
+        if topics.are_listed:
+            if attaching.lists_first(gate, topics.listings, now_ns):
+                return None
+        elif attaching.create is not None and gate.asks(OperationKind.CREATE_SUBSCRIPTION):
+            gate.state.subscriptions_known = True
+        decision = attaching.decide(gate, now_ns)
         attaching.decision = decision
         if decision is None:
             self._take(attaching, place, now_ns)
@@ -136,17 +137,6 @@ class Calls:
             if attaching.known:
                 attaching.decision = lost_place(decision)
         return attaching.decision
-
-    def _must_list(self, attaching: Attaching, gate: Gate, now_ns: int) -> bool:
-        create = attaching.create
-        if create is None or not gate.asks(OperationKind.CREATE_SUBSCRIPTION) or attaching.must_list:
-            attaching.must_list = False
-            return False
-        if not self._topics.are_listed:
-            gate.state.subscriptions_known = True
-            return False
-        is_known = exists(create.subscription, gate.state)
-        return not is_known and not self._topics.listings.fresh(attaching.topic, now_ns)
 
     def listed(self, topic: str, names: Iterable[str] | None, asked_ns: int, now_ns: int) -> None:
         """A topic's subscriptions are told.
@@ -157,15 +147,6 @@ class Calls:
         self._topics.listings.answered(topic, now_ns)
         if names is not None:
             self.gate(topic, False, now_ns).state.learn_subscriptions(names, asked_ns)
-
-    def _create(self, attaching: Attaching, gate: Gate, now_ns: int) -> Decision | None:
-        create = attaching.create
-        if create is None or attaching.created:
-            return None
-        existed = exists(create.subscription, gate.state)
-        decision = allowed(gate.decide(create, now_ns))
-        attaching.created = decision is None and not existed
-        return decision
 
     def _take(self, attaching: Attaching, place: Place, now_ns: int) -> None:
         caller = attaching.caller
@@ -212,19 +193,16 @@ class Calls:
             return
         attaching.end()
         gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
-        gate.abandon(attaching.attach, now_ns)
         if attaching.taken and attaching.joined and not place.callers.get(attaching.caller):
             ref = place.withdrawn(attaching.caller)
             if ref is not None:
                 gate.detach(ref)
         if not place.pending and not place.settled:
             self._release(place, now_ns)
-        if attaching.create is not None:
-            gate.abandon(attaching.create, now_ns)
-            if attaching.created and (is_known or not self._topics.are_listed):
-                gate.detach(attaching.create)
-            elif attaching.created:  # it may exist: the next list will tell
-                self._topics.listings.outdated(attaching.topic)
+        if attaching.created and not is_known and self._topics.are_listed:
+            attaching.confirmed()  # it may exist: the next list will tell
+            self._topics.listings.outdated(attaching.topic)
+        attaching.withdraw(gate, now_ns)
 
     # -- publishing -----------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from enum import Enum, auto
 
 from sluicegate.engine.timers import Timer
 from sluicegate.model import Decision, Operation
+from sluicegate.sessions.admission import Hold
 from sluicegate_grpc.calls import Attaching, Caller, Id, Stream
 from sluicegate_grpc.fields import Tail
 from sluicegate_grpc.splice.flow import Chunk, Outlet
@@ -45,12 +46,12 @@ class Call:
         "caller",
         "chunks",
         "credit",
-        "deadline_ns",
         "decision",
         "delivery",
         "end",
         "frames",
         "has_ended",
+        "hold",
         "is_answered",
         "is_up",
         "left",
@@ -105,7 +106,8 @@ class Call:
         self.delivery: Stream | None = None
         """The consumer whose messages it asks for."""
         self.decision: Decision | None = None
-        self.deadline_ns = 0
+        self.hold: Hold | None = None
+        """How long the message at hand may wait; None while it has not had to."""
         self.timer: Timer | None = None
 
     @property

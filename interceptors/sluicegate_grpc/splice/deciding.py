@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from sluicegate.model import Action, Decision, Method, Operation, Role
+from sluicegate.sessions.admission import Hold
 from sluicegate_grpc import status
 from sluicegate_grpc.calls import Attaching, Caller, Id
 from sluicegate_grpc.calls.publishing import unknown_id
@@ -14,7 +15,6 @@ from sluicegate_grpc.splice.connection import Connection
 
 ASKED = -1
 """It is not known yet how long to wait: the front was asked."""
-_LEAST_WAIT_NS = 1_000_000
 NEW_TOPIC_WORK = 100
 """Further work of a call whose topic is new to the gate, some 200 us; see `frame_stream.WORK_PER_TURN`."""
 _ATTACHING = frozenset({Role.ATTACH_PRODUCER, Role.SUBSCRIBE})
@@ -57,7 +57,7 @@ class Deciding:
 
     def _first(self, call: Call, method: Method, values: Values, now_ns: int) -> int:
         role, calls = method.role, self._calls
-        call.deadline_ns = 0
+        call.hold = None
         if role is Role.PUBLISH:
             op, decision = calls.publish(method, values, call.caller, now_ns)
             call.producer = self.to_prove(method, values, call.caller)
@@ -120,15 +120,13 @@ class Deciding:
         return 0
 
     def _wait(self, call: Call, decision: Decision, topic: str, now_ns: int) -> int:
-        if decision.action is not Action.DELAY:
+        hold = call.hold = call.hold or Hold(self._shared.max_hold_ns)
+        wait_ns = hold.wait_ns(decision, now_ns)
+        if wait_ns == 0:
+            if decision.action is Action.DELAY:
+                self._shared.count("hold_timed_out")
             raise RefusedError(status.refusal(decision, topic))
-        if not call.deadline_ns:
-            call.deadline_ns = now_ns + self._shared.max_hold_ns
-        left_ns = call.deadline_ns - now_ns
-        if left_ns <= 0:
-            self._shared.count("hold_timed_out")
-            raise RefusedError(status.refusal(decision, topic))
-        return min(max(decision.delay_ns, _LEAST_WAIT_NS), left_ns)
+        return wait_ns
 
     def let_go(self, call: Call, now_ns: int) -> None:
         """A call goes on to the broker: see what that answers."""
