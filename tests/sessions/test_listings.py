@@ -7,7 +7,8 @@ from sluicegate.engine.check import Check
 from sluicegate.engine.gate import Gate, GateFaults, compile_gate
 from sluicegate.engine.state import TopicState
 from sluicegate.model import EffectivePolicies, OperationKind
-from sluicegate.sessions.listings import _MAX_TOPICS, Listings, depends_on_list, exists
+from sluicegate.sessions.admission import depends_on_list, exists
+from sluicegate.sessions.listings import _MAX_TOPICS, Listings
 
 _S = 1_000_000_000
 
