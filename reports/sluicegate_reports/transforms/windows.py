@@ -60,7 +60,8 @@ def rate_error(
     filled = _unused(filled, width_us)
     total, of_window = F.sum("admitted").over(window), F.col("rate") * window_s
     unused = F.sum("spilt").over(window) + F.col("left")
-    could = of_window - unused
+    # Null where that is nothing: such a window is compared with nothing.
+    could = F.when(unused < of_window, of_window - unused)
     # A window may begin or end in the middle of one operation: of one within it, or of the next.
     ends = F.max("largest").over(window)
     cut = F.coalesce(F.max("largest").over(lane.rowsBetween(1 - length, length)), F.lit(0))

@@ -32,3 +32,13 @@ def test_what_clients_did_not_ask_for_in_time_is_no_error(
     under = pressure.pressure(sums, lane, S)
     found = one(windows.rate_error(sums, lane, S, 2, under))
     assert (found["below"], found["unused"]) == (pytest.approx(below), pytest.approx(unused))
+
+
+def test_a_window_in_which_clients_could_get_nothing_has_no_error_of_its_own(spark: SparkSession) -> None:
+    # From 2 s to 4 s nobody asks: 10 are lost, and 10 are left in the bucket, which is all of the window.
+    rows = [flow(1.0, 1, "held", until_us=2 * S), flow(6.0)]
+    sums = slots.by_client(frames.flows(spark, rows), S)
+    lane = lanes.lanes(spark, [trial("max_dispatch_rate")])
+    under = pressure.pressure(sums, lane, S)
+    found = one(windows.rate_error(sums, lane, S, 2, under))
+    assert (found["pressed"], found["below"], found["unused"]) == (1, None, pytest.approx(1.0))
