@@ -11,9 +11,9 @@ from sluicegate.engine.gate import GateFaults
 from sluicegate.engine.sink import NullSink
 from sluicegate.gateway.compiler import GateCompiler
 from sluicegate.gateway.plugins import plugins_of
-from sluicegate.gateway.wall_clock import WallClock
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import Level, PolicyLayer, PolicySet, PolicyValue, Setting, Source, TopicName
+from sluicegate.wall_clock import WallClock
 
 SECOND = 1_000_000_000
 START = 1_000 * SECOND

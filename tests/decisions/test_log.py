@@ -71,6 +71,39 @@ def test_a_rejection_becomes_a_row_with_everything_known_about_it(
     }
 
 
+def test_what_is_decided_in_one_turn_keeps_its_order_while_the_clock_is_adjusted(
+    tmp_path: Path, gate: FakeGate, open_log: OpenLog
+) -> None:
+    wall = [1_700_000_000 * SECOND_NS]
+
+    def adjusted() -> int:
+        wall[0] -= 1_000  # as a machine does whose clock is ahead
+        return wall[0]
+
+    log = open_log(tmp_path, wall_clock=adjusted, monotonic=lambda: 50 * SECOND_NS)
+    for written in (1, 2):
+        log.decided(gate, publish(), rejection(), 49 * SECOND_NS)
+        until(lambda written=written: log.stats().emitted == written, "it is written")  # type: ignore[misc]
+    log.close()
+    assert len(set(read_decisions(tmp_path).column("time").to_pylist())) == 1
+
+
+def test_a_stall_between_the_clocks_moves_no_row(tmp_path: Path, gate: FakeGate, open_log: OpenLog) -> None:
+    passed = [0]
+
+    def stalling() -> int:
+        passed[0] += 5 * SECOND_NS  # the machine runs something else once the other clock has been read
+        return 1_700_000_050 * SECOND_NS + passed[0]
+
+    log = open_log(
+        tmp_path, wall_clock=stalling, monotonic=lambda: 50 * SECOND_NS + passed[0], period_s=LONG_S
+    )
+    log.decided(gate, publish(), rejection(), 49 * SECOND_NS)
+    log.close()
+    [at] = read_decisions(tmp_path).column("time").to_pylist()
+    assert at.timestamp() == 1_700_000_049
+
+
 def test_a_decision_is_stamped_and_otherwise_unchanged(gate: FakeGate, open_log: OpenLog) -> None:
     log = open_log(None)
     decision = rejection(delay_ns=9, factor=0.25, observed=True)

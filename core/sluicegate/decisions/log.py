@@ -26,12 +26,15 @@ from sluicegate.decisions.rows import MAX_BATCH_ROWS, Row, mappings, of_rows, of
 from sluicegate.decisions.spool import encode
 from sluicegate.decisions.windows import AllowWindows, Window
 from sluicegate.model import Decision, Operation
+from sluicegate.wall_clock import WallClock
 
 _log = logging.getLogger(__name__)
 
 OnBatch: TypeAlias = Callable[[Sequence[Mapping[str, Any]]], object]
 _PERIOD_S = 0.2
 _CLOSE_S = 30.0
+_TOLERANCE_NS = 1_000_000
+"""How far the machine's clock may move before the log follows: decisions of one turn keep their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +148,8 @@ class DecisionLog:
             )
         self._journal = journal
         self._on_batch = on_batch
-        self._wall_clock = wall_clock
         self._monotonic = monotonic
+        self._wall_clock = WallClock(wall_clock, monotonic, tolerance_ns=_TOLERANCE_NS)
         self._period_s = period_s
         self._stopping = threading.Event()
         self._finished = False
@@ -218,20 +221,19 @@ class DecisionLog:
 
     def _run(self) -> None:
         if self._files is not None:
-            self._files.tidy(self._wall_clock() / 1e9)
+            self._files.tidy(self._wall_s())
         while not self._stopping.wait(self._period_s):
             self._round(last=False)
         self._round(last=True)
         if self._journal is not None:
             self._journal.close()
         if self._files is not None:
-            self._files.close(self._wall_clock() / 1e9)
+            self._files.close(self._wall_s())
         self._finished = True
 
     def _round(self, last: bool) -> None:
-        now_ns = self._monotonic()
-        wall_ns = self._wall_clock()
-        offset_ns = wall_ns - now_ns
+        self._wall_clock.follow()
+        now_ns, offset_ns = self._monotonic(), self._wall_clock.offset_ns
         try:
             while self._queue:
                 rows, costs = self._queue.take()
@@ -246,10 +248,13 @@ class DecisionLog:
                 self._write_windows(windows[start : start + MAX_BATCH_ROWS], offset_ns)
             self._record((), offset_ns, now_ns)  # what waited for the journal to be written again
             if self._files is not None:
-                self._files.rotate(now_ns, wall_ns / 1e9)
+                self._files.rotate(now_ns, (now_ns + offset_ns) / 1e9)
             self._tell_overflow()
         except Exception:  # noqa: BLE001 - logged; the thread must outlive whatever happens in one round
             _log.exception("decision log: a round of the writer failed, it goes on with the next")
+
+    def _wall_s(self) -> float:
+        return (self._monotonic() + self._wall_clock.offset_ns) / 1e9
 
     def _tell_overflow(self) -> None:
         overflowed = self._queue.overflowed

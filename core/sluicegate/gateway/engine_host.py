@@ -16,8 +16,8 @@ from sluicegate.gateway.logs import Throttle
 from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.slow_calls import SLOW_MS
 from sluicegate.gateway.tls import TlsFiles
-from sluicegate.gateway.wall_clock import WallClock
 from sluicegate.model import PolicySet, TopicName
+from sluicegate.wall_clock import WallClock
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ REJECTED = "pulsar_broker_topic_messages_delayed_rejected"
 def opened(bench: Bench, **options: object) -> Wire:
     """A connection with one producer, at a known time."""
     wire = Wire(bench, **options)  # type: ignore[arg-type]
-    bench.wall_clock._offset_ns = NOW * 1_000_000 - START
+    bench.wall_clock.offset_ns = NOW * 1_000_000 - START
     wire.client_sends(producer())
     wire.broker_sends(producer_success())
     wire.sent_up()
