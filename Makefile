@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 
-.PHONY: help test demo check broker mutants extras bench jars ghz pulsar-go docs clean
+.PHONY: help test demo check broker mutants extras bench jars grpc-go pulsar-go docs clean
 
 help:
 	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
@@ -17,7 +17,7 @@ help:
 	@echo "make bench   compare with other proxies         make docs   check documents"
 	@echo "make clean   remove what these commands made"
 
-test: $(VENV)/bin/tox jars ghz pulsar-go
+test: $(VENV)/bin/tox jars grpc-go pulsar-go
 	$(VENV)/bin/tox run -e lint,all
 
 check: $(VENV)/bin/tox
@@ -36,7 +36,7 @@ extras: $(VENV)/bin/tox
 docs: $(VENV)/bin/tox
 	$(VENV)/bin/tox run -e docs
 
-bench: $(VENV)/bin/tox jars ghz
+bench: $(VENV)/bin/tox jars grpc-go
 	$(VENV)/bin/tox run -e bench
 
 demo: $(VENV)/bin/sluicegate
@@ -59,9 +59,9 @@ fi; \
 cd $(1) && $(GO) build -buildvcs=false -trimpath -o target/ $(2)
 endef
 
-# The load client and its peer, and the tests of conformance with HTTP/2.
-ghz:
-	$(call go_build,deploy/grpc,github.com/bojand/ghz/cmd/ghz github.com/summerwind/h2spec/cmd/h2spec ./peer,a grpc-go client)
+# A client and a server in grpc-go, and the tests of conformance with HTTP/2.
+grpc-go:
+	$(call go_build,deploy/grpc,github.com/summerwind/h2spec/cmd/h2spec ./peer,a grpc-go client)
 
 # A program with Pulsar's Go client; without cgo, as it needs no C library and builds faster.
 pulsar-go: export CGO_ENABLED = 0

@@ -12,14 +12,14 @@ _READY_S = 60
 
 
 def program(name: str) -> Path:
-    """A program that `make ghz` builds.
+    """A program that `make grpc-go` builds.
 
-    :param name: `peer` or `ghz`.
+    :param name: `peer` or `h2spec`.
     :raises UnavailableError: if it was not built.
     """
     found = ROOT / "deploy/grpc/target" / name
     if not found.exists():
-        raise UnavailableError(f"{found} is missing: `make ghz` builds it with Go 1.19 or later")
+        raise UnavailableError(f"{found} is missing: `make grpc-go` builds it with Go 1.19 or later")
     return found
 
 

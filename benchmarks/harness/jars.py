@@ -44,7 +44,7 @@ def prepare() -> list[str]:
     if has_jars(libraries) and not (classes / "KroxyliciousMain.class").exists():
         problems += _run(["javac", "-cp", f"{libraries}/*", "-d", classes, source])
     if not (ROOT / "deploy/grpc/target/peer").exists():
-        problems += _run(["make", "-C", ROOT, "ghz"])
+        problems += _run(["make", "-C", ROOT, "grpc-go"])
     return problems
 
 

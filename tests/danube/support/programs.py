@@ -18,7 +18,7 @@ def _missing(reason: str) -> NoReturn:
 
 
 def built(name: str) -> Path:
-    """A program that `make ghz` builds."""
+    """A program that `make grpc-go` builds."""
     try:
         return program(name)
     except UnavailableError as reason:
