@@ -3,7 +3,9 @@
 import gc
 import logging
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Generator, Iterator
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,24 @@ def pytest_configure() -> None:
         share = (last - first) // count
         first += share * int(worker.removeprefix("gw"))
         os.environ[RANGE] = f"{first}-{first + share}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Let one process collect before the others: it compiles the tests, and the others load that."""
+    run = getattr(session.config, "workerinput", {}).get("testrunuid")
+    if run is None:
+        return (yield)
+    with (Path(tempfile.gettempdir()) / f"sluicegate-tests-{run}").open("w") as turn:
+        try:
+            flock(turn, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            flock(turn, LOCK_SH)
+            return (yield)
+        try:
+            return (yield)
+        finally:
+            Path(turn.name).unlink()
 
 
 def pytest_collection_finish() -> None:
