@@ -194,7 +194,7 @@ def _looked_at(file: File, form: _Form, *, thorough: bool) -> str | Told:
     """
     name = file.place.name
     if name.endswith(_UNFINISHED):
-        return "was not finished: whoever wrote it was ended before"
+        return "was not finished: its writer stopped first"
     if not is_finished(file.place):
         return f"is no {form.what}: its name is not part-*.parquet"
     if not file.size:

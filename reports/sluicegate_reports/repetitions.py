@@ -60,7 +60,7 @@ def repetitions(directory: Location) -> Repetitions:
             "and tell the difference by `sluicegate report diff`"
         )
     lacking = [name for name in numbered if name not in whole]
-    notes = [f"{name} has no {FACTS_FILE}, it was ended before its end: it is left out" for name in lacking]
+    notes = [f"{name} has no {FACTS_FILE}: the run was interrupted, and is left out" for name in lacking]
     return Repetitions(tuple(map(listed.within, whole)), tuple(notes))
 
 

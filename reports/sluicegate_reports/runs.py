@@ -106,7 +106,7 @@ def read_run(directory: Location) -> Run:
     except FileNotFoundError:
         raise RunError(
             f"{str(directory)!r} is no comparison run, it has no {FACTS_FILE}: give the directory that "
-            "`sluicegate compare run` made; a run that was ended before its end has none"
+            "`sluicegate compare run` made; an interrupted run has none"
         ) from None
     except OSError as error:
         raise RunError(f"cannot read {str(path)!r}: {told(error)}") from None

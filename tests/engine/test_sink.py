@@ -1,4 +1,4 @@
-"""The sink of a gate whose decisions nobody reads."""
+"""`NullSink`, for gates whose decisions are not recorded."""
 
 from tests.engine.lab import MakeGate
 

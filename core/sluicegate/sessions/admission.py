@@ -55,7 +55,7 @@ class Creation:
         return decision
 
     def confirmed(self) -> None:
-        """The subscription exists on the broker, or may exist, whatever becomes of the request."""
+        """Keep the subscription counted even if the request fails: the broker has it, or may have it."""
         self.created = False
 
     def take_back(self, gate: Gate) -> None:

@@ -140,9 +140,9 @@ def test_what_the_log_alone_shows_to_be_kept_is_unconfirmed() -> None:
     assert finding.text.startswith("by the log alone: 20 s windows +0.00 %")
     assert judge(trial(nearest="per broker"), alone).verdict is Verdict.UNCONFIRMED
     assert judge(trial(), {**alone, "above": 0.02, "below": 0.02}).verdict is Verdict.UNCONFIRMED
-    # A log that tells against itself needs nobody to confirm it.
+    # A log that itself shows the limit exceeded needs no confirmation by clients.
     assert judge(trial(), {**alone, "above": 0.5, "overshoot": 100.0}).verdict is Verdict.OFF
-    # Clients that asked and were all refused do speak against it.
+    # Clients that were all refused contradict the log.
     assert judge(trial(), {**alone, f"{SEEN}admitted_messages": 0.0}).verdict is Verdict.DISPUTED
 
 

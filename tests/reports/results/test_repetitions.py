@@ -95,7 +95,7 @@ def test_repetitions_are_found_in_their_order_and_what_was_ended_is_named(tmp_pa
     (repetition(tmp_path, 3) / "decisions" / "part-1.spool").touch()
     found = repetitions(tmp_path)
     assert [each.folder.name for each in found.directories] == ["run-1", "run-2", "run-10"]
-    assert found.notes == ("run-3 has no run.json, it was ended before its end: it is left out",)
+    assert found.notes == ("run-3 has no run.json: the run was interrupted, and is left out",)
 
 
 def test_runs_of_different_scenarios_are_no_repetitions(tmp_path: Path) -> None:

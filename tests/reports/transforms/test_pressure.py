@@ -35,7 +35,7 @@ def test_what_clients_did_not_ask_for_in_time_is_no_error(
 
 
 def test_a_window_in_which_clients_could_get_nothing_has_no_error_of_its_own(spark: SparkSession) -> None:
-    # From 2 s to 4 s nobody asks: 10 are lost, and 10 are left in the bucket, which is all of the window.
+    # No client asks from 2 s to 4 s: the bucket loses 10 tokens and keeps 10, all of this window.
     rows = [flow(1.0, 1, "held", until_us=2 * S), flow(6.0)]
     sums = slots.by_client(frames.flows(spark, rows), S)
     lane = lanes.lanes(spark, [trial("max_dispatch_rate")])

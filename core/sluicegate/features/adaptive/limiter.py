@@ -11,7 +11,7 @@ _DEFAULT_BURST_SECONDS = 1.0
 
 
 class AdaptiveLimiter:
-    """A bucket and a queue of its own: neither is shared with a limit that somebody set.
+    """A token bucket and a wait queue for throttling alone, apart from those of configured rate limits.
 
     Belongs to the thread that owns the gates; only the controller's `BrokerContext.apply` changes it.
 
