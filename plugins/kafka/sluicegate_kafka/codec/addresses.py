@@ -19,7 +19,6 @@ AddressMap: TypeAlias = Callable[[int, str, int], tuple[str, int]]
 
 _NO_ENTITY: Final = -1
 """Node id of a coordinator that could not be told; its address is empty."""
-_METADATA_TOPIC_IDS = 10
 _FIND_COORDINATOR_BATCHED = 4
 _pack_i32 = struct.Struct(">i").pack
 

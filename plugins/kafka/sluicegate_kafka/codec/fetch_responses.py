@@ -39,7 +39,6 @@ class FetchPartition(NamedTuple):
     records_end: int
     """Equal to `records_start` when there are none, be it null or empty."""
     entry_start: int
-    entry_end: int
     length_offset: int
     """Where the length of the records stands."""
 
@@ -121,9 +120,8 @@ def _flexible(cursor: Cursor, count: int) -> list[FetchPartition]:
         length_offset = at + 4  # after the preferred read replica
         size, at = read_uvarint(buffer, length_offset)
         end = at + size - 1 if size else at
-        after = skip_tags(buffer, end)
-        partitions.append(FetchPartition(index, error, at, end, start, after, length_offset))
-        at = after
+        partitions.append(FetchPartition(index, error, at, end, start, length_offset))
+        at = skip_tags(buffer, end)
     cursor.at = at
     return partitions
 
@@ -141,7 +139,7 @@ def _legacy(cursor: Cursor, count: int, version: int) -> list[FetchPartition]:
         length_offset = at + fixed + 4 + max(aborted, 0) * _ABORTED_BYTES + preferred
         (size,) = _i32(buffer, length_offset)
         at = length_offset + 4 + max(size, 0)
-        partitions.append(FetchPartition(index, error, length_offset + 4, at, start, at, length_offset))
+        partitions.append(FetchPartition(index, error, length_offset + 4, at, start, length_offset))
     cursor.at = at
     return partitions
 

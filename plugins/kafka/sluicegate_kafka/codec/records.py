@@ -10,7 +10,6 @@ from sluicegate_kafka.codec.errors import ProtocolError
 
 COMPRESSION_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
-TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 
 BATCH_OVERHEAD: Final = 61
@@ -28,8 +27,8 @@ _MAX_VARLONG_BYTES = 10
 SMALLEST_RECORD: Final = 6
 """Bytes behind the length of an empty record: attributes, two deltas, no key, no value, no headers."""
 
-# length, magic, attributes, max timestamp, producer id, producer epoch, base sequence, record count
-_HEADER = struct.Struct(">8xi4xb4xh12xqqhii").unpack_from
+# length, magic, attributes, max timestamp, producer id, record count
+_HEADER = struct.Struct(">8xi4xb4xh12xqq6xi").unpack_from
 # length, magic, max timestamp, producer id, record count
 _MEASURED = struct.Struct(">8xi4xb18xqq6xi").unpack_from
 
@@ -45,13 +44,11 @@ class Batch(NamedTuple):
     """Milliseconds since the epoch; -1 for none."""
     attributes: int
     producer_id: int
-    producer_epoch: int
-    base_sequence: int
     record_count: int
     magic: int
 
 
-_make = partial(tuple.__new__, Batch)  # half the time of a call with nine arguments
+_make = partial(tuple.__new__, Batch)  # half the time of a call with seven arguments
 
 
 def batch_payload_size(batch: Batch) -> int:
@@ -80,11 +77,11 @@ def iter_batches(buffer: bytes, start: int, end: int, most: int = sys.maxsize) -
         raise ProtocolError(f"records up to byte {end} in a frame of {len(buffer)}")
     while end - start > _MAGIC_AT:
         if buffer[start + _MAGIC_AT] < MAGIC:
-            yield Batch(start, end - start, -1, 0, -1, -1, -1, 1, buffer[start + _MAGIC_AT])
+            yield Batch(start, end - start, -1, 0, -1, 1, buffer[start + _MAGIC_AT])
             return
         if end - start < BATCH_OVERHEAD:
             return
-        length, magic, attributes, timestamp, producer, epoch, sequence, count = _HEADER(buffer, start)
+        length, magic, attributes, timestamp, producer, count = _HEADER(buffer, start)
         size = length + _LOG_OVERHEAD
         if size < BATCH_OVERHEAD or magic != MAGIC or count < 0:
             raise ProtocolError(f"a batch of {size} bytes, {count} records and magic {magic}")
@@ -93,7 +90,7 @@ def iter_batches(buffer: bytes, start: int, end: int, most: int = sys.maxsize) -
         if most <= 0:
             raise ProtocolError("more batches in one partition of a request than brokers take")
         most -= 1
-        yield _make((start, size, timestamp, attributes, producer, epoch, sequence, count, magic))
+        yield _make((start, size, timestamp, attributes, producer, count, magic))
         start += size
 
 

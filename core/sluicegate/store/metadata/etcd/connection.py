@@ -37,7 +37,6 @@ class _Message(Protocol):
     def SerializeToString(self) -> bytes: ...  # noqa: N802 - protobuf's name
 
 
-Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
 

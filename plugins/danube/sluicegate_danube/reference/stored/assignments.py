@@ -22,10 +22,6 @@ class Assignments:
     """
 
     def __init__(self, store: MetadataStore, broker: int, cluster: StoredCluster, wait_s: float) -> None:
-        self.fetched = 0
-        """Topics of which the cache did not know all, so that the store was asked."""
-        self.incomplete = 0
-        """Topics that are served although entries are missing, or cannot be read."""
         self.cache = PrefixCache(store, keys.assignments_prefix(broker), self._changed)
         self._store = store
         self._cluster = cluster
@@ -75,7 +71,6 @@ class Assignments:
     async def _open(self, topic: str) -> None:
         metadata = await self._metadata(topic)
         if metadata.problems:
-            self.incomplete += 1
             log.error("topic %s is served with defaults: %s", topic, ", ".join(metadata.problems))
         self._cluster.open(topic, metadata)
 
@@ -88,6 +83,5 @@ class Assignments:
             except StoreError as error:
                 log.warning("topic %s waits for the metadata store: %s", topic, error)
                 continue
-            self.fetched += 1
             return read_topic(topic, {entry.key: entry.value for entry in listing.entries})
         return read_topic(topic, cache.entries)
