@@ -5,7 +5,8 @@ from typing import Any
 
 from tests.engine.lab import KeepingSink
 
-from sluicegate.builtin import DEFAULTS, builtin_plugins
+from sluicegate.builtin import builtin_plugins
+from sluicegate.config.fields import PolicyFields
 from sluicegate.engine.check import Check
 from sluicegate.engine.gate import Gate, GateFaults, compile_gate
 from sluicegate.engine.hierarchy import resolve
@@ -24,10 +25,11 @@ from sluicegate.model import (
     Source,
     TopicName,
 )
-from sluicegate.testing import ManualContext
+from sluicegate.testing import ManualContext, plugin_manager
 
 SECOND_NS = 1_000_000_000
 MS = 1_000_000
+DEFAULTS = PolicyFields.of(plugin_manager(()).hook.sluicegate_policy_model()).defaults
 
 
 class PolicyLab:

@@ -4,19 +4,9 @@ from sluicegate.builtin import counts, delay, rates, size, unacked
 from sluicegate.builtin.connections import ConnectionRate
 from sluicegate.builtin.quotas import PrincipalQuotas
 from sluicegate.features.adaptive.plugin import AdaptiveThrottling
-from sluicegate.features.adaptive.settings import AdaptivePolicies
-from sluicegate.features.storage_quota.plugin import StoragePolicies, StorageQuotas
+from sluicegate.features.storage_quota.plugin import StorageQuotas
 
-__all__ = ["DEFAULTS", "builtin_plugins"]
-
-DEFAULTS = {
-    **size.SizePolicies.defaults,
-    **rates.RatePolicies.defaults,
-    **delay.DelayPolicies.defaults,
-    **StoragePolicies.defaults,
-    **AdaptivePolicies.defaults,
-}
-"""What holds where no level sets a field; everything else is unlimited then."""
+__all__ = ["builtin_plugins"]
 
 
 def builtin_plugins() -> list[object]:

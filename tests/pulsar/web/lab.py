@@ -10,7 +10,6 @@ from tests.pulsar.web.fake_admin import FakeAdmin
 from tests.waiting import LONG_S
 
 from sluicegate.broker import PolicyUnavailableError
-from sluicegate.builtin import DEFAULTS
 from sluicegate.builtin.delay import DelayPolicies
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import ClientTls
@@ -26,6 +25,7 @@ from sluicegate_pulsar.web.site import PulsarSite
 TOPIC = "/admin/v2/persistent/public/default/orders/delayedDelivery"
 TOPIC_NAME = "persistent://public/default/orders"
 NAMESPACE = "/admin/v2/namespaces/public/default/delayedDelivery"
+_FIELDS = PolicyFields.of([DelayPolicies])
 
 
 class FakeServices:
@@ -42,7 +42,7 @@ class FakeServices:
     @property
     def resolver(self) -> Resolver:
         version, layers = self.store.layers()
-        return Resolver(PolicySet(version, self.layers + layers, self.observe_only), DEFAULTS)
+        return Resolver(PolicySet(version, self.layers + layers, self.observe_only), _FIELDS.defaults)
 
     def recall(self, prefix: str) -> Mapping[str, str]:
         return {key: value for key, value in self.facts.items() if key.startswith(prefix)}
@@ -50,7 +50,7 @@ class FakeServices:
     async def change(self, level: Level, name: str, changes: Mapping[str, object], actor: str) -> None:
         if self.down:
             raise PolicyUnavailableError("policy store is locked by another process: try again")
-        change_store(self.store, PolicyFields.of([DelayPolicies]), level, name, changes, actor)
+        change_store(self.store, _FIELDS, level, name, changes, actor)
 
     def stored(self, level: Level = Level.TOPIC, name: str = TOPIC_NAME) -> dict[str, object]:
         """What the store says of a topic or a namespace."""
