@@ -1,4 +1,4 @@
-"""Fairness between clients of one topic: Jain's index, see `ideal.jain`."""
+"""Fairness between clients of one topic: Jain's index (DEC-TR-301, 1984)."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -8,7 +8,7 @@ def jain(slots: DataFrame) -> DataFrame:
     """Jain's index of what the clients of each lane got, those that got nothing too.
 
     :param slots: see `slots.by_client`; sums that tell no client (summaries) are left out.
-    :return: `lane`, `source`, `clients`, `jain` (1.0: all got the same; 1.0 too if nobody got anything).
+    :return: `lane`, `source`, `clients`, `jain` (1.0: all got the same; 1.0 too if none got anything).
     """
     shares = (
         slots.where(F.col("client").isNotNull())

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
-from tests.reports import frames
+from tests.reports import frames, oracle
 from tests.reports.frames import flow, one, rows_of, trial
 
-from sluicegate_reports import ideal
 from sluicegate_reports.runs import Trial
 from sluicegate_reports.transforms import (
     chunks,
@@ -258,7 +257,7 @@ def test_overshoot_is_the_oracles(spark: SparkSession, lists: list[list[tuple[in
     ]
     found = overshoot.overshoot(chunked(spark, rows), lane(spark, *trials))
     expected = [
-        float(ideal.overshoot(sorted(each), t.limit, t.burst)) for t, each in zip(trials, lists, strict=True)
+        float(oracle.overshoot(sorted(each), t.limit, t.burst)) for t, each in zip(trials, lists, strict=True)
     ]
     assert [row[1] for row in rows_of(found, "lane", "overshoot")] == pytest.approx(expected, abs=1e-6)
 
@@ -292,7 +291,7 @@ def test_jain_counts_those_who_got_nothing(spark: SparkSession) -> None:
     rows += [flow(0.1, 4, lane=1), flow(1.1, 4, lane=1, client="c2"), flow(1.2, 9, lane=1, client=None)]
     found = fairness.jain(slotted(spark, rows))
     assert rows_of(found, "lane", "clients", "jain") == [
-        (0, 3, pytest.approx(ideal.jain([9, 0, 0]))),
+        (0, 3, pytest.approx(oracle.jain([9, 0, 0]))),
         (1, 2, 1.0),
     ]
 
