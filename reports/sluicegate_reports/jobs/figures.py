@@ -106,10 +106,7 @@ def rate_figures(number: int, trial: Trial, found: Measures, source: str) -> Fig
         figures |= {measure: row.get(measure) for measure in measures}
     if source == LOG:
         judged = _only(row for row in found.judged if row["lane"] == number)
-        figures |= {
-            key: judged.get(key)
-            for key in ("refused", "wrongly_admitted", "wrongly_refused", "ideal_refused")
-        }
+        figures |= {key: judged.get(key) for key in _JUDGED}
         figures["judged"] = (judged.get("admitted") or 0) + (judged.get("refused") or 0)
     figures |= further_figures(number, found)
     # A window of a summary may begin before the first second and end in it.

@@ -4,10 +4,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from sluicegate.engine.hierarchy import Resolver
-from sluicegate.model import EffectivePolicies, TopicName
+from sluicegate.model import EffectivePolicies
 from sluicegate_reports import registry
 from sluicegate_reports.runner.children import Talker
 from sluicegate_reports.runner.loading import LoadedScenario
@@ -110,16 +108,3 @@ class Arm:
     def name(self) -> str:
         """`kafka proxy`."""
         return f"{self.system} {self.door}"
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What topics' names mean to a system, to find the policies that hold for them."""
-
-    resolver: Resolver
-    name_of: Callable[[str, Any], TopicName]
-    config: Any
-
-    def __call__(self, topic: str) -> EffectivePolicies:
-        """What holds for a topic."""
-        return self.resolver.resolve(self.name_of(topic, self.config))
