@@ -3,6 +3,9 @@
 from sluicegate.broker import Session
 from sluicegate.gateway.limits import Limits
 
+_HALF_CLOSED_NS = 30_000_000_000
+"""How long a client that has said all may wait for a broker that says nothing."""
+
 
 class Deadlines:
     """Those of one client.
@@ -46,3 +49,15 @@ class Deadlines:
             return False
         began_ns = session.frame_began_ns if frame_ns else 0
         return began_ns > 0 and now_ns - max(began_ns, self._progress_ns) > frame_ns
+
+
+def is_idle(last_ns: int, now_ns: int, limits: Limits, *, is_half_closed: bool) -> bool:
+    """Whether neither side has sent anything for too long.
+
+    :param last_ns: when one of them last did.
+    :param now_ns: monotonic time.
+    :param limits: the time-outs; 0 for never.
+    :param is_half_closed: whether the client has said all.
+    """
+    longest_ns = _HALF_CLOSED_NS if is_half_closed else limits.idle_ns
+    return 0 < longest_ns < now_ns - last_ns

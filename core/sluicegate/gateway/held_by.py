@@ -37,6 +37,6 @@ def enter() -> None:
     tell_by(Gate, "dispatch", partial(_hot, OperationKind.DISPATCH))
     tell_by(Implementation, "__call__", lambda variables: {"plugin": variables["self"].plugin})
     tell_by(GateCompiler, "_compile", lambda variables: {"work": "gates", "topic": variables["topic"]})
-    for method in ("data_received", "_turn"):
+    for method in ("data_received", "turn"):
         tell_by(ClientSide, method, lambda variables: {"client": variables["self"].name})
     tell_by(UpstreamSide, "data_received", lambda variables: {"client": variables["client"].name})

@@ -26,7 +26,7 @@ from sluicegate.broker import (
     ToUpstream,
     WakeAt,
 )
-from sluicegate.gateway.deadlines import Deadlines
+from sluicegate.gateway.deadlines import Deadlines, is_idle
 from sluicegate.gateway.limits import Limits
 from sluicegate.gateway.pacing import CHEAP_NS, UNTIMED_BYTES
 from sluicegate.gateway.parting import part
@@ -38,17 +38,13 @@ from sluicegate.gateway.reading import (
     UNREAD,
     PausableReading,
 )
-from sluicegate.gateway.splicing import WORTHWHILE, Splice, begin
-from sluicegate.gateway.upstream_side import HIGH_WATER, LOW_WATER, SPLICED, UpstreamSide
+from sluicegate.gateway.upstream_side import HIGH_WATER, LOW_WATER, UpstreamSide
 from sluicegate.gateway.wake_up import WakeUp
 from sluicegate.model import ANONYMOUS
 
 if TYPE_CHECKING:
-    from sluicegate.broker import DiallingSession, StreamingSession
+    from sluicegate.broker import DiallingSession
     from sluicegate.gateway.connections import Connections
-
-_HALF_CLOSED_NS = 30_000_000_000
-"""How long a client that has said all may wait for a broker that says nothing."""
 
 
 def _discard(data: Buffer) -> None:
@@ -70,10 +66,10 @@ class ClientSide(PausableReading):
         "_listener",
         "_sides",
         "_slices",
-        "_splice",
         "_to_upstream",
         "_upstream",
         "_wake_up",
+        "address",
         "connections",
         "last_ns",
         "peer",
@@ -86,6 +82,8 @@ class ClientSide(PausableReading):
         super().__init__(connections.turns, descriptor)
         self.connections = connections
         self.peer = peer
+        self.address = peer.rpartition(":")[0]
+        """The client's host."""
         self.session: Session | None = None
         """None until the broker is connected."""
         self.last_ns = monotonic_ns()
@@ -101,19 +99,11 @@ class ClientSide(PausableReading):
         self._asks = self._slices = 0
         self._wake_up: WakeUp | None = None
         self._sides = 0
-        self._splice: Splice | None = None
-        """Moves bytes to the client meanwhile; nothing else is sent to it."""
-
-    @property
-    def address(self) -> str:
-        """The client's host."""
-        return self.peer.rpartition(":")[0]
 
     @property
     def principal(self) -> str:
         """Who the broker says that the client is; `ANONYMOUS` if that is not known."""
-        principal: str = getattr(self.session, "principal", ANONYMOUS)
-        return principal
+        return str(getattr(self.session, "principal", ANONYMOUS))
 
     @property
     def name(self) -> str:
@@ -169,10 +159,7 @@ class ClientSide(PausableReading):
             commands = session.receive_client(data, now_ns)
             if commands:
                 self.unanswered = True
-                if commands is PASS:
-                    self._to_upstream(data)
-                else:
-                    self.carry_out(commands)
+                self.carry_out([ToUpstream(data)] if commands is PASS else commands)
         except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
             self.failed(error)
 
@@ -219,13 +206,14 @@ class ClientSide(PausableReading):
             upstream.transport.abort()
             return
         self._to_upstream = upstream.transport.write
+        upstream.client_transport = self._transport
         if self.session is None:
             self.begin()
             return
         self.resume(DIALLING)
         if upstream.stands_in and (tell := getattr(self.session, "stands_in", None)) is not None:
             tell()
-        self._turn(cast("DiallingSession", self.session).dialled, monotonic_ns())
+        self.turn(cast("DiallingSession", self.session).dialled, monotonic_ns())
 
     def undialled(self, reason: str) -> None:
         """No broker can be connected: the session tells its client if it can, else the client is closed."""
@@ -233,7 +221,7 @@ class ClientSide(PausableReading):
             self.close("upstream_unreachable", reason)
         else:
             self.resume(DIALLING)
-            self._turn(tell, reason, monotonic_ns())
+            self.turn(tell, reason, monotonic_ns())
 
     def begin(self) -> None:
         """Begin the session, with what the client sent meanwhile."""
@@ -260,30 +248,6 @@ class ClientSide(PausableReading):
                 return
         self._carry_out_all(commands)
         self._go_on()
-
-    def look_ahead(self, session: Session) -> None:
-        """Have the kernel move what of a long answer comes next, if the session need not see it."""
-        count = getattr(session, "unread_bytes", 0)
-        connections, upstream, transport = self.connections, self._upstream, self._transport
-        if count < WORTHWHILE or connections.is_tls or self._splice or not upstream or not transport:
-            return
-        source = upstream.transport
-        self._splice = begin(connections.loop, connections.pipes, source, transport, count, self._spliced)
-        if self._splice is not None:
-            upstream.pause(SPLICED)
-
-    def _spliced(self, splice: Splice) -> None:
-        """The kernel has moved what it could."""
-        self._splice = None
-        self.connections.pipes.give(splice.pipe, is_empty=splice.is_empty)
-        self.connections.bytes_from_brokers += splice.moved
-        if self.closing_ns or self._upstream is None:
-            return
-        if not splice.is_empty:
-            self.close("client_gone")  # what is in the pipe cannot be sent any more
-            return
-        self._upstream.resume(SPLICED)
-        self._turn(cast("StreamingSession", self.session).passed, splice.moved, monotonic_ns())
 
     def upstream_ended(self) -> None:
         """The broker closed: nothing more can come for this client."""
@@ -315,8 +279,6 @@ class ClientSide(PausableReading):
             self.connections.closing(self, counter, detail, now_ns)
         self.closing_ns = now_ns
         self._to_upstream = self.to_client = _discard
-        if self._splice is not None:
-            self._splice.end()
         self._cancel_wake()
         if self._upstream is not None:
             self._upstream.close(now_ns)
@@ -354,9 +316,8 @@ class ClientSide(PausableReading):
             if self._is_client_gone():
                 self._wake(client_gone=True)
         else:
-            longest_ns = _HALF_CLOSED_NS if self._eof else limits.idle_ns
-            last_ns = self.last_ns if self._splice is None else self._splice.last_ns
-            if longest_ns and now_ns - last_ns > longest_ns:
+            moved_ns = 0 if self._upstream is None else self._upstream.moved_ns
+            if is_idle(max(self.last_ns, moved_ns), now_ns, limits, is_half_closed=self._eof):
                 self.close("idle_timed_out", "no bytes from either side")
         return self.kept_bytes
 
@@ -372,7 +333,7 @@ class ClientSide(PausableReading):
         session = self.session
         return session is None or not (
             self._asks
-            or self._splice is not None
+            or (self._upstream is not None and self._upstream.moved_ns)
             or self._wake_up is not None
             or session.held_bytes
             or getattr(session, "open_calls", 0)
@@ -413,7 +374,9 @@ class ClientSide(PausableReading):
     def _obey(self, command: Command) -> None:
         """Carry out a command that sends nothing."""
         if isinstance(command, WakeAt):
-            self._wake_at(command.at_ns)
+            self._cancel_wake()
+            loop = self.connections.loop
+            self._wake_up = None if self.closing_ns else WakeUp(loop, command.at_ns, self._wake)
         elif isinstance(command, PauseReading):
             self.pause(SESSION)
         elif isinstance(command, ResumeReading):
@@ -442,9 +405,9 @@ class ClientSide(PausableReading):
             self.resume(ASKING)
             if self._upstream is not None:
                 self._upstream.resume(ASKING)
-        self._turn(self.session.answered, question, answer, monotonic_ns())
+        self.turn(self.session.answered, question, answer, monotonic_ns())
 
-    def _turn(self, call: Callable[..., Sequence[Command]], *arguments: object) -> None:
+    def turn(self, call: Callable[..., Sequence[Command]], *arguments: object) -> None:
         """Call the session without bytes, and carry out its commands."""
         self.last_ns = monotonic_ns()
         self.unanswered = True
@@ -454,20 +417,12 @@ class ClientSide(PausableReading):
             self.failed(error)
         self._go_on()
 
-    def _wake_at(self, at_ns: int) -> None:
-        if self.closing_ns:
-            return
-        self._cancel_wake()
-        self._wake_up = WakeUp(self.connections.loop, at_ns, self._woken)
-
-    def _woken(self) -> None:
-        self._wake(client_gone=self._eof or self._is_client_gone())
-
-    def _wake(self, *, client_gone: bool) -> None:
+    def _wake(self, *, client_gone: bool | None = None) -> None:
+        client_gone = self._eof or self._is_client_gone() if client_gone is None else client_gone
         self._cancel_wake()
         if self.closing_ns or self.session is None:
             return
-        self._turn(self.session.wake, monotonic_ns(), client_gone)
+        self.turn(self.session.wake, monotonic_ns(), client_gone)
 
     def _cancel_wake(self) -> None:
         if self._wake_up is not None:
@@ -489,7 +444,5 @@ class ClientSide(PausableReading):
         if not self._eof or held or self.closing_ns or self._upstream is None:
             return
         self._to_upstream = _discard
-        if self._upstream.transport.can_write_eof():
-            self._upstream.transport.write_eof()
-        else:
+        if not self._upstream.write_eof():
             self.close()

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, cast
 from sluicegate.broker import PASS
 from sluicegate.gateway.pacing import CHEAP_NS, TURN, UNTIMED_BYTES, PacedReading
 from sluicegate.gateway.reading import FULL
+from sluicegate.gateway.splicing import WORTHWHILE, Splice, begin
 
 if TYPE_CHECKING:
+    from sluicegate.broker import Session, StreamingSession
     from sluicegate.gateway.relay import ClientSide
 
 HIGH_WATER, LOW_WATER = 256 * 1024, 64 * 1024
@@ -22,13 +24,17 @@ _LARGE_READ = 16 * 1024
 class UpstreamSide(PacedReading):
     """The connection to the broker; everything that lasts is kept by the client's side."""
 
-    __slots__ = ("_client", "stands_in", "transport")
+    __slots__ = ("_client", "_splice", "client_transport", "stands_in", "transport")
 
     transport: asyncio.Transport
 
     def __init__(self, client: "ClientSide", *, stands_in: bool = False) -> None:
         super().__init__(client.connections.turns)
         self._client = client
+        self._splice: Splice | None = None
+        """Moves bytes to the client meanwhile; nothing else is sent to it."""
+        self.client_transport: asyncio.Transport | None = None
+        """The connection to the client, once its side knows of this one."""
         self.stands_in = stands_in
         """True if another broker was preferred, and cannot be connected."""
 
@@ -95,16 +101,56 @@ class UpstreamSide(PacedReading):
         """See whether the kernel can move what comes next."""
         client = self._client
         if count >= _LARGE_READ and client.session is not None and not self._pauses:
-            client.look_ahead(client.session)
+            self._look_ahead(client.session)
+
+    def _look_ahead(self, session: "Session") -> None:
+        """Have the kernel move what of a long answer comes next, if the session need not see it."""
+        count = getattr(session, "unread_bytes", 0)
+        connections, target = self._client.connections, self.client_transport
+        if count < WORTHWHILE or connections.is_tls or self._splice or not target:
+            return
+        self._splice = begin(
+            connections.loop, connections.pipes, self.transport, target, count, self._spliced
+        )
+        if self._splice is not None:
+            self.pause(SPLICED)
+
+    def _spliced(self, splice: Splice) -> None:
+        """The kernel has moved what it could."""
+        client = self._client
+        self._splice = None
+        client.connections.pipes.give(splice.pipe, is_empty=splice.is_empty)
+        client.connections.bytes_from_brokers += splice.moved
+        if client.closing_ns:
+            return
+        if not splice.is_empty:
+            client.close("client_gone")  # what is in the pipe cannot be sent any more
+            return
+        self.resume(SPLICED)
+        client.turn(cast("StreamingSession", client.session).passed, splice.moved, monotonic_ns())
+
+    @property
+    def moved_ns(self) -> int:
+        """When the kernel last moved bytes to the client; 0 if it moves none now."""
+        return 0 if self._splice is None else self._splice.last_ns
 
     @property
     def queued_bytes(self) -> int:
         """Bytes for the broker that it has not taken, and of the broker that wait for their turn."""
         return self.unsent_bytes + self._pending_bytes
 
+    def write_eof(self) -> bool:
+        """Tell the broker that the client has said all; False if the connection cannot, as with TLS."""
+        if not self.transport.can_write_eof():
+            return False
+        self.transport.write_eof()
+        return True
+
     def close(self, now_ns: int) -> None:
         """Send what is queued, then close."""
         self.closing_ns = now_ns
+        if self._splice is not None:
+            self._splice.end()
         self._drop_pending()
         self.transport.close()
 
