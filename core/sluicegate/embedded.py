@@ -184,6 +184,9 @@ class PolicyEngine:
         self._every_second: list[Callable[[int], bool]] = []
         self._ending = Event()
         self._thread = Thread(target=self._follow, name="sluicegate-engine", daemon=True)
+        self._start()
+
+    def _start(self) -> None:
         self._host.notify("sluicegate_startup")
         if (tasks := self._host.dynamics.start()) is not None:
             tasks.wait_first()

@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -107,22 +107,17 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     tell_in_the_log()
     successor = Successor()
     stopping = _obey_signals(supervisor, successor)
-    starting = asyncio.ensure_future(supervisor.start())
-    waiting = asyncio.ensure_future(stopping.wait())
-    await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
+
+    def ready() -> None:
+        own.close()
+        succession.begin(lambda: _listening(supervisor, admin), stopping.set)
+        click.echo(_ready(supervisor, admin))
+
     try:
-        if starting.done():
-            await starting
-            own.close()
-            succession.begin(lambda: _listening(supervisor, admin), stopping.set)
-            click.echo(_ready(supervisor, admin))
-            await waiting
+        await _until_stopped(supervisor, stopping, ready)
     except WorkerFailedError as error:
         return _refused(error)
     finally:
-        starting.cancel()
-        with suppress(asyncio.CancelledError, WorkerFailedError):
-            await starting
         if succession.is_replaced:
             await admin.stop()  # the other one answers
         await supervisor.end()
@@ -130,6 +125,26 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
         succession.close()
         successor.close()
     return 0
+
+
+async def _until_stopped(
+    supervisor: "Supervisor", stopping: asyncio.Event, ready: Callable[[], None]
+) -> None:
+    """Start the workers, unless the gateway is to end before they are ready, and wait for its end."""
+    from sluicegate.gateway.child import WorkerFailedError
+
+    starting = asyncio.ensure_future(supervisor.start())
+    waiting = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if starting.done():
+            await starting
+            ready()
+            await waiting
+    finally:
+        starting.cancel()
+        with suppress(asyncio.CancelledError, WorkerFailedError):
+            await starting
 
 
 def _listening(supervisor: "Supervisor", admin: "AdminServer") -> "Offered | None":

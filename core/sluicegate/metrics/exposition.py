@@ -92,7 +92,7 @@ class GatewayCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """All metrics of all workers."""
         snapshots = self._snapshots()
-        supervisor = () if self._status is None else _supervisor(self._status())
+        supervisor = () if self._status is None else _of_supervisor(self._status())
         own = (
             _policies(snapshots),
             size_histograms(snapshots),
@@ -271,7 +271,13 @@ def _loop_holds(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
     return (holds, seconds)
 
 
-def _supervisor(status: Status) -> Iterable[Metric]:
+def _of_supervisor(status: Status) -> Iterable[Metric]:
+    yield from _processes(status)
+    yield from _store(status)
+    yield from _config(status)
+
+
+def _processes(status: Status) -> Iterable[Metric]:
     up = GaugeMetricFamily("sluicegate_worker_up", "1 if a worker serves clients.", labels=["broker"])
     restarts = CounterMetricFamily(
         "sluicegate_worker_restarts", "Times that a worker ended and was started again.", labels=["broker"]
@@ -288,6 +294,9 @@ def _supervisor(status: Status) -> Iterable[Metric]:
         restarts.add_metric([broker], worker["restarts"])
     yield from (up, restarts, left_out)
     yield from process_metrics(status["workers"])
+
+
+def _store(status: Status) -> Iterable[Metric]:
     yield GaugeMetricFamily(
         "sluicegate_store_facts_waiting",
         "Node addresses that the store did not take yet, as it cannot be written.",
@@ -313,6 +322,9 @@ def _supervisor(status: Status) -> Iterable[Metric]:
         "1 if the local copy stands for a policy store that has not answered since the start.",
         value=status["store_copy_in_use"],
     )
+
+
+def _config(status: Status) -> Iterable[Metric]:
     yield GaugeMetricFamily(
         "sluicegate_config_last_reload_successful",
         "1 if file and store could be read when they last changed; at 0 the last good policies are in force.",

@@ -81,11 +81,10 @@ def build_gate(
     :raises PluginFaultError: if a plugin gives what a gateway could not use.
     """
     found = plugins_of(plugins, builtin=builtin)
-    fields = PolicyFields.of(found.policy_models)
     compiler = GateCompiler(
         found,
         lambda _: topic,
-        PolicySet(1, _layers(policies, fields, topic), observe_only),
+        PolicySet(1, _layers(policies, PolicyFields.of(found.policy_models), topic), observe_only),
         sink if sink is not None else RecordingSink(),
         faults if faults is not None else failing_faults(),
         slow_ms=0,

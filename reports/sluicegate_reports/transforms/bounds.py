@@ -64,15 +64,10 @@ def unacked(observations: DataFrame, tries: DataFrame) -> DataFrame:
         .join(F.broadcast(tries), on=["system", "door", "topic"], how="inner")
         .where(F.col("time_us") < F.col("end_us"))
     )
-    again = Window.partitionBy("trial", "client", "producer", "sequence", "event").orderBy("time")
-    first = F.row_number().over(again) == 1
-    sign = F.when(F.col("event") == "received", 1).when(F.col("event") == "acknowledged", -1).otherwise(0)
-    changes = rows.withColumn("change", F.when(first, sign * F.col("messages")).otherwise(0))
-    one = Window.partitionBy("trial", "client").orderBy("time", "change")
-    held = changes.withColumn("held", F.sum("change").over(one.rowsBetween(Window.unboundedPreceding, 0)))
     came, went = F.col("change") > 0, F.col("change") < 0
     return (
-        held.groupBy("trial", "client")
+        _with_held(rows)
+        .groupBy("trial", "client")
         .agg(
             F.sum(F.when(came, F.col("change")).otherwise(0)).alias("received"),
             F.sum(F.when(went, -F.col("change")).otherwise(0)).alias("acknowledged"),
@@ -88,3 +83,13 @@ def unacked(observations: DataFrame, tries: DataFrame) -> DataFrame:
             F.count(F.when(F.col("untold") & (F.col("received") > 0), 1)).alias("untold"),
         )
     )
+
+
+def _with_held(rows: DataFrame) -> DataFrame:
+    """Adds `change`, the messages that a row gives or takes, and `held`, those that its consumer has then."""
+    again = Window.partitionBy("trial", "client", "producer", "sequence", "event").orderBy("time")
+    first = F.row_number().over(again) == 1
+    sign = F.when(F.col("event") == "received", 1).when(F.col("event") == "acknowledged", -1).otherwise(0)
+    changes = rows.withColumn("change", F.when(first, sign * F.col("messages")).otherwise(0))
+    one = Window.partitionBy("trial", "client").orderBy("time", "change")
+    return changes.withColumn("held", F.sum("change").over(one.rowsBetween(Window.unboundedPreceding, 0)))

@@ -205,17 +205,21 @@ class KafkaSession(ResponseStream):
         if at:
             self._last_api = api_key
         if at < end:
-            if len(queue) >= most_owed:
-                self._fill(data[at:], out)
-            elif not left:
-                self._suspend(next_turn(), data[at:], now_ns, out)
-            else:
-                self._keep(data[at:], now_ns)
+            self._put_off(data[at:], now_ns, out, is_turn_over=not left)
         if self.outstanding.finished:
             out.extend(self._answers(now_ns))
             if self._is_full and self._is_drained:  # all were answered here: others have their turn
                 self._is_full = False
                 self._suspend(next_turn(), b"", now_ns, out)
+
+    def _put_off(self, rest: bytes, now_ns: int, out: list[Command], *, is_turn_over: bool) -> None:
+        """Keep what cannot be read yet, as responses are owed, others have their turn, or it is cut off."""
+        if len(self.outstanding.queue) >= self._most_owed:
+            self._fill(rest, out)
+        elif is_turn_over:
+            self._suspend(next_turn(), rest, now_ns, out)
+        else:
+            self._keep(rest, now_ns)
 
     def _handle(self, handler: Handler, data: bytes, start: int, stop: int, now_ns: int) -> bool | Suspended:
         """Have a request handled by the room that knows its API, if it knows this version."""
