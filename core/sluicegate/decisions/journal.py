@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import sqlite3
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -23,6 +22,7 @@ from sluicegate.decisions.ids import id_in
 from sluicegate.decisions.rows import Row, action_of
 from sluicegate.model import Action, Outcome, Reason
 from sluicegate.private_files import make_database, make_folder
+from sluicegate.sqlite_wal import use_wal
 
 _log = logging.getLogger(__name__)
 
@@ -212,7 +212,7 @@ class RefusalJournal:
         make_database(self.path)
         database = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)
         try:
-            _use_wal(database)
+            use_wal(database, _BUSY_S)
             # A refusal lost in a power cut is no harm; a sync for each half second of refusals is.
             database.execute("PRAGMA synchronous = OFF")
             database.execute(_TABLE)
@@ -337,20 +337,6 @@ def _belongs(row: Row) -> bool:
         and not decision.observed
         and decision.action in (Action.REJECT, Action.DROP, Action.DELAY)
     )
-
-
-def _use_wal(database: sqlite3.Connection) -> None:
-    """Switch to WAL mode; SQLite does not wait by itself when several workers make the file at once."""
-    deadline = time.monotonic() + _BUSY_S
-    while True:
-        try:
-            database.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.005)
-        else:
-            return
 
 
 @contextmanager

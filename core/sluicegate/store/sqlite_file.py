@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 from sluicegate.private_files import make_database, make_folder
+from sluicegate.sqlite_wal import use_wal
 from sluicegate.store.base import StoreError
 
 _BUSY_S = 1.0
@@ -80,7 +80,7 @@ class SqliteFile:
         found = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if found not in (0, self._version):
             raise ValueError(f"its schema has version {found}, this program knows {self._version}")
-        _use_wal(self._connection)
+        use_wal(self._connection, _BUSY_S)
         if found == 0:
             self._connection.executescript(
                 f"BEGIN IMMEDIATE; {self._schema} PRAGMA user_version = {self._version}; COMMIT;"
@@ -116,17 +116,3 @@ class SqliteFile:
             f"{store} is damaged or of another kind ({text})",
             self._damaged,
         )
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL mode; SQLite does not wait by itself when several processes make the file at once."""
-    deadline = time.monotonic() + _BUSY_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.005)
-        else:
-            return
