@@ -33,7 +33,7 @@ def test_an_unknown_command_is_answered_with_the_known_ones(run_in: Run) -> None
 @pytest.mark.parametrize(
     "arguments", [("schema",), ("plugins", "list"), ("check",), ("explain", "orders.eu")]
 )
-def test_a_file_that_is_not_there_is_told(run_in: Run, arguments: tuple[str, ...]) -> None:
+def test_a_missing_file_is_reported(run_in: Run, arguments: tuple[str, ...]) -> None:
     option = () if arguments == ("check",) else ("-c",)
     result = run_in(None, *arguments, *option, "other.yaml")
     assert result.exit_code != 0

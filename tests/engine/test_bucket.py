@@ -84,7 +84,7 @@ def test_charge_goes_into_debt_at_once() -> None:
     assert bucket.wait(1, 0, 0) == pytest.approx(600 * MS, abs=1)
 
 
-def test_an_idle_time_saves_one_burst_only() -> None:
+def test_idle_time_saves_one_burst_at_most() -> None:
     bucket = DualBucket(100, 0, 1.0, 0)
     assert bucket.take(50, 0, 0) == 0
 
@@ -145,7 +145,7 @@ def test_no_window_exceeds_rate_and_burst(
 
 
 @pytest.mark.seed("S1-063", "S1-024")
-def test_reconfigure_keeps_what_was_saved_and_owed() -> None:
+def test_reconfigure_keeps_tokens_and_debt() -> None:
     bucket = DualBucket(100, 0, 1.0, 0)
     assert bucket.take(90, 0, 0) == 0
 
@@ -226,7 +226,7 @@ def test_needs_nothing_but_the_standard_library() -> None:
     rates=st.tuples(st.integers(0, 100), st.integers(0, 1000)),
     steps=st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 150), st.integers(0, 1500)), max_size=20),
 )
-def test_looking_says_what_taking_does(rates: tuple[int, int], steps: list[tuple[int, int, int]]) -> None:
+def test_peeking_agrees_with_taking(rates: tuple[int, int], steps: list[tuple[int, int, int]]) -> None:
     bucket = DualBucket(*rates, 1.0, 0)
     now_ns = 0
     for step_ns, messages, nbytes in steps:
@@ -245,7 +245,7 @@ def test_looking_says_what_taking_does(rates: tuple[int, int], steps: list[tuple
         pytest.param((10, 100), (0, 300), (1, 1), Shortage(True, 150.5, 100), id="one byte behind a debt"),
     ],
 )
-def test_a_shortage_is_told_of_the_dimension_waited_for_longest(
+def test_a_shortage_names_the_dimension_with_the_longest_wait(
     rates: tuple[int, int], charged: tuple[int, int], needed: tuple[int, int], told: Shortage
 ) -> None:
     bucket = DualBucket(*rates, 2.0, 0)
@@ -254,7 +254,7 @@ def test_a_shortage_is_told_of_the_dimension_waited_for_longest(
     assert bucket.shortage(*needed, 0) == told
 
 
-def test_what_is_left_is_enough_for_as_much_and_a_full_bucket_for_anything() -> None:
+def test_a_bucket_admits_up_to_its_level_and_anything_when_full() -> None:
     bucket = DualBucket(10, 100, 1.0, 0)
     assert bucket.has(11, 101, 0)
 

@@ -34,7 +34,7 @@ def test_giving_back_too_much_is_a_bug() -> None:
         budget.give(4)
 
 
-def test_what_is_in_memory_already_is_charged_beyond_the_limit() -> None:
+def test_bytes_already_in_memory_are_charged_beyond_the_limit() -> None:
     budget = Budget(100)
 
     budget.charge(150)
@@ -44,7 +44,7 @@ def test_what_is_in_memory_already_is_charged_beyond_the_limit() -> None:
     assert budget.take(100) is True
 
 
-def test_what_nobody_takes_leaves_less_to_others() -> None:
+def test_bytes_used_by_others_leave_less() -> None:
     budget = Budget(100)
 
     budget.others = 70
@@ -52,7 +52,7 @@ def test_what_nobody_takes_leaves_less_to_others() -> None:
     assert budget.take(30) is True
 
 
-def test_pressure_is_told_while_little_is_left() -> None:
+def test_a_nearly_full_budget_reports_pressure() -> None:
     budget = Budget(800)
     told: list[int] = []
     budget.on_pressure = lambda: told.append(budget.used)
@@ -84,7 +84,7 @@ def test_a_limit_of_one_byte_holds() -> None:
     assert budget.take(1) is True
 
 
-def test_what_is_spared_is_left_to_others() -> None:
+def test_spared_bytes_are_left_for_others() -> None:
     budget = Budget(100)
 
     assert budget.take(81, spare=20) is False

@@ -32,7 +32,7 @@ def test_a_time_stamp_from_before_its_arrival_is_believed_within_the_tolerance()
     assert due_ms(rule, 939_999, 1_000_000, 1_000_000) == 1_005_000
 
 
-def test_what_was_stored_for_an_unknown_time_may_have_any_time_stamp() -> None:
+def test_a_message_stored_at_an_unknown_time_may_have_any_time_stamp() -> None:
     assert due_ms(DelayRule(5_000), 1, 1_000_000) == 5_001
     assert due_ms(DelayRule(5_000), 0, 1_000_000) == 5_000
 
@@ -50,11 +50,11 @@ def test_never_early_and_never_blocked_for_long(fixed: int, timestamp: int, seen
     ("deliver_at", "asked"),
     [(1_000_000, 0), (999_999, 0), (1_000_001, 1), (0, 0), (-5, 0), (2**63 - 1, 2**63 - 1_000_001)],
 )
-def test_what_a_producer_asks_for_counts_from_now(deliver_at: int, asked: int) -> None:
+def test_a_delay_asked_by_a_producer_counts_from_now(deliver_at: int, asked: int) -> None:
     assert asked_ms(deliver_at, 1_000_000) == asked
 
 
-def test_a_message_that_comes_again_was_first_seen_when_it_came_first() -> None:
+def test_a_redelivered_message_keeps_its_first_arrival() -> None:
     seen = FirstSeen()
 
     assert seen.ms(("t", 0, 7), 1_000) == 1_000
@@ -62,7 +62,7 @@ def test_a_message_that_comes_again_was_first_seen_when_it_came_first() -> None:
     assert seen.ms(("t", 0, 7), 3_000) == 1_000
 
 
-def test_the_message_seen_longest_ago_is_forgotten_when_there_are_too_many() -> None:
+def test_the_oldest_sighting_is_forgotten_when_there_are_too_many() -> None:
     seen = FirstSeen()
     for number in range(_MAX_FIRST_SEEN):
         seen.ms(("t", 0, number), 1_000)

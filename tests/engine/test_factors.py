@@ -52,7 +52,7 @@ def refusal(policy: str) -> Decision:
 PUBLISH = (OperationKind.PUBLISH,)
 
 
-def test_what_is_switched_off_is_not_called_and_turning_it_needs_no_other_gate(make_gate: MakeGate) -> None:
+def test_a_switched_off_check_is_not_called_and_switching_needs_no_recompilation(make_gate: MakeGate) -> None:
     switch, dynamic, always = Switch(), Asked(refusal("dynamic")), Asked()
     gate = make_gate(
         [Check("dynamic", PUBLISH, dynamic, switch=switch), Check("always", PUBLISH, always, Stage.RATE)]
@@ -71,7 +71,7 @@ def test_what_is_switched_off_is_not_called_and_turning_it_needs_no_other_gate(m
 
 
 @pytest.mark.parametrize("on", range(8))
-def test_the_check_that_decides_is_the_one_that_is_followed_up(make_gate: MakeGate, on: int) -> None:
+def test_the_deciding_check_is_the_one_followed_up(make_gate: MakeGate, on: int) -> None:
     """With any of the checks before it switched off: what is observed, and what raises, is found by place."""
     switches = [Switch(bool(on & 1 << bit)) for bit in range(3)]
     before = [Asked() for _ in switches]
@@ -99,7 +99,7 @@ def test_the_check_that_decides_is_the_one_that_is_followed_up(make_gate: MakeGa
     assert gate.state.violations[("seen", "would_reject", "invalid")] == 1
 
 
-def test_a_size_check_stays_first_whatever_is_switched(make_gate: MakeGate) -> None:
+def test_a_size_check_stays_first_whichever_checks_are_switched(make_gate: MakeGate) -> None:
     size, dynamic, switch = Asked(refusal("size")), Asked(), Switch()
     gate = make_gate(
         [
@@ -114,7 +114,7 @@ def test_a_size_check_stays_first_whatever_is_switched(make_gate: MakeGate) -> N
     assert (size.calls, dynamic.calls) == (1, 1)
 
 
-def test_a_gate_that_is_gone_is_forgotten_by_its_switches(make_gate: MakeGate) -> None:
+def test_switches_forget_a_dropped_gate(make_gate: MakeGate) -> None:
     switch = Switch()
     gate = make_gate([Check("dynamic", PUBLISH, Asked(), switch=switch)])
     assert len(switch._gates or ()) == 1
@@ -125,7 +125,7 @@ def test_a_gate_that_is_gone_is_forgotten_by_its_switches(make_gate: MakeGate) -
     switch.turn(True)
 
 
-def test_what_takes_is_called_after_all_others_of_its_stage(make_gate: MakeGate) -> None:
+def test_a_check_that_takes_tokens_runs_last_in_its_stage(make_gate: MakeGate) -> None:
     order: list[str] = []
 
     def named(name: str) -> Check:
@@ -143,7 +143,7 @@ def test_what_takes_is_called_after_all_others_of_its_stage(make_gate: MakeGate)
 
 @pytest.mark.seed("S4-002", "S4-006", "S4-008")
 @pytest.mark.parametrize("value", [-0.01, 1.01, float("nan"), float("inf"), -float("inf")])
-def test_a_factor_is_between_0_and_1_and_what_is_not_changes_nothing(value: float) -> None:
+def test_a_factor_outside_0_to_1_changes_nothing(value: float) -> None:
     factor = Factor("disk", "Wait.")
     factor.set(0.5, "half full")
 
@@ -184,7 +184,7 @@ def test_a_factor_holds_even_where_its_advice_fails() -> None:
 
 
 @pytest.mark.seed("X-04", "X-07")
-def test_the_smallest_factor_is_told_without_those_that_are_only_observed() -> None:
+def test_the_smallest_factor_leaves_out_observed_ones() -> None:
     low, high = Factor("low", ""), Factor("high", "")
     factors = Factors([low, high])
     low.set(0.2, "")
@@ -199,7 +199,7 @@ def test_the_smallest_factor_is_told_without_those_that_are_only_observed() -> N
         factors.add(Factor("low", ""))
 
 
-def test_the_lowest_value_of_late_is_known_as_long_as_it_is_remembered() -> None:
+def test_the_lowest_recent_value_is_known_until_it_is_forgotten() -> None:
     factor = Factor("disk", "")
     assert factor.lowest_since(0) == 1.0
     for value in (0.5, 0.1, 0.9):
@@ -211,7 +211,7 @@ def test_the_lowest_value_of_late_is_known_as_long_as_it_is_remembered() -> None
 
 
 @pytest.mark.seed("S4-004")
-def test_a_reduced_limit_tells_factor_rates_and_why() -> None:
+def test_a_reduced_limit_reports_factor_rates_and_reason() -> None:
     factor = Factor("disk", "Free some space.")
     factor.set(0.3, "volume 1 is 95 % full")
     limit = ThrottledLimit(factor, DualBucket(0, 1000, 1.0, 0))
@@ -229,7 +229,7 @@ def test_a_reduced_limit_tells_factor_rates_and_why() -> None:
     )
 
 
-def test_a_limit_follows_a_factor_that_went_to_0_and_back_unseen() -> None:
+def test_a_limit_follows_a_factor_that_was_0_between_two_looks() -> None:
     factor = Factor("disk", "")
     base = DualBucket(0, 1000, 1.0, 0)
     factor.set(0.5, "")
@@ -273,7 +273,7 @@ def test_a_factor_that_comes_and_goes_lets_no_burst_through() -> None:
     sizes=st.lists(st.integers(1, 1500), min_size=1, max_size=5),
     burst=st.sampled_from([0.2, 1.0, 2.0]),
 )
-def test_whatever_the_factor_does_each_window_has_its_integral_and_a_burst(
+def test_each_window_admits_at_most_the_integral_of_the_factor_and_a_burst(
     play: Sequence[tuple[int, float, int]], sizes: Sequence[int], burst: float
 ) -> None:
     rate = 2000
@@ -323,7 +323,7 @@ def test_whatever_the_factor_does_each_window_has_its_integral_and_a_burst(
 
 
 @pytest.mark.parametrize("value", ["0.5", None, math.nan, math.inf, -0.1, 1.1, 10**400, object()])
-def test_what_is_no_share_leaves_a_factor_as_it_was(value: Any) -> None:
+def test_an_invalid_share_leaves_a_factor_unchanged(value: Any) -> None:
     factor = Factor("tank", "Wait.")
     factor.set(0.5, "half full")
     with pytest.raises((ValueError, OverflowError)):
@@ -331,7 +331,7 @@ def test_what_is_no_share_leaves_a_factor_as_it_was(value: Any) -> None:
     assert (factor.value, factor.why) == (0.5, "half full")
 
 
-def test_a_reason_that_is_no_text_leaves_a_factor_as_it_was() -> None:
+def test_a_reason_that_is_not_text_leaves_a_factor_unchanged() -> None:
     factor = Factor("tank", "Wait.")
     why: Any = object()
     with pytest.raises(ValueError, match="expected text"):
@@ -339,12 +339,12 @@ def test_a_reason_that_is_no_text_leaves_a_factor_as_it_was() -> None:
     assert (factor.value, factor.why) == (1.0, "")
 
 
-def test_an_advice_that_is_no_text_is_told_in_words() -> None:
+def test_advice_that_is_not_text_is_shown_as_text() -> None:
     give: Any = lambda: 5  # noqa: E731 - it has no name to tell
     assert Factor("tank", give).text == "What to do cannot be told (5)."
 
 
-def test_a_reduced_limit_tells_how_long_without_a_place_in_the_line() -> None:
+def test_a_reduced_limit_reports_the_wait_without_queueing() -> None:
     factor = Factor("disk", "")
     factor.set(0.5, "")
     limit = ThrottledLimit(factor, DualBucket(10, 1000, 1.0, 0))
@@ -358,7 +358,7 @@ def test_a_reduced_limit_tells_how_long_without_a_place_in_the_line() -> None:
     assert limit.queue.waiting == 0
 
 
-def test_a_wait_at_a_reduced_limit_is_by_the_factor_of_now() -> None:
+def test_a_wait_at_a_reduced_limit_uses_the_current_factor() -> None:
     factor = Factor("disk", "")
     factor.set(0.5, "")
     limit = ThrottledLimit(factor, DualBucket(0, 1000, 1.0, 0))
@@ -384,7 +384,7 @@ def test_the_reason_of_a_reduced_limit_has_rate_and_limit_as_numbers() -> None:
     assert (reason.policy, reason.current, reason.limit) == ("disk", 550, 500)
 
 
-def test_a_factor_without_a_name_is_refused_by_what_it_has() -> None:
+def test_a_factor_without_a_name_is_refused_with_its_repr() -> None:
     with pytest.raises(ValueError, match="a factor has name '', expected text such as 'my_factor'"):
         Factors([Factor("", "")])
 
@@ -396,6 +396,6 @@ def test_a_factor_without_a_name_is_refused_by_what_it_has() -> None:
         (0.5, 7, "factor disk has reason 7, expected text"),
     ],
 )
-def test_what_a_factor_cannot_be_is_shown(value: float, why: Any, told: str) -> None:
+def test_an_error_shows_the_invalid_factor(value: float, why: Any, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         Factor("disk", "").set(value, why)

@@ -135,11 +135,11 @@ def test_the_fault_after_which_a_check_is_skipped_says_so(make_gate: MakeGate, f
     assert opened == [False] * (FAULTS_TO_OPEN - 1) + [True]
 
 
-def test_a_plain_function_is_told_by_the_module_that_defines_it() -> None:
+def test_a_plain_function_is_named_by_its_module() -> None:
     assert plugin_of(Check("mine", KINDS, lambda op, now_ns: None)) == __name__
 
 
-def test_a_callable_that_names_no_module_is_told_by_its_type() -> None:
+def test_a_callable_without_a_module_is_named_by_its_type() -> None:
     nameless = Flaky()
     nameless.__module__ = ""
 

@@ -42,7 +42,7 @@ class Asked:
 @pytest.mark.parametrize("kind", [OperationKind.PUBLISH, OperationKind.DISPATCH, OperationKind.ACKNOWLEDGE])
 @pytest.mark.parametrize("place", range(5))
 @pytest.mark.parametrize("answer", [Action.ALLOW, Action.REWRITE])
-def test_behind_an_answer_that_stops_nothing_each_check_is_asked_once(
+def test_after_an_answer_that_stops_nothing_each_check_runs_once(
     make_gate: MakeGate, kind: OperationKind, place: int, answer: Action
 ) -> None:
     asked = [Asked(answer if number == place else None) for number in range(5)]
@@ -56,7 +56,7 @@ def test_behind_an_answer_that_stops_nothing_each_check_is_asked_once(
 
 @pytest.mark.parametrize("kind", [OperationKind.PUBLISH, OperationKind.DISPATCH])
 @pytest.mark.parametrize("place", range(5))
-def test_behind_an_answer_that_is_observed_each_check_is_asked_once(
+def test_after_an_observed_answer_each_check_runs_once(
     make_gate: MakeGate, sink: KeepingSink, kind: OperationKind, place: int
 ) -> None:
     asked = [Asked(Action.REJECT if number == place else None) for number in range(5)]
@@ -78,7 +78,7 @@ def counted(state: TopicState) -> dict[str, object]:
 @pytest.mark.parametrize(
     "way", [lambda gate: gate.decide, lambda gate: gate.judge], ids=["compiled", "careful"]
 )
-def test_what_passes_is_counted_by_kind_and_size(
+def test_allowed_operations_count_by_kind_and_size(
     make_gate: MakeGate, state: TopicState, way: Callable[[Gate], Callable[[Operation, int], object]]
 ) -> None:
     decide = way(make_gate([]))
@@ -130,7 +130,7 @@ def test_each_answer_that_stops_an_operation_is_counted(
     }
 
 
-def test_one_that_is_held_again_is_told_the_same_decision(make_gate: MakeGate) -> None:
+def test_an_operation_held_again_gets_the_same_decision(make_gate: MakeGate) -> None:
     gate, op = make_gate([Check("mine", (OperationKind.PUBLISH,), Asked(Action.DELAY))]), operation()
 
     first, second = (gate.publish(op, now_ns) for now_ns in (1, 2))
@@ -140,7 +140,7 @@ def test_one_that_is_held_again_is_told_the_same_decision(make_gate: MakeGate) -
     assert (second.id, second.policy_version) == (first.id, first.policy_version) == ("d1", 7)
 
 
-def test_one_that_is_let_through_with_precaution_leaves_its_line(make_gate: MakeGate) -> None:
+def test_an_operation_admitted_by_judge_leaves_its_queue(make_gate: MakeGate) -> None:
     line, op = WaitQueue(DualBucket(10, 0, 1.0, 0)), operation()
     line.bucket.charge(10, 0, 0)
     assert line.ready(op, 0) > 0
@@ -151,7 +151,7 @@ def test_one_that_is_let_through_with_precaution_leaves_its_line(make_gate: Make
     assert (line.waiting, op.ticket) == (0, None)
 
 
-def test_one_that_was_held_by_no_line_ends_its_hold_with_precaution(
+def test_an_operation_held_without_a_queue_ends_its_hold_in_judge(
     make_gate: MakeGate, state: TopicState
 ) -> None:
     op = operation()
@@ -162,7 +162,7 @@ def test_one_that_was_held_by_no_line_ends_its_hold_with_precaution(
     assert (state.holds[op.kind].total_ns, op.held_ns) == (4, 0)
 
 
-def test_a_check_that_never_raised_is_called_without_precaution(make_gate: MakeGate) -> None:
+def test_a_check_that_never_raised_is_called_unguarded(make_gate: MakeGate) -> None:
     asked = [Asked() for _ in range(4)]
     gate = make_gate([Check("mine", (OperationKind.PUBLISH, OperationKind.DISPATCH), one) for one in asked])
 

@@ -54,7 +54,7 @@ def check(call: CheckCall, policy: str = "mine", stage: Stage = Stage.CUSTOM, *k
 
 
 @pytest.mark.parametrize("others", [0, 1, 2, 3, 4])
-def test_a_size_that_the_first_check_allows_saves_its_call_and_no_other(
+def test_a_size_within_the_first_check_skips_that_call_alone(
     make_gate: MakeGate, sink: KeepingSink, others: int
 ) -> None:
     asked: list[str] = []
@@ -121,7 +121,7 @@ def test_a_refusal_is_stamped_recorded_and_final(
     assert state.violations == {("mine", "reject", "limit_reached"): 1}
 
 
-def test_counters_tell_what_passed(make_gate: MakeGate, state: TopicState) -> None:
+def test_counters_count_allowed_traffic(make_gate: MakeGate, state: TopicState) -> None:
     gate = make_gate([])
 
     for size in (0, 1, 1023, 1024):
@@ -137,7 +137,7 @@ def test_counters_tell_what_passed(make_gate: MakeGate, state: TopicState) -> No
     assert (state.alone_bytes, state.batched_messages) == (2_048, 4)
 
 
-def test_careful_and_compiled_ways_count_alike(make_gate: MakeGate, state: TopicState) -> None:
+def test_judge_counts_as_the_compiled_checks_do(make_gate: MakeGate, state: TopicState) -> None:
     gate = make_gate([check(answering(None))])
 
     gate.publish(operation(), 0)
@@ -183,7 +183,7 @@ def test_a_held_operation_that_is_then_refused_is_recorded_twice(
     assert gate.state.dropped == 1
 
 
-def test_abandon_leaves_the_line_uncharged(make_gate: MakeGate, state: TopicState) -> None:
+def test_abandon_leaves_the_queue_without_a_charge(make_gate: MakeGate, state: TopicState) -> None:
     line = state.limiter("rate", 10, 0, 1.0, 0)
     line.bucket.charge(10, 0, 0)
 
@@ -203,7 +203,7 @@ def test_abandon_leaves_the_line_uncharged(make_gate: MakeGate, state: TopicStat
     assert line.bucket.balance(0)[0] == 0
 
 
-def test_a_limit_that_is_lifted_releases_who_waits_for_it(make_gate: MakeGate, state: TopicState) -> None:
+def test_lifting_a_limit_releases_its_waiters(make_gate: MakeGate, state: TopicState) -> None:
     line = state.limiter("rate", 10, 0, 1.0, 0)
     line.bucket.charge(10, 0, 0)
     op = operation()
@@ -246,7 +246,7 @@ def test_allow_and_rewrite_do_not_end_the_checks(
     ("values", "observe_only"), [({"observe_only.mine": True}, False), ({}, True)], ids=["policy", "gate"]
 )
 @pytest.mark.parametrize("action", [Action.REJECT, Action.DELAY, Action.DROP])
-def test_what_is_observed_is_recorded_and_not_applied(
+def test_observed_decisions_are_recorded_and_not_applied(
     make_gate: MakeGate,
     sink: KeepingSink,
     state: TopicState,
@@ -274,7 +274,7 @@ def test_what_is_observed_is_recorded_and_not_applied(
     assert state.violations == {("mine", f"would_{action}", "limit_reached"): 1}
 
 
-def test_one_policy_observed_does_not_spare_the_others(make_gate: MakeGate, sink: KeepingSink) -> None:
+def test_observing_one_policy_does_not_disable_the_others(make_gate: MakeGate, sink: KeepingSink) -> None:
     gate = make_gate(
         [
             check(answering(decision(policy="mine")), "mine"),
@@ -330,7 +330,7 @@ def test_detach_releases_by_connection(make_gate: MakeGate, state: TopicState) -
     assert state.subscription("s").exists
 
 
-def test_a_subscription_that_the_broker_refused_is_taken_back(make_gate: MakeGate, state: TopicState) -> None:
+def test_a_subscription_refused_by_the_broker_is_removed(make_gate: MakeGate, state: TopicState) -> None:
     gate = make_gate([])
     op = operation(Kind.CREATE_SUBSCRIPTION, subscription="s")
     gate.decide(op, 0)
@@ -366,13 +366,13 @@ def test_exempt_principals_skip_further_policies_only_if_told(make_gate: MakeGat
     assert told.publish(operation(), 0) is None
 
 
-def test_asks_tells_what_is_checked(make_gate: MakeGate) -> None:
+def test_asks_names_the_kinds_that_are_checked(make_gate: MakeGate) -> None:
     gate = make_gate([check(answering(None), "mine", Stage.RATE, Kind.PUBLISH, Kind.CONNECT)])
 
     assert [kind for kind in Kind if gate.asks(kind)] == [Kind.CONNECT, Kind.PUBLISH]
 
 
-def test_bookkeeping_runs_once_for_what_was_held(make_gate: MakeGate) -> None:
+def test_bookkeeping_runs_once_for_a_held_operation(make_gate: MakeGate) -> None:
     booked = []
     gate = make_gate(
         [
@@ -388,7 +388,7 @@ def test_bookkeeping_runs_once_for_what_was_held(make_gate: MakeGate) -> None:
     assert booked == [2]
 
 
-def test_a_kept_entry_of_a_gate_stays_good(make_gate: MakeGate, state: TopicState) -> None:
+def test_methods_kept_from_a_gate_stay_valid(make_gate: MakeGate, state: TopicState) -> None:
     gate = make_gate([check(answering(None, decision(), None))])
     publish, dispatch = gate.publish, gate.dispatch
 
@@ -406,7 +406,7 @@ def test_a_gate_has_the_delay_rule_that_it_was_compiled_with(
     assert compile_gate(TOPIC, policies, state, [], rule, sink, faults, exempt=False).delay is rule
 
 
-def test_what_no_policy_was_asked_about_can_be_recorded(make_gate: MakeGate, sink: KeepingSink) -> None:
+def test_decisions_outside_any_policy_can_be_recorded(make_gate: MakeGate, sink: KeepingSink) -> None:
     op, told = operation(), decision()
 
     make_gate([]).record(op, told, 5)
@@ -433,7 +433,7 @@ def test_a_check_that_fails_closed_names_the_level_of_its_policy(
     assert refused.reasons[0].level == "namespace"
 
 
-def test_the_time_that_a_publish_took_is_a_part_of_the_time_that_passed(make_gate: MakeGate) -> None:
+def test_the_sampled_cost_of_a_publish_is_within_the_elapsed_time(make_gate: MakeGate) -> None:
     gate, took = make_gate([check(answering(decision()))]), list[int]()
     began = perf_counter_ns()
 

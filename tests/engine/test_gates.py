@@ -29,7 +29,7 @@ def use(gate: Gate) -> None:
     gate.publish(Operation(OperationKind.PUBLISH, gate.topic.full, messages=1), 0)
 
 
-def test_compiles_once_for_each_topic_and_class() -> None:
+def test_a_gate_is_compiled_once_per_topic_and_exemption_class() -> None:
     compiler = Compiler()
     cache = compiler.cache
 
@@ -63,7 +63,7 @@ def test_replacing_drops_gates_and_keeps_states() -> None:
     assert new.state.now_ns == 9
 
 
-def test_stays_within_its_bound_and_keeps_what_is_used() -> None:
+def test_the_cache_stays_within_its_bound_and_keeps_used_gates() -> None:
     cache = Compiler(10).cache
     busy = cache.get("busy", False, 0)
     for number in range(200):
@@ -75,7 +75,7 @@ def test_stays_within_its_bound_and_keeps_what_is_used() -> None:
     assert len(cache.states) <= 20
 
 
-def test_evicts_even_if_all_are_in_use() -> None:
+def test_the_cache_evicts_even_if_all_gates_are_in_use() -> None:
     cache = Compiler(3).cache
     for number in range(10):
         for gate in cache.live.values():
@@ -97,7 +97,7 @@ class Looks:
         return answer
 
 
-def test_one_more_topic_costs_a_bounded_look_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adding_a_topic_scans_a_bounded_number_of_states(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Compiler(500).cache
     for number in range(1_000):
         cache.get(f"t{number}", False, 0)
@@ -109,7 +109,7 @@ def test_one_more_topic_costs_a_bounded_look_however_many_there_are(monkeypatch:
     assert len(cache.states) == 1_010
 
 
-def test_states_at_rest_are_found_behind_those_that_are_not() -> None:
+def test_evictable_states_are_found_behind_others() -> None:
     cache = Compiler(100).cache
     for number in range(150):
         cache.get(f"attached {number}", False, 0).state.producers.attach("p", "a")
@@ -120,7 +120,7 @@ def test_states_at_rest_are_found_behind_those_that_are_not() -> None:
     assert sum(topic.startswith("attached") for topic in cache.states) == 150
 
 
-def test_an_eviction_looks_at_a_few_gates_only() -> None:
+def test_an_eviction_scans_few_gates() -> None:
     cache = Compiler(1_000).cache
     gates = [cache.get(f"t{number}", False, 0) for number in range(1_000)]
     for gate in gates:
@@ -130,7 +130,7 @@ def test_an_eviction_looks_at_a_few_gates_only() -> None:
     assert sum(gate.seen_ops > 0 for gate in gates) <= 64
 
 
-def test_many_gates_are_swept_and_taken_apart_in_slices() -> None:
+def test_many_gates_are_dropped_in_slices() -> None:
     cache = Compiler(5_000).cache
     for number in range(2_000):
         cache.get(f"t{number}", False, 0)
@@ -195,7 +195,7 @@ def test_a_failing_compile_leaves_the_cache_as_it_was() -> None:
     assert not cache.live
 
 
-def test_counts_what_it_compiled() -> None:
+def test_the_cache_counts_compilations() -> None:
     cache = Compiler().cache
     for topic in ("a", "b", "a"):
         cache.get(topic, False, 0)
@@ -215,7 +215,7 @@ def test_states_without_gates_are_as_many_as_twice_the_gates_at_most() -> None:
     assert set(cache.states) == {"one more"}
 
 
-def test_gates_of_former_policies_wait_as_long_as_they_are_fewer_than_the_cache_holds() -> None:
+def test_gates_of_former_policies_are_kept_while_the_cache_has_room() -> None:
     cache = Compiler(2).cache
     for topics in (("a", "b"), ("c",)):
         for topic in topics:
@@ -225,7 +225,7 @@ def test_gates_of_former_policies_wait_as_long_as_they_are_fewer_than_the_cache_
     assert [gate.topic.full for gate in cache._replaced] == ["a", "b"]
 
 
-def test_with_its_last_gate_a_topic_at_rest_is_forgotten() -> None:
+def test_an_evictable_topic_is_dropped_with_its_last_gate() -> None:
     cache = Compiler(1).cache
     cache.get("t", False, 0)
     cache.get("t", True, 0)

@@ -112,7 +112,7 @@ def test_a_lower_source_at_a_higher_level_still_wins() -> None:
     assert merged(broker({"a": 2}, source=Source.STORE), topic({"a": 1})).number("a") == 1
 
 
-def test_what_the_file_locks_is_out_of_the_stores_reach() -> None:
+def test_the_store_cannot_override_a_field_that_the_file_locks() -> None:
     locked = namespace({"a": 1}, locked=True)
 
     assert merged(locked, namespace({"a": 2}, source=Source.STORE)).number("a") == 1
@@ -145,7 +145,7 @@ def test_the_most_specific_name_wins(names: list[str], winner: str) -> None:
     assert merged(*layers).number("a") == names.index(winner) + 1
 
 
-def test_patterns_apply_field_by_field_and_nothing_but_the_star_is_special() -> None:
+def test_patterns_apply_field_by_field_and_only_the_star_is_special() -> None:
     found = merged(topic({"a": 1, "b": 1}, name="*"), topic({"a": 2}), topic({"b": 9}, name="/sales/order?"))
 
     assert (found.number("a"), found.number("b")) == (2, 1)
@@ -185,14 +185,14 @@ def test_the_lowest_ceiling_holds_and_zero_is_none() -> None:
     assert (found.number("a"), found.number("b")) == (100, 30)
 
 
-def test_a_ceiling_of_a_delay_does_not_switch_it_on() -> None:
+def test_a_ceiling_does_not_enable_a_delay() -> None:
     ceiling = layer(Level.BROKER, "", ceilings={"fixed_delivery_delay": 60_000})
 
     assert merged(ceiling).number("fixed_delivery_delay") == 0
     assert merged(ceiling, topic({"fixed_delivery_delay": 90_000})).number("fixed_delivery_delay") == 60_000
 
 
-def test_a_ceiling_of_a_choice_means_nothing() -> None:
+def test_a_ceiling_of_a_choice_is_ignored() -> None:
     ceiling = layer(Level.BROKER, "", ceilings={"delay_clock": 5})
 
     assert merged(ceiling, topic({"delay_clock": "publish_time"})).text("delay_clock", "") == "publish_time"
@@ -240,7 +240,7 @@ def test_the_result_does_not_depend_on_the_order_of_layers(  # type: ignore[no-u
     assert merged(*layers).values == expected
 
 
-def test_what_holds_for_a_namespace_is_told_without_a_topic() -> None:
+def test_a_namespace_is_resolved_without_a_topic() -> None:
     resolver = Resolver(
         PolicySet(1, (broker({"a": 1, "b": 1}), namespace({"a": 2}), topic({"a": 3}, name="*"))), {}
     )
@@ -251,7 +251,7 @@ def test_what_holds_for_a_namespace_is_told_without_a_topic() -> None:
     assert resolver.resolve(TOPIC).values == {"a": 3, "b": 1}
 
 
-def test_what_one_level_itself_says() -> None:
+def test_the_values_of_one_level_alone() -> None:
     layers = (
         broker({"a": 1}),
         topic({"a": 2, "b": 2}, name="*"),
@@ -281,7 +281,7 @@ def test_a_lock_holds_at_its_level_and_all_below() -> None:
 
 
 @pytest.mark.parametrize("names", [("/sales/o*", "/sales/*s"), ("/sales/*s", "/sales/o*")])
-def test_of_names_that_are_equally_specific_the_last_one_counts(names: tuple[str, str]) -> None:
+def test_among_equally_specific_names_the_last_one_wins(names: tuple[str, str]) -> None:
     first, last = (topic({"a": number}, name=name) for number, name in enumerate(names, 1))
 
     assert merged(first, last).number("a") == 2
@@ -314,11 +314,11 @@ def test_a_value_at_its_ceiling_was_not_tightened() -> None:
     assert merged(broker({"a": 10}, ceilings={"a": 10})).provenance["a"].ceiling == ""
 
 
-def test_a_default_stands_nowhere() -> None:
+def test_a_default_has_no_place_in_a_file() -> None:
     assert merged().provenance["max_message_size"].location == ""
 
 
-def test_which_fields_0_disables_can_be_told() -> None:
+def test_fields_that_0_disables_are_known() -> None:
     ceiling = layer(Level.BROKER, "", ceilings={"own_delay": 60})
 
     assert resolve(PolicySet(1, (ceiling,)), TOPIC, {}).number("own_delay") == 60

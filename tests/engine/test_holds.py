@@ -58,14 +58,14 @@ def test_a_client_that_goes_away_ends_its_hold(
     assert (state.holds[kind].total_ns, sum(state.holds[kind].counts)) == (3 * MS, 1)
 
 
-def test_what_is_never_held_costs_no_memory(make_gate: MakeGate, state: TopicState) -> None:
+def test_operations_that_are_never_held_cost_no_memory(make_gate: MakeGate, state: TopicState) -> None:
     gate = make_gate([])
     gate.publish(operation(OperationKind.PUBLISH), 0)
     assert state._holds is None
 
 
 @given(st.lists(st.integers(0, 60_000 * MS), max_size=50))
-def test_slots_hold_what_their_bounds_say(held: list[int]) -> None:
+def test_each_slot_counts_the_values_within_its_bounds(held: list[int]) -> None:
     times = HoldTimes()
     for held_ns in held:
         times.add(held_ns)

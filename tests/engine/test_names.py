@@ -34,14 +34,14 @@ FIXED: dict[type[Enum], dict[str, int | str]] = {
 
 @pytest.mark.seed("S5-083")
 @pytest.mark.parametrize("kind", FIXED, ids=lambda kind: str(kind.__name__))
-def test_what_is_there_keeps_name_value_and_place(kind: type[Enum]) -> None:
+def test_existing_names_keep_value_and_slot(kind: type[Enum]) -> None:
     found = [(each.name, each.value) for each in kind]
     assert found[: len(FIXED[kind])] == list(FIXED[kind].items())
     assert len(kind.__members__) == len(found)  # no alias: two names for one place
 
 
 @pytest.mark.seed("S5-083")
-def test_places_that_are_numbers_are_counted_from_0() -> None:
+def test_slots_that_are_numbers_count_from_0() -> None:
     """Gates keep what they call by the place of its kind."""
     for kind in (Stage, OperationKind):
         assert [each.value for each in kind] == list(range(len(kind)))

@@ -12,7 +12,7 @@ SECOND_NS = 1_000_000_000
 
 
 @pytest.mark.seed("S1-033", "S1-003")
-def test_counts_are_of_what_is_attached(state: TopicState) -> None:
+def test_counts_follow_attachments(state: TopicState) -> None:
     state.producers.attach("p", "a")
     state.subscription("one").consumers.attach("c1", "a")
     state.subscription("one").consumers.attach("c2", "a")
@@ -36,7 +36,7 @@ def test_only_learned_subscriptions_exist(state: TopicState) -> None:
     assert not state.subscription("asked about").exists
 
 
-def test_learning_forgets_what_is_gone_and_keeps_what_has_consumers(state: TopicState) -> None:
+def test_a_new_list_drops_missing_subscriptions_but_keeps_those_with_consumers(state: TopicState) -> None:
     state.learn_subscriptions(["gone", "listed", "used"])
     state.subscription("used").consumers.attach("c", "a")
 
@@ -76,7 +76,7 @@ def test_plugin_data_is_kept(state: TopicState) -> None:
     assert state.plugin_data == {"mine": 1}
 
 
-def test_a_state_rests_when_forgetting_it_changes_nothing(state: TopicState) -> None:
+def test_a_state_is_evictable_when_dropping_it_changes_nothing(state: TopicState) -> None:
     assert state.is_evictable(0)
 
     state.limiter("rate", 10, 0, 1.0, 0).bucket.charge(5, 0, 0)
@@ -90,7 +90,7 @@ def test_a_state_rests_when_forgetting_it_changes_nothing(state: TopicState) -> 
     assert not state.is_evictable(SECOND_NS)
 
 
-def test_names_that_were_only_asked_about_do_not_pile_up(state: TopicState) -> None:
+def test_names_of_mere_questions_do_not_accumulate(state: TopicState) -> None:
     state.learn_subscriptions(["real"])
     for number in range(3 * SUBSCRIPTIONS_BEFORE_PRUNING):
         state.subscription(f"noise {number}")
@@ -159,7 +159,7 @@ def test_pruning_keeps_subscriptions_with_consumers(state: TopicState) -> None:
     assert set(state.subscriptions) == {"used", "one more"}
 
 
-def test_a_subscription_made_as_the_list_was_asked_for_is_kept(state: TopicState) -> None:
+def test_a_subscription_created_during_the_listing_is_kept(state: TopicState) -> None:
     young = state.subscription("young")
     young.exists, young.created_ns = True, 150
 
@@ -168,7 +168,7 @@ def test_a_subscription_made_as_the_list_was_asked_for_is_kept(state: TopicState
     assert young.exists
 
 
-def test_holds_of_one_kind_are_counted_together_and_none_takes_less_than_no_time(state: TopicState) -> None:
+def test_holds_of_one_kind_add_up_and_none_is_negative(state: TopicState) -> None:
     for held_ns in (0, -5, 10, 20):
         state.hold_ended(OperationKind.PUBLISH, held_ns)
     state.hold_ended(OperationKind.DISPATCH, 1)
@@ -178,7 +178,7 @@ def test_holds_of_one_kind_are_counted_together_and_none_takes_less_than_no_time
     assert state.holds[OperationKind.DISPATCH].total_ns == 1
 
 
-def test_who_joins_a_subscription_that_exists_does_not_make_it_younger(state: TopicState) -> None:
+def test_joining_an_existing_subscription_does_not_change_its_age(state: TopicState) -> None:
     state.learn_subscriptions(["s"])
 
     state.commit(
@@ -196,7 +196,7 @@ def test_a_reader_without_a_subscription_creates_none(state: TopicState) -> None
     assert (state.subscription_count, state.consumer_count) == (0, 1)
 
 
-def test_a_consumer_whose_messages_nobody_counted_can_leave(state: TopicState) -> None:
+def test_a_consumer_without_counted_messages_can_leave(state: TopicState) -> None:
     op = Operation(OperationKind.ATTACH_CONSUMER, "t", consumer="c", subscription="s", client="a")
     state.commit(op, 7, counted=True)
 

@@ -115,18 +115,18 @@ def test_every_text_names_current_limit_place_and_remedy(text: str, policy: str,
         ),
     ],
 )
-def test_the_remedy_is_a_sentence_of_its_own_at_the_end(told: Callable[[], str], remedy: str) -> None:
+def test_the_remedy_is_the_last_sentence(told: Callable[[], str], remedy: str) -> None:
     assert told().endswith(f". {remedy}")
 
 
-def test_what_cannot_be_inspected_is_told_with_its_reason() -> None:
+def test_a_batch_that_cannot_be_inspected_is_reported_with_the_reason() -> None:
     assert texts.unreadable("t", "they are cut off") == (
         "Compressed messages for topic t cannot be inspected: they are cut off. "
         "Send smaller batches, or whole ones that say what they hold."
     )
 
 
-def test_a_quota_names_who_used_it_up() -> None:
+def test_a_quota_names_the_principal_that_used_it_up() -> None:
     assert texts.quota("principal p", "t", 12.5, 10, "messages/s", "publish_quota") == (
         "Publish quota exceeded by principal p on topic t. "
         "Current: 12.5 messages/s, Limit: 10 messages/s. Slow down or increase publish_quota policy."
@@ -134,7 +134,7 @@ def test_a_quota_names_who_used_it_up() -> None:
 
 
 @pytest.mark.parametrize(("why", "told"), [("", ""), ("the disk is full", ": the disk is full")])
-def test_a_pause_tells_why_if_that_is_known(why: str, told: str) -> None:
+def test_a_pause_gives_its_reason_if_known(why: str, told: str) -> None:
     assert texts.paused("disk", "t", why) == f"Publishing is paused by disk for topic t{told}."
 
 

@@ -21,9 +21,7 @@ def halved(base: DualBucket) -> tuple[Factor, ThrottledLimit]:
 @pytest.mark.parametrize(
     ("charged", "left"), [(0, 500), (600, 200), (999, 0.5), (1000, 0), (1400, -400)], ids=str
 )
-def test_it_begins_with_its_share_of_what_the_quota_holds_and_with_all_of_its_debt(
-    charged: int, left: float
-) -> None:
+def test_a_throttle_starts_with_its_share_of_the_tokens_and_the_whole_debt(charged: int, left: float) -> None:
     base = DualBucket(0, 1000, 1.0, 0)
     base.charge(0, charged, 0)
     _, limit = halved(base)
@@ -33,7 +31,7 @@ def test_it_begins_with_its_share_of_what_the_quota_holds_and_with_all_of_its_de
     assert limit.bucket.balance(0)[1] == left
 
 
-def test_messages_have_their_share_too() -> None:
+def test_the_share_applies_to_messages_too() -> None:
     _, limit = halved(DualBucket(10, 0, 1.0, 0))
 
     assert limit.ready(publish(0, messages=5), 0) == 0
@@ -41,7 +39,7 @@ def test_messages_have_their_share_too() -> None:
     assert (limit.bucket.messages_per_s, limit.bucket.balance(0)[0]) == (5, 5)
 
 
-def test_what_came_in_is_added_to_what_was_left_at_the_lowest_rate_meanwhile() -> None:
+def test_tokens_refill_at_the_lowest_rate_since_the_last_look() -> None:
     factor, limit = halved(DualBucket(10, 1000, 1.0, 0))
     limit.follow(0)
     limit.charge(publish(300, messages=4), 0)
@@ -53,7 +51,7 @@ def test_what_came_in_is_added_to_what_was_left_at_the_lowest_rate_meanwhile() -
     assert limit.bucket.balance(SECOND_NS) == pytest.approx((1 + 1, 200 + 100))
 
 
-def test_it_follows_the_rates_of_the_quota_while_the_factor_stays() -> None:
+def test_a_throttle_follows_the_rates_of_its_quota() -> None:
     base = DualBucket(10, 1000, 1.0, 0)
     _, limit = halved(base)
     limit.follow(0)
@@ -65,7 +63,7 @@ def test_it_follows_the_rates_of_the_quota_while_the_factor_stays() -> None:
     assert (bucket.messages_per_s, bucket.bytes_per_s, bucket.burst_seconds) == (10, 2000, 2.0)
 
 
-def test_a_small_need_does_not_pass_one_that_waits() -> None:
+def test_a_small_need_does_not_overtake_a_waiter() -> None:
     base = DualBucket(0, 1000, 1.0, 0)
     _, limit = halved(base)
     limit.follow(0)

@@ -3,7 +3,7 @@
 from sluicegate.engine.timers import Timers
 
 
-def test_what_is_due_is_done_once_in_order_of_time_and_then_of_asking() -> None:
+def test_timers_run_once_in_order_of_time_and_then_of_registration() -> None:
     timers, done = Timers(), list[tuple[str, int]]()
     timers.at(20, lambda now_ns: done.append(("later", now_ns)))
     timers.at(10, lambda now_ns: done.append(("first asked for", now_ns)))
@@ -19,7 +19,7 @@ def test_what_is_due_is_done_once_in_order_of_time_and_then_of_asking() -> None:
     assert (len(done), timers.due_ns, bool(timers)) == (3, 21, True)
 
 
-def test_what_is_cancelled_is_neither_done_nor_waited_for() -> None:
+def test_a_cancelled_timer_neither_runs_nor_delays() -> None:
     timers, done = Timers(), list[int]()
     cancelled, passed_over = timers.at(5, done.append), timers.at(6, done.append)
     timers.at(7, done.append)
@@ -34,7 +34,7 @@ def test_what_is_cancelled_is_neither_done_nor_waited_for() -> None:
     assert done == [7]
 
 
-def test_nothing_is_due_when_all_is_cancelled() -> None:
+def test_no_timer_is_due_when_all_are_cancelled() -> None:
     timers = Timers()
     timers.at(5, lambda now_ns: None).cancel()
     timers.at(6, lambda now_ns: None).cancel()

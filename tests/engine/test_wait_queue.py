@@ -27,7 +27,7 @@ def drained(rate: float = 10, bytes_per_s: float = 0) -> WaitQueue:
     return WaitQueue(bucket)
 
 
-def test_passes_at_once_while_there_is_enough() -> None:
+def test_operations_pass_at_once_while_tokens_last() -> None:
     queue = WaitQueue(DualBucket(2, 0, 1.0, 0))
     op = publish()
 
@@ -50,7 +50,7 @@ def test_a_held_operation_keeps_its_place_and_is_charged_once() -> None:
     assert queue.bucket.balance(wait)[0] == pytest.approx(0, abs=1e-6)
 
 
-def test_later_ones_wait_for_all_ahead_and_never_overtake() -> None:
+def test_later_waiters_never_overtake() -> None:
     queue = drained(10)
     first, second, third = publish(), publish(3), publish()
 
@@ -76,7 +76,7 @@ def test_waits_are_at_most_a_second_and_never_a_busy_loop() -> None:
     assert queue.admit(far[5], 30 * SECOND_NS // 10) >= RETRY_NS
 
 
-def test_leaving_in_mid_line_charges_nothing_and_moves_the_others_up() -> None:
+def test_leaving_the_queue_charges_nothing_and_moves_the_others_up() -> None:
     queue = drained(10)
     ops = [publish(producer=str(number)) for number in range(4)]
     for op in ops:
@@ -99,7 +99,7 @@ def test_leaving_in_mid_line_charges_nothing_and_moves_the_others_up() -> None:
 
 
 @pytest.mark.parametrize("leaver", [0, 1, 2])
-def test_anyone_may_leave(leaver: int) -> None:
+def test_any_waiter_may_leave(leaver: int) -> None:
     queue = drained(10)
     ops = [publish(producer=str(number)) for number in range(3)]
     for op in ops:
@@ -112,7 +112,7 @@ def test_anyone_may_leave(leaver: int) -> None:
     assert queue.admit(publish(), now_ns) == 0
 
 
-def test_one_who_never_asks_again_does_not_block_the_others() -> None:
+def test_a_silent_waiter_does_not_block_the_others() -> None:
     queue = drained(10)
     silent, patient = publish(producer="silent"), publish(producer="patient")
     queue.admit(silent, 0)
@@ -141,7 +141,7 @@ def test_a_frame_above_the_bucket_passes_when_it_is_full_and_delays_the_next() -
 
 
 @pytest.mark.seed("S1-024")
-def test_a_rate_change_reaches_those_who_wait() -> None:
+def test_a_rate_change_reaches_waiters() -> None:
     queue = drained(1)
     op = publish()
     assert queue.admit(op, 0) == LONGEST_WAIT_NS
@@ -151,7 +151,7 @@ def test_a_rate_change_reaches_those_who_wait() -> None:
     assert queue.admit(op, 101 * MS) == 0
 
 
-def test_a_hold_for_another_reason_turns_into_a_place_and_keeps_its_decision() -> None:
+def test_an_operation_held_for_another_reason_queues_and_keeps_its_decision() -> None:
     queue = drained(10)
     op = publish()
     held = Waiter()
@@ -164,7 +164,7 @@ def test_a_hold_for_another_reason_turns_into_a_place_and_keeps_its_decision() -
     assert op.ticket.decision is held.decision
 
 
-def test_one_who_waits_in_two_lines_keeps_both_places_until_each_is_given_up() -> None:
+def test_a_waiter_in_two_queues_keeps_both_places_until_each_is_given_up() -> None:
     first, second = drained(10), drained(10)
     op = publish()
     first.admit(op, 0)
@@ -182,7 +182,7 @@ def test_one_who_waits_in_two_lines_keeps_both_places_until_each_is_given_up() -
     assert op.ticket is None
 
 
-def test_looking_charges_nothing_and_keeps_the_place() -> None:
+def test_peeking_charges_nothing_and_keeps_the_place() -> None:
     queue = drained(10)
     op = publish()
 
@@ -202,7 +202,7 @@ def hold(op: Operation, now_ns: int) -> None:
     op.ticket.held(now_ns)
 
 
-def test_who_waits_for_others_elsewhere_lets_those_behind_him_pass() -> None:
+def test_a_waiter_blocked_in_another_queue_lets_those_behind_it_pass() -> None:
     mine, crowded = WaitQueue(DualBucket(10, 0, 1.0, 0)), drained(1)
     blocker, op, behind = publish(), publish(), publish()
     crowded.admit(blocker, 0)
@@ -230,7 +230,7 @@ def test_who_waits_for_others_elsewhere_lets_those_behind_him_pass() -> None:
     assert mine.ready(op, now_ns + 100 * MS) == 0
 
 
-def test_nothing_is_saved_up_before_one_who_was_held_earlier() -> None:
+def test_no_tokens_are_saved_up_ahead_of_an_earlier_waiter() -> None:
     mine, other = drained(10), drained(1)
     early, late = publish(), publish()
     other.ready(early, 0)
@@ -246,7 +246,7 @@ def test_nothing_is_saved_up_before_one_who_was_held_earlier() -> None:
     assert mine.ready(publish(), 100 * MS + 1) > 0
 
 
-def test_who_is_held_by_something_else_than_a_line_blocks_nobody() -> None:
+def test_an_operation_held_without_a_queue_blocks_no_waiter() -> None:
     queue = drained(10)
     op, behind = publish(), publish()
     queue.ready(op, 0)
@@ -262,7 +262,7 @@ def test_who_is_held_by_something_else_than_a_line_blocks_nobody() -> None:
     rates=st.tuples(st.integers(5, 200), st.integers(5, 200), st.integers(5, 200)),
     users=st.lists(st.sets(st.integers(0, 2), min_size=1, max_size=3), min_size=2, max_size=8),
 )
-def test_nobody_starves_whichever_lines_he_needs_at_once(
+def test_no_waiter_starves_whichever_queues_it_needs(
     rates: tuple[int, int, int], users: list[set[int]]
 ) -> None:
     queues = [drained(rate) for rate in rates]
@@ -327,7 +327,7 @@ def test_equal_producers_share_equally_and_the_rate_is_met() -> None:
     assert total == pytest.approx(1000 * 20 + 1000, rel=0.001)
 
 
-def test_a_small_need_is_not_starved_by_large_ones() -> None:
+def test_large_needs_do_not_starve_a_small_one() -> None:
     queue = WaitQueue(DualBucket(0, 10_000, 1.0, 0))
 
     admitted = saturate(queue, [(1, 9_000), (1, 9_000), (1, 10)], 30 * SECOND_NS)
@@ -370,7 +370,7 @@ def test_no_window_of_admissions_exceeds_rate_and_burst(
         st.tuples(st.sampled_from(["ask", "leave"]), st.integers(0, 5), st.integers(0, 400)), max_size=60
     )
 )
-def test_whatever_comes_and_goes_order_is_kept(actions: list[tuple[str, int, int]]) -> None:
+def test_order_is_kept_whoever_comes_and_goes(actions: list[tuple[str, int, int]]) -> None:
     queue = drained(20)
     ops = [publish(2, 0, str(number)) for number in range(6)]
     expected: list[int] = []
@@ -394,7 +394,7 @@ def test_whatever_comes_and_goes_order_is_kept(actions: list[tuple[str, int, int
 
 
 @pytest.mark.parametrize("holders", [1, 2, 4, 8])
-def test_the_rate_does_not_depend_on_how_often_holders_are_woken(holders: int) -> None:
+def test_the_rate_does_not_depend_on_how_often_waiters_are_woken(holders: int) -> None:
     rate, lag_ns, end_ns = 10_000, MS, 5 * SECOND_NS
     queue = drained(rate)
     operations = [publish(producer=str(number)) for number in range(holders)]
@@ -413,7 +413,7 @@ def test_the_rate_does_not_depend_on_how_often_holders_are_woken(holders: int) -
     assert max(passed.values()) - min(passed.values()) <= 0.02 * rate
 
 
-def test_who_had_his_turn_lines_up_again_behind_those_who_wait() -> None:
+def test_an_admitted_operation_queues_again_behind_the_waiters() -> None:
     queue = drained(10)
     first, second = publish(producer="a"), publish(producer="b")
     queue.admit(first, 0)
@@ -426,7 +426,7 @@ def test_who_had_his_turn_lines_up_again_behind_those_who_wait() -> None:
     assert queue.admit(first, 300 * MS + 1) > 0  # the turn is over, whatever has been saved up
 
 
-def test_an_operation_that_gives_up_gives_up_all_its_places() -> None:
+def test_giving_up_leaves_all_queues() -> None:
     queues = [drained(), drained()]
     op = publish()
     for queue in queues:
@@ -439,7 +439,7 @@ def test_an_operation_that_gives_up_gives_up_all_its_places() -> None:
     assert [queue.waiting for queue in queues] == [0, 0]
 
 
-def test_one_who_waits_here_alone_is_not_passed_once_those_before_it_left() -> None:
+def test_the_only_remaining_waiter_is_not_overtaken() -> None:
     queue = drained(10)
     first, second, third = publish(), publish(), publish()
     for op in (first, second, third):
@@ -452,7 +452,7 @@ def test_one_who_waits_here_alone_is_not_passed_once_those_before_it_left() -> N
     assert queue.ready(second, 100 * MS + 1) == 0
 
 
-def test_one_with_a_place_elsewhere_passes_an_empty_queue() -> None:
+def test_a_waiter_in_another_queue_passes_an_empty_queue() -> None:
     elsewhere, queue = drained(10), WaitQueue(DualBucket(10, 0, 1.0, 0))
     op = publish()
     assert elsewhere.ready(op, 0) > 0

@@ -105,13 +105,13 @@ def test_a_file_appears_whole_and_begins_anew_when_full(
     assert pa.concat_tables(tables)["sequence"].to_pylist() == list(range(7))
 
 
-def test_nothing_seen_leaves_no_file(tmp_path: Path) -> None:
+def test_no_observations_leave_no_file(tmp_path: Path) -> None:
     with log(tmp_path):
         pass
     assert files(tmp_path) == []
 
 
-def test_two_logs_of_one_arm_do_not_meet(tmp_path: Path) -> None:
+def test_two_logs_of_one_arm_use_different_files(tmp_path: Path) -> None:
     with log(tmp_path) as one, log(tmp_path) as other:
         one.add(sent(0))
         other.add(sent(1))

@@ -62,7 +62,7 @@ def test_the_forms_are_those_that_are_tested() -> None:
     ("name", "begins"),
     [("r.html", "<!doctype html>"), ("r.json", '{\n "run"'), ("r.md", "# Mixed"), ("r.TXT", "Mixed")],
 )
-def test_the_ending_of_the_file_says_the_form_and_the_summary_is_printed_too(
+def test_the_file_suffix_selects_the_form_and_the_summary_is_printed_too(
     run: Run, name: str, begins: str
 ) -> None:
     result = render(run, "--out", name)
@@ -73,18 +73,18 @@ def test_the_ending_of_the_file_says_the_form_and_the_summary_is_printed_too(
     assert sorted(path.name for path in Path().iterdir()) == sorted([name, "results.json"])
 
 
-def test_a_form_that_is_named_wins_over_the_ending(run: Run) -> None:
+def test_an_explicit_form_wins_over_the_suffix(run: Run) -> None:
     assert render(run, "--out", "r.html", "--format", "json").exit_code == 0
     assert from_json(Path("r.html").read_text()) == example()
 
 
-def test_an_ending_that_names_no_form_is_refused(run: Run) -> None:
+def test_an_unknown_suffix_is_refused(run: Run) -> None:
     result = render(run, "--out", "r.pdf")
     assert result.exit_code == 2
     assert "expected one of .html, .htm, .json, .md, .txt, or --format" in result.stderr
 
 
-def test_a_file_that_cannot_be_written_is_no_failed_threshold(run: Run) -> None:
+def test_an_unwritable_file_is_not_reported_as_a_failed_threshold(run: Run) -> None:
     result = render(run, "--out", "nowhere/r.html")
     assert result.exit_code == 2
     assert "there is no directory 'nowhere'; make it" in result.stderr
@@ -108,11 +108,11 @@ def test_thresholds_decide_the_exit_code(run: Run, wanted: list[str], code: int)
     assert render(run, *arguments).exit_code == code
 
 
-def test_without_a_threshold_that_is_asked_for_nothing_fails(run: Run) -> None:
+def test_no_run_fails_without_a_requested_threshold(run: Run) -> None:
     assert render(run).exit_code == 0
 
 
-def test_what_failed_is_told_and_the_report_is_written_nevertheless(run: Run) -> None:
+def test_failed_thresholds_are_printed_and_the_report_is_still_written(run: Run) -> None:
     wanted = ("--fail-on", "rate_error_percent<=1", "--fail-on", "lost_messages")
     result = render(run, *wanted, "--out", "r.html")
     assert result.exit_code == 1
@@ -123,7 +123,7 @@ def test_what_failed_is_told_and_the_report_is_written_nevertheless(run: Run) ->
     assert Path("r.html").exists()
 
 
-def test_a_bound_that_is_given_stands_in_the_report(run: Run) -> None:
+def test_a_given_bound_appears_in_the_report(run: Run) -> None:
     told = json.loads(render(run, "--format", "json", "--fail-on", "off_cells<=7").stdout)
     assert [told["thresholds"][0][name] for name in ("name", "bound", "passed")] == ["off_cells", 7.0, True]
 
@@ -131,7 +131,7 @@ def test_a_bound_that_is_given_stands_in_the_report(run: Run) -> None:
 @pytest.mark.parametrize(
     "text", ["off_cells<=", "off_cells<=x", "off_cells<=nan", "off_cells=3", "Off cells", ""]
 )
-def test_what_is_no_threshold_is_refused_with_an_example(run: Run, text: str) -> None:
+def test_an_invalid_threshold_is_refused_with_an_example(run: Run, text: str) -> None:
     result = render(run, "--fail-on", text)
     assert result.exit_code == 2
     assert "'off_cells<=0'" in " ".join(result.stderr.split())
@@ -147,7 +147,7 @@ def test_an_unknown_threshold_is_answered_with_the_known_ones(run: Run) -> None:
     ("content", "said"),
     [(b"", "Invalid JSON"), (b"\xff\xfe", "Invalid JSON"), (b'{"a": 1}', "run: Field required")],
 )
-def test_other_files_are_no_results(run: Run, content: bytes, said: str) -> None:
+def test_files_that_are_not_results_are_refused(run: Run, content: bytes, said: str) -> None:
     Path("results.json").write_bytes(content)
     result = render(run)
     assert result.exit_code == 2
@@ -170,7 +170,7 @@ def test_wrong_use_ends_with_2(run: Run, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(report.commands))
-def test_every_option_has_help_and_stands_in_the_documentation(run: Run, name: str) -> None:
+def test_every_option_has_help_and_is_documented(run: Run, name: str) -> None:
     text = _DOCUMENT.read_text()
     assert f"`sluicegate report {name}" in text
     shown = run(name, "--help").stdout

@@ -56,7 +56,7 @@ def put_job(monkeypatch: pytest.MonkeyPatch, job: Callable[[object, Listing], Re
     monkeypatch.setitem(sys.modules, _JOB, module)
 
 
-def test_what_the_job_found_is_reported(
+def test_findings_of_the_job_are_reported(
     compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[object, Listing]] = []
@@ -73,7 +73,7 @@ def test_what_the_job_found_is_reported(
     assert spark.stopped
 
 
-def test_what_is_no_run_is_refused_and_the_session_is_stopped(
+def test_a_directory_without_a_run_is_refused_and_the_session_is_stopped(
     compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def job(given: object, directory: Listing) -> Results:
@@ -86,7 +86,7 @@ def test_what_is_no_run_is_refused_and_the_session_is_stopped(
     assert spark.stopped
 
 
-def test_a_directory_that_is_no_run_is_told_before_spark_starts(
+def test_a_directory_without_a_run_is_reported_before_spark_starts(
     compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_job(monkeypatch, lambda given, directory: pytest.fail("the job ran"))
@@ -105,7 +105,7 @@ def test_wrong_options_are_found_before_spark_starts(
     assert compare("--fail-on", "a=b").exit_code == 2
 
 
-def test_without_spark_the_remedy_is_told(compare: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_spark_the_remedy_is_printed(compare: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, _JOB, None)
     result = compare()
     assert result.exit_code == 2
@@ -113,7 +113,7 @@ def test_without_spark_the_remedy_is_told(compare: Invoke, monkeypatch: pytest.M
     assert "sluicegate report render" in result.stderr
 
 
-def test_without_java_the_remedy_is_told(
+def test_without_java_the_remedy_is_printed(
     compare: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_job(monkeypatch, lambda given, directory: example())
@@ -126,7 +126,7 @@ def test_without_java_the_remedy_is_told(
     assert "JAVA_HOME" in result.stderr
 
 
-def test_repetitions_are_compared_each_and_put_together(
+def test_repetitions_are_compared_one_by_one_and_merged(
     compare: Invoke, spark: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []

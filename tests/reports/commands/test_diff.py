@@ -38,11 +38,11 @@ def place(
         (place(Verdict.EXACT), place(Verdict.WITHIN), Change.WORSE),
     ],
 )
-def test_a_place_is_better_worse_or_the_same(before: Cell, after: Cell, change: Change) -> None:
+def test_a_cell_is_better_worse_or_the_same(before: Cell, after: Cell, change: Change) -> None:
     assert change_of(before, after) is change
 
 
-def test_what_is_new_and_what_is_gone_is_told() -> None:
+def test_new_and_missing_cells_are_reported() -> None:
     found = example()
     fewer = replace(found, matrix=found.matrix[1:])
     assert difference(found, fewer).tables()["cells"].rows[0][0] == Change.GONE
@@ -90,9 +90,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         (("after.json", "before.json"), ("worse_cells", "worse_thresholds"), 0),
     ],
 )
-def test_what_became_worse_fails(
-    run: Run, files: tuple[str, ...], wanted: tuple[str, ...], code: int
-) -> None:
+def test_a_worse_cell_fails(run: Run, files: tuple[str, ...], wanted: tuple[str, ...], code: int) -> None:
     options = [part for each in wanted for part in ("--fail-on", each)]
     result = run(*files, *options)
     assert result.exit_code == code, result.stderr
@@ -108,14 +106,14 @@ def test_what_became_worse_fails(
         ("terminal", "A comparison against an earlier one"),
     ],
 )
-def test_it_has_every_form(run: Run, form: str, begins: str) -> None:
+def test_a_difference_has_every_output_form(run: Run, form: str, begins: str) -> None:
     result = run("before.json", "after.json", "--format", form)
     assert result.exit_code == 0
     assert result.stdout.startswith(begins)
     assert "worse" in result.stdout
 
 
-def test_a_difference_is_rendered_again_and_is_no_comparison(run: Run) -> None:
+def test_a_saved_difference_is_rendered_and_not_taken_for_a_comparison(run: Run) -> None:
     run("before.json", "after.json", "--out", "difference.json")
     shown = CliRunner().invoke(main, ["report", "render", "difference.json", "--fail-on", "worse_cells"])
     assert shown.exit_code == 1

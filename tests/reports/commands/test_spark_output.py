@@ -14,7 +14,7 @@ def say() -> None:
     subprocess.run([sys.executable, "-c", _SAYS], check=True)
 
 
-def test_it_is_not_printed(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_output_is_hidden(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ASKED, raising=False)
     with quiet():
         say()
@@ -22,7 +22,7 @@ def test_it_is_not_printed(capfd: pytest.CaptureFixture[str], monkeypatch: pytes
     assert capfd.readouterr().err == "own"
 
 
-def test_it_is_printed_if_it_is_asked_for(
+def test_spark_output_is_printed_on_request(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ASKED, "1")
@@ -31,7 +31,7 @@ def test_it_is_printed_if_it_is_asked_for(
     assert capfd.readouterr().err == "WARN something"
 
 
-def test_it_is_printed_if_spark_does_not_start(
+def test_spark_output_is_printed_if_spark_does_not_start(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(ASKED, raising=False)

@@ -41,7 +41,7 @@ def minutes_in(folder: Path) -> dict[str, list[int]]:
     return found
 
 
-def test_rows_are_gathered_by_their_own_day_and_taken_once(tmp_path: Path) -> None:
+def test_rows_are_compacted_by_day_and_taken_once(tmp_path: Path) -> None:
     log, copy = tmp_path / "log", tmp_path / "copy"
     put(log, "2", [1, 2])
     put(log, "1", [-2, -1, 0])  # over midnight
@@ -56,7 +56,7 @@ def test_rows_are_gathered_by_their_own_day_and_taken_once(tmp_path: Path) -> No
     assert columns.equals(SCHEMA, check_metadata=False)
 
 
-def test_a_call_that_was_ended_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_call_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, copy = tmp_path / "log", tmp_path / "copy"
     for number in range(4):
         put(log, str(number), [number - 2], run=f"r{number % 2}")
@@ -80,7 +80,7 @@ def test_a_call_that_was_ended_is_made_again(tmp_path: Path, monkeypatch: pytest
     assert all(not file.name.startswith(".") for file in copy.rglob("*.parquet"))
 
 
-def test_what_is_damaged_is_left_out_and_named(tmp_path: Path) -> None:
+def test_damaged_files_are_left_out_and_named(tmp_path: Path) -> None:
     put(tmp_path / "log", "1", [1])
     torn = put(tmp_path / "log", "2", [2])
     torn.write_bytes(torn.read_bytes()[:-9])

@@ -92,7 +92,7 @@ def good() -> Results:
 # -- with and without Java ------------------------------------------------------------------------------
 
 
-def test_without_java_the_remedy_is_told_and_what_the_clients_saw(
+def test_without_java_the_remedy_and_the_clients_results_are_printed(
     tmp_path: Path,
     recorded: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -154,7 +154,7 @@ def test_the_report_is_shown_and_left(
     assert (place / "report.md").read_text().startswith("# Mixed")
 
 
-def test_a_job_that_fails_is_told_by_its_last_line(
+def test_a_failed_job_is_reported_with_its_last_line(
     tmp_path: Path, recorded: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_job(monkeypatch, None, "WARN something\nError: there is no memory\n")
@@ -164,7 +164,7 @@ def test_a_job_that_fails_is_told_by_its_last_line(
     assert "there is no memory" in (tmp_path / "comparison" / "spark.log").read_text()
 
 
-def test_an_arm_that_was_not_played_is_a_problem_even_without_a_report(
+def test_an_arm_that_did_not_run_is_a_problem_even_without_a_report(
     tmp_path: Path,
     recorded: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -176,12 +176,12 @@ def test_an_arm_that_was_not_played_is_a_problem_even_without_a_report(
     assert "pulsar proxy: its gate did not start" in " ".join(capsys.readouterr().out.split())
 
 
-def test_systems_that_no_scenario_knows_are_not_compared(tmp_path: Path) -> None:
+def test_systems_unknown_to_every_scenario_are_not_compared(tmp_path: Path) -> None:
     assert demo.show(tmp_path, ["mine"], plain=False) == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_consumers_are_done_with_is_not_counted_as_taken(tmp_path: Path) -> None:
+def test_acknowledgements_by_consumers_are_not_counted(tmp_path: Path) -> None:
     with ObservationLog(tmp_path / OBSERVATIONS, "r1", "pulsar", "proxy", "only") as log:
         for role in (Role.PRODUCER, Role.CONSUMER):
             log.add(Observation(1, role.value, role, "orders", Event.ACKNOWLEDGED))
@@ -203,13 +203,13 @@ def test_what_consumers_are_done_with_is_not_counted_as_taken(tmp_path: Path) ->
         ("max_message_size", Verdict.NOT_APPLICABLE, False),
     ],
 )
-def test_only_what_no_busy_machine_explains_decides(policy: str, verdict: Verdict, decides: bool) -> None:
+def test_only_findings_beyond_a_busy_machine_decide(policy: str, verdict: Verdict, decides: bool) -> None:
     results = replace(good(), matrix=(Cell(policy, "kafka", "proxy", verdict, text="so it is"),))
     expected = [f"{policy}, kafka proxy: {verdict.text}: so it is"] if decides else []
     assert list(demo.wrong(results)) == expected
 
 
-def test_what_a_slow_machine_could_not_measure_is_told_and_decides_nothing() -> None:
+def test_measures_missed_on_a_slow_machine_are_reported_and_decide_nothing() -> None:
     cells = tuple(
         Cell("max_publish_rate", "kafka", door, verdict, text="so it is")
         for door, verdict in (("proxy", Verdict.MISSING), ("interceptor", Verdict.EXACT))

@@ -86,7 +86,7 @@ def fail(unfinished: Path, target: Path) -> None:
     raise RuntimeError("the end")
 
 
-def test_what_is_killed_between_batches_and_made_again_is_neither_lost_nor_doubled(
+def test_a_job_killed_between_batches_and_repeated_neither_loses_nor_doubles_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, state = tmp_path / "log", tmp_path / "state"
@@ -113,7 +113,7 @@ def test_what_is_killed_between_batches_and_made_again_is_neither_lost_nor_doubl
     assert known(spark, log, state) == (11111, 15)
 
 
-def test_sums_are_told_refusals_first(spark: SparkSession, tmp_path: Path) -> None:
+def test_sums_list_refusals_first(spark: SparkSession, tmp_path: Path) -> None:
     put_file(tmp_path / "log", 1, decisions=7)
     found = findings(follow(spark, tmp_path / "log", tmp_path / "state"))
     assert found.facts["read by this call"] == "3 rows of the log"
@@ -145,13 +145,13 @@ def test_a_batch_is_summed_in_few_parts(
     assert parts == ["2"]
 
 
-def test_an_empty_log_says_nothing_yet(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_empty_log_has_no_findings_yet(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     followed = follow(spark, tmp_path / "log", tmp_path / "state")
     assert (followed.batches, followed.sums.collect()) == (0, [])
 
 
-def test_a_damaged_file_is_named_and_nothing_is_taken_in(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_damaged_file_is_named_and_none_of_it_is_counted(spark: SparkSession, tmp_path: Path) -> None:
     put_file(tmp_path / "log", 1)
     broken = tmp_path / "log" / "run=r" / "system=kafka" / "part-main-9.parquet"
     broken.write_bytes(b"PAR1" + os.urandom(100))

@@ -32,7 +32,7 @@ def test_an_idle_bucket_holds_no_more_than_its_burst() -> None:
     assert oracle.admissions(asked, rate=2, burst=3) == [True, True, False]
 
 
-def test_what_is_larger_than_the_bucket_passes_when_it_is_full_and_leaves_a_debt() -> None:
+def test_a_need_larger_than_the_bucket_passes_when_it_is_full_and_leaves_a_debt() -> None:
     # 5 of 3: a debt of 2, which takes a second at 2 a second; then it is empty, half a second for one more.
     asked = [(0, 5), (S, 1), (3 * S // 2, 1)]
     assert oracle.admissions(asked, rate=2, burst=3) == [True, False, True]
@@ -63,13 +63,13 @@ def test_overshoot_by_hand(admitted: list[tuple[int, int]], worst: Fraction) -> 
     assert oracle.overshoot(admitted, rate=1, burst=2) == worst
 
 
-def test_decisions_are_judged_by_what_the_gate_itself_admitted() -> None:
+def test_decisions_are_judged_by_what_the_gate_admitted() -> None:
     asked = [(0, 1, True), (0, 1, True), (0, 1, True), (0, 1, False), (S, 1, False), (2 * S, 1, False)]
     # The third is one too many, and its debt is paid at 1 s; the last had a token.
     assert ideal.judge(asked, rate=1, burst=2) == Judged(3, 3, 1, 1, 2)
 
 
-def test_what_is_right_within_the_resolution_is_not_wrong() -> None:
+def test_a_decision_that_is_right_within_the_resolution_is_not_wrong() -> None:
     asked = [(0, 1, True), (S - 1, 1, True), (2 * S, 1, False)]
     assert ideal.judge(asked, rate=1, burst=1).wrongly_admitted == 1
     judged = ideal.judge(asked, rate=1, burst=1, slack_us=1)
@@ -108,7 +108,7 @@ def test_jain_by_hand(shares: list[float], index: float) -> None:
     assert oracle.jain(shares) == pytest.approx(index)
 
 
-def test_quantiles_are_values_that_there_are() -> None:
+def test_quantiles_are_existing_values() -> None:
     values = [30, 10, 20, 40]
     assert [oracle.quantile(values, share) for share in (0.01, 0.25, 0.26, 0.5, 0.75, 0.99, 1.0)] == [
         10, 10, 20, 20, 30, 40, 40,
@@ -142,7 +142,7 @@ def test_overshoot_is_the_worst_of_all_windows(asked: list[tuple[int, int]], rat
 
 
 @given(requests, rates, bursts)
-def test_what_a_perfect_gate_decides_is_never_called_wrong(
+def test_decisions_of_a_perfect_gate_are_never_judged_wrong(
     asked: list[tuple[int, int]], rate: int, burst: int
 ) -> None:
     answers = oracle.admissions(asked, rate, burst)
@@ -166,7 +166,7 @@ def test_the_engine_decides_as_the_oracle_does(asked: list[tuple[int, int]], rat
             oracle.charge(amount, time_us)
 
 
-def test_refusals_after_an_earlier_phase_are_not_called_wrong() -> None:
+def test_refusals_after_an_earlier_phase_are_not_judged_wrong() -> None:
     # One a second is asked for twice a second by clients that have emptied the bucket of 10 before.
     requests = [(n * 500_000, 1, n % 2 == 1) for n in range(1, 20)]
     assert ideal.judge(requests, 1, 10).wrongly_refused == 9

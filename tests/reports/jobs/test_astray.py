@@ -43,7 +43,7 @@ def measured(results: Results) -> dict[str, float | None]:
     return {threshold.name: threshold.measured for threshold in results.thresholds}
 
 
-def test_the_clock_of_a_gate_is_ten_years_off(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_gate_clock_ten_years_off_is_corrected(spark: SparkSession, tmp_path: Path) -> None:
     recorded.make_run(tmp_path, gate_ahead_us=-_TEN_YEARS_US)
     found = compare_run(spark, tmp_path)
     assert found.notes == (
@@ -54,7 +54,7 @@ def test_the_clock_of_a_gate_is_ten_years_off(spark: SparkSession, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("client", "by_us"), [("c1", -_TEN_YEARS_US), ("p1", _TEN_YEARS_US)])
-def test_the_clock_of_a_client_is_ten_years_off(
+def test_a_client_clock_ten_years_off_is_named(
     spark: SparkSession, tmp_path: Path, client: str, by_us: int
 ) -> None:
     recorded.make_run(tmp_path)
@@ -77,7 +77,7 @@ def test_the_clock_of_a_client_is_ten_years_off(
     assert "early_messages" not in measured(found)
 
 
-def test_two_versions_in_one_run_make_the_figures_of_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_of_two_schema_versions_give_the_figures_of_one(spark: SparkSession, tmp_path: Path) -> None:
     recorded.make_run(tmp_path)
     before = compare_run(spark, tmp_path)
     for path in files(tmp_path / OBSERVATIONS, ""):
@@ -93,7 +93,7 @@ def test_two_versions_in_one_run_make_the_figures_of_one(spark: SparkSession, tm
     assert (after.notes, after.matrix, after.thresholds) == ((), before.matrix, before.thresholds)
 
 
-def test_an_unknown_system_and_names_that_would_do_harm(
+def test_unknown_systems_and_malicious_names_do_no_harm(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorded, "TOPIC", _HOSTILE)

@@ -31,7 +31,7 @@ def _printed(results: Results) -> str:
     return text.getvalue()
 
 
-def test_a_run_without_observations_has_only_what_its_log_tells(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_without_observations_is_judged_by_its_log(spark: SparkSession, tmp_path: Path) -> None:
     recorded.make_run(tmp_path)
     without(tmp_path / OBSERVATIONS)
     found = compare_run(spark, tmp_path)

@@ -54,7 +54,7 @@ def test_each_family_has_its_verdict(results: Results, policy: str, door: str, v
     assert cell(results, policy, "kafka", door).verdict is verdict
 
 
-def test_a_missing_arm_has_its_cells_with_the_reason(results: Results) -> None:
+def test_cells_of_a_missing_arm_give_the_reason(results: Results) -> None:
     missing = [c for c in results.matrix if c.system == "danube"]
     assert {c.policy for c in missing} == set(results.policies())
     assert {(c.verdict, c.text) for c in missing} == {(Verdict.MISSING, "no broker could be started")}
@@ -80,7 +80,7 @@ def test_figures_have_their_rows_and_charts(results: Results) -> None:
     assert [point.y for point in chart.series[0].points][2:-1] == [recorded.RATE] * 5
 
 
-def test_figures_name_the_rows_that_they_rest_on(results: Results, spark: SparkSession, run: Path) -> None:
+def test_figures_name_their_source_rows(results: Results, spark: SparkSession, run: Path) -> None:
     def picked(name: str, row: int) -> int:
         table = results.tables()[name]
         assert len(table.origins) == len(table.rows)
@@ -100,7 +100,7 @@ def test_figures_name_the_rows_that_they_rest_on(results: Results, spark: SparkS
     assert results.tables()[native.rows].rows[2][1] == "native"
 
 
-def test_latency_is_told_over_time_and_lateness_as_a_distribution(results: Results) -> None:
+def test_latency_is_drawn_over_time_and_lateness_as_a_distribution(results: Results) -> None:
     charts = {chart.metric: chart for section in results.sections for chart in section.charts}
     waiting = charts["Latency and holds over time"].series
     assert [series.door for series in waiting] == ["proxy", "native"]
@@ -145,11 +145,11 @@ def test_the_whole_run_has_its_sections(results: Results) -> None:
     }
 
 
-def test_results_go_through_json(results: Results) -> None:
+def test_results_of_a_run_survive_json(results: Results) -> None:
     assert from_json(to_json(results)) == results
 
 
-def test_skewed_clocks_are_shown_and_taken_off(spark: SparkSession, tmp_path: Path) -> None:
+def test_clock_skew_is_shown_and_corrected(spark: SparkSession, tmp_path: Path) -> None:
     recorded.make_run(tmp_path, gate_ahead_us=90_000_000)
     found = compare_run(spark, tmp_path)
     (skew,) = [each for each in found.run.skews if each.client == "all"]
@@ -161,7 +161,7 @@ def test_skewed_clocks_are_shown_and_taken_off(spark: SparkSession, tmp_path: Pa
     assert cell(found, "max_publish_rate", "kafka", "proxy").verdict is Verdict.EXACT
 
 
-def test_damage_inside_a_file_is_found_named_and_left_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_damaged_file_is_named_and_left_out(spark: SparkSession, tmp_path: Path) -> None:
     recorded.make_run(tmp_path)
     damaged = recorded.write_decisions(
         tmp_path / DECISIONS, [recorded.decision(n) for n in range(1_000)], "part-x.parquet"

@@ -98,9 +98,7 @@ def put(folder: Path, target: str) -> Place:
     return there
 
 
-def test_a_log_in_a_store_is_followed_and_what_is_damaged_is_named(
-    near: SparkSession, tmp_path: Path
-) -> None:
+def test_a_log_in_a_store_is_followed_and_damaged_files_are_named(near: SparkSession, tmp_path: Path) -> None:
     put_file(tmp_path, 0)
     put_file(tmp_path, 1)
     log, state = put(tmp_path, "log"), place("s3a://bucket/state")
@@ -120,7 +118,7 @@ def test_a_log_in_a_store_is_followed_and_what_is_damaged_is_named(
     assert "machine that wrote it" in reasons[".part-main-9.jsonl"]
 
 
-def test_a_store_that_fails_half_way_is_named(near: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_fails_midway_is_named(near: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is listed and then refused is no damaged one: what is left would give other figures."""
     log = place("s3a://bucket/failing")
     (log / "run=r/system=kafka/part-1.parquet").write_bytes(b"PAR1")
@@ -136,7 +134,7 @@ def test_a_store_that_fails_half_way_is_named(near: SparkSession, monkeypatch: p
         read_decisions(near, log)
 
 
-def test_a_file_in_a_store_is_there_once_it_is_whole(keys: Mapping[str, str]) -> None:
+def test_a_file_appears_in_a_store_only_when_complete(keys: Mapping[str, str]) -> None:
     target, half = place("s3a://bucket/out/report.md"), cast("bytes", "half")
     with pytest.raises(TypeError), target.written() as file:
         file.write(half)
@@ -148,7 +146,7 @@ def test_a_file_in_a_store_is_there_once_it_is_whole(keys: Mapping[str, str]) ->
     )
 
 
-def test_a_log_is_gathered_into_a_store(keys: Mapping[str, str], tmp_path: Path) -> None:
+def test_a_log_is_compacted_into_a_store(keys: Mapping[str, str], tmp_path: Path) -> None:
     put_file(tmp_path, 0)
     put_file(tmp_path, 1)
     copy = place("s3a://bucket/copy")

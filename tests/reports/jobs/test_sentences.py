@@ -31,13 +31,13 @@ def skewed(at_least_us: int, at_most_us: int) -> Measures:
         ((2_000_020, 2_000_000), "differs from the clients' by 2,000.0 to 2,000.0 ms"),
     ],
 )
-def test_clocks_are_said_to_drift_only_by_what_can_be_told(bounds_us: tuple[int, int], said: str) -> None:
+def test_clock_drift_is_reported_only_where_bounds_prove_it(bounds_us: tuple[int, int], said: str) -> None:
     told = " ".join(clocks.notes(skewed(*bounds_us)))
     assert said in told
     assert bool(told) == bool(said)
 
 
-def test_why_an_arm_is_missing_is_said_once() -> None:
+def test_the_reason_for_a_missing_arm_appears_once() -> None:
     why = "cannot be reached: 127.0.0.1:1"
     facts = RunFacts("r1", "", "", arms=(Arm("kafka", "proxy", missing=why),))
     run = Run(facts, tuple(trial(phase=name, missing=why) for name in ("calm", "loaded")))
@@ -46,7 +46,7 @@ def test_why_an_arm_is_missing_is_said_once() -> None:
     assert sum(why in line for line in gaps(results)) == 1
 
 
-def test_what_is_exact_only_by_what_came_at_once_says_so() -> None:
+def test_a_rate_that_is_exact_to_the_size_of_one_batch_says_so() -> None:
     figures = {"above": 0.01, "below": -0.001, "largest": 3.0, "window_s": 20.0}
     figures |= {"first_second": 20.0, "allowed": 20.0}
     finding = judge(trial(), figures)
@@ -55,7 +55,7 @@ def test_what_is_exact_only_by_what_came_at_once_says_so() -> None:
     assert "grain" not in judge(trial(), {**figures, "above": 0.004}).text
 
 
-def test_bytes_are_told_in_units_of_a_fitting_size() -> None:
+def test_byte_figures_have_fitting_units() -> None:
     weighed = trial("max_publish_rate_bytes", 1_048_576)
     figures = {"above": 0.5, "below": 0.5, "window_s": 20.0, "overshoot": 3e6, "largest": 300_000.0}
     over = judge(weighed, {**figures, "first_second": 700_000.0, "allowed": 2_097_152.0}).text
@@ -65,7 +65,7 @@ def test_bytes_are_told_in_units_of_a_fitting_size() -> None:
     assert "first second 2 of 2 MiB; exact to its grain: 293 KiB came at once" in exact
 
 
-def test_a_rate_that_nobody_came_up_to_says_so() -> None:
+def test_a_rate_that_no_window_reached_says_so() -> None:
     figures = {"above": -0.5, "below": -0.6, "largest": 1.0, "window_s": 20.0}
     figures |= {"first_second": 5.0, "allowed": 20.0}
     said = "no window came up to the limit"
@@ -74,7 +74,7 @@ def test_a_rate_that_nobody_came_up_to_says_so() -> None:
     assert said not in judge(trial(), figures).text
 
 
-def test_the_trial_that_decides_a_place_is_the_one_drawn() -> None:
+def test_the_deciding_trial_is_the_one_drawn() -> None:
     trials = tuple(trial("fixed_delivery_delay", 100, phase=name) for name in ("early", "late", "lost"))
     findings = [
         Finding(Verdict.OFF, 3.0, unit="ms"),
@@ -133,7 +133,7 @@ def test_a_log_and_clients_that_disagree_are_disputed() -> None:
     assert judge(trial(), both).verdict is Verdict.OFF
 
 
-def test_what_the_log_alone_shows_to_be_kept_is_unconfirmed() -> None:
+def test_a_limit_shown_to_be_kept_by_the_log_alone_is_unconfirmed() -> None:
     alone = {**_KEPT, **dict.fromkeys(map(SEEN.__add__, _KEPT))}
     finding = judge(trial(), alone)
     assert (finding.verdict, finding.figure) == (Verdict.UNCONFIRMED, 0.0)
@@ -154,7 +154,7 @@ def test_clients_that_were_never_held_back_were_too_slow() -> None:
     assert judge(trial(), {**slow, "below": -0.52, "pressed": 9.0}).verdict is Verdict.OFF
 
 
-def test_what_became_of_messages_takes_part_in_any_verdict() -> None:
+def test_lost_duplicate_and_unread_messages_affect_every_verdict() -> None:
     for name, verdict in (
         ("lost", Verdict.OFF),
         ("told_refused", Verdict.OFF),

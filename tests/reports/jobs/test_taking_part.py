@@ -54,7 +54,7 @@ def _verdicts(results: Results) -> dict[tuple[str, str], Verdict]:
     return {(cell.policy, cell.door): cell.verdict for cell in results.matrix}
 
 
-def test_its_policy_is_judged_at_its_door(river: Results) -> None:
+def test_a_registered_policy_is_judged_at_its_door(river: Results) -> None:
     (cell,) = [cell for cell in river.matrix if (cell.policy, cell.door) == (BARGES, "lock")]
     assert cell.verdict is Verdict.EXACT, cell.text
     (section,) = [section for section in river.sections if section.policy == BARGES]
@@ -62,30 +62,30 @@ def test_its_policy_is_judged_at_its_door(river: Results) -> None:
     assert {threshold.name: threshold.passed for threshold in river.thresholds}["rate_error_percent"]
 
 
-def test_its_codes_tell_which_policy_refused(river: Results) -> None:
+def test_registered_codes_name_the_policy_that_refused(river: Results) -> None:
     assert _verdicts(river)["max_producers_per_topic", "bank"] is Verdict.EXACT
     refusals = river.tables()["max_producers_per_topic refusals"]
     assert [row[refusals.columns.index("refused by")] for row in refusals.rows] == ["max_producers_per_topic"]
 
 
-def test_calls_that_are_under_way_at_once_have_no_order_there(river: Results) -> None:
+def test_overlapping_calls_have_no_order_at_a_registered_door(river: Results) -> None:
     table = river.tables()["delivery"]
     assert [row[table.columns.index("reordered")] for row in table.rows] == [0]
 
 
-def test_the_page_shows_it_and_no_note_calls_it_unknown(river: Results) -> None:
+def test_the_page_shows_a_registered_system_without_calling_it_unknown(river: Results) -> None:
     assert "river" in page(river)
     assert [note for note in river.notes if "registered" in note] == []
 
 
-def test_a_system_that_nobody_registered_is_named(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unregistered_system_is_named(spark: SparkSession, tmp_path: Path) -> None:
     _book("creek").write(tmp_path)
     results = compare_run(spark, tmp_path)
     assert any(note.startswith("creek: no registered system") for note in results.notes)
     assert _verdicts(results)["max_publish_rate", "lock"] is Verdict.OFF  # overtaken messages count there
 
 
-def test_a_metric_is_one_transform_one_rule_and_one_row(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_metric_adds_one_transform_one_rule_and_one_row(spark: SparkSession, tmp_path: Path) -> None:
     run = tmp_path / "run"
     _book("kafka").write(run)
     before = compare_run(spark, run)

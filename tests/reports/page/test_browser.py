@@ -52,7 +52,7 @@ def keep(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_whole_and_fits(browser: str, tmp_path: Path, scheme: str) -> None:
+def test_the_page_is_complete_and_fits(browser: str, tmp_path: Path, scheme: str) -> None:
     both = look(browser, page(example()), tmp_path, scheme, (1280, 375), 1600)
     keep(tmp_path)
     for seen, width in zip(both, (1280, 375), strict=True):
@@ -70,7 +70,7 @@ def test_a_crowded_page_fits_too(browser: str, tmp_path: Path) -> None:
         fits(seen, crowded(), width)
 
 
-def test_what_does_not_fit_is_noticed(browser: str, tmp_path: Path) -> None:
+def test_the_check_notices_content_that_does_not_fit(browser: str, tmp_path: Path) -> None:
     """The probe is no test if it finds nothing in a page that is too wide, with texts over each other."""
     bad = (
         '<!doctype html><html><head></head><body><p style="width:3000px">wide</p>'
@@ -84,7 +84,7 @@ def test_what_does_not_fit_is_noticed(browser: str, tmp_path: Path) -> None:
     assert len(seen.console) == 1
 
 
-def test_on_paper_nothing_is_folded_or_cut(browser: str, tmp_path: Path) -> None:
+def test_print_layout_neither_folds_nor_cuts(browser: str, tmp_path: Path) -> None:
     """With the rules for paper on a screen as wide as A4's text: even a table of 23 columns fits."""
     columns: tuple[str, ...] = ("system", "door", "phase", "topic", "limit (bytes/s)", "seen by")
     columns = (*columns, *(f"wrongly refused {n}" for n in range(17)))

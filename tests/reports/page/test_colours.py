@@ -41,7 +41,7 @@ def test_contrast(scheme: str, text: str, ground: str) -> None:
     assert _contrast(colours[text], colours[ground]) >= 4.5
 
 
-def test_both_schemes_have_all_colours_of_their_own() -> None:
+def test_both_colour_schemes_define_all_colours() -> None:
     light, dark = re.findall(r":root \{(.*?)\}", _STYLE, re.DOTALL)
     names = [set(re.findall(r"--([\w-]+): #", text)) for text in (light, dark)]
     assert names[0] == names[1] >= {"paper", "ink", "c1", "good-bg"}

@@ -47,7 +47,7 @@ def test_the_verdict_comes_first_then_charts_then_the_matrix_then_all_figures(sh
     assert "#missing" in [link.attributes["href"] for link in header.all("a")]
 
 
-def test_what_is_missing_is_told(shown: Element) -> None:
+def test_missing_measures_are_listed(shown: Element) -> None:
     (missing,) = [section for section in shown.all("section") if section.attributes["id"] == "missing"]
     assert "1 of 31 files was left out" in missing.text
     assert "danube-client is not installed" in missing.text
@@ -84,7 +84,7 @@ def test_every_figure_has_a_caption_and_leads_to_its_rows(shown: Element) -> Non
         assert {link.attributes["href"].removeprefix("#") for link in links} <= tables
 
 
-def test_figures_lead_to_the_row_that_decides_and_rows_to_where_they_lie() -> None:
+def test_figures_link_to_the_deciding_row_and_rows_to_their_files() -> None:
     lie = tuple(Origin("decisions/run=r/*.parquet", f"topic = 't{n}'") for n in range(300))
     rows = Table(("system", "messages"), tuple(("kafka", n) for n in range(300)), "figures", origins=lie)
     cells = (
@@ -109,7 +109,7 @@ def test_figures_lead_to_the_row_that_decides_and_rows_to_where_they_lie() -> No
     assert shown.all("header")[0].all("a")[0].attributes["href"] == "#matrix"
 
 
-def test_clocks_tell_what_they_rest_on_and_a_long_list_is_cut() -> None:
+def test_clock_skews_name_their_evidence_and_a_long_list_is_cut() -> None:
     clocks = tuple(
         Skew(f"c{n}", "kafka", "proxy", 1500.0, 20.0, "main", f"{n + 7} messages") for n in range(70)
     )
@@ -121,7 +121,7 @@ def test_clocks_tell_what_they_rest_on_and_a_long_list_is_cut() -> None:
     assert "50 of 70 rows" in markdown(results)
 
 
-def test_every_drawing_and_table_is_told_to_who_cannot_see_it(shown: Element) -> None:
+def test_every_drawing_and_table_has_a_text_alternative(shown: Element) -> None:
     for table in shown.all("table"):
         assert table.all("caption")[0].text
         assert table.all("th", scope="col")
@@ -202,13 +202,13 @@ def test_text_from_the_results_is_never_markup() -> None:
     assert read(text).all("script") == []
 
 
-def test_empty_results_say_that_there_is_nothing() -> None:
+def test_empty_results_are_reported_as_such() -> None:
     text = read(page(Results(RunFacts("r", "", ""), Verdict.MISSING))).text
     for said in ("No thresholds were set", "No policy was compared", "Scenario: the run does not tell"):
         assert said in text
 
 
-def test_charts_of_nothing_and_of_no_numbers_are_drawn_without_a_fault() -> None:
+def test_charts_without_points_or_numbers_are_drawn() -> None:
     points = {
         "none": (),
         "gaps": (Point(0, None), Point(1, math.nan)),
@@ -236,7 +236,7 @@ def test_a_line_is_never_drawn_through_a_gap() -> None:
     assert [line.count("M") for line in lines] == [2]
 
 
-def test_a_page_of_very_much_stays_within_its_size_and_says_what_is_left_out() -> None:
+def test_a_huge_page_stays_within_its_size_and_names_what_it_leaves_out() -> None:
     points = tuple(Point(x, math.sin(x) * 1e6) for x in range(5_000))
     rows = tuple(("kafka", "proxy", x, math.sin(x)) for x in range(5_000))
     section = Section(
@@ -256,7 +256,7 @@ def test_a_page_of_very_much_stays_within_its_size_and_says_what_is_left_out() -
     assert "points at most" in said
 
 
-def test_where_not_even_few_points_fit_charts_are_left_out_and_counted() -> None:
+def test_charts_without_room_for_a_few_points_are_left_out_and_counted() -> None:
     chart = Chart("m", "B", "s", (Series("kafka", "proxy", (Point(0, 1), Point(1, 2))),))
     section = Section("p", "", (chart,) * 600)
     text = page(Results(RunFacts("r", "", ""), Verdict.EXACT, sections=(section,)))
@@ -264,7 +264,7 @@ def test_where_not_even_few_points_fit_charts_are_left_out_and_counted() -> None
     assert "600 charts are left out: the page would be too large" in text
 
 
-def test_policies_and_tables_of_one_name_have_ids_of_their_own() -> None:
+def test_policies_and_tables_with_equal_names_have_different_ids() -> None:
     section = Section("p", "", (Chart("m", "", "", (), rows="t"),), (Table(("a",), ((1,),), "t"),) * 2)
     shown = read(page(Results(RunFacts("r", "", ""), Verdict.EXACT, sections=(section, section))))
     ids = [element.attributes["id"] for element in _every(shown) if "id" in element.attributes]

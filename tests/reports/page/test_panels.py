@@ -80,7 +80,7 @@ def test_nothing_is_drawn_where_there_is_no_data() -> None:
         assert [re.findall(r"M([\d.]+) [\d.]+h0", dot) for dot in dots] == ([["500"]] if panels else [])
 
 
-def test_a_histogram_has_a_column_for_each_stretch_with_messages() -> None:
+def test_a_histogram_has_a_column_for_each_interval_with_messages() -> None:
     points = (Point(0, 20.0), Point(1, 0.0), Point(2, 80.0))
     names = ("0 to 5 ms", "5 to 10 ms", "10 to 20 ms")
     chart = Chart(
@@ -117,7 +117,7 @@ def test_a_wide_table_is_split_and_loses_nothing() -> None:
     assert figures == ["150", *map(str, range(16)), "exact"]
 
 
-def test_that_rows_are_not_applicable_is_said_once() -> None:
+def test_not_applicable_rows_are_mentioned_once() -> None:
     table = wide()
     several = replace(table, rows=(*table.rows, table.rows[1]))
     (details,) = shown(tables=(several,)).all("details")
@@ -126,7 +126,7 @@ def test_that_rows_are_not_applicable_is_said_once() -> None:
     assert [len(each.all("tbody")[0].all("tr")) for each in details.all("table")] == [1, 1, 1]
 
 
-def test_why_a_policy_is_not_applicable_is_said_once() -> None:
+def test_the_reason_for_not_applicable_appears_once() -> None:
     why = "Kafka's quotas count bytes, not messages"
     matrix = tuple(Cell(p, "kafka", "native", Verdict.NOT_APPLICABLE, text=why) for p in ("a", "b"))
     text = read(page(Results(RunFacts("r", "", ""), Verdict.EXACT, matrix))).text

@@ -28,7 +28,7 @@ def later(tmp_path: Path) -> Path:
     return log
 
 
-def test_nothing_to_replay_or_recommend_from_is_said_with_what_was_left_out(
+def test_a_log_without_usable_rows_is_reported_with_the_files_left_out(
     spark: SparkSession, tmp_path: Path, later: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "kafka")
@@ -42,7 +42,7 @@ def test_nothing_to_replay_or_recommend_from_is_said_with_what_was_left_out(
         replay(spark, tmp_path / "empty", tried)
 
 
-def test_a_log_that_has_no_finished_file_yet_is_said(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_without_a_finished_file_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "log" / "run=r" / "system=kafka"
     folder.mkdir(parents=True)
     (folder / ".part-main-1.jsonl").write_text("")
@@ -51,7 +51,7 @@ def test_a_log_that_has_no_finished_file_yet_is_said(spark: SparkSession, tmp_pa
     assert any("no finished file" in note for note in notes)
 
 
-def test_an_arm_that_left_no_trace_is_said(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_arm_without_any_rows_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     recorded.make_run(tmp_path)
     for path in (tmp_path / OBSERVATIONS).rglob("part-native-*.parquet"):
         path.unlink()

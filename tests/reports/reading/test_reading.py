@@ -93,7 +93,7 @@ def test_a_file_that_lacks_columns_of_its_own_version_is_named_with_them(
     assert reason == "lacks columns of its schema version 2: acknowledges"
 
 
-def test_what_cannot_be_read_is_named_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+def test_unreadable_files_are_named_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
     whole = write(tmp_path, "part-whole.parquet")
     content = whole.read_bytes()
     whole.with_name("part-cut.parquet").write_bytes(content[: len(content) * 6 // 10])
@@ -127,7 +127,7 @@ def test_what_cannot_be_read_is_named_with_the_reason(spark: SparkSession, tmp_p
     assert found["part-types.parquet"] == "has columns of other types: time"
 
 
-def test_observations_are_no_decisions(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_of_observations_are_not_read_as_decisions(spark: SparkSession, tmp_path: Path) -> None:
     observed(tmp_path)
     log = read_observations(spark, tmp_path)
     assert (log.files, log.rows) == (1, 1)
@@ -136,7 +136,7 @@ def test_observations_are_no_decisions(spark: SparkSession, tmp_path: Path) -> N
     assert reason.startswith("is no decision log")
 
 
-def test_what_is_not_parquet_yet_is_read_to_its_last_whole_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_spool_is_read_to_its_last_whole_batch(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, "part-done.parquet", 2)
     folder = tmp_path / "run=r1" / "system=kafka"
     spool = Spool(folder, "part-live", {"run": "r1", "system": "kafka", "door": "proxy", "gateway": "main"})
@@ -196,7 +196,7 @@ def test_a_spool_without_a_whole_batch_is_named(spark: SparkSession, tmp_path: P
     ]
 
 
-def test_damage_inside_is_found_when_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_thorough_reading_finds_damage_inside(spark: SparkSession, tmp_path: Path) -> None:
     damaged = write(tmp_path, "part-x.parquet", 1_000)
     content = bytearray(damaged.read_bytes())
     content[4:2_000] = b"\xff" * 1_996

@@ -23,7 +23,7 @@ def topic(name: str, *operations: str) -> dict[tuple[str, ...], list[dict[str, o
         (604_800, "7.0 days", ""),
     ],
 )
-def test_a_short_baseline_is_warned_of(seconds: int, length: str, short: str) -> None:
+def test_a_short_baseline_gives_a_warning(seconds: int, length: str, short: str) -> None:
     found = Coverage(NOON_S, NOON_S + seconds - 1)
     assert found.text.startswith("2026-11-21 12:00 to 2026-11-")
     assert found.text.endswith(f" UTC, {length}")
@@ -36,7 +36,7 @@ def test_all_topics_count_together() -> None:
     assert coverage(rates) == Coverage(NOON_S, NOON_S + 60)
 
 
-def test_topics_without_dispatch_are_told() -> None:
+def test_topics_without_dispatch_are_reported() -> None:
     rates = {**topic("a", "publish"), **topic("b", "publish", "dispatch"), **topic("c", "publish")}
     [note] = unseen(rates)
     assert note.startswith("2 topics have no dispatch in this log, such as a: no dispatch limits for them.")

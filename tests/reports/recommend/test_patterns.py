@@ -29,7 +29,7 @@ def entries(*told: Advice, others: tuple[str, ...] = ()) -> list[str]:
     return names(merged(told, [*(each.topic for each in told), *others]))
 
 
-def test_topics_with_limits_that_are_alike_share_a_pattern_with_the_highest() -> None:
+def test_topics_with_similar_limits_share_a_pattern_with_the_highest() -> None:
     rates = {"orders.eu": 100, "orders.us": 150, "orders.asia": 200, "orders.africa": 120, "audit": 9}
     found = merged([advice(name, rate) for name, rate in rates.items()], list(rates))
     assert names(found) == ["orders.*", "audit"]
@@ -40,7 +40,7 @@ def test_topics_with_limits_that_are_alike_share_a_pattern_with_the_highest() ->
     assert remark.endswith(" and 1 more")
 
 
-def test_a_pattern_is_for_an_end_or_for_one_part_of_names() -> None:
+def test_a_pattern_stands_for_the_end_or_for_one_part_of_names() -> None:
     tenants = [advice(f"tenant{n}.{what}", rate) for n in range(4) for what, rate in (("in", 9), ("out", 90))]
     assert entries(*tenants) == ["tenant*.in", "tenant*.out"]
     assert entries(*(advice(f"persistent://public/default/shard-{n}") for n in range(3))) == [
@@ -50,7 +50,7 @@ def test_a_pattern_is_for_an_end_or_for_one_part_of_names() -> None:
     assert entries(*(advice(f"{name}.dlq") for name in ("a", "b", "c"))) == ["*.dlq"]
 
 
-def test_other_needs_are_never_matched() -> None:
+def test_a_pattern_never_matches_topics_with_other_needs() -> None:
     alike = [advice(f"orders.{name}") for name in ("a", "b", "c")]
     own = ["orders.a", "orders.b", "orders.c"]
     assert entries(*alike, advice("orders.d", 1_000)) == [*own, "orders.d"]

@@ -40,7 +40,7 @@ def one(second: float, messages: int, **changes: object) -> dict[str, object]:
     return {"time": at(second), "messages": messages, "bytes": 100 * messages, **told, **changes}
 
 
-def test_limits_are_head_room_above_what_was_usual(spark: SparkSession) -> None:
+def test_limits_leave_headroom_above_the_usual_load(spark: SparkSession) -> None:
     # In each of 100 seconds 10 messages of 100 bytes, half of them refused; once 15.
     rows = [
         row
@@ -66,7 +66,7 @@ def test_of_many_principals_only_the_highest_are_collected(spark: SparkSession) 
     assert [(row[1], row[2]) for row in table.rows] == [(t, f"User:{n}") for t in "ab" for n in range(4, 9)]
 
 
-def test_sums_of_windows_tell_rates_and_no_sizes(spark: SparkSession) -> None:
+def test_windows_give_rates_but_no_sizes(spark: SparkSession) -> None:
     rows = [
         {"time": at(i / 10), "messages": 4, "bytes": 40, "decisions": 4, "window": 100} for i in range(20)
     ]
@@ -96,7 +96,7 @@ def test_consumers_and_subscriptions_are_counted(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("apply", [False, True])
-def test_the_file_is_accepted_and_observes_only_at_first(
+def test_the_file_is_accepted_and_observe_only_at_first(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apply: bool
 ) -> None:
     monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "kafka,pulsar,danube")
@@ -125,7 +125,7 @@ def test_the_file_is_accepted_and_observes_only_at_first(
     assert text.count("observe_only: true") == (0 if apply else 3)
 
 
-def test_a_log_without_traffic_is_no_baseline(spark: SparkSession) -> None:
+def test_a_log_without_traffic_is_refused_as_a_baseline(spark: SparkSession) -> None:
     with pytest.raises(RecommendError, match=r"record a baseline first"):
         recommended(log(spark, one(0, 0, operation="connect")), "a test", head_room=2, apply=False)
 

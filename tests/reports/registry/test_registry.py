@@ -27,7 +27,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.mark.usefixtures("river")
-def test_what_a_package_brings_stands_behind_what_is_ours() -> None:
+def test_entries_of_packages_come_after_built_in_ones() -> None:
     assert [*registry.systems()][-1] == "river"
     assert [*registry.doors()][-2:] == ["lock", "bank"]
     assert [*registry.policies()][-1] == "max_barge_rate"
@@ -37,12 +37,12 @@ def test_what_a_package_brings_stands_behind_what_is_ours() -> None:
 
 
 @pytest.mark.usefixtures("river")
-def test_a_system_of_a_package_has_the_look_and_the_label_that_it_chose() -> None:
+def test_a_system_of_a_package_has_its_own_look_and_label() -> None:
     (look,) = looks(Chart("m", "", "", (Series("river", "lock", ()),)), RunFacts("r", "", ""))
     assert (look.colour, look.door, look.label) == ("c5", "d3", "a river, not a broker")
 
 
-def test_nothing_is_taken_for_known_of_what_nobody_registered() -> None:
+def test_unregistered_systems_have_no_known_properties() -> None:
     assert registry.system("creek") == registry.System("creek")
     assert registry.door("ford") == registry.Door("ford")
 

@@ -67,7 +67,7 @@ def test_attachments_above_the_rate_wait_over_all_topics(tmp_path: Path) -> None
     assert total(found, "operations") == 4
 
 
-def test_attachments_that_would_wait_longer_than_they_may_are_refused(tmp_path: Path) -> None:
+def test_attachments_that_would_wait_too_long_are_refused(tmp_path: Path) -> None:
     tried = candidate(tmp_path, "connection_rate_limit: 2")
     short = tmp_path / "candidate.yaml"
     short.write_text(short.read_text().replace("max_hold: 1h", "max_hold: 600ms"))
@@ -79,7 +79,7 @@ def test_attachments_that_would_wait_longer_than_they_may_are_refused(tmp_path: 
     assert tried.attachments
 
 
-def test_one_that_was_held_then_is_asked_once(tmp_path: Path) -> None:
+def test_an_attachment_that_was_held_is_replayed_once(tmp_path: Path) -> None:
     rows = [came(0, "a"), came(1, "b", "delay"), came(S, "b"), came(S + 1, "c")]
     found = replay(candidate(tmp_path, "connection_rate_limit: 100"), rows)
     assert (total(found, "operations"), total(found, "no_longer_delayed")) == (3, 1)
@@ -99,7 +99,7 @@ def totals(**changes: Any) -> dict[str, Any]:
     return {**came(0, "anna"), "operation": "publish", "messages": 7, "policy": None, **changes}
 
 
-def test_a_fixed_delay_makes_every_message_late_by_just_that(tmp_path: Path) -> None:
+def test_a_fixed_delay_delays_every_message_by_exactly_that(tmp_path: Path) -> None:
     delays = Delays(candidate(tmp_path, "fixed_delivery_delay: 1500ms"))
     told = list(delays.later([totals(), totals(operation="dispatch"), totals(system="pulsar")]))
     assert [(each.place[4], each.place[5], each.messages, each.delay_ms) for each in told] == [
@@ -117,15 +117,13 @@ def test_a_fixed_delay_makes_every_message_late_by_just_that(tmp_path: Path) -> 
         ("max_delivery_delay: 3s\nfixed_delivery_delay: 1s", 0, "none would be refused"),
     ],
 )
-def test_what_was_refused_for_its_delay_is_asked_again(
-    tmp_path: Path, policies: str, still: int, others: str
-) -> None:
+def test_refusals_of_delays_are_decided_again(tmp_path: Path, policies: str, still: int, others: str) -> None:
     recorded = [totals(asked=6000.0, limit=5000.0, refused=3), totals(asked=9000.0, limit=5000.0, refused=1)]
     (told,) = Delays(candidate(tmp_path, policies)).too_late(recorded)
     assert (told.refused, told.still, told.asked_ms, told.others) == (4, still, 9000, others)
 
 
-def test_how_each_policy_is_replayed_is_said(tmp_path: Path) -> None:
+def test_findings_say_how_each_policy_is_replayed(tmp_path: Path) -> None:
     tried = candidate(
         tmp_path,
         "max_publish_rate: 1\nconnection_rate_limit: 5\nmax_producers_per_topic: 3\n"
@@ -144,7 +142,7 @@ def test_how_each_policy_is_replayed_is_said(tmp_path: Path) -> None:
     assert summary["max_subscription_dispatch_rate"] == IN_PART
 
 
-def test_findings_as_a_page_say_their_notes_and_cut_long_tables() -> None:
+def test_the_page_of_findings_has_notes_and_cuts_long_tables() -> None:
     rows = Table(("topic", "refused"), tuple((f"<t{n}>" * 30, n) for n in range(5_000)), "t", "Refused")
     found = of_log(
         "What if", "Much.", {"log": "x"}, (rows, Table(("a",), (), "e", "Delayed")), ("Only & so.",)

@@ -53,14 +53,14 @@ def test_wrong_use_ends_with_2(arguments: list[str], said: str) -> None:
     assert said in " ".join(result.stderr.split())
 
 
-def test_without_spark_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_spark_the_remedy_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sluicegate_reports.jobs.recommend", None)
     result = run("recommend", "log")
     assert result.exit_code == 2
     assert "pip install 'sluicegate[reports]'" in result.stderr
 
 
-def test_without_java_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_the_remedy_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("JAVA_HOME", "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
@@ -69,7 +69,7 @@ def test_without_java_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     assert "Spark needs Java 17" in result.stderr
 
 
-def test_names_of_a_log_are_only_text_in_markdown_and_json() -> None:
+def test_names_from_a_log_are_plain_text_in_markdown_and_json() -> None:
     table = Table(("topic", "refused"), (("a|b\n# c", 1), (None, 2)), "t", "Rows")
     found = of_log("What", "It.", {"log": "x"}, (table,), ("Note *this*.",))
     assert "| a\\|b\\\\n\\# c | 1 |\n|  | 2 |" in markdown(found)

@@ -83,7 +83,7 @@ def test_the_bounds_of_a_summary_hold_what_was_refused(
     assert any("windows of 100 ms" in note for note in found.notes)
 
 
-def test_attachments_and_delays_are_told_by_topic_and_principal(
+def test_attachments_and_delays_are_reported_by_topic_and_principal(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICEGATE_LOAD_PLUGINS", "kafka")

@@ -55,9 +55,7 @@ def arrivals(steps: list[Arrival]) -> Iterator[Arrival]:
 
 @settings(max_examples=120, deadline=None)
 @given(steps=_ARRIVALS, policies=policies())
-def test_what_passed_without_policies_is_decided_as_the_engine_decides_it(
-    steps: list[Arrival], policies: str
-) -> None:
+def test_replayed_traffic_is_decided_as_the_engine_decides_it(steps: list[Arrival], policies: str) -> None:
     came = list(arrivals(steps))
     with TemporaryDirectory() as folder:
         free = candidate(Path(folder), "max_message_size: 0")
@@ -88,7 +86,7 @@ def test_a_log_of_the_engine_replayed_under_its_own_policies_changes_nothing(
         assert total(found, name) == 0, name
 
 
-def test_who_may_attach_lies_between_those_who_leave_and_those_who_stay(tmp_path: Path) -> None:
+def test_refused_attachments_are_bounded_by_clients_that_leave_or_stay(tmp_path: Path) -> None:
     tried = candidate(tmp_path, "max_producers_per_topic: 1")
     rows = [
         row(START_US + 0, "attach_producer", "anna", 0, 0, Mark.OTHER),
@@ -117,7 +115,7 @@ def test_a_batch_may_hold_a_message_that_is_too_large(tmp_path: Path) -> None:
     assert (found["current"], found["limit"]) == (150, 100)
 
 
-def test_a_window_is_bounded_by_all_at_once_and_as_the_tokens_come(tmp_path: Path) -> None:
+def test_a_window_is_bounded_by_a_burst_and_by_even_arrival(tmp_path: Path) -> None:
     tried = candidate(
         tmp_path, "max_publish_rate: 100\nburst_seconds: 0.5\non_limit: {max_publish_rate: reject}"
     )
@@ -142,7 +140,7 @@ def test_the_delay_of_a_window_is_bounded(tmp_path: Path) -> None:
     limit=st.integers(1, 200),
     waits=st.booleans(),
 )
-def test_the_bounds_of_windows_hold_wherever_in_them_operations_came(
+def test_the_bounds_of_windows_hold_wherever_operations_lie_in_them(
     windows: list[list[int]], limit: int, waits: bool
 ) -> None:
     came: list[Arrival] = []
@@ -176,7 +174,7 @@ def test_an_exempt_principal_is_not_refused(tmp_path: Path) -> None:
     assert {each["principal"]: each["refused"] for each in found if each["policy"]} == {"ben": 2}
 
 
-def test_what_is_held_too_long_is_refused(tmp_path: Path) -> None:
+def test_operations_held_too_long_are_refused(tmp_path: Path) -> None:
     tried = candidate(tmp_path, "max_publish_rate: 1\nburst_seconds: 1", "  idle_timeout: 1h\n")
     short = tmp_path / "candidate.yaml"
     short.write_text(short.read_text().replace("max_hold: 1h", "max_hold: 500ms"))
@@ -192,7 +190,7 @@ def test_another_system_is_not_replayed(tmp_path: Path) -> None:
     assert replay(tried, rows[:1]) == []
 
 
-def test_what_is_observed_only_is_applied_and_that_is_told(tmp_path: Path) -> None:
+def test_observed_policies_are_applied_and_the_notes_say_so(tmp_path: Path) -> None:
     tried = candidate(
         tmp_path,
         "max_publish_rate: 1\non_limit: {max_publish_rate: reject}\nconnection_rate_limit: 5",

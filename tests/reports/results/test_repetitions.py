@@ -61,14 +61,14 @@ def test_arms_whose_intervals_overlap_do_not_differ(native: tuple[float, ...], s
     assert [row[-1] for row in table.rows] == [said]
 
 
-def test_what_one_run_could_not_measure_is_not_passed() -> None:
+def test_a_measure_missing_from_one_run_does_not_pass() -> None:
     unknown = results(1.0)
     unknown = replace(unknown, thresholds=(replace(unknown.thresholds[0], measured=None, passed=False),))
     [threshold] = merged([results(1.0), unknown]).thresholds
     assert (threshold.measured, threshold.passed) == (None, False)
 
 
-def test_the_merged_go_through_json_and_are_shown() -> None:
+def test_merged_results_survive_json_and_are_shown() -> None:
     found = merged([example(), example(), example()])
     assert from_json(to_json(found)) == found
     assert "Repetitions" in markdown(found)
@@ -88,7 +88,7 @@ def test_a_single_run_is_itself(tmp_path: Path) -> None:
     assert found.together([results(1.0)]) == results(1.0)
 
 
-def test_repetitions_are_found_in_their_order_and_what_was_ended_is_named(tmp_path: Path) -> None:
+def test_repetitions_are_found_in_order_and_interrupted_ones_are_named(tmp_path: Path) -> None:
     for number in (1, 2, 10):
         put_run(repetition(tmp_path, number))
     (repetition(tmp_path, 3) / "decisions").mkdir(parents=True)

@@ -32,11 +32,11 @@ from sluicegate_reports.results import (
 _NOWHERE = RunFacts("r", "", "")
 
 
-def test_results_go_through_json_and_back() -> None:
+def test_results_survive_json() -> None:
     assert from_json(to_json(example())) == example()
 
 
-def test_what_is_no_number_becomes_not_measured() -> None:
+def test_values_that_are_not_numbers_become_not_measured() -> None:
     cells = (Cell("p", "kafka", "proxy", Verdict.OFF, math.nan, math.inf),)
     (cell,) = from_json(to_json(Results(_NOWHERE, Verdict.OFF, cells))).matrix
     assert (cell.figure, cell.bound) == (None, None)
@@ -91,7 +91,7 @@ def test_a_measure_that_is_missing_passes_no_threshold() -> None:
     assert not Threshold("off_cells", 5, 2, True).against(1.5).passed
 
 
-def test_every_gap_is_told_once() -> None:
+def test_every_gap_is_reported_once() -> None:
     results = example()
     assert gaps(results) == (
         *results.notes,
@@ -105,7 +105,7 @@ def test_every_gap_is_told_once() -> None:
     )
 
 
-def test_a_place_that_the_results_do_not_mention_is_missing() -> None:
+def test_a_cell_absent_from_the_results_is_missing() -> None:
     cells = (
         Cell("size", "kafka", "proxy", Verdict.EXACT, 1.0),
         Cell("rate", "pulsar", "proxy", Verdict.EXACT, 1.0),
@@ -159,5 +159,5 @@ def test_a_chart_without_rows_of_its_own_gets_its_points() -> None:
         (0.00001234, "", "1.23e-05"),
     ],
 )
-def test_quantities_have_few_digits_and_a_fitting_unit(value: float | None, unit: str, text: str) -> None:
+def test_quantities_have_few_digits_and_fitting_units(value: float | None, unit: str, text: str) -> None:
     assert quantity(value, unit) == text

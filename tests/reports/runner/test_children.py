@@ -14,7 +14,7 @@ def test_a_clock_is_compared_with_the_middle_of_the_question() -> None:
     assert clock_offset(1_000_000, 1_700_000, 1_400_000) == ClockOffset(500.0, 200.0)
 
 
-async def test_a_process_that_ends_tells_its_last_words(tmp_path: Path) -> None:
+async def test_a_process_that_ends_is_reported_with_its_last_output(tmp_path: Path) -> None:
     async with Talker(
         "the gate", "sluicegate_reports.runner.host", ["/nowhere.json"], tmp_path / "log"
     ) as gate:

@@ -75,7 +75,7 @@ def test_repetitions_have_directories_of_their_own(tmp_path: Path, monkeypatch: 
     assert CliRunner().invoke(compare, ["run", "mixed", "--out", str(tmp_path / "one")]).exit_code == 0
 
 
-def test_one_that_is_told_to_end_ends_what_it_started(tmp_path: Path) -> None:
+def test_a_terminated_run_ends_its_child_processes(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from sluicegate.cli import main; main()", "compare", "run", "mixed"]
     options = [
         "--embedded",

@@ -10,7 +10,7 @@ from tests.reports.runner.test_runs import check_a_run_through_the_gate
 from sluicegate_reports.jobs.compare import compare_run
 
 
-async def test_what_clients_of_kafka_see_is_what_the_gate_decides_and_what_is_compared(
+async def test_clients_of_kafka_see_what_the_gate_decides_and_the_report_compares(
     record: Record, spark: SparkSession
 ) -> None:
     made = await check_a_run_through_the_gate(record, "kafka")

@@ -103,7 +103,7 @@ def test_without_a_name_all_are_fetched(machine: Machine, run: Run) -> None:
     assert all(jars.has_jars(machine.cache / "sluicegate/jars" / each.name) for each in jars.SHIPPED)
 
 
-def test_another_pom_is_fetched_anew(machine: Machine) -> None:
+def test_a_changed_pom_is_fetched_again(machine: Machine) -> None:
     machine.put("mvn", _MAVEN)
     fetch(jars.KAFKA, print)
     pom = jars.pom(jars.KAFKA)
@@ -136,7 +136,7 @@ def test_a_fetch_that_fails_leaves_nothing_that_looks_complete(machine: Machine,
         jars.kafka()
 
 
-def test_a_missing_maven_is_told_once_for_each_with_the_remedy(run: Run) -> None:
+def test_a_missing_maven_is_reported_once_for_each_with_the_remedy(run: Run) -> None:
     done = run("kafka", "pulsar")
     assert done.exit_code == 1
     lines = done.output.splitlines()
@@ -145,14 +145,14 @@ def test_a_missing_maven_is_told_once_for_each_with_the_remedy(run: Run) -> None
     assert "apt-get install maven), or set SLUICEGATE_PULSAR_LIBS to a folder with the jars" in lines[1]
 
 
-def test_a_missing_java_is_told_once(machine: Machine, run: Run) -> None:
+def test_a_missing_java_is_reported_once(machine: Machine, run: Run) -> None:
     (machine.bin / "java").unlink()
     done = run()
     assert done.exit_code == 1
     assert done.output == "error: java is not installed; Java 17 or later is needed\n"
 
 
-def test_a_cache_that_cannot_be_written_is_told(
+def test_a_cache_that_cannot_be_written_is_reported(
     machine: Machine, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.put("mvn", _MAVEN)
@@ -163,7 +163,7 @@ def test_a_cache_that_cannot_be_written_is_told(
     assert "set XDG_CACHE_HOME to a directory that can be written, or SLUICEGATE_KAFKA_LIBS" in done.output
 
 
-def test_mavens_own_directory_that_cannot_be_written_is_told(machine: Machine, run: Run) -> None:
+def test_a_maven_directory_that_cannot_be_written_is_reported(machine: Machine, run: Run) -> None:
     machine.put("mvn", "echo '[ERROR] Could not create local repository at /home/x/.m2/repository'\nexit 1")
     assert "MAVEN_OPTS=-Dmaven.repo.local=DIR has Maven keep its files in another directory" in run().output
 
@@ -182,7 +182,7 @@ def test_a_variable_names_another_folder(
     assert run(each.name).output == f"{each.name}: {own}\n"  # though there is no Maven
 
 
-def test_in_a_source_tree_the_jars_lie_beside_their_pom(machine: Machine, tmp_path: Path) -> None:
+def test_in_a_source_tree_jars_are_beside_their_pom(machine: Machine, tmp_path: Path) -> None:
     for each in jars.SHIPPED:
         jars.pom(each).parent.mkdir(exist_ok=True)
         place = tmp_path / "deploy" / each.place

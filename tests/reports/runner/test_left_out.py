@@ -16,7 +16,7 @@ policies: { topics: [{ name: orders, max_publish_rate: 100/s }] }
 """
 
 
-async def test_a_system_without_its_extra_is_told_with_the_remedy(
+async def test_a_system_without_its_extra_is_reported_with_the_remedy(
     record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "hpack", None)

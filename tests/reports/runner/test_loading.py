@@ -79,7 +79,7 @@ def load(directory: Path, text: str) -> LoadedScenario:
         ("phases:", "systems: { rabbit: {} }\nphases:", 6, "unknown key 'rabbit'", "known here: kafka"),
     ],
 )
-def test_a_mistake_has_its_place_and_its_remedy(
+def test_a_mistake_is_reported_with_place_and_remedy(
     old: str, new: str, line: int, message: str, remedy: str, tmp_path: Path
 ) -> None:
     assert old in GOOD
@@ -92,7 +92,7 @@ def test_a_mistake_has_its_place_and_its_remedy(
     assert remedy in found[0].remedy
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     text = GOOD.replace("rate: 10/s", "rate: fast").replace("duration: 1s", "duration: 0")
     text = text.replace("topic: orders,", "topic: order,") + "surplus: 1\n"
     with pytest.raises(ConfigErrors) as refused:
@@ -110,7 +110,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         (b"name: a\n" * 200_000, "larger than"),
     ],
 )
-def test_what_is_no_scenario_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_scenario_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
     file = tmp_path / "scenario.yaml"
     file.write_bytes(content)
     with pytest.raises(ConfigErrors) as refused:
@@ -118,7 +118,7 @@ def test_what_is_no_scenario_is_refused(content: bytes, message: str, tmp_path: 
     assert message in refused.value.errors[0].message
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigErrors) as refused:
         load_scenario(tmp_path / "none.yaml", ())
     assert "cannot read" in refused.value.errors[0].message
@@ -144,7 +144,7 @@ def test_shipped_scenarios_have_no_mistakes(name: str) -> None:
     assert loaded.scenario.title
 
 
-def test_what_the_issue_asks_for_is_shipped() -> None:
+def test_the_shipped_scenarios() -> None:
     assert set(shipped()) == {
         "count-limits",
         "publish-rate",

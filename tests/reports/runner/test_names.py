@@ -23,7 +23,7 @@ def test_a_topic_has_the_form_of_its_system(system: str) -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_one_text_of_policies_holds_on_all_systems(system: str) -> None:
+def test_one_policy_text_applies_to_all_systems(system: str) -> None:
     setting = Setting(7, Source.FILE, "")
     layers = (
         PolicyLayer(Level.TOPIC, topic_pattern("orders"), {"max_publish_rate": setting}),
@@ -38,6 +38,6 @@ def test_one_text_of_policies_holds_on_all_systems(system: str) -> None:
     assert dict(held.values) == {"max_publish_rate": 7, "max_dispatch_rate": 7}
 
 
-def test_a_pattern_of_the_scenario_stays_one() -> None:
+def test_a_pattern_in_a_scenario_stays_a_pattern() -> None:
     assert topic_pattern("tenant-*") == "*tenant-*--*"
     assert re.fullmatch(topic_pattern("*").replace("*", ".*"), FULL["kafka"])

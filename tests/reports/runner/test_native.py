@@ -38,7 +38,7 @@ def held(**values: float) -> EffectivePolicies:
     return EffectivePolicies(TOPIC, 1, {"max_message_size": 10 << 20, **values}, provenance)
 
 
-def test_pulsar_is_told_what_the_scenario_sets_and_no_default() -> None:
+def test_pulsar_gets_the_settings_of_the_scenario_and_no_defaults() -> None:
     assert settings_of(held()) == {}
     assert settings_of(held(max_producers_per_topic=3, max_message_size=4096)) == {
         "maxProducers": 3,
@@ -135,7 +135,7 @@ async def test_quotas_are_asked_for_on_the_wire(code: int, refused: bool, tmp_pa
     assert asked[0].endswith(encode_quotas(TOPIC, {"producer_byte_rate": 1000.0}))
 
 
-async def test_a_broker_that_hangs_up_is_told(tmp_path: Path) -> None:
+async def test_a_broker_that_hangs_up_is_reported(tmp_path: Path) -> None:
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     async with server:
         host, port = server.sockets[0].getsockname()

@@ -30,7 +30,7 @@ def test_a_falling_ramp_ends_at_its_rate() -> None:
 
 
 @given(start=st.floats(0, 100), length=st.floats(0.1, 5), rate=rates, before=rates)
-def test_as_many_are_due_as_the_rate_integrates_to(
+def test_the_number_due_is_the_integral_of_the_rate(
     start: float, length: float, rate: float, before: float
 ) -> None:
     stretch = Stretch(0, start, start + length, rate, before)
@@ -40,7 +40,7 @@ def test_as_many_are_due_as_the_rate_integrates_to(
     assert all(start <= each < start + length for each in found)
 
 
-def test_a_client_that_comes_late_finds_the_ramp_where_it_is() -> None:
+def test_a_late_client_joins_the_ramp_at_its_current_rate() -> None:
     stretches = [Stretch(0, 0.0, 10.0, 100, 0), Stretch(1, 10.0, 20.0, 100, 100)]
     assert within(stretches, 5.0, 15.0) == [Stretch(0, 5.0, 10.0, 100, 50), Stretch(1, 10.0, 15.0, 100, 100)]
     assert within(stretches, 20.0, 30.0) == []

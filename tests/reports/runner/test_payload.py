@@ -16,12 +16,12 @@ stamps = st.builds(
 
 
 @given(stamp=stamps, size=st.integers(20, 200))
-def test_what_is_written_is_read(stamp: Stamp, size: int) -> None:
+def test_written_payloads_are_read_back(stamp: Stamp, size: int) -> None:
     content = write(stamp, size)
     assert len(content) == size
     assert read(content) == stamp
 
 
 @pytest.mark.parametrize("content", [b"", bytes(19), bytes(20), b"something that others have written"])
-def test_what_others_wrote_is_none(content: bytes) -> None:
+def test_foreign_payloads_are_ignored(content: bytes) -> None:
     assert read(content) is None

@@ -22,7 +22,7 @@ def plan_of(**more: object) -> ArmPlan:
     return make_plan(Scenario.model_validate(content), TARGET)
 
 
-def test_alike_clients_are_numbered_and_phases_follow_each_other() -> None:
+def test_equal_clients_are_numbered_and_phases_follow_each_other() -> None:
     plan = plan_of()
     assert [each.name for each in plan.producers] == ["source-1", "source-2"]
     assert plan.producers[0].topic == "default.orders--proxy-1"
@@ -44,7 +44,7 @@ def test_phases_change_rates_silence_ramp_and_saturate() -> None:
     assert stretches(rate=0, ramp=True)[1].from_rate == math.inf
 
 
-def test_consumers_with_a_subscription_each_have_it_numbered() -> None:
+def test_consumers_with_separate_subscriptions_get_numbered_ones() -> None:
     consumer = {"name": "reader", "topic": "orders", "subscription": "group", "count": 2}
     shared = plan_of(consumers=[consumer]).consumers
     apart = plan_of(consumers=[{**consumer, "each": True}]).consumers
@@ -53,7 +53,7 @@ def test_consumers_with_a_subscription_each_have_it_numbered() -> None:
     assert shared[0].stop_s == math.inf
 
 
-def test_a_plan_goes_through_its_file(tmp_path: Path) -> None:
+def test_a_plan_survives_its_file(tmp_path: Path) -> None:
     plan = plan_of(consumers=[{"name": "reader", "topic": "orders"}])
     write_plan(plan, tmp_path / "plan.json")
     assert read_plan(tmp_path / "plan.json") == plan

@@ -72,7 +72,7 @@ def test_each_message_is_sent_once_acknowledged_and_delivered(tmp_path: Path) ->
     assert len(rows.of("attached")) == 2
 
 
-def test_acknowledgements_are_told_before_they_are_made_and_as_late_as_the_scenario_says(
+def test_acknowledgements_are_recorded_before_they_are_sent_and_as_late_as_configured(
     tmp_path: Path,
 ) -> None:
     behaviour = Behaviour(acknowledged=0)
@@ -87,34 +87,34 @@ def test_acknowledgements_are_told_before_they_are_made_and_as_late_as_the_scena
     assert {row["client"] for row in told_of} == {"reader"}
 
 
-def test_one_that_comes_or_goes_tells_how_long_it_tried(tmp_path: Path) -> None:
+def test_attaching_and_leaving_clients_record_how_long_they_tried(tmp_path: Path) -> None:
     rows = told(tmp_path, Behaviour(refuse_attach=1), producers=source(retry=50, stop=200))
     assert [row["event"] for row in rows if row["event"] in ATTACHING] == list(ATTACHING)
     assert all(row["latency_ns"] >= 0 for row in rows if row["event"] in ATTACHING)
 
 
-def test_one_that_is_refused_tries_again_if_it_is_told_to(tmp_path: Path) -> None:
+def test_a_refused_client_tries_again_if_configured(tmp_path: Path) -> None:
     rows = told(tmp_path, Behaviour(refuse_attach=2), producers=source(retry=50))
     assert [(row["code"], row["text"]) for row in rows.of("attach_refused")] == [("FULL", "no room")] * 2
     assert len(rows.of("attached")) == 1
     assert rows.of("sent")
 
 
-def test_one_that_gets_no_answer_tries_on_and_was_not_turned_away(tmp_path: Path) -> None:
+def test_a_client_without_an_answer_keeps_trying_and_counts_as_not_refused(tmp_path: Path) -> None:
     rows = told(tmp_path, Behaviour(fail_attach=5), producers=source(), consumers=[READER])
     assert not rows.of("attach_refused")
     assert len(rows.of("attached")) == 2
     assert rows.of("received")
 
 
-def test_one_that_never_gets_an_answer_tells_its_last_error_at_the_end(tmp_path: Path) -> None:
+def test_a_client_that_never_gets_an_answer_records_its_last_error_at_the_end(tmp_path: Path) -> None:
     rows = told(tmp_path, Behaviour(fail_attach=10_000), producers=source(), consumers=[READER])
     assert [(row["event"], row["code"], row["text"]) for row in rows] == [
         ("attach_refused", "NoBroker", "not reachable")
     ] * 2
 
 
-def test_one_that_is_refused_and_does_not_try_again_sends_nothing(tmp_path: Path) -> None:
+def test_a_refused_client_that_does_not_retry_sends_nothing(tmp_path: Path) -> None:
     rows = told(tmp_path, Behaviour(refuse_attach=1), producers=source())
     assert [row["event"] for row in rows] == ["attach_refused"]
 
@@ -122,7 +122,7 @@ def test_one_that_is_refused_and_does_not_try_again_sends_nothing(tmp_path: Path
 @pytest.mark.parametrize(
     ("code", "first", "more"), [("AWAY", "attach_refused", False), ("TOO_LARGE", "attached", True)]
 )
-def test_where_a_first_message_attaches_its_refusal_may_be_the_producers(
+def test_a_refused_first_message_may_count_as_a_refused_producer(
     code: str, first: str, more: bool, tmp_path: Path
 ) -> None:
     behaviour = Behaviour(by_publishing=True, refuse=code)
@@ -132,7 +132,7 @@ def test_where_a_first_message_attaches_its_refusal_may_be_the_producers(
     assert (len(rows.of("sent")) > 1) is more
 
 
-def test_what_is_never_answered_has_failed_and_no_more_wait_than_may(tmp_path: Path) -> None:
+def test_unanswered_messages_fail_and_pending_ones_stay_bounded(tmp_path: Path) -> None:
     behaviour = Behaviour(hang=True)
     rows = told(tmp_path, behaviour, producers=source(in_flight=7))
     assert len(rows.of("sent")) == len(rows.of("failed", code="NoAnswer")) == behaviour.most_waiting == 7
@@ -147,7 +147,7 @@ def test_as_fast_as_answers_come_is_faster_than_any_rate(tmp_path: Path) -> None
     assert len(rows.of("acknowledged")) == len(rows.of("sent"))
 
 
-def test_clients_come_and_go_when_they_are_told_to(tmp_path: Path) -> None:
+def test_clients_attach_and_leave_on_schedule(tmp_path: Path) -> None:
     producers = [*source(stop=200), {"name": "late", "topic": "orders", "rate": 100, "start": 350}]
     rows = told(tmp_path, Behaviour(), producers=producers, consumers=[{**READER, "start": 350}])
     left = rows.of("detached", client="source")[0]["time"]
@@ -166,31 +166,27 @@ def test_a_silent_phase_has_no_messages(tmp_path: Path) -> None:
     assert rows.of("attached")[0]["scenario"] == "one"
 
 
-def test_one_that_is_neither_let_in_nor_refused_is_no_gap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unanswered_attachment_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(playing, "_ATTACH_S", 0.05)
     rows = told(tmp_path, Behaviour(hang_attach=True), producers=source(), consumers=[READER])
     assert [(row["event"], row["code"]) for row in rows] == [("attach_refused", "NoAnswer")] * 2
     assert {row["client"] for row in rows} == {"source", "reader"}
 
 
-def test_a_first_message_without_an_answer_is_no_gap_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unanswered_first_message_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(playing, "_ATTACH_S", 0.05)
     rows = told(tmp_path, Behaviour(hang=True, by_publishing=True), producers=source())
     assert sorted(row["event"] for row in rows) == ["attach_refused", "failed", "sent"]
 
 
-def test_what_a_library_raises_is_what_its_user_sees(tmp_path: Path) -> None:
+def test_errors_are_recorded_as_the_client_library_raises_them(tmp_path: Path) -> None:
     rows = told(tmp_path, Behaviour(bug="no such thing"), producers=source())
     assert {(row["code"], row["text"]) for row in rows.of("failed")} == {("LookupError", "no such thing")}
     assert len(rows.of("failed")) == len(rows.of("sent")) > 1
 
 
 @pytest.mark.parametrize(("can", "told_ms"), [(True, {250}), (False, {None})])
-def test_a_delay_is_told_only_where_clients_can_ask_for_one(
+def test_a_delay_is_recorded_only_where_clients_can_request_one(
     can: bool, told_ms: set[int | None], tmp_path: Path
 ) -> None:
     rows = told(tmp_path, Behaviour(), can, producers=source(delay=250))

@@ -87,11 +87,11 @@ async def check_a_run_through_the_gate(record: Record, system: str) -> Recorded:
     return made
 
 
-async def test_what_clients_of_pulsar_see_is_what_the_gate_decides(record: Record) -> None:
+async def test_clients_of_pulsar_see_what_the_gate_decides(record: Record) -> None:
     await check_a_run_through_the_gate(record, "pulsar")
 
 
-async def test_a_system_that_cannot_be_reached_is_told_and_the_others_are_played(record: Record) -> None:
+async def test_an_unreachable_system_is_reported_and_the_others_run(record: Record) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     doors = ("interceptor", "proxy", "native")
@@ -133,7 +133,7 @@ def check_the_facts(made: Recorded) -> None:
     }
 
 
-async def test_a_broker_that_runs_is_used_by_its_address(record: Record) -> None:
+async def test_a_running_broker_is_used_by_its_address(record: Record) -> None:
     async with ReferenceBroker() as broker:
         made = await record(SCENARIO, ("danube",), ("proxy",), danube=tuple(broker.addresses))
         [arm] = made.run.facts.arms
@@ -142,19 +142,19 @@ async def test_a_broker_that_runs_is_used_by_its_address(record: Record) -> None
         assert made.run.facts.versions["danube"] == f"at {broker.addresses[0]}"
 
 
-async def test_a_door_that_a_system_has_not_is_told(record: Record) -> None:
+async def test_a_door_that_a_system_lacks_is_reported(record: Record) -> None:
     made = await record(SCENARIO, ("kafka",), ("interceptor",))
     assert "no gRPC service" in made.run.facts.arms[0].missing
 
 
-async def test_stand_ins_are_not_judged_natively(record: Record) -> None:
+async def test_brokers_without_policies_of_their_own_are_reported_as_missing(record: Record) -> None:
     made = await record(SCENARIO, ("kafka", "pulsar"), ("native",))
     assert {arm.system for arm in made.run.facts.arms} == {"kafka", "kafka-strimzi", "pulsar"}
     for arm in made.run.facts.arms:
         assert "no policies of its own" in arm.missing or "takes no quota plug-in" in arm.missing
 
 
-async def test_a_further_door_drives_clients_of_its_own(
+async def test_an_additional_door_can_drive_its_own_clients(
     record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))

@@ -39,7 +39,7 @@ def test_bytes_saturate_by_size() -> None:
     assert [each.saturated for each in tried(plan_of(), max_publish_rate_bytes=10_241)] == [False, False]
 
 
-def test_what_a_publish_rate_keeps_back_does_not_saturate_the_dispatch() -> None:
+def test_messages_held_by_a_publish_rate_do_not_saturate_the_dispatch() -> None:
     plan = plan_of(consumers=[{"name": "reader", "topic": "orders"}])
     found = tried(plan, max_dispatch_rate=10, max_publish_rate=9)
     assert {each.policy: each.saturated for each in found} == {
@@ -48,7 +48,7 @@ def test_what_a_publish_rate_keeps_back_does_not_saturate_the_dispatch() -> None
     }
 
 
-def test_of_a_rate_in_messages_and_one_in_bytes_the_stricter_one_is_saturated() -> None:
+def test_the_stricter_of_a_message_and_a_byte_rate_is_saturated() -> None:
     # Twenty messages of 512 bytes are asked for each second.
     for messages, volume, saturated in ((5, 6 * 512, (True, False)), (6, 5 * 512, (False, True))):
         found = tried(plan_of(), max_publish_rate=messages, max_publish_rate_bytes=volume)
@@ -58,7 +58,7 @@ def test_of_a_rate_in_messages_and_one_in_bytes_the_stricter_one_is_saturated() 
         }
 
 
-def test_a_count_is_tried_where_clients_come() -> None:
+def test_a_count_is_tried_where_clients_attach() -> None:
     producers = [{"name": "first", "topic": "orders"}, {"name": "late", "topic": "orders", "start": "3s"}]
     found = tried(plan_of(producers=producers), max_producers_per_topic=1)
     assert [each.phase for each in found] == ["one", "two"]
@@ -72,7 +72,7 @@ def test_each_subscription_is_tried() -> None:
     assert {each.subscription for each in found} == {"group-1", "group-2"}
 
 
-def test_an_asked_delay_is_tried_by_those_who_ask() -> None:
+def test_a_requested_delay_is_tried_by_the_clients_that_request_it() -> None:
     assert tried(plan_of(), max_delivery_delay=5) == []
     asking = [{"name": "source", "topic": "orders", "delay": "1s"}]
     assert len(tried(plan_of(producers=asking), max_delivery_delay=5)) == 2
@@ -87,14 +87,14 @@ def test_an_asked_delay_is_tried_by_those_who_ask() -> None:
         (PLAYED, None, {"observe_only.max_publish_rate": True}, "missing", "only observed"),
     ],
 )
-def test_what_was_not_tried_says_why(
+def test_a_policy_that_was_not_tried_says_why(
     played: Played, judged: Judged | None, values: dict[str, float], field: str, text: str
 ) -> None:
     for trial in tried(plan_of(), played, judged, max_publish_rate=5, **values):
         assert text in getattr(trial, field)
 
 
-def test_a_rate_over_all_topics_is_told_as_missing() -> None:
+def test_a_rate_over_all_topics_is_reported_as_missing() -> None:
     consumers = [{"name": "reader", "topic": "orders"}]
     found = tried(plan_of(consumers=consumers), connection_rate_limit=5)
     assert all("over all topics" in each.missing for each in found)

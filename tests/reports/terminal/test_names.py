@@ -87,14 +87,14 @@ def test_a_page_shows_any_name_as_text(name: str) -> None:
 
 
 @given(_NAMES)
-def test_a_terminal_is_never_told_to_do_anything(name: str) -> None:
+def test_names_never_control_a_terminal(name: str) -> None:
     text = StringIO()
     show(results(name), console(text))
     assert controls(text.getvalue()) == []
 
 
 @given(_NAMES)
-def test_markdown_has_one_line_for_a_row_and_no_element(name: str) -> None:
+def test_names_never_break_rows_or_add_markup_in_markdown(name: str) -> None:
     text = markdown(results(name))
     assert controls(text) == []
     assert re.findall(r"(?<!\\)<", text) == []

@@ -7,7 +7,7 @@ from rich.console import Console
 from sluicegate_reports.progress import tell, working
 
 
-def test_a_terminal_is_shown_how_far_a_job_is() -> None:
+def test_a_terminal_shows_the_progress_of_a_job() -> None:
     text = StringIO()
     with working("comparing", Console(file=text, force_terminal=True, width=80)):
         tell(3, 12)
@@ -15,12 +15,12 @@ def test_a_terminal_is_shown_how_far_a_job_is() -> None:
     assert "3/12" in text.getvalue()
 
 
-def test_what_is_no_terminal_gets_nothing() -> None:
+def test_output_that_is_not_a_terminal_gets_no_progress() -> None:
     text = StringIO()
     with working("comparing", Console(file=text, force_terminal=False, width=80)):
         tell(3, 12)
     assert text.getvalue() == ""
 
 
-def test_a_job_may_tell_though_there_is_no_bar() -> None:
+def test_a_job_may_report_progress_without_a_bar() -> None:
     tell(1, 2)

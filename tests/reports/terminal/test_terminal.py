@@ -69,7 +69,7 @@ def test_order_is_verdict_thresholds_missing_matrix() -> None:
     assert places == sorted(places)
 
 
-def test_nothing_missing_is_said_too() -> None:
+def test_complete_results_say_that_nothing_is_missing() -> None:
     whole = Results(
         RunFacts("r", "", "", arms=(Arm("kafka", "proxy"),)),
         Verdict.EXACT,

@@ -79,7 +79,7 @@ def test_subscriptions_and_consumers_by_hand(spark: SparkSession) -> None:
     ]
 
 
-def test_attempts_at_once_are_judged_by_what_is_certain(spark: SparkSession) -> None:
+def test_simultaneous_attempts_are_judged_by_what_is_certain(spark: SparkSession) -> None:
     def tried(at_s: float, client: str, event: str = "attached", for_s: float = 1) -> Row:
         return comes(at_s, client, event, latency_ns=int(for_s * 1e9))
 
@@ -100,7 +100,7 @@ def test_attempts_at_once_are_judged_by_what_is_certain(spark: SparkSession) -> 
     assert (found["attached"], found["wrongly_admitted"], found["most"]) == (5, 1, 3)
 
 
-def test_one_whom_the_broker_turned_away_may_have_had_a_place_of_the_gate(spark: SparkSession) -> None:
+def test_a_client_refused_by_the_broker_may_have_held_a_place_of_the_gate(spark: SparkSession) -> None:
     rows = [
         comes(1, "p1"),
         comes(6, "p2", "attach_refused", latency_ns=4 * 10**9, code="KafkaError"),  # let in by the gate
@@ -175,7 +175,7 @@ def rejection(policy: str = "max_consumers_per_topic", at_s: float = 5, **change
         (refused(code="GroupMaxSizeReachedError"), None, sorted(each.policy for each in LIMITS), "code"),
     ],
 )
-def test_who_refused(
+def test_refusals_are_attributed_to_gate_or_broker(
     spark: SparkSession, seen: Row, log: list[Row] | None, policies: list[str], how: str | None
 ) -> None:
     decisions = frames.decisions(spark, log) if log is not None else None

@@ -26,7 +26,7 @@ def came(at_s: float, sequence: int, **changes: Any) -> Row:
     return {**base, "at": at_s, "sequence": sequence, **changes}
 
 
-def test_how_late_messages_come(spark: SparkSession) -> None:
+def test_lateness_of_messages_by_hand(spark: SparkSession) -> None:
     published = [at(number) for number in range(4)]
     late_s = [
         0.0,
@@ -49,7 +49,7 @@ def test_how_late_messages_come(spark: SparkSession) -> None:
     assert found["quantiles"] == [pytest.approx(-0.5), pytest.approx(20)]
 
 
-def test_what_gates_held(spark: SparkSession) -> None:
+def test_holds_of_gates_by_hand(spark: SparkSession) -> None:
     held = {"action": "delay", "policy": "max_publish_rate"}
     log = frames.decisions(
         spark, [{"at": 1, "delay": 2_000_000, **held}, {"at": 2, "delay": 5_500_000, **held}, {"at": 3}]
@@ -57,7 +57,7 @@ def test_what_gates_held(spark: SparkSession) -> None:
     assert rows_of(throttle.holds(log)) == [("kafka", "proxy", "orders", "max_publish_rate", 2, 7.5, 5.5)]
 
 
-def test_how_long_producers_wait(spark: SparkSession) -> None:
+def test_latency_of_producers_by_hand(spark: SparkSession) -> None:
     rows: list[Row] = [{"at": n, "latency_ns": n * 1_000_000} for n in range(1, 11)]
     rows += [{"at": 1, "event": "refused", "latency_ns": 10**12}]
     found = one(throttle.latencies(frames.observed(spark, rows), [0.5, 0.9]))
@@ -88,7 +88,7 @@ def test_sizes_by_hand(spark: SparkSession) -> None:
     }
 
 
-def test_delays_asked_for_by_hand(spark: SparkSession) -> None:
+def test_requested_delays_by_hand(spark: SparkSession) -> None:
     rows: list[Row] = [{"at": 1}, {"at": 2, "delay_ms": 500}, {"at": 3, "delay_ms": 501, "event": "refused"}]
     seen = frames.observed(spark, rows)
     found = one(bounds.messages(seen, tries(spark, trial("max_delivery_delay", 500)), "delay_ms"))
@@ -119,7 +119,7 @@ def test_a_consumer_that_acknowledges_all_never_has_many(spark: SparkSession) ->
     assert (found["received"], found["acknowledged"], found["most"], found["untold"]) == (20, 20, 2, 0)
 
 
-def test_what_observations_of_version_1_do_not_tell_is_said(spark: SparkSession) -> None:
+def test_observations_of_version_1_leave_the_limit_unmeasured(spark: SparkSession) -> None:
     rows = [comes(0, "c1", role="consumer"), *(came(n, n) for n in range(1, 6))]
     found = unacked(spark, rows)
     assert (found["most"], found["untold"]) == (5, 1)
@@ -143,7 +143,7 @@ def test_delivery_by_hand(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(("system", "reordered"), [("danube", 1), ("kafka", 2)])
-def test_calls_under_way_at_once_have_no_order(spark: SparkSession, system: str, reordered: int) -> None:
+def test_overlapping_calls_have_no_order(spark: SparkSession, system: str, reordered: int) -> None:
     """1 was sent before 0 was answered, 3 after 2 was."""
     sent = {0: 0, 1: 1, 2: 20, 3: 40}
     rows: list[Row] = [{"at": sent[n] + 10, "sequence": n, "system": system} for n in sent]
@@ -154,7 +154,7 @@ def test_calls_under_way_at_once_have_no_order(spark: SparkSession, system: str,
     assert (found["received"], found["reordered"]) == (4, reordered)
 
 
-def test_a_subscription_that_got_nothing_lost_all(spark: SparkSession) -> None:
+def test_a_subscription_that_received_nothing_lost_everything(spark: SparkSession) -> None:
     rows: list[Row] = [{"at": n, "sequence": n} for n in range(3)]
     rows += [
         {"at": 0, "role": "consumer", "event": event, "subscription": name, "client": name, "sequence": None}
@@ -166,7 +166,7 @@ def test_a_subscription_that_got_nothing_lost_all(spark: SparkSession) -> None:
     ]
 
 
-def test_cost_percentiles_are_the_oracles_to_a_thousandth(spark: SparkSession) -> None:
+def test_cost_percentiles_match_the_oracle_to_a_thousandth(spark: SparkSession) -> None:
     costs = [n * n + 1 for n in range(1000)]
     rows: list[Row] = [{"at": 1, "decision_cost": each} for each in costs] + [{"at": 2}]
     found = one(cost.percentiles(frames.decisions(spark, rows)))
@@ -176,7 +176,7 @@ def test_cost_percentiles_are_the_oracles_to_a_thousandth(spark: SparkSession) -
         assert exact <= found[cost.name(share)] <= exact * 1.001
 
 
-def test_tries_are_of_one_family(spark: SparkSession) -> None:
+def test_trials_are_selected_by_family(spark: SparkSession) -> None:
     trials = [
         trial(),
         trial("max_message_size", 9),

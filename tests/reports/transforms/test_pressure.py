@@ -16,14 +16,14 @@ def frames_of(spark: SparkSession, held_until_s: float) -> tuple[DataFrame, Data
     return slots.by_client(frames.flows(spark, rows), S), lanes.lanes(spark, [trial("max_dispatch_rate")])
 
 
-def test_pressure_lasts_as_long_as_an_empty_bucket_takes_to_be_full(spark: SparkSession) -> None:
+def test_pressure_lasts_until_an_empty_bucket_is_full(spark: SparkSession) -> None:
     sums, lane = frames_of(spark, 2.0)
     found = rows_of(pressure.pressure(sums, lane, S), "slot", "idle_us", "pressed")
     assert found[:5] == [(0, S, False), (1, 0, True), (2, S, True), (3, 2 * S, False), (4, 3 * S, False)]
 
 
 @pytest.mark.parametrize(("held_until_s", "below", "unused"), [(2.0, 0.0, 0.95), (9.0, -1.0, 0.5)])
-def test_what_clients_did_not_ask_for_in_time_is_no_error(
+def test_demand_that_came_too_late_is_not_an_error(
     spark: SparkSession, held_until_s: float, below: float, unused: float
 ) -> None:
     # In the window from 2 s to 4 s, 9 are lost and 10 are left in the bucket; 1 was admitted. While the gate
@@ -34,7 +34,7 @@ def test_what_clients_did_not_ask_for_in_time_is_no_error(
     assert (found["below"], found["unused"]) == (pytest.approx(below), pytest.approx(unused))
 
 
-def test_a_window_in_which_clients_could_get_nothing_has_no_error_of_its_own(spark: SparkSession) -> None:
+def test_a_window_in_which_nothing_could_be_admitted_has_no_error(spark: SparkSession) -> None:
     # No client asks from 2 s to 4 s: the bucket loses 10 tokens and keeps 10, all of this window.
     rows = [flow(1.0, 1, "held", until_us=2 * S), flow(6.0)]
     sums = slots.by_client(frames.flows(spark, rows), S)

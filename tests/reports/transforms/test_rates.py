@@ -39,7 +39,7 @@ def chunked(spark: SparkSession, rows: list[frames.Row]) -> DataFrame:
     return chunks.chunks(frames.flows(spark, rows), 10 * SECOND)
 
 
-def test_only_rates_that_were_tried_have_a_lane(spark: SparkSession) -> None:
+def test_only_tried_rates_have_a_lane(spark: SparkSession) -> None:
     found = lanes.lanes(
         spark,
         [
@@ -94,7 +94,7 @@ def test_decisions_of_a_lane_become_flows(spark: SparkSession) -> None:
     ]
 
 
-def test_what_a_lane_counts(spark: SparkSession) -> None:
+def test_amounts_of_each_kind_of_lane(spark: SparkSession) -> None:
     log = frames.decisions(
         spark,
         [
@@ -117,7 +117,7 @@ def test_what_a_lane_counts(spark: SparkSession) -> None:
     assert rows_of(found, "lane", "amount") == [(0, 900), (1, 2), (2, 2), (2, 5), (3, 1)]
 
 
-def test_what_clients_saw_becomes_flows(spark: SparkSession) -> None:
+def test_observations_become_flows(spark: SparkSession) -> None:
     seen = frames.observed(
         spark,
         [
@@ -178,7 +178,7 @@ def test_each_second(spark: SparkSession) -> None:
     assert rows_of(windows.per_second(sums, 100_000)) == [(0, "log", 0, 2, 2, 0), (0, "log", 1, 1, 2, 1)]
 
 
-def test_the_windows_furthest_from_the_rate(spark: SparkSession) -> None:
+def test_the_worst_windows_by_hand(spark: SparkSession) -> None:
     # 10 a second, one each 100 ms, but 2 too many at 5.0 s and 3 seconds later a hole of half a second. The
     # burst counts as spent 2 s after the start. Windows of 1 s: the worst hold 12, the least 5.
     hole = range(80, 85)
@@ -189,7 +189,7 @@ def test_the_windows_furthest_from_the_rate(spark: SparkSession) -> None:
     assert (found["above"], found["below"]) == (pytest.approx(0.2), pytest.approx(-0.5))
 
 
-def test_windows_begin_when_the_first_is_refused(spark: SparkSession) -> None:
+def test_windows_begin_at_the_first_refusal(spark: SparkSession) -> None:
     rows = [flow(0.01, 10), flow(0.5, 1, "refused")] + [flow(slot / 10 + 0.05) for slot in range(6, 100)]
     found = one(windows.rate_error(slotted(spark, rows), lane(spark), 100_000, 2))
     assert (found["windows"], found["above"], found["below"]) == (94 - 19, 0.0, 0.0)
@@ -245,7 +245,7 @@ def test_overshoot_of_lanes_and_sources_apart(spark: SparkSession) -> None:
         max_size=8,
     )
 )
-def test_overshoot_is_the_oracles(spark: SparkSession, lists: list[list[tuple[int, int]]]) -> None:
+def test_overshoot_matches_the_oracle(spark: SparkSession, lists: list[list[tuple[int, int]]]) -> None:
     # Eight lanes to one query: a query takes longer than what it computes here.
     rows = [
         flow(at_us / SECOND, amount, lane=number)
@@ -262,7 +262,7 @@ def test_overshoot_is_the_oracles(spark: SparkSession, lists: list[list[tuple[in
     assert [row[1] for row in rows_of(found, "lane", "overshoot")] == pytest.approx(expected, abs=1e-6)
 
 
-def test_refusals_are_judged_by_the_oracle(spark: SparkSession) -> None:
+def test_judged_refusals_match_the_oracle(spark: SparkSession) -> None:
     asked = [(0.0, 10, "admitted"), (0.0, 1, "admitted"), (0.05, 1, "refused"), (1.0, 5, "refused")]
     rows = [flow(*each) for each in asked]
     rows += [flow(3.0, 1, "held"), flow(4.0, 1, "refused", lane=1), flow(5.0, 1, lane=1, window_ms=100)]
@@ -280,13 +280,13 @@ def test_refusals_are_judged_by_the_oracle(spark: SparkSession) -> None:
     }
 
 
-def test_refusals_beyond_the_bound_are_not_looked_at(spark: SparkSession) -> None:
+def test_refusals_beyond_the_bound_are_not_judged(spark: SparkSession) -> None:
     rows = [flow(0.0, 10), flow(2.0, 1, "refused")]
     found = one(refusals.refusals(chunked(spark, rows), lane(spark), SECOND))
     assert (found["admitted"], found["refused"]) == (1, 0)
 
 
-def test_jain_counts_those_who_got_nothing(spark: SparkSession) -> None:
+def test_jain_counts_clients_that_got_nothing(spark: SparkSession) -> None:
     rows = [flow(0.1, 9), flow(0.2, 9, "refused", client="c2"), flow(0.3, 9, "refused", client="c3")]
     rows += [flow(0.1, 4, lane=1), flow(1.1, 4, lane=1, client="c2"), flow(1.2, 9, lane=1, client=None)]
     found = fairness.jain(slotted(spark, rows))
@@ -308,7 +308,7 @@ def test_engage_and_release(spark: SparkSession) -> None:
     assert (found["fell_us"], found["last_limited_us"], found["release_ms"]) == (4_500_000, 4_800_000, 300.0)
 
 
-def test_a_load_that_stays_up_is_never_released(spark: SparkSession) -> None:
+def test_a_load_that_stays_high_is_never_released(spark: SparkSession) -> None:
     rows = [flow(step / 10, 2) for step in range(100)] + [
         flow(step / 10, 1, "refused") for step in range(12, 100)
     ]

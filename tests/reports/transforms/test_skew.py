@@ -27,7 +27,7 @@ def acked(at_s: float, after_ms: float, client: str = "p1") -> Row:
     return {"at": at_s, "client": client, "latency_ns": int(after_ms * 1e6)}
 
 
-def test_skew_is_bounded_by_what_was_before_and_after(spark: SparkSession) -> None:
+def test_skew_is_bounded_by_earlier_and_later_events(spark: SparkSession) -> None:
     # The gate's clock is an hour ahead. Each message is sent, decided 2 ms later and told 5 ms after that.
     hour = 3600.0
     log: list[Row] = [{"at": hour + n + 0.002} for n in range(3)] + [{"at": hour + 9, "action": "reject"}]
@@ -75,6 +75,6 @@ def bounds_of(who: str, low_ms: float, high_ms: float, gateway: str = "main") ->
         ([bounds_of("*", 20, 10)], 15),  # drifted
     ],
 )
-def test_what_is_taken_off_gates_times(rows: list[Row], ahead_ms: float | None) -> None:
+def test_gate_times_are_corrected_by_the_skew(rows: list[Row], ahead_ms: float | None) -> None:
     expected = {} if ahead_ms is None else {("kafka", "proxy"): ahead_ms * 1000}
     assert skew.ahead_us(rows) == expected

@@ -71,7 +71,7 @@ def test_every_arm_is_played(mixed: Recorded) -> None:
 
 
 @pytest.mark.parametrize("system", ["kafka", "pulsar"])
-def test_the_gate_keeps_every_policy_at_clients(mixed: Recorded, system: str) -> None:
+def test_every_policy_holds_as_clients_see_it(mixed: Recorded, system: str) -> None:
     assert by_topic(mixed, "attach_refused", system, "proxy") == {"counted": 1}
     # All that is larger than 4 KiB is refused, and nothing that is not.
     refused = mixed.observations(event="refused", system=system, door="proxy")
@@ -101,7 +101,7 @@ def test_no_more_is_admitted_than_the_rate(mixed: Recorded, system: str) -> None
         assert number <= burst + limit * ((at - began).total_seconds() + 0.5)
 
 
-def test_what_a_system_has_not_is_said(mixed: Recorded) -> None:
+def test_policies_that_a_system_lacks_are_reported(mixed: Recorded) -> None:
     trials = {(each.system, each.door, each.policy): each for each in mixed.run.trials}
     assert "no number of clients" in trials["kafka", "native", "max_producers_per_topic"].not_applicable
     assert "a quota of a client id" in trials["kafka", "native", "max_publish_rate_bytes"].nearest
