@@ -90,7 +90,7 @@ async def test_a_producer_delivers_once_its_broker_comes_and_once_it_comes_back(
     assert told == [None, None]
 
 
-async def test_aiokafka_is_told_at_once_and_starts_when_the_broker_is_there(tmp_path: Path) -> None:
+async def test_aiokafka_gets_an_error_at_once_and_starts_when_the_broker_is_there(tmp_path: Path) -> None:
     port = closed_port()
     async with gate(tmp_path, port) as gateway:
         host, own = gateway.address()

@@ -51,7 +51,7 @@ async def test_a_connected_producer_stays_and_new_clients_see_the_new_certificat
             assert accepted(gateway) == connected + others
 
 
-async def test_the_gates_own_login_asks_for_the_configured_name_with_its_newest_certificate(
+async def test_the_gates_own_login_uses_the_configured_name_and_the_newest_certificate(
     tmp_path: Path,
 ) -> None:
     """aiokafka is given one context for all of its connections, and knows only the host."""

@@ -11,7 +11,7 @@ from sluicegate_kafka.front import KafkaFront
 from sluicegate_kafka.session.shared.listing import ListGroups
 
 
-async def test_the_broker_is_asked_once_for_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_questions_share_one_request_to_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     front = KafkaFront(
         KafkaConfig.model_validate(
             {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}

@@ -12,7 +12,7 @@ from sluicegate_kafka.front import KafkaFront
 from sluicegate_kafka.session.shared.listing import ListGroups
 
 
-async def test_a_listing_that_fails_is_told_under_the_logger_of_the_gateway(
+async def test_a_failed_listing_is_logged_by_the_gateway(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     front = KafkaFront(
@@ -37,7 +37,7 @@ async def test_a_listing_that_fails_is_told_under_the_logger_of_the_gateway(
     assert "cannot list consumer groups: nobody there" in caplog.text
 
 
-async def test_clients_that_ask_while_the_broker_refuses_the_gate_bring_neither_lines_nor_logins(
+async def test_clients_cause_neither_log_lines_nor_logins_while_the_broker_refuses_the_gate(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
@@ -59,7 +59,7 @@ async def test_clients_that_ask_while_the_broker_refuses_the_gate_bring_neither_
     assert front.counters()["group_listing_put_off"] == 100 - logins
 
 
-async def test_that_groups_are_unknown_is_told_even_if_another_question_failed_before(
+async def test_unknown_groups_are_logged_even_after_another_failure(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}

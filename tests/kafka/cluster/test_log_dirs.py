@@ -40,13 +40,13 @@ def partition(number: int, size: int, *, is_future: bool = False) -> responses.D
     )
 
 
-def test_the_question_is_as_kafka_wants_it() -> None:
+def test_the_request_has_kafkas_format() -> None:
     sent = AskLogDirs([("a", 0), ("b", 7), ("a", 3)]).prepare(VERSIONS).encode()
     read, _ = entity_reader(requests.DescribeLogDirsRequest)(memoryview(sent), 0)
     assert [(each.topic, each.partitions) for each in read.topics or ()] == [("a", (0, 3)), ("b", (7,))]
 
 
-def test_without_partitions_only_the_volumes_are_asked_for() -> None:
+def test_without_partitions_only_volumes_are_requested() -> None:
     sent = AskLogDirs().prepare(VERSIONS).encode()
     read, _ = entity_reader(requests.DescribeLogDirsRequest)(memoryview(sent), 0)
     assert read.topics == ()
@@ -61,7 +61,7 @@ def test_each_directory_is_a_volume_with_the_sizes_of_what_is_in_it() -> None:
     assert log_dirs(told) == [LogDir("/one", 1_000, 400, {("a", 0): 100}), LogDir("/two", 500, 500, {})]
 
 
-def test_a_refusal_and_a_directory_that_is_offline_are_no_answer() -> None:
+def test_a_refusal_or_an_offline_directory_is_an_error() -> None:
     with pytest.raises(ClusterAuthorizationFailedError):
         log_dirs(answer(error=ErrorCode.cluster_authorization_failed))
     with pytest.raises(OfflineLogDirError, match="/one"):

@@ -15,7 +15,7 @@ def test_the_port_follows_from_the_node_id_alone() -> None:
     assert nodes.changes == 1
 
 
-def test_a_node_that_moved_is_told_again() -> None:
+def test_a_moved_node_is_announced_again() -> None:
     nodes = Nodes("gate", "127.0.0.1", 100)
     opened: list[Listener] = []
     nodes.on_change = opened.append
@@ -25,7 +25,7 @@ def test_a_node_that_moved_is_told_again() -> None:
     assert nodes.known == {1: ("new", 2)}
 
 
-def test_no_broker_is_left_alone() -> None:
+def test_the_address_of_no_broker_is_left_unchanged() -> None:
     nodes = Nodes("gate", "127.0.0.1", 100)
     assert nodes.advertised(-1, "", -1) == ("", -1)
     assert len(nodes) == 0

@@ -69,7 +69,7 @@ async def refused() -> AsyncIterator[tuple[Refusing, Upstream, Clock]]:
         await asking.close()
 
 
-async def test_a_refused_login_is_told_with_its_reason_and_not_tried_as_often_as_clients_ask() -> None:
+async def test_a_refused_login_is_logged_with_its_reason_and_not_retried_for_each_client() -> None:
     async with refused() as (broker, asking, _):
         with pytest.raises(SaslAuthenticationFailed, match="invalid credentials"):
             await asking.groups_by_topic()
@@ -82,7 +82,7 @@ async def test_a_refused_login_is_told_with_its_reason_and_not_tried_as_often_as
         assert broker.asked[_AUTHENTICATE] == tried <= 2
 
 
-async def test_attempts_grow_rare_but_never_end() -> None:
+async def test_attempts_become_rare_but_never_stop() -> None:
     async with refused() as (broker, asking, clock):
         tried_at = []
         for step in range(4 * 120):
@@ -97,7 +97,7 @@ async def test_attempts_grow_rare_but_never_end() -> None:
         assert tried_at[1] <= 1.25
 
 
-async def test_a_broker_that_is_back_is_asked_at_once() -> None:
+async def test_a_broker_that_returns_is_asked_at_once() -> None:
     async with refused() as (broker, asking, _):
         for _ in range(5):
             with pytest.raises((KafkaError, BackingOffError)):
@@ -106,7 +106,7 @@ async def test_a_broker_that_is_back_is_asked_at_once() -> None:
         assert broker.asked[_HANDSHAKE] >= 5
 
 
-async def test_what_the_broker_answers_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_of_the_broker_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     async with refused() as (_, asking, clock):
         with pytest.raises(KafkaError):
             await asking.nodes()

@@ -40,7 +40,7 @@ def test_topics_that_the_gate_does_not_know_are_left_out() -> None:
 
 
 @given(begin=st.integers(0, 1000), held=st.integers(0, 1000), size=st.integers(0, 10**9), data=st.data())
-def test_nobody_is_behind_by_more_than_there_is(
+def test_a_lag_never_exceeds_the_records_that_exist(
     begin: int, held: int, size: int, data: st.DataObject
 ) -> None:
     log = Log(begin, begin + held, size)

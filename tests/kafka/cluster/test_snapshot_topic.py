@@ -135,7 +135,7 @@ def reader(cluster: Cluster) -> Reader:
 
 
 @pytest.mark.seed("S4-031")
-async def test_each_reading_gives_what_is_new_the_latest_of_each_broker(
+async def test_each_reading_gives_the_latest_new_snapshot_per_broker(
     cluster: Cluster, reader: Reader
 ) -> None:
     cluster.records = [told("1", 5), told("1", 3), told("2", 1)]
@@ -148,7 +148,7 @@ async def test_each_reading_gives_what_is_new_the_latest_of_each_broker(
     assert cluster.open == 0
 
 
-async def test_a_reading_that_is_given_up_loses_nothing(cluster: Cluster, reader: Reader) -> None:
+async def test_an_interrupted_reading_loses_no_snapshot(cluster: Cluster, reader: Reader) -> None:
     cluster.records, cluster.hangs_at = [told("1"), told("2"), told("3")], 2
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
@@ -159,26 +159,26 @@ async def test_a_reading_that_is_given_up_loses_nothing(cluster: Cluster, reader
     assert cluster.read_from == [0, 1, 2]
 
 
-async def test_a_deleted_record_takes_what_was_told_before_along(cluster: Cluster, reader: Reader) -> None:
+async def test_a_tombstone_withdraws_earlier_snapshots(cluster: Cluster, reader: Reader) -> None:
     cluster.records = [told("1"), told("2"), (b"1", None)]
     assert list(await reader.topic.read()) == ["2"]
     assert reader.forgotten == ["1"]
 
 
-async def test_a_date_of_the_future_hides_no_true_one(cluster: Cluster, reader: Reader) -> None:
+async def test_a_snapshot_dated_in_the_future_hides_no_later_one(cluster: Cluster, reader: Reader) -> None:
     cluster.records = [told("1", 1), told("1", year=2999)]
     found = await reader.topic.read()
     assert found["1"].at_ms % 60_000 == 1_000
     assert reader.refused == ["future"]
 
 
-async def test_what_is_no_snapshot_is_refused(cluster: Cluster, reader: Reader) -> None:
+async def test_records_that_are_not_snapshots_are_refused(cluster: Cluster, reader: Reader) -> None:
     cluster.records = [(b"1", b"{"), (b"\xff", b"{}"), (b"2", told("1")[1]), told("9" * 1_001), told("3")]
     assert list(await reader.topic.read()) == ["3"]
     assert reader.refused == ["malformed"] * 4
 
 
-async def test_more_than_is_kept_is_refused(
+async def test_snapshots_beyond_the_bound_are_refused(
     cluster: Cluster, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot_topic, "MAX_BROKERS", 2)
@@ -188,7 +188,7 @@ async def test_more_than_is_kept_is_refused(
     assert reader.refused == ["too_many", "too_many"]
 
 
-async def test_without_the_topic_nothing_is_made(cluster: Cluster, reader: Reader) -> None:
+async def test_without_the_topic_none_is_created(cluster: Cluster, reader: Reader) -> None:
     cluster.partitions = []
     with pytest.raises(NoSuchTopicError, match="no topic 'usage'"):
         await reader.topic.read()
@@ -200,7 +200,7 @@ def snapshot(broker: str = "1") -> Snapshot:
 
 
 @pytest.mark.seed("S4-062")
-async def test_what_the_broker_does_not_take_is_told(cluster: Cluster) -> None:
+async def test_a_snapshot_refused_by_the_broker_is_an_error(cluster: Cluster) -> None:
     cluster.refused = RuntimeError("not enough replicas")
     with pytest.raises(RuntimeError, match="not enough replicas"):
         await SnapshotPublisher("usage", dict).publish([snapshot("1"), snapshot("2")])
@@ -208,7 +208,7 @@ async def test_what_the_broker_does_not_take_is_told(cluster: Cluster) -> None:
 
 
 @pytest.mark.seed("S4-030")
-async def test_the_topic_is_made_only_where_it_is_not_there_each_time(cluster: Cluster) -> None:
+async def test_the_topic_is_created_only_where_it_is_missing(cluster: Cluster) -> None:
     publisher = SnapshotPublisher("usage", dict)
     await publisher.publish([snapshot()])
     assert cluster.made == []

@@ -98,7 +98,7 @@ def test_fetch_has_no_addresses_in_the_versions_on_offer() -> None:
             rewrite_node_endpoints(b"frame", api_key, version, _advertised)
 
 
-def test_lying_broker_lists() -> None:
+def test_false_lengths_in_broker_lists_are_refused() -> None:
     with pytest.raises(ProtocolError, match="an array of 2147483646 elements where 3 bytes remain"):
         rewrite_metadata(b"\0\0\0\1\0\0\0\0\0\xff\xff\xff\xff\x07abc", 12, _advertised)
     with pytest.raises(ProtocolError, match="an array of 2147483647 elements"):

@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 @forms
 @given(st.binary(max_size=2_000), st.integers(1, 200))
-def test_what_was_packed_comes_out(form: str, piece: bytes, times: int) -> None:
+def test_compressed_data_is_restored(form: str, piece: bytes, times: int) -> None:
     raw = piece * times
     codec, data = packed(form, raw)
     assert unpacked(codec, data, len(raw)) == raw
@@ -32,7 +32,7 @@ def test_the_bound_is_exact(form: str, size: int) -> None:
 
 
 @forms
-def test_data_that_is_cut_off_is_damaged_or_less(form: str) -> None:
+def test_truncated_data_is_refused_or_shorter(form: str) -> None:
     """Where less comes out, records do not fill it, which is found next."""
     raw = bytes(range(256)) * 1_000
     codec, data = packed(form, raw)
@@ -54,6 +54,6 @@ def test_garbage_in_the_java_client_s_framing(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_other_codecs_do_not_exist(codec: int) -> None:
+def test_unknown_codecs_are_refused(codec: int) -> None:
     with pytest.raises(ProtocolError, match=f"compression {codec}"):
         unpacked(codec, b"x", 10)

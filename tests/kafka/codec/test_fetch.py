@@ -38,7 +38,7 @@ few = settings(max_examples=15, deadline=None)
 @versions
 @few
 @given(st.data())
-def test_a_request_is_read_as_kafka_wrote_it(version: int, data: st.DataObject) -> None:
+def test_requests_are_parsed_as_kafka_writes_them(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(request_schema(FETCH, version)))
     raw = request_frame(entity)
     frame = b"ab" + raw + b"next"
@@ -63,7 +63,7 @@ def test_a_request_is_read_as_kafka_wrote_it(version: int, data: st.DataObject) 
 @versions
 @few
 @given(st.data())
-def test_a_response_is_read_as_kafka_wrote_it(version: int, data: st.DataObject) -> None:
+def test_responses_are_parsed_as_kafka_writes_them(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(response_schema(FETCH, version)))
     frame = response_frame(entity)
     response = scan_fetch_response(frame, version)
@@ -154,7 +154,7 @@ def _request(version: int, topics: bytes) -> bytes:
         (3, b"\0\0\0\0", "Fetch version 3, expected 4 to 12"),
     ],
 )
-def test_requests_that_lie(version: int, topics: bytes, reason: str) -> None:
+def test_false_lengths_in_requests_are_refused(version: int, topics: bytes, reason: str) -> None:
     frame = _request(version, topics)
     with pytest.raises(ProtocolError, match=reason):
         scan_fetch_request(frame, parse_request_head(frame))
@@ -180,6 +180,6 @@ def test_requests_have_a_bounded_number_of_partitions() -> None:
         (13, b"", "Fetch version 13, expected 4 to 12"),
     ],
 )
-def test_responses_that_lie(version: int, body: bytes, reason: str) -> None:
+def test_false_lengths_in_responses_are_refused(version: int, body: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         scan_fetch_response(b"\0\0\0\1" + (b"\0" if version >= 12 else b"") + body, version)

@@ -32,7 +32,7 @@ def test_api_keys_are_those_of_kafka() -> None:
     assert {key.value: key.name.lower() for key in ApiKey} == dict(api_key_map)
 
 
-def test_every_header_is_read_as_kafka_writes_it() -> None:
+def test_headers_are_parsed_as_kafka_writes_them() -> None:
     for api_key, version in known_versions():
         header = _header(api_key, version, -5, "cli")
         head = parse_request_head(b"...." + header + b"body", 4)
@@ -40,7 +40,7 @@ def test_every_header_is_read_as_kafka_writes_it() -> None:
         assert is_flexible(api_key, version) == request_schema(api_key, version).__flexible__
 
 
-def test_every_response_body_is_found_where_kafka_puts_it() -> None:
+def test_response_bodies_begin_where_kafka_puts_them() -> None:
     for api_key, version in known_versions():
         header = write_entity(response_schema(api_key, version).__header_schema__(correlation_id=9))
         assert response_head(api_key, version, 9) == header
@@ -48,7 +48,7 @@ def test_every_response_body_is_found_where_kafka_puts_it() -> None:
         assert response_body_offset(api_key, version, header + b"body") == len(header)
 
 
-def test_tagged_fields_in_headers_are_passed_over() -> None:
+def test_tagged_fields_in_headers_are_skipped() -> None:
     header = _header(ApiKey.PRODUCE, 12, 1, "a")
     assert header[-1:] == b"\0"
     head = parse_request_head(header[:-1] + b"\1\7\2xyB")
@@ -81,7 +81,7 @@ def test_unknown_apis_have_a_header_too() -> None:
         (b"GET / HTTP/1.1\r\n\r\n", "a request header"),
     ],
 )
-def test_bytes_that_are_no_request(raw: bytes, reason: str) -> None:
+def test_bytes_that_are_not_a_request_are_refused(raw: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         parse_request_head(raw)
 

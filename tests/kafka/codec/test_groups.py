@@ -97,7 +97,7 @@ def test_a_joining_consumer_names_its_topics(version: int) -> None:
     assert (join.group, join.topics) == ("g", ("a", "b", "c", "d"))
 
 
-def test_subscriptions_newer_than_ours_begin_alike() -> None:
+def test_newer_subscription_versions_are_read() -> None:
     frame = _join(9, "consumer", [b"\0\x63" + _subscription(0, ["new"])[2:] + b"more", b""])
     assert groups.read_join_group(frame, parse_request_head(frame)).topics == ("new",)
 
@@ -206,7 +206,7 @@ def test_a_refused_heartbeat_can_say_why() -> None:
 @_versions(0, 9)
 @few
 @given(st.data())
-def test_what_a_joining_member_was_told(version: int, data: st.DataObject) -> None:
+def test_join_responses_are_read(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(response_schema(ApiKey.JOIN_GROUP, version)))
     assert groups.join_group_result(response_frame(entity), version) == (entity.error_code, entity.member_id)
 
@@ -214,13 +214,13 @@ def test_what_a_joining_member_was_told(version: int, data: st.DataObject) -> No
 @_versions(0, 1)
 @few
 @given(st.data())
-def test_what_a_beating_member_was_told(version: int, data: st.DataObject) -> None:
+def test_heartbeat_responses_are_read(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(response_schema(ApiKey.CONSUMER_GROUP_HEARTBEAT, version)))
     expected = (entity.error_code, entity.member_id or "", entity.member_epoch)
     assert groups.consumer_group_heartbeat_result(response_frame(entity), version) == expected
 
 
-def test_fields_that_are_newer_than_ours_are_passed_over() -> None:
+def test_unknown_newer_fields_are_skipped() -> None:
     frame = b"\0\x0d\0\4\0\0\0\1\xff\xff\0" + b"\2g\2\2m\0\0" + b"\1\x63\3abc"
     assert groups.read_leave_group(frame, parse_request_head(frame)) == ("g", ("m",))
 

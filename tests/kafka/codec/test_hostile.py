@@ -80,7 +80,7 @@ def test_read_as_another_version(target: Target, data: st.DataObject) -> None:
 
 
 @every_target
-def test_lengths_that_lie_cost_no_memory(target: Target) -> None:
+def test_false_lengths_cost_no_memory(target: Target) -> None:
     """Wherever a count stands, a huge one is refused before anything is set aside for it."""
     for version in (target.versions[0], target.versions[-1]):
         head = struct.pack(">hhih", target.api_key, version, 1, -1) if target.request else b"\0\0\0\1"

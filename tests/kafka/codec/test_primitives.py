@@ -36,7 +36,7 @@ def test_varints_are_those_of_kafka(value: int, before: bytes) -> None:
 @pytest.mark.parametrize(
     "raw", [b"\xff\xff\xff\xff\x08", b"\xff\xff\xff\xff\x10", b"\x80\x80\x80\x80\x80\x01", b"\xff" * 9]
 )
-def test_varints_that_java_would_wrap_round_are_refused(raw: bytes) -> None:
+def test_varints_that_overflow_in_java_are_refused(raw: bytes) -> None:
     with pytest.raises(ProtocolError, match="varint"):
         read_uvarint(raw, 0)
 
@@ -57,7 +57,7 @@ def test_strings_are_those_of_kafka(text: str | None) -> None:
 
 
 @given(st.dictionaries(st.integers(0, 200), st.binary(max_size=150), max_size=4))
-def test_tagged_fields_are_passed_over(tags: dict[int, bytes]) -> None:
+def test_tagged_fields_are_skipped(tags: dict[int, bytes]) -> None:
     raw = write_uvarint(len(tags))
     for tag, value in tags.items():
         raw += write_uvarint(tag) + write_uvarint(len(value)) + value
@@ -106,5 +106,5 @@ def test_a_guarded_reader_raises_only_protocol_errors() -> None:
             read(raw)
 
 
-def test_frames_get_their_length() -> None:
+def test_frames_are_prefixed_with_their_length() -> None:
     assert with_length([b"ab", memoryview(b"cde")]) == b"\0\0\0\x05abcde"

@@ -56,7 +56,7 @@ def _requests(version: int) -> st.SearchStrategy[Any]:
 @versions
 @few
 @given(st.data())
-def test_a_request_is_read_as_kafka_wrote_it(version: int, data: st.DataObject) -> None:
+def test_requests_are_parsed_as_kafka_writes_them(version: int, data: st.DataObject) -> None:
     entity = data.draw(_requests(version))
     before, after = data.draw(st.binary(max_size=5)), data.draw(st.binary(max_size=5))
     raw = request_frame(entity)
@@ -101,7 +101,7 @@ def test_a_subset_is_the_same_request_with_fewer_topics(version: int, data: st.D
 @versions
 @few
 @given(st.data())
-def test_a_merged_response_has_everything_in_it(version: int, data: st.DataObject) -> None:
+def test_a_merged_response_is_complete(version: int, data: st.DataObject) -> None:
     parts = data.draw(st.lists(entities(response_schema(PRODUCE, version)), max_size=3))
     refused = data.draw(
         st.lists(
@@ -138,7 +138,7 @@ def test_a_merged_response_has_everything_in_it(version: int, data: st.DataObjec
         assert {each.node_id: each for each in merged.node_endpoints} == expected
 
 
-def test_unknown_tagged_fields_of_the_broker_stay() -> None:
+def test_unknown_tagged_fields_of_the_broker_are_kept() -> None:
     schema = response_schema(PRODUCE, 12)
     plain = response_frame(schema(responses=(), throttle_time=datetime.timedelta(0), node_endpoints=()))
     tagged = plain[:-1] + b"\x01\x63\x02hi"
@@ -160,7 +160,7 @@ def test_a_refusal_names_every_partition(version: int) -> None:
 @versions
 @few
 @given(st.data())
-def test_addresses_in_a_response_are_noticed(version: int, data: st.DataObject) -> None:
+def test_addresses_in_a_response_are_detected(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(response_schema(PRODUCE, version)))
     assert has_node_endpoints(response_frame(entity), version) == bool(getattr(entity, "node_endpoints", ()))
 
@@ -177,7 +177,7 @@ def _usual(version: int, name: str) -> Any:
 @pytest.mark.parametrize(
     "name", ["t", "x" * 126, "x" * 127, "x" * 300, "\N{LATIN SMALL LETTER E WITH ACUTE}"]
 )
-def test_the_usual_response_is_told_by_its_length(version: int, name: str) -> None:
+def test_the_usual_response_is_recognised_by_its_length(version: int, name: str) -> None:
     usual = _usual(version, name)
     endpoints = response_schema(PRODUCE, version).__dataclass_fields__["node_endpoints"].type
     endpoint = endpoints.__args__[0](node_id=1, host="", port=1, rack=None)
@@ -214,7 +214,7 @@ def _request(topics: bytes, version: int = 12) -> bytes:
         (b"\0\0\0\0", 2, "Produce version 2, expected 3 to 12"),
     ],
 )
-def test_requests_that_lie(topics: bytes, version: int, reason: str) -> None:
+def test_false_lengths_in_requests_are_refused(topics: bytes, version: int, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         _scan(_request(topics, version))
 
@@ -236,7 +236,7 @@ def test_a_response_of_another_version_is_not_read() -> None:
 @versions
 @few
 @given(st.data())
-def test_stored_batches_are_told_with_their_offsets(version: int, data: st.DataObject) -> None:
+def test_stored_batches_are_reported_with_their_offsets(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(response_schema(PRODUCE, version)))
     expected = [
         (topic.name, partition.index, partition.base_offset)
@@ -253,7 +253,7 @@ def test_stored_batches_are_told_with_their_offsets(version: int, data: st.DataO
 
 
 @pytest.mark.parametrize(("error", "told"), [(0, [("t", 3, 77)]), (6, [])])
-def test_the_usual_response_is_read_at_once(error: int, told: list[tuple[str, int, int]]) -> None:
+def test_the_usual_response_is_parsed_in_one_step(error: int, told: list[tuple[str, int, int]]) -> None:
     partition = struct.pack(">ihqqq", 3, error, 77, -1, 0) + b"\1\0\0"
     frame = b"\0\0\0\7\0" + b"\2\2t\2" + partition + b"\0" + b"\0\0\0\0" + b"\0"
     assert len(frame) == plain_response_length("t")

@@ -17,7 +17,7 @@ few = settings(max_examples=25, deadline=None)
 @pytest.mark.parametrize("version", range(3))
 @few
 @given(st.data())
-def test_only_the_listeners_go(version: int, data: st.DataObject) -> None:
+def test_only_the_listeners_are_removed(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(response_schema(ApiKey.DESCRIBE_QUORUM, version)))
     expected = entity
     if version >= 2:

@@ -32,7 +32,7 @@ def _latest_ms(batch: NewRecordBatch) -> int:
 
 
 @given(st.lists(BATCHES, max_size=4), st.binary(max_size=5))
-def test_headers_are_what_kafka_wrote(batches: list[NewRecordBatch], before: bytes) -> None:
+def test_batch_headers_are_parsed_as_kafka_writes_them(batches: list[NewRecordBatch], before: bytes) -> None:
     raws = [write_record_batch(batch) for batch in batches]
     buffer = before + b"".join(raws)
     found = walk_batches(buffer, len(before), len(buffer))
@@ -49,7 +49,7 @@ def test_headers_are_what_kafka_wrote(batches: list[NewRecordBatch], before: byt
 
 
 @given(st.lists(BATCHES, min_size=1, max_size=3))
-def test_a_record_set_is_measured_in_one_go(batches: list[NewRecordBatch]) -> None:
+def test_a_record_set_is_measured(batches: list[NewRecordBatch]) -> None:
     buffer = b"".join(map(write_record_batch, batches))
     messages, largest, latest, producer = measure_records(buffer, 0, len(buffer))
     found = walk_batches(buffer, 0, len(buffer))
@@ -100,7 +100,7 @@ def test_messages_older_than_batches_are_one_unit(magic: int) -> None:
     assert largest_record(old, 0, len(old)) == len(old)
 
 
-def test_control_batches_can_be_told() -> None:
+def test_control_batches_are_recognised() -> None:
     assert walk_batches(_batch(b"x", attributes=CONTROL), 0, 62)[0].attributes & CONTROL
 
 
@@ -116,7 +116,7 @@ def test_control_batches_can_be_told() -> None:
         _batch(magic=-1),
     ],
 )
-def test_headers_that_contradict_themselves(raw: bytes) -> None:
+def test_contradictory_headers_are_refused(raw: bytes) -> None:
     with pytest.raises(ProtocolError, match=r"a batch of -?[0-9]+ bytes, -?1 records and magic"):
         walk_batches(raw, 0, len(raw))
     with pytest.raises(ProtocolError):
@@ -143,20 +143,20 @@ def test_a_record_set_stays_within_its_frame() -> None:
         (b"\x0a\0\0\0\x01\x01", "a record of 5 bytes"),
     ],
 )
-def test_records_that_do_not_fit(payload: bytes, reason: str) -> None:
+def test_records_that_do_not_fill_their_batch_are_refused(payload: bytes, reason: str) -> None:
     raw = _batch(payload)
     with pytest.raises(ProtocolError, match=reason):
         largest_record(raw, 0, len(raw))
 
 
-def test_records_of_no_size_are_refused_at_the_first() -> None:
+def test_records_without_size_are_refused_at_once() -> None:
     """Megabytes of zeros compress to nothing; walking each of them would take minutes."""
     raw = _batch(bytes(1 << 20), count=1 << 20)
     with pytest.raises(ProtocolError, match="a record of 0 bytes"):
         largest_record(raw, 0, len(raw))
 
 
-def test_the_walk_ends_where_more_records_come_than_claimed() -> None:
+def test_the_walk_stops_at_more_records_than_claimed() -> None:
     record = b"\x0c\0\0\0\x01\x01\0"
     whole = _batch(record * 3, count=3)
     assert largest_record(whole, 0, len(whole)) == 0

@@ -31,7 +31,7 @@ versions = pytest.mark.parametrize("version", range(5))
 @versions
 @settings(max_examples=30, deadline=None)
 @given(st.data())
-def test_what_is_offered_is_what_both_understand(version: int, data: st.DataObject) -> None:
+def test_offered_versions_are_those_that_broker_and_gate_support(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(response_schema(ApiKey.API_VERSIONS, version)))
     entity = dataclasses.replace(entity, error_code=ErrorCode(0))
     keys = st.integers(0, 4)
@@ -57,13 +57,13 @@ def test_an_older_broker_answers_in_its_own_format() -> None:
     assert restrict_api_versions(frame, 4, {18: (0, 4)}, {18}) == frame
 
 
-def test_a_range_that_lies() -> None:
+def test_a_false_array_length_is_refused() -> None:
     with pytest.raises(ProtocolError, match="an array of 2147483646 elements where 1 bytes remain"):
         restrict_api_versions(b"\0\0\0\x07\0\0\xff\xff\xff\xff\x07a", 3, {}, ())
 
 
 @pytest.mark.parametrize("version", [5, 99])
-def test_a_client_that_is_too_new_is_told_the_range(version: int) -> None:
+def test_a_client_that_is_too_new_gets_the_supported_range(version: int) -> None:
     framed = unsupported_version_response(ApiKey.API_VERSIONS, version, -3)
     assert framed is not None
     answer = decode_framed(framed, ApiKey.API_VERSIONS, 0)

@@ -291,7 +291,7 @@ def test_an_upstream_that_goes_down_and_comes_up(gate: Gate, upstream: MoodyUpst
 # -- the machine --------------------------------------------------------------------------------------
 
 
-def test_descriptors_used_up(gate: Gate) -> None:
+def test_running_out_of_descriptors(gate: Gate) -> None:
     process = worker(gate)
     soft, hard = process.rlimit(resource.RLIMIT_NOFILE)
     with ExitStack() as stack:

@@ -90,7 +90,7 @@ def test_every_record_is_delivered_once_in_order_and_never_early(
         assert min(waits(delayed)) >= DELAY_MS, name
 
 
-def test_undue_records_are_not_asked_for_in_a_busy_loop(gate: Gate, new_topic: NewTopic) -> None:
+def test_waiting_for_undue_records_is_no_busy_loop(gate: Gate, new_topic: NewTopic) -> None:
     topic = new_topic()
     gate.apply({"topics": [{"name": topic, "fixed_delivery_delay": DELAY_MS}]})
     fetches: list[int] = []
@@ -202,7 +202,7 @@ def test_back_dated_batches_wait_for_their_delay_after_they_arrived(
 
 
 @pytest.mark.longer(but="librdkafka")
-def test_no_client_skips_the_delay_by_its_time_stamps(
+def test_time_stamps_cannot_bypass_the_delay(
     gate: Gate, new_topic: NewTopic, family: Family, join: Join
 ) -> None:
     topic = new_topic()

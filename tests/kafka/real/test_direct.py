@@ -88,7 +88,7 @@ def test_tls_and_sasl_listeners(kafka: KafkaBroker, new_topic: NewTopic, securit
 
 
 @pytest.mark.longer
-def test_kill_and_restart_keep_what_was_confirmed(own_kafka: KafkaBroker) -> None:
+def test_a_killed_broker_keeps_confirmed_records(own_kafka: KafkaBroker) -> None:
     create_topic(own_kafka.bootstrap, "durable")
     log = send_with_confluent(own_kafka.bootstrap, "durable", 200, settings={"acks": "all"})
     pid = own_kafka.pid

@@ -28,14 +28,14 @@ def test_unanswered_sends_may_be_stored_or_not() -> None:
     judge(log, stored_as([second])).assert_clean()
 
 
-def test_confirmed_offset_must_be_where_it_lies() -> None:
+def test_a_confirmed_offset_must_match_the_log() -> None:
     log = ClientLog()
     entry = log.send("a", 0)
     log.ack(entry, 0, 7)
     assert judge(log, stored_as([entry])).counts == {"misplaced": 1}
 
 
-def test_comparison_with_the_direct_run_names_what_is_worse() -> None:
+def test_comparison_with_the_direct_run_names_regressions() -> None:
     log = ClientLog()
     first, second = log.send("a", 0), log.send("a", 1)
     twice, clean = judge(log, stored_as([first, second, second])), judge(log, stored_as([first, second]))

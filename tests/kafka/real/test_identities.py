@@ -33,7 +33,7 @@ def rdkafka_outcome(producer: Producer, topic: str) -> str:
 
 
 @pytest.mark.seed("S1-001", "S1-033")
-def test_equal_producers_are_as_many_as_there_are(gate: Gate, new_topic: NewTopic) -> None:
+def test_equal_producers_are_counted_one_by_one(gate: Gate, new_topic: NewTopic) -> None:
     """librdkafka at its defaults: no idempotence, and one client id for all."""
     topic = new_topic(partitions=3)
     gate.apply({"topics": [{"name": topic, PRODUCERS: 2}]})
@@ -75,7 +75,7 @@ def test_equal_producers_of_an_event_loop(
 
 
 @pytest.mark.seed("S1-003", "S1-037")
-def test_equal_consumers_without_a_group_are_as_many_as_there_are(
+def test_equal_consumers_without_a_group_are_counted_one_by_one(
     kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family, join: Join
 ) -> None:
     topic = new_topic()
@@ -168,7 +168,7 @@ def pattern(new_topic: NewTopic) -> tuple[str, str]:
 @pytest.mark.seed("S1-004", "S1-038")
 @pytest.mark.parametrize("policy", [CONSUMERS, "max_consumers_per_subscription"])
 @pytest.mark.parametrize(("family", "protocol"), PATTERNS, indirect=["family"])
-def test_a_member_by_pattern_is_counted_before_it_is_told_its_partitions(
+def test_a_member_by_pattern_counts_before_its_assignment(
     kafka: KafkaBroker,
     gate: Gate,
     pattern: tuple[str, str],

@@ -36,7 +36,7 @@ def test_every_seventh_record_is_too_large(
     judge(log, read_topic(kafka.bootstrap, topic)).assert_clean()
 
 
-def test_without_looking_a_compressed_batch_counts_whole(
+def test_without_inspection_a_compressed_batch_counts_whole(
     kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family
 ) -> None:
     topic = new_topic()

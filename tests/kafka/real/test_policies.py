@@ -276,7 +276,7 @@ def test_fast_consumers_are_slowed_down(
     [("aiokafka", False), ("librdkafka", True), ("java", False)],
     indirect=["family"],
 )
-def test_observing_changes_nothing_and_records_what_would_have_been_done(
+def test_observe_only_applies_nothing_and_records_decisions(
     kafka: KafkaBroker,
     new_topic: NewTopic,
     new_gate: NewGate,

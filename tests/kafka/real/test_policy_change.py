@@ -184,7 +184,7 @@ _WAYS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 
 @pytest.mark.seed("S1-144")
 @pytest.mark.parametrize("way", _WAYS)
-def test_observe_only_releases_what_is_held(gate: Gate, topic: str, probe: Probe, way: str) -> None:
+def test_observe_only_releases_held_requests(gate: Gate, topic: str, probe: Probe, way: str) -> None:
     gate.apply(_TIGHT)
     with RawClient(f"127.0.0.1:{gate.port + 2}") as raw:
         for number in range(2):

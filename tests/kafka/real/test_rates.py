@@ -139,7 +139,7 @@ def test_a_hold_longer_than_the_clients_time_out(
 
 
 @pytest.mark.longer(but="librdkafka")
-def test_without_acknowledgements_the_refused_is_dropped_and_nothing_else(
+def test_without_acknowledgements_only_refused_batches_are_dropped(
     kafka: KafkaBroker, gate: Gate, new_topic: NewTopic, family: Family
 ) -> None:
     topic = new_topic()

@@ -13,6 +13,6 @@ def test_a_listener_that_asks_for_a_login_answers_the_greeting(kafka: KafkaBroke
         assert "cannot reach broker" not in gate.output()
 
 
-def test_a_broker_that_stalls_is_told_of_until_it_goes_on(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_stalled_broker_is_reported_until_it_recovers(own_kafka: KafkaBroker, tmp_path: Path) -> None:
     with Gate(tmp_path / "gate", own_kafka.bootstrap) as gate:
         check_stall(gate, own_kafka)

@@ -210,7 +210,7 @@ def test_a_wrong_password_never_gives_the_name(
     assert gate.decisions(topic=topic) == []
 
 
-def test_a_name_that_the_broker_did_not_ask_for_is_no_name(
+def test_a_name_that_the_broker_did_not_verify_is_ignored(
     locked: KafkaBroker, security: Security, tmp_path: Any
 ) -> None:
     """In front of a listener without SASL, a client that claims to be exempt stays anonymous."""
@@ -291,7 +291,7 @@ def test_the_gate_lists_groups_under_its_own_identity(
 
 
 @pytest.mark.seed("X-02", "S1-034")
-def test_a_login_that_may_not_see_all_groups_knows_none(
+def test_a_login_without_rights_to_all_groups_knows_none(
     locked: KafkaBroker, security: Security, tmp_path: Any
 ) -> None:
     """Kafka would answer with the groups that it may see, as if there were no others."""

@@ -161,7 +161,7 @@ def test_gates_that_read_snapshots_decide_as_the_one_that_publishes_them(
 
 
 @pytest.mark.seed("S4-015")
-def test_a_cluster_that_cannot_be_asked_is_an_unknown_one(full_kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_unknown(full_kafka: KafkaBroker, tmp_path: Path) -> None:
     nobody = {"username": "nobody", "password": "wrong"}
     with gate_of(tmp_path / "gate", full_kafka, identity=nobody) as gate:
         factor_is(gate, 0, 0)

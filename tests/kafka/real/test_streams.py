@@ -201,7 +201,7 @@ def test_slow_readers_beside_a_fast_one(
             assert reader.finish() == expected
 
 
-def test_readers_that_keep_too_much_are_closed(kafka: KafkaBroker, content: str, tmp_path: Any) -> None:
+def test_slow_readers_over_the_budget_are_closed(kafka: KafkaBroker, content: str, tmp_path: Any) -> None:
     """What slow readers keep is bounded by `buffer_budget`: those that keep most go, the others stay."""
     small = fetched(kafka.bootstrap, 2 * _MIB)
     with (

@@ -51,7 +51,7 @@ def test_a_held_request_counts_in_the_budget_until_it_goes_on() -> None:
     assert (bench.budget.used, wire.session.held_bytes) == (0, 0)
 
 
-def test_what_cannot_be_held_any_more_is_refused_with_a_code_that_clients_retry() -> None:
+def test_requests_beyond_the_budget_are_refused_with_a_retriable_code() -> None:
     bench = Bench(max_publish_rate=1)
     bench.budget.limit = 50_000
     wire = held(bench, 100_000)
@@ -66,7 +66,7 @@ def test_what_cannot_be_held_any_more_is_refused_with_a_code_that_clients_retry(
     assert len(wire.forwarded()) == 1
 
 
-def test_a_question_for_a_request_that_cannot_be_held_ends_its_client() -> None:
+def test_a_client_is_closed_if_its_question_cannot_be_held() -> None:
     bench = Bench(max_subscriptions_per_topic=1)
     bench.budget.limit = 10
     wire = Wire(bench)
@@ -77,14 +77,14 @@ def test_a_question_for_a_request_that_cannot_be_held_ends_its_client() -> None:
     assert bench.budget.used == 0
 
 
-def test_a_held_request_whose_client_goes_gives_its_bytes_back() -> None:
+def test_a_held_request_of_a_closed_client_returns_its_bytes() -> None:
     bench = Bench(max_publish_rate=1)
     wire = held(bench, 1000)
     wire.session.closed(wire.now)
     assert bench.budget.used == 0
 
 
-def test_producer_ids_without_number_do_not_pile_up() -> None:
+def test_countless_producer_ids_do_not_accumulate() -> None:
     wire = Wire(Bench())
     record = batch(b"x", producer_id=1, sequence=0)
     for producer_id in range(10_500):
@@ -95,7 +95,7 @@ def test_producer_ids_without_number_do_not_pile_up() -> None:
     assert len(wire.shared.gate("t", False, wire.now).state.producers) == 0
 
 
-def test_topics_that_do_not_exist_are_not_remembered_for_fetching() -> None:
+def test_fetched_topics_that_do_not_exist_are_forgotten() -> None:
     wire = Wire(Bench(max_dispatch_rate=10))
     for number in range(50):
         wire.client_sends(fetch(f"none-{number}"))
@@ -103,7 +103,7 @@ def test_topics_that_do_not_exist_are_not_remembered_for_fetching() -> None:
     assert not wire.session.fetching._operations
 
 
-def test_a_topic_with_a_name_that_no_topic_can_have_ends_the_connection() -> None:
+def test_an_invalid_topic_name_closes_the_connection() -> None:
     wire = Wire(Bench())
     wire.client_sends(produce({"x" * 250: batch(b"x")}))
     assert wire.closed is not None
@@ -111,7 +111,7 @@ def test_a_topic_with_a_name_that_no_topic_can_have_ends_the_connection() -> Non
     assert not wire.shared.gates.states
 
 
-def test_groups_that_came_and_went_are_forgotten_where_nobody_counts_them() -> None:
+def test_former_groups_are_forgotten_where_no_limit_counts_them() -> None:
     wire = Wire(Bench())
     state = wire.shared.gate("t", False, wire.now).state
     left: Any = response_schema(LEAVE, 2)
@@ -124,7 +124,7 @@ def test_groups_that_came_and_went_are_forgotten_where_nobody_counts_them() -> N
     assert len(state.subscriptions) <= 257
 
 
-def test_a_bound_on_requests_is_none_on_what_the_broker_may_answer() -> None:
+def test_bounds_on_requests_do_not_apply_to_responses() -> None:
     wire = Wire(Bench(max_dispatch_rate=10), max_frame_bytes=1000)
     wire.client_sends(fetch("t"))
     answer = fetched({"t": batch(b"x" * 5000)})
@@ -135,7 +135,7 @@ def test_a_bound_on_requests_is_none_on_what_the_broker_may_answer() -> None:
 
 
 @pytest.mark.parametrize("api", ["produce", "fetch", "join"])
-def test_a_request_may_not_name_so_many_topics_that_all_others_wait(api: str) -> None:
+def test_the_number_of_topics_in_a_request_is_bounded(api: str) -> None:
     """Each topic that is new to the gate costs it some 70 us."""
     wire = Wire(Bench(max_dispatch_rate=10, max_consumers_per_topic=1))
     names = [f"{number:x}" for number in range(10_001)]
@@ -151,7 +151,7 @@ def test_a_request_may_not_name_so_many_topics_that_all_others_wait(api: str) ->
     assert not wire.shared.gates.states
 
 
-def test_one_connection_has_so_many_topics_attached_in_all_its_groups_and_no_more() -> None:
+def test_topics_attached_by_one_connection_are_bounded_over_all_its_groups() -> None:
     wire = Wire(Bench(), max_requests_in_flight=1_000)
     names = [f"{number:x}" for number in range(100)]
     for number in range(101):

@@ -19,7 +19,7 @@ def assert_closed_last(wire: Wire) -> None:
     assert isinstance(wire.commands[-1], Close)
 
 
-def test_a_refusal_is_told_though_the_next_request_in_the_read_is_malformed() -> None:
+def test_a_refusal_is_sent_even_if_the_next_request_is_malformed() -> None:
     wire = Wire(Bench(max_message_size=10))
     wire.client_sends(REFUSED + MALFORMED)
     ((code, _),) = outcome(wire.answered()[0]).values()
@@ -28,7 +28,7 @@ def test_a_refusal_is_told_though_the_next_request_in_the_read_is_malformed() ->
 
 
 @pytest.mark.parametrize("acks", [0, -1])
-def test_nothing_comes_behind_the_end_of_a_client_that_was_held(acks: int) -> None:
+def test_no_command_follows_the_close_of_a_held_client(acks: int) -> None:
     wire = Wire(Bench(max_publish_rate=10, max_message_size=10))
     wire.client_sends(produce({"t": batch(*[b"x"] * 25)}, acks=0))
     wire.client_sends(produce({"t": batch(b"y")}, acks=acks, correlation_id=2) + REFUSED + MALFORMED)
@@ -38,7 +38,7 @@ def test_nothing_comes_behind_the_end_of_a_client_that_was_held(acks: int) -> No
     assert len(wire.answered()) == (acks == 0)  # else it is not its turn yet
 
 
-def test_nothing_comes_behind_the_end_of_a_client_with_too_many_in_flight() -> None:
+def test_no_command_follows_the_close_of_a_client_with_too_many_in_flight() -> None:
     wire = Wire(Bench(max_dispatch_rate=1_000), max_requests_in_flight=2)
     wire.client_sends(fetch("t") + fetch("t", correlation_id=2) + REFUSED + MALFORMED)
     for number in (1, 2):

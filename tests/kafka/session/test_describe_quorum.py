@@ -14,7 +14,7 @@ quorum_response: Any = import_module("kio.schema.describe_quorum.v2.response")
 DESCRIBE_QUORUM = 55
 
 
-def test_the_answer_names_the_controllers_and_no_address() -> None:
+def test_the_response_names_controllers_without_addresses() -> None:
     wire = Wire(Bench())
     asked = request(quorum_request.DescribeQuorumRequest(topics=()))
     wire.client_sends(asked)

@@ -26,7 +26,7 @@ def test_a_request_that_the_broker_has_is_answered_first() -> None:
     assert wire.answered() == [answer[4:]]
 
 
-def test_a_response_that_passes_unread_comes_whole() -> None:
+def test_an_unread_response_is_delivered_whole() -> None:
     wire = Wire(Bench())
     wire.client_sends(fetch("t", correlation_id=1))
     answer = fetched({"t": batch(b"x" * 1000)}, correlation_id=1)
@@ -36,7 +36,7 @@ def test_a_response_that_passes_unread_comes_whole() -> None:
     assert ends(wire)
 
 
-def test_a_request_that_came_in_part_is_dropped_as_its_client_sends_it_again() -> None:
+def test_a_partial_request_is_dropped_as_its_client_sends_it_again() -> None:
     wire = Wire(Bench(max_message_size=50))
     wire.client_sends(produce({"t": batch(b"ok")}, correlation_id=1)[:-3])
     assert wire.session.held_bytes > 0

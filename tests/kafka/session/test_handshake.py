@@ -58,7 +58,7 @@ _NOBODY = (ANONYMOUS, False)
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
-def test_one_answer_that_accepts(mechanism: str) -> None:
+def test_login_in_one_step(mechanism: str) -> None:
     login = Login()
     login.choose(mechanism)
     login.claim(_TOKENS[mechanism])
@@ -96,7 +96,7 @@ def test_oauth_refuses_without_an_error_code_first() -> None:
     assert login.who == _NOBODY
 
 
-def test_the_name_is_that_of_the_token_which_was_accepted() -> None:
+def test_the_principal_is_that_of_the_accepted_token() -> None:
     login = Login()
     login.choose("PLAIN")
     login.claim(b"\0bob\0secret")
@@ -117,7 +117,7 @@ def test_a_new_login_that_fails_changes_nothing() -> None:
     assert login.who == ("User:bob", False)
 
 
-def test_only_the_first_token_says_who_it_is() -> None:
+def test_only_the_first_token_names_the_client() -> None:
     """A delegation token's owner is not told; nor may the proof that follows, with an extension, name one."""
     login = Login()
     login.choose("SCRAM-SHA-256")
@@ -157,7 +157,7 @@ def test_a_login_that_was_begun_is_open_until_the_broker_has_accepted_it() -> No
     assert found == [False, False, True, True]
 
 
-def test_a_login_whose_end_the_gate_cannot_tell_ends_with_the_next_request() -> None:
+def test_a_login_of_unknown_length_ends_with_the_next_request() -> None:
     login = Login()
     login.choose("CUSTOM")
     login.claim(b"first")

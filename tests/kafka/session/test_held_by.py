@@ -17,7 +17,7 @@ from sluicegate_kafka.session.requests import sliced
 held_by.enter()
 
 
-def test_requests_are_told_by_their_api(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_named_by_their_api(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Holder] = []
 
     def look(*arguments: object) -> None:
@@ -30,7 +30,7 @@ def test_requests_are_told_by_their_api(monkeypatch: pytest.MonkeyPatch) -> None
     assert seen[0].at == "sluicegate_kafka.session.producing.producing.Producing.request"
 
 
-def test_slices_are_told_by_the_api_of_their_request() -> None:
+def test_slices_are_named_by_the_api_of_their_request() -> None:
     seen: list[Holder] = []
     head = RequestHead(api_key=0, version=9, correlation_id=1, client_id="app", start=4, body=4, end=4)
 
@@ -43,7 +43,7 @@ def test_slices_are_told_by_the_api_of_their_request() -> None:
     assert seen[0].held_by == "api kafka produce"
 
 
-def test_responses_are_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responses_are_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Holder] = []
 
     def look(*arguments: object) -> Iterator[None]:

@@ -41,7 +41,7 @@ def test_each_api_has_its_largest_request(api_key: int, most: int) -> None:
     assert too_large.session.held_bytes == 0
 
 
-def test_the_log_says_what_to_raise() -> None:
+def test_the_log_names_the_setting_to_raise() -> None:
     wire = Wire(Bench())
     wire.client_sends(begun(ApiKey.METADATA, 99 * MIB))
     assert wire.closed is not None
@@ -51,7 +51,7 @@ def test_the_log_says_what_to_raise() -> None:
     )
 
 
-def test_a_list_that_a_cluster_needs_is_raised_by_name() -> None:
+def test_a_size_limit_is_raised_by_the_name_of_its_api() -> None:
     wire = Wire(Bench(), request_bytes={"metadata": "4MiB", "produce": 1000})
     wire.client_sends(begun(ApiKey.METADATA, 4 * MIB))
     assert wire.closed is None
@@ -67,12 +67,12 @@ def test_nothing_is_larger_than_the_largest_frame() -> None:
     assert wire.closed is not None
 
 
-def test_a_name_that_no_api_has_is_refused_with_the_nearest() -> None:
+def test_an_unknown_api_name_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(ValidationError, match="unknown API 'metadatas'"):
         Wire(Bench(), request_bytes={"metadatas": 1})
 
 
-def test_two_gibibytes_announced_keep_nothing() -> None:
+def test_announcing_two_gibibytes_allocates_nothing() -> None:
     wire = Wire(Bench())
     wire.client_sends(begun(ApiKey.PRODUCE, 2**31 - 1, b"x" * 1000))
     assert wire.closed is not None
@@ -80,7 +80,7 @@ def test_two_gibibytes_announced_keep_nothing() -> None:
     assert (wire.session.held_bytes, wire.shared.budget.used) == (0, 0)
 
 
-def test_it_is_known_when_a_request_began_that_passes_unread() -> None:
+def test_the_start_time_of_an_unread_partial_request_is_known() -> None:
     wire = Wire(Bench())
     assert wire.session.frame_began_ns == 0
     wire.client_sends(begun(ApiKey.LIST_GROUPS, 1000))
@@ -95,7 +95,7 @@ def test_it_is_known_when_a_request_began_that_passes_unread() -> None:
     assert wire.session.frame_began_ns == 0
 
 
-def test_it_is_known_when_a_request_began_that_is_read_whole() -> None:
+def test_the_start_time_of_a_buffered_partial_request_is_known() -> None:
     wire = Wire(Bench())
     frame = produce({"t": batch(b"x")})
     wire.client_sends(frame[:20])

@@ -68,7 +68,7 @@ def test_tls_ports(pulsar: PulsarBroker, tls: Tls, new_topic: NewTopic, python: 
 
 
 @pytest.mark.longer
-def test_kill_and_restart_keep_what_was_confirmed(
+def test_a_killed_broker_keeps_confirmed_records(
     own_pulsar: PulsarBroker, python: PythonFamily, java: JavaFamily
 ) -> None:
     topic = "persistent://public/default/durable"

@@ -37,7 +37,7 @@ def test_large_frames_are_for_messages(total: int, command: int, kind: int, fits
     assert wire.session.held_bytes <= 10
 
 
-def test_the_log_says_what_to_raise() -> None:
+def test_the_log_names_the_setting_to_raise() -> None:
     wire = Wire(Bench(), max_command_bytes="100B")
     wire.client_sends(producer(topic=TOPIC + "t" * 200))
     assert wire.closed is not None

@@ -83,7 +83,7 @@ def test_a_message_over_the_limit_is_found_in_a_later_slice() -> None:
     assert answer.HasField("send_error")
 
 
-def test_what_cannot_hold_a_message_over_the_limit_is_not_walked() -> None:
+def test_batches_that_cannot_exceed_the_limit_are_not_walked() -> None:
     payload = batch(10_000)
     wire = publishing(Bench(max_message_size=len(payload) - 100))
     wire.client_sends(send(0, payload, num_messages_in_batch=10_000))

@@ -134,7 +134,7 @@ def names(wire: Wire) -> tuple[str, ...]:
 
 
 @pytest.mark.seed("S1-003", "S1-037")
-def test_each_connection_of_one_name_to_one_node_is_a_consumer() -> None:
+def test_each_connection_with_one_client_id_to_one_node_is_a_consumer() -> None:
     first = Wire(Bench(max_consumers_per_topic=1))
     wires = [first, *(wire(first, number) for number in range(4))]
     assert [fetches(each) for each in wires] == [0, *[FORBIDDEN] * 4]
@@ -142,7 +142,7 @@ def test_each_connection_of_one_name_to_one_node_is_a_consumer() -> None:
     assert sorted(fetches(each) for each in wires[1:]) == [0, *[FORBIDDEN] * 3]
 
 
-def test_a_consumer_of_three_leaders_is_one() -> None:
+def test_a_consumer_connected_to_three_leaders_counts_once() -> None:
     first = Wire(Bench(max_consumers_per_topic=1))
     assert [fetches(each) for each in (first, wire(first, 2, "node-2"), wire(first, 3, "node-3"))] == [0] * 3
     assert consumers(first) == 1
@@ -155,7 +155,7 @@ def test_a_consumer_without_a_group_is_a_subscription_of_its_own() -> None:
     assert len({names(first), names(second)}) == 2
 
 
-def test_one_that_waits_for_its_rate_gets_no_more_when_another_leaves() -> None:
+def test_a_waiting_consumer_gains_nothing_when_another_leaves() -> None:
     first = Wire(Bench({"max_subscription_dispatch_rate": 100, "burst_seconds": 0.5}))
     second = wire(first, 2)
     assert (delivered(first), delivered(second)) == (50, 50)
@@ -178,7 +178,7 @@ def test_equal_clients_of_two_groups_have_a_rate_each() -> None:
     assert (delivered(one), delivered(two)) == (50, 50)
 
 
-def test_assigned_partitions_tell_groups_apart() -> None:
+def test_assigned_partitions_distinguish_groups() -> None:
     a = member(Wire(Bench(max_subscription_dispatch_rate=100)), 1, "a", 1, 2)
     member(a, 2, "b", 0)
     reader = wire(a, 3)
@@ -186,7 +186,7 @@ def test_assigned_partitions_tell_groups_apart() -> None:
     assert names(reader) == ("b",)
 
 
-def test_committed_offsets_tell_groups_apart() -> None:
+def test_committed_offsets_distinguish_groups() -> None:
     bench = Bench(max_subscription_dispatch_rate=100)
     a = member(Wire(bench), 1, "a", 0)
     b = member(a, 2, "b", 0)
@@ -197,7 +197,7 @@ def test_committed_offsets_tell_groups_apart() -> None:
     assert (names(one), names(two)) == (("b",), ("b",))
 
 
-def test_who_begins_elsewhere_than_told_is_a_member_still() -> None:
+def test_a_member_that_starts_at_another_offset_stays_a_member() -> None:
     a = member(Wire(Bench(max_consumers_per_topic=1)), 1, "a", 0)
     begins(a, "a", 5)
     one = wire(a, 3)
@@ -223,7 +223,7 @@ def begins(wire: Wire, group: str, offset: int) -> None:
     wire.answered()
 
 
-def test_who_fetched_before_a_member_was_assigned_anything_is_not_that_member() -> None:
+def test_a_fetcher_from_before_an_assignment_is_not_that_member() -> None:
     bench = Bench(max_consumers_per_topic=2)
     a = member(Wire(bench), 1, "a", 0)
     one = wire(a, 3, "node-1")
@@ -239,7 +239,7 @@ def test_who_fetched_before_a_member_was_assigned_anything_is_not_that_member() 
     assert set(names(two)) == {"a", "b"}
 
 
-def test_what_is_ambiguous_is_limited_by_all_that_it_may_be_for() -> None:
+def test_an_ambiguous_fetch_is_limited_by_every_candidate_group() -> None:
     bench = Bench({"max_subscription_dispatch_rate": 100, "burst_seconds": 0.5})
     a = member(Wire(bench), 1, "a", 0)
     member(a, 2, "b", 0)
@@ -289,7 +289,7 @@ def test_partitions_that_move_keep_their_fetchers_attributed_for_a_while() -> No
     assert fetches(reader) == FORBIDDEN, "it does not go on for that member"
 
 
-def test_a_member_whose_coordinator_connection_broke_fetches_for_its_group_still() -> None:
+def test_a_member_keeps_fetching_for_its_group_after_losing_its_coordinator() -> None:
     bench = Bench({"max_subscription_dispatch_rate": 100, "burst_seconds": 0.5})
     a = member(Wire(bench), 1, "g", 0)
     reader = wire(a, 3)
@@ -312,7 +312,7 @@ def test_a_connection_that_joined_itself_fetches_for_its_own_member() -> None:
 # -- connections that broke without a word -------------------------------------------------------------
 
 
-def test_a_silent_reader_gives_way_to_its_own_clients_new_one() -> None:
+def test_a_silent_fetch_connection_is_replaced_by_its_clients_new_one() -> None:
     old = Wire(Bench(max_consumers_per_topic=1))
     assert fetches(old) == 0
     new = wire(old, 2)
@@ -326,7 +326,7 @@ def test_a_silent_reader_gives_way_to_its_own_clients_new_one() -> None:
     assert fetches(new) == 0
 
 
-def test_a_silent_reader_of_a_member_gives_way_too() -> None:
+def test_a_silent_fetch_connection_of_a_member_is_replaced_too() -> None:
     a = member(Wire(Bench(max_consumers_per_topic=1)), 1, "g", 0)
     old = wire(a, 3)
     assert fetches(old) == 0
@@ -352,7 +352,7 @@ def beats(wire: Wire, group: str, member: str) -> int | None:
 
 
 @pytest.mark.parametrize("policy", ["max_consumers_per_topic", "max_consumers_per_subscription"])
-def test_a_silent_member_gives_way_to_its_own_clients_new_one(policy: str) -> None:
+def test_a_silent_member_is_replaced_by_its_clients_new_one(policy: str) -> None:
     old = Wire(Bench({policy: 1}), node="node-9")
     assert joins(old, "g", "old") == 0
     new = wire(old, 2, "node-9")
@@ -374,7 +374,7 @@ def test_a_silent_member_gives_way_to_its_own_clients_new_one(policy: str) -> No
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans()), max_size=50), st.integers(0, 2)
 )
-def test_consumers_are_the_members_and_those_beyond_them(
+def test_consumers_are_members_and_fetching_clients_beyond_them(
     steps: list[tuple[int, int, bool]], members: int
 ) -> None:
     """In any order: as many as fetch from any one node, but never fewer than there are members."""
@@ -396,7 +396,7 @@ def test_consumers_are_the_members_and_those_beyond_them(
         assert consumers(first) == max(members, *per_node)
 
 
-def test_one_that_must_wait_for_the_rate_of_connections_is_not_refused() -> None:
+def test_a_consumer_held_by_the_connection_rate_is_not_refused() -> None:
     first = Wire(Bench(max_consumers_per_topic=3, connection_rate_limit=1))
     second = wire(first, 2)
     assert fetches(first) == 0
@@ -414,7 +414,7 @@ def test_one_that_must_wait_for_the_rate_of_connections_is_not_refused() -> None
     assert consumers(first) == 2
 
 
-def test_a_member_that_fetches_its_partitions_by_turns_is_not_matched_anew() -> None:
+def test_a_member_that_fetches_partitions_in_turn_keeps_its_match() -> None:
     """Clients leave out partitions of which they have records; matching costs more than all else."""
     connection = Wire(Bench()).session.connection
     audience = Audience(connection.identity, "t", Places())
@@ -432,7 +432,7 @@ def test_a_member_that_fetches_its_partitions_by_turns_is_not_matched_anew() -> 
     assert not reader.asks_for(frozenset({3}))
 
 
-def test_a_topic_that_is_not_fetched_any_more_counts_no_longer() -> None:
+def test_a_topic_no_longer_fetched_is_released() -> None:
     first = Wire(Bench(max_consumers_per_topic=1))
     other = Wire(Bench(), first.shared, peer="10.0.0.2:1")
     assert (fetches(first, "t"), fetches(other, "t")) == (0, FORBIDDEN)
@@ -450,7 +450,7 @@ def test_a_topic_that_is_not_fetched_any_more_counts_no_longer() -> None:
     assert fetches(first, "t") == FORBIDDEN
 
 
-def test_one_that_was_refused_takes_no_place_of_a_topic_that_it_gave_up() -> None:
+def test_a_refused_consumer_takes_no_place_on_an_abandoned_topic() -> None:
     first = Wire(Bench(max_consumers_per_topic=1))
     other = Wire(Bench(), first.shared, peer="10.0.0.2:1")
     assert (fetches(first, "t"), fetches(other, "t")) == (0, FORBIDDEN)

@@ -92,7 +92,7 @@ def test_an_emptied_response_waits_instead_of_coming_back_at_once() -> None:
     assert records_of(answer) == {"t": b""}
 
 
-def test_the_wait_ends_when_the_client_said_so() -> None:
+def test_the_wait_ends_at_the_clients_max_wait() -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     asks(wire, "t")
     wire.broker_sends(fetched({"t": batch(b"x")}))

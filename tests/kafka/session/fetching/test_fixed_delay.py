@@ -70,7 +70,7 @@ def test_receive_time_holds_each_batch_for_its_own_delay(through_gate: bool) -> 
     assert max(late) <= 3_000 + POLL_MS
 
 
-def test_receive_time_is_known_of_what_came_while_no_consumer_was_there() -> None:
+def test_receive_time_is_known_of_batches_stored_without_a_consumer() -> None:
     play = Play({"fixed_delivery_delay": 3_000, "delay_clock": "receive_time"})
     stored: dict[int, int] = {}
     for _ in range(8):
@@ -95,7 +95,7 @@ def test_a_back_dated_batch_counts_from_its_arrival(through_gate: bool, delay_s:
     assert 0 <= play.reader.received[0] - stored_ms - delay_s * 1_000 <= POLL_MS
 
 
-def test_a_back_dated_batch_is_known_to_be_one_whenever_a_consumer_comes() -> None:
+def test_a_back_dated_batch_is_recognised_by_late_consumers_too() -> None:
     play = Play({"fixed_delivery_delay": 2 * HOUR_MS})
     stored_ms = play.wall_ms
     play.publish(True, stored_ms - 3 * HOUR_MS)
@@ -117,7 +117,7 @@ def test_the_tolerance_can_be_set(behind_ms: int) -> None:
     assert (play.reader.received[0] - begin_ms >= 3_000) == (behind_ms == 60_000)
 
 
-def test_what_is_within_the_tolerance_counts_from_its_time_stamp() -> None:
+def test_a_time_stamp_within_the_tolerance_is_used() -> None:
     play = Play({"fixed_delivery_delay": 3_000})
     play.read(1)
     begin_ms = play.wall_ms
@@ -126,7 +126,7 @@ def test_what_is_within_the_tolerance_counts_from_its_time_stamp() -> None:
     assert play.reader.received[0] - begin_ms < 1_000
 
 
-def test_what_was_stored_long_ago_is_believed_where_the_delay_is_long() -> None:
+def test_old_batches_keep_their_time_stamps_under_a_long_delay() -> None:
     play = Play({"fixed_delivery_delay": HOUR_MS})
     begin_ms = play.wall_ms
     play.publish(False, begin_ms - 2 * HOUR_MS)
@@ -138,7 +138,7 @@ def test_what_was_stored_long_ago_is_believed_where_the_delay_is_long() -> None:
     assert 0 <= play.reader.received[3] - begin_ms - HOUR_MS // 2 <= POLL_MS
 
 
-def test_where_the_delay_is_short_stored_batches_wait_for_it_once() -> None:
+def test_stored_batches_wait_once_for_a_short_delay() -> None:
     play = Play({"fixed_delivery_delay": 3_000})
     begin_ms = play.wall_ms
     for _ in range(5):
@@ -151,7 +151,7 @@ def test_where_the_delay_is_short_stored_batches_wait_for_it_once() -> None:
     assert len(again.received) == 5
 
 
-def test_a_broker_that_stamps_records_itself_is_believed() -> None:
+def test_log_append_time_is_trusted() -> None:
     log_append_time = 0x08
     play = Play({"fixed_delivery_delay": 3_000, "delay_clock": "receive_time"})
     begin_ms = play.wall_ms
@@ -162,7 +162,7 @@ def test_a_broker_that_stamps_records_itself_is_believed() -> None:
     assert 2_000 <= play.reader.received[3] - begin_ms <= 2_000 + POLL_MS
 
 
-def test_without_acknowledgements_the_high_watermark_tells() -> None:
+def test_without_acknowledgements_the_high_watermark_dates_arrival() -> None:
     play = Play({"fixed_delivery_delay": 3_000, "delay_clock": "receive_time"})
     play.read(1)
     play.producer.client_sends(produce({"t": batch(b"x")}, acks=0))
@@ -172,7 +172,7 @@ def test_without_acknowledgements_the_high_watermark_tells() -> None:
     assert 3_000 <= play.reader.received[0] - begin_ms <= 3_000 + POLL_MS
 
 
-def test_a_topic_that_is_made_anew_has_nothing_from_before() -> None:
+def test_a_recreated_topic_forgets_earlier_arrivals() -> None:
     """Its offsets start again, with batches that another topic of that name had long ago."""
     play = Play({"fixed_delivery_delay": 3_000, "delay_clock": "receive_time"})
     for _ in range(3):
@@ -187,7 +187,7 @@ def test_a_topic_that_is_made_anew_has_nothing_from_before() -> None:
 
 
 @pytest.mark.parametrize("told_by", ["error", "high watermark"])
-def test_a_consumer_can_tell_that_a_topic_was_made_anew(told_by: str) -> None:
+def test_a_fetch_reveals_that_a_topic_was_recreated(told_by: str) -> None:
     wire = Wire(Bench(fixed_delivery_delay=3_000, delay_clock="receive_time"))
     stored = batch(b"x", timestamp_ms=1_000)
 
@@ -213,7 +213,7 @@ def test_a_consumer_can_tell_that_a_topic_was_made_anew(told_by: str) -> None:
     assert records_of(wire.answered()[0]) == {"t": stored}
 
 
-def test_the_rest_of_a_split_request_tells_of_arrivals_too() -> None:
+def test_the_rest_of_a_split_request_records_arrivals_too() -> None:
     bench = Bench(fixed_delivery_delay=3_000, delay_clock="receive_time")
     bench.set_topic("big", max_message_size=1)
     wire = Wire(bench)

@@ -36,7 +36,7 @@ def test_members_of_a_group_are_counted_and_leave_with_their_connection() -> Non
     assert joins(three, "g", "m3") == 0
 
 
-def test_a_client_that_does_not_say_what_it_is_gets_a_code_that_it_knows() -> None:
+def test_an_unnamed_client_library_gets_a_generic_code() -> None:
     one = Wire(Bench(max_consumers_per_subscription=1))
     two = Wire(Bench(), one.shared, peer="10.0.0.2:5000", software="")
     assert joins(one, "g", "m1") == 0

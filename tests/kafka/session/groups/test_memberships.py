@@ -80,7 +80,7 @@ def joins(wire: Wire, group: str, member: str, *topics: str, client_id: str = "a
     return join_error(answer)
 
 
-def test_a_question_that_gets_no_answer_is_not_asked_for_ever() -> None:
+def test_an_unanswered_question_is_not_repeated_forever() -> None:
     wire = Wire(Bench(max_subscriptions_per_topic=1))
     wire.client_sends(join("g", "t"))
     commands = wire.session.answered(ListGroups(), TimeoutError(), wire.now)
@@ -116,7 +116,7 @@ def test_a_join_is_held_no_longer_than_any_other_request_and_goes_on_where_it_wa
     assert not any(consumers(wire, topic) for topic in topics)
 
 
-def test_a_held_join_that_is_refused_in_the_end_leaves_no_topic_attached() -> None:
+def test_a_held_join_that_is_finally_refused_leaves_no_topic_attached() -> None:
     bench = Bench(connection_rate_limit=1, max_consumers_per_topic=1)
     one = Wire(bench)
     assert joins(one, "h", "m1", "c") == 0
@@ -207,7 +207,7 @@ def test_consumers_are_counted_where_only_a_ceiling_limits_them() -> None:
     assert (fetches(one), fetches(two)) == (0, 29)
 
 
-def test_groups_without_number_end_their_connection() -> None:
+def test_countless_groups_close_their_connection() -> None:
     wire = Wire(Bench(), max_requests_in_flight=2_000)
     for number in range(1_001):
         wire.client_sends(join(f"g{number}", "t", member="m"))
@@ -239,7 +239,7 @@ def test_a_member_that_the_broker_expelled_does_not_count() -> None:
     assert joins(wire, "g", "second", "t") == 0
 
 
-def test_a_static_member_counts_whatever_is_said_of_a_false_member_id() -> None:
+def test_a_static_member_counts_whatever_member_id_it_claims() -> None:
     wire = Wire(Bench(max_consumers_per_subscription=1))
     wire.client_sends(join("g", "t", member="real", instance_id="static"))
     wire.broker_sends(joined("real"))
@@ -257,7 +257,7 @@ def test_a_member_of_the_new_protocol_that_the_broker_expelled_does_not_count() 
     assert consumers(wire) == 0
 
 
-def test_two_joins_at_once_that_are_to_be_named_are_not_one_member() -> None:
+def test_two_simultaneous_joins_without_member_ids_are_two_members() -> None:
     wire = Wire(Bench(max_consumers_per_topic=1))
     wire.client_sends(join("g", "t"))
     wire.client_sends(join("g", "t"))

@@ -174,7 +174,7 @@ def test_a_question_of_the_gates_own_waits_for_the_end_of_a_request_that_passes_
     assert len(one.answered()) == 2
 
 
-def test_a_broker_that_does_not_tell_names_has_the_client_try_again() -> None:
+def test_a_client_retries_while_the_broker_does_not_tell_topic_names() -> None:
     one = Wire(Bench(max_consumers_per_topic=1))
     one.client_sends(beat())
     one.forwarded()
@@ -191,7 +191,7 @@ def test_a_broker_that_does_not_tell_names_has_the_client_try_again() -> None:
     assert consumers(one) == 1
 
 
-def test_what_is_assigned_later_counts_and_what_is_taken_no_longer() -> None:
+def test_later_assignments_count_and_revoked_ones_do_not() -> None:
     one = Wire(Bench(max_consumers_per_topic=1))
     assert assigned(one, {}) == 0
     assert assigned(one, {"t": [0]}, epoch=1, topics=None, regex=None) == 0
@@ -205,7 +205,7 @@ def test_what_is_assigned_later_counts_and_what_is_taken_no_longer() -> None:
     assert consumers(one, "u") == 0
 
 
-def test_a_full_heartbeat_keeps_what_the_pattern_brought() -> None:
+def test_a_full_heartbeat_keeps_topics_matched_by_the_pattern() -> None:
     one = Wire(Bench(max_consumers_per_topic=1))
     assert assigned(one, {"t": [0]}) == 0
     assert assigned(one, None, epoch=1, topics=("v",), regex="t.*") == 0
@@ -231,7 +231,7 @@ def test_a_group_by_pattern_is_a_subscription_of_what_it_is_assigned() -> None:
     assert assigned(two, {"t": [0]}, group="old") == 0
 
 
-def test_an_assignment_tells_which_group_a_fetch_is_for() -> None:
+def test_an_assignment_identifies_the_group_of_a_fetch() -> None:
     one = Wire(Bench(max_subscription_dispatch_rate=100))
     two = Wire(Bench(), one.shared, peer="10.0.0.1:5001")
     assert assigned(one, {"t": [1]}, group="a") == 0
@@ -258,7 +258,7 @@ def test_a_member_that_comes_back_by_another_connection_is_counted_again() -> No
     assert consumers(one) == 1
 
 
-def test_a_fetch_of_what_a_pattern_brought_is_not_counted_once_more() -> None:
+def test_fetching_a_topic_matched_by_a_pattern_does_not_count_twice() -> None:
     one = Wire(Bench(max_consumers_per_topic=1))
     assert assigned(one, {"t": [0]}) == 0
     reader = Wire(Bench(), one.shared, peer="10.0.0.1:5001")

@@ -32,7 +32,7 @@ def producers(wire: Wire, topic: str = "t") -> int:
     return len(wire.shared.gate(topic, False, wire.now).state.producers)
 
 
-def test_each_connection_of_one_name_to_one_node_is_a_producer() -> None:
+def test_each_connection_with_one_client_id_to_one_node_is_a_producer() -> None:
     first = Wire(Bench(max_producers_per_topic=2))
     wires = [first, *(wire(first, number) for number in range(5))]
     assert [publishes(each) for each in wires] == [0, 0, *[POLICY_VIOLATION] * 4]
@@ -42,7 +42,7 @@ def test_each_connection_of_one_name_to_one_node_is_a_producer() -> None:
     assert publishes(wires[2]) == POLICY_VIOLATION
 
 
-def test_a_producer_of_three_leaders_is_one() -> None:
+def test_a_producer_connected_to_three_leaders_counts_once() -> None:
     first = Wire(Bench(max_producers_per_topic=1))
     others = [wire(first, number, f"node-{number}") for number in (2, 3)]
     assert [publishes(each) for each in (first, *others)] == [0, 0, 0]
@@ -72,7 +72,7 @@ def test_equal_clients_of_different_topics_do_not_count_for_each_other() -> None
     assert (producers(first, "t"), producers(first, "u")) == (1, 1)
 
 
-def test_a_client_id_cannot_be_made_to_look_like_another_number() -> None:
+def test_a_client_id_cannot_imitate_a_numbered_identity() -> None:
     first = Wire(Bench())
     second, third = wire(first, 2), wire(first, 3)
     assert publishes(first, client_id="x") == 0
@@ -116,7 +116,7 @@ def two_partitions(*producer_ids: int) -> bytes:
 # -- connections that broke without a word -------------------------------------------------------------
 
 
-def test_a_silent_connection_gives_way_to_its_own_clients_new_one() -> None:
+def test_a_silent_connection_is_replaced_by_its_clients_new_one() -> None:
     old = Wire(Bench(max_producers_per_topic=1))
     assert publishes(old) == 0
     new = wire(old, 2)
@@ -133,7 +133,7 @@ def test_a_silent_connection_gives_way_to_its_own_clients_new_one() -> None:
     assert producers(new) == 1
 
 
-def test_equal_clients_that_speak_never_give_way() -> None:
+def test_active_equal_clients_are_never_replaced() -> None:
     first = Wire(Bench(max_producers_per_topic=2))
     second, third = wire(first, 2), wire(first, 3)
     for seconds in range(0, 60, 15):
@@ -142,7 +142,7 @@ def test_equal_clients_that_speak_never_give_way() -> None:
         assert publishes(third) == POLICY_VIOLATION
 
 
-def test_who_waits_for_an_answer_is_not_silent() -> None:
+def test_a_client_waiting_for_a_response_is_not_silent() -> None:
     old = Wire(Bench(max_producers_per_topic=1))
     old.client_sends(produce({"t": batch(b"x")}, client_id="rdkafka"))
     new = wire(old, 2)
@@ -150,7 +150,7 @@ def test_who_waits_for_an_answer_is_not_silent() -> None:
     assert publishes(new) == POLICY_VIOLATION
 
 
-def test_a_silent_client_gives_way_to_equal_ones_only() -> None:
+def test_a_silent_client_is_replaced_by_equal_ones_only() -> None:
     old = Wire(Bench(max_producers_per_topic=1))
     assert publishes(old) == 0
     new = wire(old, 2)

@@ -60,7 +60,7 @@ def test_the_largest_message_of_a_compressed_batch_is_limited(form: str) -> None
     assert f"Current: {LIMIT + 1} bytes, Limit: {LIMIT} bytes" in text
 
 
-def test_without_it_a_compressed_batch_counts_whole() -> None:
+def test_a_compressed_batch_counts_whole_without_inspection() -> None:
     wire = inspecting_wire(inspect=False)
     wire.client_sends(produce({"t": packed_batch(batch(b"y" * (LIMIT + 1)), "zstd")}))
     assert wire.asked == []
@@ -74,7 +74,7 @@ def test_uncompressed_batches_do_not_wait() -> None:
     assert len(wire.forwarded()) == 1
 
 
-def test_what_follows_waits_behind_it_in_order() -> None:
+def test_later_requests_wait_in_order_behind_an_inspection() -> None:
     wire = inspecting_wire()
     first, second = packed_batch(batch(b"1"), "lz4"), batch(b"2")
     wire.client_sends(produce({"t": first}) + produce({"t": second}, correlation_id=2))
@@ -112,7 +112,7 @@ def test_rates_count_the_records_of_an_inspected_batch() -> None:
     assert throttle_ms(wire.answered()[1]) > 0
 
 
-def test_a_bomb_is_refused_with_its_bound() -> None:
+def test_a_decompression_bomb_is_refused_at_its_bound() -> None:
     wire = Wire(Bench(max_message_size=0, inspect=True), max_frame_bytes="1MiB")
     bomb = packed_batch(batch(bytes(2 << 20)), "zstd")
     assert len(bomb) < 1_000
@@ -124,7 +124,7 @@ def test_a_bomb_is_refused_with_its_bound() -> None:
     assert "more than the 1048576 bytes that are unpacked at most" in str(text)
 
 
-def test_many_bombs_in_one_request_cost_no_more_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_decompression_bombs_cost_no_more_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def counted(codec: int, packed: bytes, limit: int) -> bytes:
@@ -163,7 +163,7 @@ def test_a_damaged_batch_is_refused_and_others_of_the_request_pass() -> None:
     assert "damaged zstd data" in str(told["bad", 0][1])
 
 
-def test_observed_only_nothing_is_refused() -> None:
+def test_observe_only_refuses_no_batch() -> None:
     bench = Bench({"observe_only.inspect": True}, max_message_size=0, inspect=True)
     wire = Wire(bench)
     wire.client_sends(produce({"t": claiming(packed_batch(batch(b"x"), "zstd"), 7)}))
@@ -172,7 +172,7 @@ def test_observed_only_nothing_is_refused() -> None:
 
 
 @pytest.mark.parametrize("acks", [-1, 0])
-def test_where_nobody_answers_the_client_is_to_try_again(acks: int) -> None:
+def test_a_failed_inspection_gets_a_retriable_code(acks: int) -> None:
     wire = inspecting_wire()
     wire.client_sends(produce({"t": packed_batch(batch(b"x"), "zstd")}, acks=acks))
     question = wire.asked[-1]
@@ -183,7 +183,7 @@ def test_where_nobody_answers_the_client_is_to_try_again(acks: int) -> None:
     assert not wire.shared.listing.fresh(wire.now)
 
 
-def test_where_no_bytes_may_be_held_the_client_is_to_try_again() -> None:
+def test_an_exhausted_budget_gets_a_retriable_code() -> None:
     bench = Bench(inspect=True)
     wire = Wire(bench)
     assert bench.budget.take(64 * 1024 * 1024)
@@ -192,7 +192,7 @@ def test_where_no_bytes_may_be_held_the_client_is_to_try_again() -> None:
     assert outcome(wire.answered()[0])["t", 0][0] == 19
 
 
-def test_a_client_that_has_gone_has_nothing_forwarded() -> None:
+def test_requests_of_a_closed_client_are_not_forwarded() -> None:
     wire = inspecting_wire()
     wire.client_sends(produce({"t": packed_batch(batch(b"x"), "zstd")}))
     wire.session.closed(wire.now)
@@ -201,7 +201,7 @@ def test_a_client_that_has_gone_has_nothing_forwarded() -> None:
     assert wire.forwarded() == []
 
 
-def test_the_front_has_a_thread_look() -> None:
+def test_the_front_inspects_in_a_thread() -> None:
     wire = inspecting_wire()
     wire.client_sends(produce({"t": packed_batch(batch(b"x"), "zstd")}))
     (question,) = wire.asked

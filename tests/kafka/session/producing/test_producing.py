@@ -15,7 +15,7 @@ from tests.kafka.session.wire import Bench, Wire
 POLICY_VIOLATION, MESSAGE_TOO_LARGE, NOT_ENOUGH_REPLICAS, INVALID_TIMESTAMP = 44, 10, 19, 32
 
 
-def test_what_is_allowed_goes_on_as_the_same_bytes() -> None:
+def test_allowed_requests_are_forwarded_unchanged() -> None:
     wire = Wire(Bench(max_publish_rate=1000, max_producers_per_topic=5))
     sent = produce({"a": batch(b"x"), "b": batch(b"y", b"z")})
     wire.client_sends(sent)
@@ -41,7 +41,7 @@ def test_frames_may_come_in_pieces_of_any_size(piece: int) -> None:
 
 
 @pytest.mark.seed("S1-030", "S1-041", "S1-100")
-def test_producers_are_counted_by_client_and_the_one_above_the_limit_is_refused() -> None:
+def test_producers_count_by_client_and_the_first_above_the_limit_is_refused() -> None:
     bench = Bench(max_producers_per_topic=2)
     first = Wire(bench)
     assert publish(first, {"t": batch(b"1")}, client_id="one") == {("t", 0): (0, None)}
@@ -114,7 +114,7 @@ def test_a_refusal_waits_for_the_answers_before_it() -> None:
     assert [int.from_bytes(answer[:4], "big") for answer in answers] == [1, 2]
 
 
-def test_acks_0_has_no_answer_and_what_is_refused_is_dropped_and_counted() -> None:
+def test_acks_0_gets_no_response_and_refused_batches_are_dropped_and_counted() -> None:
     wire = Wire(Bench(max_message_size=50))
     wire.client_sends(produce({"a": batch(b"ok"), "b": batch(b"x" * 51)}, acks=0))
     assert [topics_of(frame) for frame in wire.forwarded()] == [["a"]]
@@ -155,7 +155,7 @@ def test_only_the_topic_over_its_rate_is_held_and_the_answer_is_one() -> None:
     assert {key: code for key, (code, _) in outcome(answer).items()} == {("busy", 0): 0, ("calm", 0): 0}
 
 
-def test_what_comes_behind_a_held_request_waits_and_keeps_its_order() -> None:
+def test_requests_behind_a_held_one_wait_in_order() -> None:
     wire = Wire(Bench(max_publish_rate=10))
     publish(wire, {"t": batch(*[b"x"] * 10)})
     frames = [produce({"t": batch(*[b"x"] * 5)}, correlation_id=number) for number in (2, 3, 4)]
@@ -206,7 +206,7 @@ def test_a_hold_ends_with_a_code_that_clients_retry() -> None:
 
 
 @pytest.mark.seed("S1-024", "S1-063")
-def test_a_change_of_policy_reaches_what_is_held() -> None:
+def test_a_policy_change_reaches_held_requests() -> None:
     bench = Bench(max_publish_rate=1)
     wire = Wire(bench)
     publish(wire, {"t": batch(b"x")})
@@ -226,7 +226,7 @@ def test_on_limit_reject_refuses_at_once() -> None:
     assert "Publish rate limit exceeded" in (text or "")
 
 
-def test_observing_changes_nothing_for_the_client() -> None:
+def test_observe_only_changes_nothing_for_the_client() -> None:
     wire = Wire(Bench({"max_message_size": 10, "observe_only.max_message_size": True}))
     assert publish(wire, {"t": batch(b"x" * 100)})["t", 0][0] == 0
     gate = wire.shared.gate("t", False, wire.now)
@@ -252,7 +252,7 @@ def test_an_idempotent_producer_goes_on_after_a_refusal() -> None:
     assert frame == expected
 
 
-def test_a_gap_is_the_client_s_own() -> None:
+def test_a_gap_belongs_to_one_client() -> None:
     wire = Wire(Bench(max_message_size=50))
     publish(wire, {"t": batch(b"x" * 51, b"y", producer_id=5, sequence=1)})
     other = Wire(Bench(), wire.shared, peer="10.0.0.9:5000")
@@ -264,7 +264,7 @@ def test_a_gap_is_the_client_s_own() -> None:
     assert not wire.shared.sequences
 
 
-def test_a_topic_named_twice_ends_the_connection() -> None:
+def test_a_topic_named_twice_closes_the_connection() -> None:
     wire = Wire(Bench())
     frame = produce({"a": batch(b"x"), "b": batch(b"y")})
     wire.client_sends(frame.replace(b"\x02b", b"\x02a"))
@@ -273,7 +273,7 @@ def test_a_topic_named_twice_ends_the_connection() -> None:
     assert wire.upstream == b""
 
 
-def test_a_policed_api_in_a_version_that_is_not_read_does_not_pass() -> None:
+def test_an_unsupported_version_of_a_policed_api_is_refused() -> None:
     wire = Wire(Bench())
     frame = bytearray(produce({"a": batch(b"x")}))
     frame[6:8] = (13).to_bytes(2, "big")
@@ -283,7 +283,7 @@ def test_a_policed_api_in_a_version_that_is_not_read_does_not_pass() -> None:
 
 
 @pytest.mark.parametrize("length", [0, -1, 7, 2**31 - 1])
-def test_a_length_that_cannot_be_ends_the_connection(length: int) -> None:
+def test_an_impossible_length_closes_the_connection(length: int) -> None:
     wire = Wire(Bench())
     wire.client_sends(length.to_bytes(4, "big", signed=True) + b"\0" * 20)
     assert wire.closed is not None
@@ -309,7 +309,7 @@ def test_an_announced_frame_is_kept_within_the_budget() -> None:
     assert bench.budget.used == 0
 
 
-def test_the_budget_holds_for_responses_that_are_collected_and_is_named_where_it_ends() -> None:
+def test_collected_responses_count_in_the_budget_and_its_end_is_named() -> None:
     bench = Bench()
     bench.budget.limit = 100
     wire = Wire(bench)
@@ -323,7 +323,7 @@ def test_the_budget_holds_for_responses_that_are_collected_and_is_named_where_it
     assert bench.budget.used == 0
 
 
-def test_a_response_out_of_turn_ends_the_connection() -> None:
+def test_an_unexpected_response_closes_the_connection() -> None:
     wire = Wire(Bench())
     wire.client_sends(produce({"a": batch(b"x")}, correlation_id=5))
     wire.broker_sends(produced("a", correlation_id=6))

@@ -14,7 +14,7 @@ def sent(sequence: int, *values: bytes, correlation_id: int = 1) -> bytes:
     return produce({"t": batch(*values, producer_id=5, sequence=sequence)}, correlation_id=correlation_id)
 
 
-def test_what_was_refused_is_refused_again_once_later_batches_took_its_numbers() -> None:
+def test_a_refused_batch_is_refused_again_after_later_batches_took_its_numbers() -> None:
     wire = Wire(Bench(REJECT))
     publish(wire, {"t": batch(*[b"x"] * 9, producer_id=5, sequence=0)})
     refused = sent(9, b"a", b"b")
@@ -36,7 +36,7 @@ def test_what_was_refused_is_refused_again_once_later_batches_took_its_numbers()
     assert again.forwarded() == [sent(10, b"d", correlation_id=3)[4:]]
 
 
-def test_what_was_refused_may_pass_when_nothing_took_its_numbers() -> None:
+def test_a_refused_batch_may_pass_if_no_batch_took_its_numbers() -> None:
     wire = Wire(Bench(REJECT))
     publish(wire, {"t": batch(*[b"x"] * 9, producer_id=5, sequence=0)})
     refused = sent(9, b"a", b"b")

@@ -58,7 +58,7 @@ def longhand(wire: Wire) -> Wire:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(requests, min_size=2, max_size=20))
-def test_both_ways_do_the_same(script: list[dict[str, Any]]) -> None:
+def test_the_short_and_the_long_path_agree(script: list[dict[str, Any]]) -> None:
     short, long = Wire(Bench(POLICIES)), longhand(Wire(Bench(POLICIES)))
     for number, one in enumerate(script):
         records = batch(
@@ -84,7 +84,7 @@ def test_both_ways_do_the_same(script: list[dict[str, Any]]) -> None:
         assert len(ours.producers) == len(theirs.producers)
 
 
-def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_short_path_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     wire = Wire(Bench(max_publish_rate=1000))
     publish(wire, {"t": batch(b"first")})
     publish(wire, {"t": batch(b"second")})
@@ -97,7 +97,7 @@ def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wire.shared.gate("t", False, wire.now).state.allowed_messages == 4
 
 
-def test_a_change_of_policy_ends_the_short_way_until_the_gate_was_seen_again() -> None:
+def test_a_policy_change_ends_the_short_path_until_the_gate_is_resolved_again() -> None:
     bench = Bench(max_publish_rate=1000)
     wire = Wire(bench)
     for _ in range(2):
@@ -107,7 +107,7 @@ def test_a_change_of_policy_ends_the_short_way_until_the_gate_was_seen_again() -
     assert publish(wire, {"t": batch(b"x" * 30)})["t", 0][0] == 10
 
 
-def test_requests_for_several_topics_have_no_form() -> None:
+def test_requests_for_several_topics_are_not_repeatable() -> None:
     wire = Wire(Bench())
     frame = produce({"a": batch(b"x"), "b": batch(b"y")})
     for _ in range(2):

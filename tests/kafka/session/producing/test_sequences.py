@@ -41,7 +41,7 @@ def sequence_and_checksum(request: ProduceRequest) -> tuple[int, bool]:
     return sequence, stated == crc32c(topic.frame[start + 21 : end])
 
 
-def test_a_client_that_never_closes_the_gap_is_renumbered_for_good() -> None:
+def test_a_client_that_never_closes_the_gap_stays_renumbered() -> None:
     sequences = Sequences()
     sequences.refused(scanned(produce(10, 5))[2].topics[0], REFUSAL)
     seen = []
@@ -72,7 +72,7 @@ def test_a_batch_under_way_is_renumbered_and_then_the_client_takes_over() -> Non
     assert not sequences.gaps
 
 
-def test_a_retry_gets_the_number_that_it_had() -> None:
+def test_a_retry_keeps_its_number() -> None:
     sequences = Sequences()
     sequences.refused(scanned(produce(0, 1))[2].topics[0], REFUSAL)
     for _ in range(2):
@@ -83,7 +83,7 @@ def test_a_retry_gets_the_number_that_it_had() -> None:
     assert sequence_and_checksum(later) == (1, True)
 
 
-def test_a_new_epoch_starts_afresh() -> None:
+def test_a_new_epoch_starts_without_a_gap() -> None:
     sequences = Sequences()
     sequences.refused(scanned(produce(10, 5))[2].topics[0], REFUSAL)
     original = scanned(produce(15, 2, epoch=1))

@@ -61,7 +61,7 @@ def empty_batch(counted: int) -> bytes:
     return changed(0, (len(frame) - 4).to_bytes(4, "big"), frame)
 
 
-def test_an_equal_request_passes_whatever_its_number_and_is_counted(form: Form) -> None:
+def test_an_equal_request_passes_with_any_correlation_id_and_is_counted(form: Form) -> None:
     before = form.wire.shared.gate("t", False, form.wire.now).state.allowed_messages
 
     assert form.again(changed(8, (77).to_bytes(4, "big"))) == len(FRAME)
@@ -70,7 +70,7 @@ def test_an_equal_request_passes_whatever_its_number_and_is_counted(form: Form) 
     assert form.wire.session.connection.outstanding.queue[-1] in (77, (77, form.repeated._glance))
 
 
-def test_requests_behind_one_another_are_found_at_their_place(form: Form) -> None:
+def test_pipelined_requests_are_found_at_their_offsets(form: Form) -> None:
     data = b"xx" + FRAME + FRAME
 
     assert form.repeated.again(data, 2, len(data), form.wire.now) == 2 + len(FRAME)
@@ -96,23 +96,23 @@ def test_requests_behind_one_another_are_found_at_their_place(form: Form) -> Non
         pytest.param(empty_batch(48), id="batch without a whole header"),
     ],
 )
-def test_what_differs_is_read_the_long_way(form: Form, frame: bytes) -> None:
+def test_a_request_that_differs_is_parsed(form: Form, frame: bytes) -> None:
     assert form.again() == len(FRAME)  # so that its size is known
     assert form.again(frame) == 0
     assert form.again() == len(FRAME)
 
 
-def test_a_request_that_came_in_part_is_not_passed(form: Form) -> None:
+def test_a_partial_request_is_not_passed(form: Form) -> None:
     assert form.repeated.again(FRAME, 0, len(FRAME) - 1, form.wire.now) == 0
 
 
-def test_a_batch_of_nothing_but_a_header_passes(form: Form) -> None:
+def test_a_batch_without_records_passes(form: Form) -> None:
     frame = empty_batch(49)
 
     assert form.again(frame) == len(frame)
 
 
-def test_a_batch_that_says_it_holds_no_message_passes(form: Form) -> None:
+def test_a_batch_with_a_record_count_of_0_passes(form: Form) -> None:
     assert form.again(changed(_COUNT_AT, bytes(4))) == len(FRAME)
 
 
@@ -127,14 +127,14 @@ def test_batches_of_another_size_pass_and_are_counted_with_it(form: Form) -> Non
     assert operation.largest == len(records) - 61  # what stands behind the batch's header
 
 
-def test_the_largest_frame_that_may_come_passes(form: Form) -> None:
+def test_the_largest_allowed_frame_passes(form: Form) -> None:
     frame = produce({"t": batch(b"another size")})
     form.repeated._limit = len(frame) - 4
 
     assert form.again(frame) == len(frame)
 
 
-def test_a_frame_that_is_too_large_is_read_the_long_way(form: Form) -> None:
+def test_a_frame_that_is_too_large_is_parsed(form: Form) -> None:
     frame = produce({"t": batch(b"another size")})
     form.repeated._limit = len(frame) - 5
 
@@ -162,7 +162,7 @@ def has_gaps(form: Form) -> None:
 
 
 @pytest.mark.parametrize("but", [owes_much, gate_has_changed, is_exempt_now, is_too_large, has_gaps])
-def test_an_equal_request_is_read_the_long_way_once_more_is_to_be_looked_at(
+def test_an_equal_request_is_parsed_where_more_must_be_checked(
     form: Form, but: Callable[[Form], None]
 ) -> None:
     but(form)
@@ -190,7 +190,7 @@ def another_client_has_gaps(form: Form) -> None:
 @pytest.mark.parametrize(
     "but", [owes_nearly_as_much_as_it_may, is_as_large_as_it_may_be, another_client_has_gaps]
 )
-def test_an_equal_request_passes_at_the_edge_of_what_may_be(form: Form, but: Callable[[Form], None]) -> None:
+def test_an_equal_request_passes_at_each_limit(form: Form, but: Callable[[Form], None]) -> None:
     but(form)
     form.wire.now += 1
 
@@ -199,7 +199,7 @@ def test_an_equal_request_passes_at_the_edge_of_what_may_be(form: Form, but: Cal
     assert form.repeated._attached.last_ns == form.wire.now
 
 
-def test_a_refusal_of_the_short_way_is_kept_for_the_long_one() -> None:
+def test_a_decision_of_the_short_path_is_kept_for_the_long_one() -> None:
     wire = Wire(Bench(max_publish_rate=2))
     for _ in range(2):
         publish(wire, {"t": RECORDS})
@@ -212,7 +212,7 @@ def test_a_refusal_of_the_short_way_is_kept_for_the_long_one() -> None:
     assert len(repeated._owed) == owed
 
 
-def test_requests_without_acknowledgement_owe_no_response() -> None:
+def test_requests_without_acknowledgement_expect_no_response() -> None:
     wire = Wire(Bench())
     frame = produce({"t": RECORDS}, acks=0)
     for _ in range(2):
@@ -226,7 +226,7 @@ def test_requests_without_acknowledgement_owe_no_response() -> None:
     assert not repeated._attached.operation.reliable
 
 
-def test_the_client_that_a_request_names_is_the_connections(form: Form) -> None:
+def test_the_client_id_of_a_request_becomes_the_connections(form: Form) -> None:
     form.wire.session.connection.client_id = "another, of a request that passed in between"
 
     form.again()
@@ -268,7 +268,7 @@ def request(*topics: ProduceTopic, version: int = 9) -> ProduceRequest:
         pytest.param(request(ONE), 128, False, id="name with a length of two bytes"),
     ],
 )
-def test_requests_with_one_batch_for_one_topic_have_a_form(
+def test_requests_with_one_batch_for_one_topic_are_repeatable(
     one: ProduceRequest, name_length: int, is_one: bool
 ) -> None:
     assert is_repeatable(bytes([name_length]), one) is is_one

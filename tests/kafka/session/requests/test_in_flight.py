@@ -48,7 +48,7 @@ def pauses(wire: Wire) -> list[type]:
     return [type(command) for command in wire.commands if isinstance(command, PauseReading | ResumeReading)]
 
 
-def test_requests_wait_while_too_many_responses_are_owed() -> None:
+def test_requests_wait_while_too_many_responses_are_pending() -> None:
     wire = Wire(Bench(), max_requests_in_flight=MOST)
     wire.client_sends(b"".join(map(list_groups, range(100))))
     assert ids(wire.forwarded(), 4) == list(range(MOST))
@@ -77,7 +77,7 @@ def test_a_client_that_pipelines_and_does_not_read_keeps_little() -> None:
     assert wire.session.held_bytes < len(flood) + 100 * 600
 
 
-def test_the_garbage_collector_has_one_object_to_look_at_for_each_of_them() -> None:
+def test_a_request_in_flight_is_one_object_for_the_garbage_collector() -> None:
     """A hundred such clients have ten thousand requests in flight, and it looks at them on the event loop."""
     wire = Wire(Bench())
     flood = b"".join(map(api_versions, range(100)))
@@ -112,7 +112,7 @@ def test_repeated_produce_requests_wait_too() -> None:
     assert ids(wire.answered(), 0) == [0, 1, 2, *range(MOST + 5)]
 
 
-def test_a_client_that_leaves_gives_back_what_waited_for_it() -> None:
+def test_a_closed_client_returns_the_bytes_of_its_waiting_requests() -> None:
     wire = Wire(Bench(), max_requests_in_flight=MOST)
     wire.client_sends(b"".join(map(list_groups, range(100))))
     wire.session.closed(wire.now)
@@ -131,7 +131,7 @@ def behind_a_held_one() -> Wire:
     return wire
 
 
-def test_responses_that_wait_for_their_time_count_in_the_budget() -> None:
+def test_held_responses_count_in_the_budget() -> None:
     wire = behind_a_held_one()
     assert wire.shared.budget.used == wire.session.held_bytes >= 50_000
     wire.wait(3)
@@ -139,13 +139,13 @@ def test_responses_that_wait_for_their_time_count_in_the_budget() -> None:
     assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
 
 
-def test_responses_that_wait_are_given_back_when_their_client_leaves() -> None:
+def test_held_responses_are_returned_to_the_budget_when_their_client_leaves() -> None:
     wire = behind_a_held_one()
     wire.session.closed(wire.now)
     assert wire.shared.budget.used == 0
 
 
-def test_what_was_received_is_not_kept_until_the_broker_answers_a_part_of_it() -> None:
+def test_received_bytes_are_not_kept_until_the_broker_answers() -> None:
     bench = Bench()
     bench.set_topic("small", max_message_size=10)
     wire = Wire(bench)
@@ -168,7 +168,7 @@ KINDS = {"listed": (list_groups, listed), "versions": (api_versions, versions)}
     most=st.integers(1, 8),
     turns=st.randoms(use_true_random=False),
 )
-def test_nothing_is_lost_or_reordered_however_bytes_come(
+def test_no_response_is_lost_or_reordered_however_bytes_arrive(
     kinds: list[str], cuts: list[int], most: int, turns: Any
 ) -> None:
     wire = Wire(Bench(), max_requests_in_flight=most)
@@ -195,7 +195,7 @@ def test_nothing_is_lost_or_reordered_however_bytes_come(
     assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
 
 
-def test_an_answer_of_the_gate_that_waits_behind_the_brokers_counts() -> None:
+def test_an_answer_of_the_gate_that_waits_for_the_broker_counts() -> None:
     wire = Wire(Bench(max_message_size=10))
     wire.client_sends(list_groups(1) + produce({"t": batch(b"x" * 100)}, correlation_id=2))
     assert wire.shared.budget.used == wire.session.held_bytes > 0
@@ -204,7 +204,7 @@ def test_an_answer_of_the_gate_that_waits_behind_the_brokers_counts() -> None:
     assert wire.shared.budget.used == 0
 
 
-def test_answers_of_the_gate_alone_stop_nothing() -> None:
+def test_answers_of_the_gate_alone_do_not_stop_reading() -> None:
     """No response of the broker comes that could have the session go on."""
     wire = Wire(Bench(max_message_size=10), max_requests_in_flight=MOST)
     refused = [produce({"t": batch(b"x" * 100)}, correlation_id=number) for number in range(10 * MOST + 3)]
@@ -216,7 +216,7 @@ def test_answers_of_the_gate_alone_stop_nothing() -> None:
     assert ids(wire.forwarded(), 4) == [1]
 
 
-def test_responses_that_were_held_let_further_requests_through() -> None:
+def test_released_responses_admit_further_requests() -> None:
     bench = Bench()
     bench.set_topic("slow", max_dispatch_rate=1)
     wire = Wire(bench, max_requests_in_flight=2)

@@ -56,7 +56,7 @@ def behind_a_held_one(monkeypatch: pytest.MonkeyPatch) -> tuple[Wire, Counting]:
     return wire, queue
 
 
-def test_each_response_behind_a_held_one_finds_its_place_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_behind_a_held_one_is_placed_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     wire, queue = behind_a_held_one(monkeypatch)
     queue.visits = 0
     for number in range(2, MANY):
@@ -68,7 +68,7 @@ def test_each_response_behind_a_held_one_finds_its_place_at_once(monkeypatch: py
     assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
 
 
-def test_a_turn_looks_at_some_of_many_responses_and_keeps_their_order() -> None:
+def test_a_turn_releases_some_of_many_responses_in_order() -> None:
     wire = Wire(Bench(), max_requests_in_flight=2 * MANY)
     wire.client_sends(b"".join(map(api_versions, range(MANY))) + list_groups(MANY))
     wire.take_turns()
@@ -83,7 +83,7 @@ def test_a_turn_looks_at_some_of_many_responses_and_keeps_their_order() -> None:
     assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
 
 
-def test_a_client_that_goes_between_two_turns_of_responses_leaves_nothing_behind() -> None:
+def test_a_client_closed_between_turns_leaves_no_state() -> None:
     wire = Wire(Bench(), max_requests_in_flight=2 * MANY)
     wire.client_sends(b"".join(map(api_versions, range(MANY))))
     wire.take_turns()
@@ -93,7 +93,7 @@ def test_a_client_that_goes_between_two_turns_of_responses_leaves_nothing_behind
     assert wire.take_turns() <= 1
 
 
-def test_a_full_connection_goes_on_by_responses_that_take_turns() -> None:
+def test_a_full_connection_resumes_as_responses_are_released() -> None:
     wire = Wire(Bench(), max_requests_in_flight=MANY)
     wire.client_sends(b"".join(map(api_versions, range(3 * MANY))))
     wire.take_turns()
@@ -126,7 +126,7 @@ def test_repeated_produce_requests_of_one_read_wait_for_responses_too() -> None:
     assert ids(wire.answered(), 0) == [0, 1, 2, *range(100)]
 
 
-def test_a_full_connection_that_ends_is_closed_for_one_reason() -> None:
+def test_a_full_connection_closes_for_one_reason() -> None:
     most = 20
     wire = Wire(Bench(), max_requests_in_flight=most)
     malformed = (-1).to_bytes(4, "big", signed=True) + bytes(20)

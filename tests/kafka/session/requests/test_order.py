@@ -16,7 +16,7 @@ def correlation_ids(wire: Wire) -> list[int]:
 
 
 @pytest.mark.parametrize("piece", [8, 20, 45])
-def test_a_refusal_does_not_break_into_a_response_that_comes_in_pieces(piece: int) -> None:
+def test_a_refusal_does_not_interrupt_a_response_in_pieces(piece: int) -> None:
     wire = Wire(Bench(max_message_size=50))
     wire.client_sends(produce({"t": batch(b"ok")}, correlation_id=1))
     wire.client_sends(produce(TOO_LARGE, correlation_id=2))
@@ -29,7 +29,7 @@ def test_a_refusal_does_not_break_into_a_response_that_comes_in_pieces(piece: in
     assert outcome(second)["t", 0][0] == POLICY_VIOLATION
 
 
-def test_a_refusal_made_in_the_middle_of_a_response_waits_for_its_end() -> None:
+def test_a_refusal_during_a_response_waits_for_its_end() -> None:
     wire = Wire(Bench(max_message_size=50))
     wire.client_sends(fetch("t", correlation_id=1))
     answer = fetched({"t": batch(b"x" * 1000)}, correlation_id=1)

@@ -12,7 +12,7 @@ def sent(outstanding: Outstanding, now_ns: int = 0) -> list[bytes]:
     return [bytes(command.data) for command in out if isinstance(command, ToClient)]
 
 
-def test_an_own_answer_waits_for_the_responses_before_it() -> None:
+def test_an_answer_of_the_gate_waits_for_earlier_responses() -> None:
     outstanding = Outstanding(Budget(0))
     outstanding.expect(1)
     outstanding.answer(b"refused")
@@ -25,7 +25,7 @@ def test_an_own_answer_waits_for_the_responses_before_it() -> None:
     assert outstanding.arrived() == 3
 
 
-def test_a_response_that_comes_while_an_earlier_one_is_held_waits_behind_it() -> None:
+def test_a_response_waits_behind_a_held_earlier_one() -> None:
     outstanding = Outstanding(Budget(0))
     first, second = Expected(1, lambda frame, now_ns: None), Expected(2, lambda frame, now_ns: None)
     outstanding.expect(first)
@@ -41,7 +41,7 @@ def test_a_response_that_comes_while_an_earlier_one_is_held_waits_behind_it() ->
     assert len(outstanding) == 0
 
 
-def test_a_part_without_a_response_of_its_own_leaves_no_trace() -> None:
+def test_a_part_without_its_own_response_leaves_no_state() -> None:
     outstanding = Outstanding(Budget(0))
     part = Expected(7, lambda frame, now_ns: None)
     outstanding.expect(part)
@@ -51,7 +51,7 @@ def test_a_part_without_a_response_of_its_own_leaves_no_trace() -> None:
     assert outstanding.finished == 0
 
 
-def test_nothing_is_owed_when_nothing_was_asked() -> None:
+def test_a_response_without_a_request_matches_nothing() -> None:
     outstanding = Outstanding(Budget(0))
     assert outstanding.arrived() is None
     assert len(outstanding) == 0

@@ -60,7 +60,7 @@ def reading(wire: Wire) -> Wire:
     return wire
 
 
-def test_batches_are_looked_at_some_in_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_walked_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = 0
 
     def counting(*arguments: int) -> Iterator[Batch]:
@@ -78,7 +78,7 @@ def test_batches_are_looked_at_some_in_each_turn(monkeypatch: pytest.MonkeyPatch
     assert wire.shared.budget.used == 0
 
 
-def test_what_the_broker_sends_behind_it_waits() -> None:
+def test_later_responses_wait_behind_a_sliced_one() -> None:
     wire = Wire(Bench(max_dispatch_rate=1_000_000))
     wire.client_sends(fetch("t"))
     wire.client_sends(fetch("u", correlation_id=2) + fetch("v", correlation_id=3))
@@ -99,7 +99,7 @@ def test_the_gates_own_answers_keep_their_places() -> None:
     assert [int.from_bytes(each[:4], "big") for each in wire.answered()] == [1, 2]
 
 
-def test_a_request_goes_on_by_its_own_turns_alone() -> None:
+def test_a_request_resumes_only_on_its_own_turns() -> None:
     wire = reading(Wire(Bench(max_dispatch_rate=1_000_000)))
     wire.client_sends(raw.commit(3_500))
     asked = [each for each in wire.asked if isinstance(each, NextTurn)]
@@ -109,7 +109,7 @@ def test_a_request_goes_on_by_its_own_turns_alone() -> None:
     assert len(wire.answered()) == 1
 
 
-def test_a_client_that_goes_between_two_slices_leaves_nothing_behind() -> None:
+def test_a_client_closed_between_slices_leaves_no_state() -> None:
     wire = reading(Wire(Bench(max_dispatch_rate=1_000_000)))
     wire.session.closed(wire.now)
     assert wire.shared.budget.used == 0
@@ -117,7 +117,7 @@ def test_a_client_that_goes_between_two_slices_leaves_nothing_behind() -> None:
     assert wire.answered() == []
 
 
-def test_a_response_that_turns_out_malformed_ends_the_connection() -> None:
+def test_a_malformed_response_closes_the_connection() -> None:
     wire = Wire(Bench(max_dispatch_rate=1_000_000))
     wire.client_sends(raw.fetch({"t": range(1)}))
     parts = dict.fromkeys(range(2 * ENTRIES_PER_SLICE), b"")
@@ -132,7 +132,7 @@ def test_a_response_that_turns_out_malformed_ends_the_connection() -> None:
     assert wire.shared.budget.used == 0
 
 
-def test_topics_that_are_new_get_their_gates_some_at_a_time() -> None:
+def test_new_topics_get_their_gates_in_slices() -> None:
     wire = Wire(Bench(max_dispatch_rate=1_000_000))
     names = TOPICS[:100]
     wire.client_sends(raw.fetch(dict.fromkeys(names, range(1))))
@@ -142,7 +142,7 @@ def test_topics_that_are_new_get_their_gates_some_at_a_time() -> None:
     assert len(wire.shared.gates.states) == len(names)
 
 
-def test_a_fetch_of_many_topics_attaches_some_at_a_time_and_passes_in_its_turn() -> None:
+def test_a_fetch_of_many_topics_attaches_in_slices_and_keeps_its_order() -> None:
     wire = consuming()
     long, short = raw.fetch(dict.fromkeys(TOPICS[:300], range(1))), fetch("u", correlation_id=2)
     wire.client_sends(long + short)
@@ -152,7 +152,7 @@ def test_a_fetch_of_many_topics_attaches_some_at_a_time_and_passes_in_its_turn()
     assert consumers(wire) == 301
 
 
-def test_a_heartbeat_that_names_many_topics_attaches_some_at_a_time() -> None:
+def test_a_heartbeat_with_many_topics_attaches_in_slices() -> None:
     wire = consuming()
     wire.client_sends(raw.heartbeat("m", TOPICS))
     assert most_in_a_turn(wire, lambda: len(wire.shared.gates.states) + consumers(wire)) <= 100
@@ -167,7 +167,7 @@ def test_the_end_of_a_join_is_done_in_slices() -> None:
     assert wire.shared.audiences.changes == len(TOPICS)
 
 
-def test_a_member_is_named_and_told_what_to_read_in_slices() -> None:
+def test_a_member_gets_its_name_and_assignment_in_slices() -> None:
     wire = member()
     wire.broker_sends(raw.joined("m-1"))
     assert wire.answered() == []
@@ -183,7 +183,7 @@ def test_a_member_is_named_and_told_what_to_read_in_slices() -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 3])
-def test_a_member_that_goes_while_it_is_named_is_counted_nowhere(turns: int) -> None:
+def test_a_member_closed_while_it_gets_its_name_is_not_counted(turns: int) -> None:
     wire = member()
     wire.broker_sends(raw.joined("m-1"))
     for _ in range(turns):

@@ -78,7 +78,7 @@ def test_a_batch_of_tiny_records_is_walked_in_slices_and_passes() -> None:
     assert wire.shared.gate("t", False, wire.now).state.allowed_messages == count
 
 
-def test_what_cannot_hold_a_message_over_the_limit_is_not_walked() -> None:
+def test_batches_that_cannot_exceed_the_limit_are_not_walked() -> None:
     records = TINY * RECORDS_PER_SLICE
     limit = len(records) - len(TINY)
     wire = Wire(Bench(max_message_size=limit))
@@ -122,7 +122,7 @@ def test_records_with_many_headers_take_more_slices() -> None:
     assert len(wire.forwarded()) == 1
 
 
-def test_a_client_that_goes_in_the_middle_leaves_nothing_behind() -> None:
+def test_a_client_closed_midway_leaves_no_state() -> None:
     wire = Wire(Bench(max_message_size=1_000))
     count = 5 * RECORDS_PER_SLICE
     wire.client_sends(produce({"t": stored(TINY * count, count)}))
@@ -134,7 +134,7 @@ def test_a_client_that_goes_in_the_middle_leaves_nothing_behind() -> None:
     assert wire.forwarded() == []
 
 
-def test_a_batch_that_cannot_be_kept_for_its_slices_is_to_be_sent_again() -> None:
+def test_a_batch_without_room_for_its_slices_gets_a_retriable_code() -> None:
     bench = Bench(max_message_size=1_000)
     bench.budget.limit = 10_000
     wire = Wire(bench)
@@ -144,7 +144,7 @@ def test_a_batch_that_cannot_be_kept_for_its_slices_is_to_be_sent_again() -> Non
     assert (code, wire.closed, bench.budget.used) == (NOT_ENOUGH_REPLICAS, None, 0)
 
 
-def test_topics_that_are_new_are_decided_some_at_a_time() -> None:
+def test_new_topics_are_decided_in_slices() -> None:
     wire = Wire(Bench(max_publish_rate=1_000_000))
     names = [f"t{number}" for number in range(10 * TOPICS_PER_SLICE)]
     wire.client_sends(produce(dict.fromkeys(names, batch(b"x"))))
@@ -157,7 +157,7 @@ def test_topics_that_are_new_are_decided_some_at_a_time() -> None:
     assert topics_of(wire.forwarded()[0]) == names
 
 
-def test_many_small_requests_that_owe_no_response_are_looked_at_in_several_turns() -> None:
+def test_many_small_requests_without_responses_take_several_turns() -> None:
     wire = Wire(Bench(max_publish_rate=1_000_000))
     requests = [
         produce({"ab"[number % 2]: batch(b"x")}, correlation_id=number, acks=0) for number in range(4)
@@ -171,7 +171,7 @@ def test_many_small_requests_that_owe_no_response_are_looked_at_in_several_turns
     assert wire.shared.budget.used == 0
 
 
-def test_many_requests_that_the_gate_answers_itself_are_looked_at_in_several_turns() -> None:
+def test_many_requests_answered_by_the_gate_take_several_turns() -> None:
     wire = Wire(Bench(), max_requests_in_flight=10)
     unknown = bytes.fromhex("0000000a 0012 0063 00000001 ffff")
     """ApiVersions in a version that does not exist."""
@@ -185,7 +185,7 @@ def test_many_requests_that_the_gate_answers_itself_are_looked_at_in_several_tur
     assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
 
 
-def test_partitions_with_more_batches_than_brokers_take_end_the_connection() -> None:
+def test_partitions_with_more_batches_than_brokers_accept_close_the_connection() -> None:
     wire = Wire(Bench())
     wire.client_sends(produce({"t": batch(b"x") * MAX_BATCHES}))
     before = wire.closed
@@ -195,7 +195,7 @@ def test_partitions_with_more_batches_than_brokers_take_end_the_connection() -> 
     assert "more batches in one partition" in wire.closed.detail
 
 
-def test_a_member_of_many_topics_is_attached_some_at_a_time() -> None:
+def test_a_member_of_many_topics_attaches_in_slices() -> None:
     wire = Wire(Bench(max_consumers_per_topic=5))
     names = [f"t{number}" for number in range(300)]
     wire.client_sends(join("g", *names, member="m"))
@@ -238,7 +238,7 @@ def test_a_fetch_response_is_read_only_as_far_as_the_rate_lets_it(monkeypatch: p
 
 
 @given(st.lists(BATCHES, min_size=1, max_size=3), st.integers(1, 300))
-def test_slices_judge_a_limit_as_the_whole_does(batches: list[NewRecordBatch], limit: int) -> None:
+def test_slices_give_the_same_decision_as_the_whole(batches: list[NewRecordBatch], limit: int) -> None:
     buffer = b"".join(map(write_record_batch, batches))
     largest = at_once(largest_message(buffer, [(0, len(buffer))], limit))
     exact = largest_record(buffer, 0, len(buffer))
@@ -247,7 +247,7 @@ def test_slices_judge_a_limit_as_the_whole_does(batches: list[NewRecordBatch], l
 
 
 @pytest.mark.parametrize("values", [(10, 1_001, 5), (1_000,), (3, 1_002, 1_001)])
-def test_the_first_over_the_limit_is_told(values: tuple[int, ...]) -> None:
+def test_the_first_message_over_the_limit_is_named(values: tuple[int, ...]) -> None:
     raw = stored(b"".join(map(record, values)), len(values))
     first = next((value for value in values if value > 1_000), 0)
     largest = at_once(largest_message(raw, [(0, len(raw))], 1_000))

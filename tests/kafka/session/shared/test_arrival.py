@@ -13,7 +13,7 @@ NOW = 1_000_000
 HOUR_MS = 3_600_000
 
 
-def test_a_record_that_was_not_seen_is_there_now() -> None:
+def test_an_unseen_record_arrives_now() -> None:
     assert Arrivals().of(AT, 5, NOW) == Arrival(UNKNOWN, NOW)
 
 
@@ -57,7 +57,7 @@ def test_every_record_arrived_within_its_bounds(events: list[tuple[int, str, int
 
 
 @pytest.mark.parametrize("through_gate", [True, False])
-def test_marks_are_as_many_as_a_delay_has_parts(through_gate: bool) -> None:
+def test_the_number_of_marks_is_bounded_by_the_parts_of_a_delay(through_gate: bool) -> None:
     arrivals = Arrivals()
     for number in range(20_000):
         now = NOW + number
@@ -81,7 +81,7 @@ def test_beyond_the_bound_the_first_partition_is_new_again(
     assert arrivals.of(("t", 9), 0, NOW + 9) == Arrival(UNKNOWN, NOW)
 
 
-def test_another_log_takes_the_place_of_the_one_before() -> None:
+def test_a_recreated_log_replaces_the_former_one() -> None:
     arrivals = Arrivals()
     arrivals.note(AT, 10, 20, NOW, NOW + 5, HOUR_MS)
     arrivals.note(AT, 0, 2, NOW + 100, NOW + 105, HOUR_MS)

@@ -23,7 +23,7 @@ def test_each_client_gets_its_own_id_and_what_its_broker_offers() -> None:
     assert len(offered._known) == 3
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_memory_of_offered_versions_is_bounded() -> None:
     offered = OfferedVersions()
     for highest in range(200):
         offered.restricted(versions(1, highest), 0)

@@ -148,7 +148,7 @@ def test_a_limit_that_is_lifted_and_set_again_starts_from_nothing() -> None:
     assert delivered(wire) == list(range(10, 15))
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_offered_versions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate_pulsar.session.consumers.unacked._MAX_ENTRIES", 10)
     options = {"observe_only.max_unacked_messages_per_consumer": True}
     wire = Wire(Bench(options, max_unacked_messages_per_consumer=LIMIT))

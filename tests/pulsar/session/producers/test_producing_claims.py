@@ -139,7 +139,7 @@ class TestChunks:
         wire.wait(3)
         assert passed(wire) == [0, 0, 0]
 
-    def test_what_is_remembered_is_bounded(self) -> None:
+    def test_memory_of_offered_versions_is_bounded(self) -> None:
         wire = opened(Bench(max_message_size=100))
         wire.client_sends(*[chunk(0, 2, b"x", 2, number) for number in range(1_000)])
         (known,) = wire.session.producing._live.values()
