@@ -78,7 +78,7 @@ def test_reject_refuses_at_once_and_tells_when_to_come_back(lab: PolicyLab) -> N
     assert verdict(refused) == (Action.REJECT, RATE, Outcome.LIMIT_REACHED)
     assert refused is not None
     assert refused.delay_ns == pytest.approx(500 * MS, abs=1)
-    assert op.ticket is None
+    assert op.waiter is None
     # It took no turn of another: a smaller one passes as soon as there is enough for it.
     assert gate.publish(publish(), 100 * MS + 1) is None
 
@@ -145,7 +145,7 @@ def test_switching_to_reject_ends_holding(lab: PolicyLab) -> None:
     rejecting = lab.gate({RATE: 1, f"on_limit.{RATE}": "reject"}, now_ns=MS)
 
     assert verdict(rejecting.publish(op, MS)) == (Action.REJECT, RATE, Outcome.LIMIT_REACHED)
-    assert op.ticket is None
+    assert op.waiter is None
     assert gate.state.limiters[RATE].waiting == 0
 
 

@@ -90,7 +90,7 @@ def test_a_quota_may_refuse_at_once(lab: PolicyLab) -> None:
     refused = gate.publish(op, 0)
 
     assert verdict(refused) == (Action.REJECT, EACH, Outcome.LIMIT_REACHED)
-    assert op.ticket is None
+    assert op.waiter is None
     assert gate.publish(op, 10 * MS + 2) is None
 
 
@@ -188,7 +188,7 @@ def test_at_0_nothing_passes_from_then_on_and_after_it_all_goes_on_at_once(
     assert gate.publish(op, SECOND_NS) is not None
     disk.set(1.0, "")
     assert gate.publish(op, SECOND_NS) is None
-    assert op.ticket is None
+    assert op.waiter is None
     assert gate.state.delayed == 1
 
 
@@ -363,7 +363,7 @@ class Play:
             op = ops[number]
             decision = self.gates[op.topic].publish(op, now_ns)
             if decision is None:
-                assert op.ticket is None
+                assert op.waiter is None
                 self.admitted.append((now_ns, op.principal, op.topic, op.bytes))
             heapq.heappush(turns, (now_ns + self._wait(decision), number, None))
 

@@ -1,4 +1,4 @@
-"""Switches turn without compiling, factors hold what they are told, throttled limits keep their bound."""
+"""Switches work without compilation, factors keep their value, throttled limits keep their bound."""
 
 import gc
 import math

@@ -1,4 +1,4 @@
-"""What a gate does after a check has answered: who is asked next, and what is counted."""
+"""What a gate does after a check has answered: which checks run next, and what is counted."""
 
 from collections.abc import Callable
 
@@ -148,7 +148,7 @@ def test_an_operation_admitted_by_judge_leaves_its_queue(make_gate: MakeGate) ->
 
     assert make_gate([]).judge(op, NOW_NS) is None
 
-    assert (line.waiting, op.ticket) == (0, None)
+    assert (line.waiting, op.waiter) == (0, None)
 
 
 def test_an_operation_held_without_a_queue_ends_its_hold_in_judge(

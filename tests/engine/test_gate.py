@@ -157,12 +157,12 @@ def test_a_held_operation_is_recorded_once_and_then_allowed(
     op = operation(kind, producer="p")
 
     answers = [gate.decide(op, now_ns) for now_ns in (0, 500)]
-    assert isinstance(op.ticket, Waiter)
+    assert isinstance(op.waiter, Waiter)
     assert [(held.id, held.delay_ns) for held in answers if held] == [("d1", 500)] * 2
     assert state.delayed == 1
 
     assert gate.decide(op, 1000) is None
-    assert getattr(op, "ticket", op) is None
+    assert getattr(op, "waiter", op) is None
     assert len(sink.decisions) == 1
     assert sink.allows == [kind.name]
 
@@ -179,7 +179,7 @@ def test_a_held_operation_that_is_then_refused_is_recorded_twice(
     assert [found.action for found in sink.decisions] == [Action.DELAY, Action.DROP]
     assert dropped is not None
     assert dropped.id == "d2"
-    assert op.ticket is None
+    assert op.waiter is None
     assert gate.state.dropped == 1
 
 
@@ -198,7 +198,7 @@ def test_abandon_leaves_the_queue_without_a_charge(make_gate: MakeGate, state: T
 
     gate.abandon(op, 0)
 
-    assert op.ticket is None
+    assert op.waiter is None
     assert line.waiting == 0
     assert line.bucket.balance(0)[0] == 0
 
@@ -215,7 +215,7 @@ def test_lifting_a_limit_releases_its_waiters(make_gate: MakeGate, state: TopicS
 
     assert make_gate([]).publish(op, 1) is None
     assert line.waiting == 0
-    assert op.ticket is None
+    assert op.waiter is None
     assert line.waiting == 0
 
 
@@ -266,7 +266,7 @@ def test_observed_decisions_are_recorded_and_not_applied(
     op = operation()
 
     assert gate.publish(op, 0) is None
-    assert op.ticket is None
+    assert op.waiter is None
     assert later == [op]
     assert [found.observed for found in sink.decisions] == [True]
     assert sink.allows == ["PUBLISH"]

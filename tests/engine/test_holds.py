@@ -1,4 +1,4 @@
-"""How long operations are held is counted once for each hold, however it ends."""
+"""Every hold is counted once with its length, however it ends."""
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ def test_a_hold_is_counted_once_from_the_first_answer_to_the_last(
     times = state.holds[kind]
     assert times.total_ns == pytest.approx(45 * MS, abs=1)
     assert [slot for slot, count in enumerate(times.counts) if count] == [BOUNDS_NS.index(50 * MS)]
-    assert (op.held_ns, op.ticket) == (0, None)
+    assert (op.held_ns, op.waiter) == (0, None)
     gate.decide(op, 50 * MS)  # the same operation again, which is not held now
     assert sum(times.counts) == 1
 

@@ -1,4 +1,4 @@
-"""Names and places that logs, metrics and plugins rely on: they are never changed, only more are added."""
+"""Names and slots that logs, metrics and plugins rely on: existing ones never change."""
 
 from enum import Enum
 

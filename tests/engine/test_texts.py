@@ -1,4 +1,4 @@
-"""What clients are told names the limit, the current value, the limit's value, the place and a remedy."""
+"""Texts of refusals name the policy, the current value, the limit, the level and a remedy."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a factor leaves of a quota: its share of what is saved up, its rates, and what comes in meanwhile."""
+"""A throttled limit: its share of a quota's tokens, its rates, and its refill."""
 
 import pytest
 

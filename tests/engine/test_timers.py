@@ -1,4 +1,4 @@
-"""What is to be done at a time: in order, once, and not if it is cancelled."""
+"""Timers run in order, once, and not after they are cancelled."""
 
 from sluicegate.engine.timers import Timers
 

@@ -32,7 +32,7 @@ def test_operations_pass_at_once_while_tokens_last() -> None:
     op = publish()
 
     assert queue.admit(op, 0) == 0
-    assert op.ticket is None
+    assert op.waiter is None
     assert queue.waiting == 0
 
 
@@ -42,11 +42,11 @@ def test_a_held_operation_keeps_its_place_and_is_charged_once() -> None:
 
     wait = queue.admit(op, 0)
     assert wait == pytest.approx(100 * MS, abs=1)
-    ticket = op.ticket
+    waiter = op.waiter
     assert queue.admit(op, 50 * MS) == pytest.approx(50 * MS, abs=1)
-    assert op.ticket is ticket
+    assert op.waiter is waiter
     assert queue.admit(op, wait) == 0
-    assert op.ticket is None
+    assert op.waiter is None
     assert queue.bucket.balance(wait)[0] == pytest.approx(0, abs=1e-6)
 
 
@@ -84,7 +84,7 @@ def test_leaving_the_queue_charges_nothing_and_moves_the_others_up() -> None:
 
     queue.leave(ops[1])
     queue.leave(ops[1])
-    assert ops[1].ticket is None
+    assert ops[1].waiter is None
     assert queue.waiting == 3
 
     passed = []
@@ -92,7 +92,7 @@ def test_leaving_the_queue_charges_nothing_and_moves_the_others_up() -> None:
     while queue.waiting:
         now_ns += 100 * MS + 1
         for op in (ops[0], ops[2], ops[3]):
-            if op.ticket is not None and queue.admit(op, now_ns) == 0:
+            if op.waiter is not None and queue.admit(op, now_ns) == 0:
                 passed.append(op.producer)
     assert passed == ["0", "2", "3"]
     assert now_ns <= 310 * MS
@@ -156,30 +156,30 @@ def test_an_operation_held_for_another_reason_queues_and_keeps_its_decision() ->
     op = publish()
     held = Waiter()
     held.decision = Decision(Action.DELAY, ())
-    op.ticket = held
+    op.waiter = held
 
     assert queue.admit(op, 0) > 0
-    assert isinstance(op.ticket, Waiter)
-    assert op.ticket.queue is queue
-    assert op.ticket.decision is held.decision
+    assert isinstance(op.waiter, Waiter)
+    assert op.waiter.queue is queue
+    assert op.waiter.decision is held.decision
 
 
 def test_a_waiter_in_two_queues_keeps_both_places_until_each_is_given_up() -> None:
     first, second = drained(10), drained(10)
     op = publish()
     first.admit(op, 0)
-    assert isinstance(op.ticket, Waiter)
-    op.ticket.decision = held = Decision(Action.DELAY, ())
+    assert isinstance(op.waiter, Waiter)
+    op.waiter.decision = held = Decision(Action.DELAY, ())
 
     second.admit(op, 0)
 
     assert (first.waiting, second.waiting) == (1, 1)
     second.leave(op)
     assert (first.waiting, second.waiting) == (1, 0)
-    assert isinstance(op.ticket, Waiter)
-    assert op.ticket.decision is held
+    assert isinstance(op.waiter, Waiter)
+    assert op.waiter.decision is held
     first.leave(op)
-    assert op.ticket is None
+    assert op.waiter is None
 
 
 def test_peeking_charges_nothing_and_keeps_the_place() -> None:
@@ -198,8 +198,8 @@ def test_peeking_charges_nothing_and_keeps_the_place() -> None:
 
 def hold(op: Operation, now_ns: int) -> None:
     """What a gate does when it holds an operation."""
-    assert isinstance(op.ticket, Waiter)
-    op.ticket.held(now_ns)
+    assert isinstance(op.waiter, Waiter)
+    op.waiter.held(now_ns)
 
 
 def test_a_waiter_blocked_in_another_queue_lets_those_behind_it_pass() -> None:
@@ -237,8 +237,8 @@ def test_no_tokens_are_saved_up_ahead_of_an_earlier_waiter() -> None:
     mine.ready(late, 0)
     other.ready(late, 0)
     hold(late, 0)
-    assert isinstance(late.ticket, Waiter)
-    place = late.ticket.place_in(mine)
+    assert isinstance(late.waiter, Waiter)
+    place = late.waiter.place_in(mine)
     assert place is not None
     place.blocked, place.saves = False, True
 
@@ -385,10 +385,10 @@ def test_order_is_kept_whoever_comes_and_goes(actions: list[tuple[str, int, int]
             assert not expected or expected.pop(0) == number
         elif number not in expected:
             expected.append(number)
-        for other in [other for other in expected if ops[other].ticket is None]:
+        for other in [other for other in expected if ops[other].waiter is None]:
             expected.remove(other)
         # Those who kept silent too long lose their place without being told.
-        present = [other for other in expected if getattr(ops[other].ticket, "queue", None) is queue]
+        present = [other for other in expected if getattr(ops[other].waiter, "queue", None) is queue]
         assert queue.waiting == len(present)
         expected = present
 
@@ -433,8 +433,8 @@ def test_giving_up_leaves_all_queues() -> None:
         assert queue.ready(op, 0) > 0
     assert [queue.waiting for queue in queues] == [1, 1]
 
-    assert isinstance(op.ticket, Waiter)
-    op.ticket.leave()
+    assert isinstance(op.waiter, Waiter)
+    op.waiter.leave()
 
     assert [queue.waiting for queue in queues] == [0, 0]
 

@@ -210,10 +210,10 @@ class Gate:
 
     def abandon(self, op: Operation, now_ns: int) -> None:
         """End an operation's hold: it goes on, or its client is gone or was answered; nothing is charged."""
-        waiter = op.ticket
+        waiter = op.waiter
         if isinstance(waiter, Waiter):
             waiter.leave()
-        op.ticket = None
+        op.waiter = None
         if op.held_ns:
             self.state.hold_ended(op.kind, now_ns - op.held_ns)
             op.held_ns = 0
@@ -273,9 +273,9 @@ class Gate:
             else:
                 state.rejected += 1
             return self._record(op, decision, now_ns)
-        waiter = op.ticket
+        waiter = op.waiter
         if not isinstance(waiter, Waiter):
-            op.ticket = waiter = Waiter()
+            op.waiter = waiter = Waiter()
         waiter.held(now_ns)
         first = waiter.decision
         if first is not None:
@@ -328,7 +328,7 @@ class Gate:
         return Decision(Action.REJECT, (reason,))
 
     def _observe(self, op: Operation, decision: Decision, now_ns: int) -> None:
-        if isinstance(op.ticket, Waiter) and op.ticket.decision is not None:
+        if isinstance(op.waiter, Waiter) and op.waiter.decision is not None:
             return  # held by another policy and asked again: it was recorded the first time
         self.state.observed += 1
         self._record(op, replace(decision, observed=True), now_ns)
@@ -357,7 +357,7 @@ class Gate:
         if op.kind is OperationKind.DISPATCH:
             state.dispatched_messages += op.messages
             state.dispatched_bytes += op.bytes
-        if op.ticket is not None or op.held_ns:
+        if op.waiter is not None or op.held_ns:
             self.abandon(op, now_ns)
 
 

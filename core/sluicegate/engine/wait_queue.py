@@ -166,8 +166,8 @@ class WaitQueue:
     def admit(self, op: "Operation", now_ns: int) -> int:
         """Admit an operation if none waits before it and the bucket has enough.
 
-        :return: 0 if it was charged (`op.ticket` is cleared), else the ns after which to try again, at most
-            a second; `op.ticket` then keeps its place.
+        :return: 0 if it was charged (`op.waiter` is cleared), else the ns after which to try again, at most
+            a second; `op.waiter` then keeps its place.
         """
         if self.first is None and self.bucket.take(op.messages, op.bytes, now_ns) == 0:
             return 0
@@ -191,7 +191,7 @@ class WaitQueue:
 
     def _ask(self, op: "Operation", now_ns: int, *, taking: bool) -> int:
         with self._lock:
-            held = op.ticket
+            held = op.waiter
             place = held.place_in(self) if isinstance(held, Waiter) else None
             first, saver = self._first_before(place, held, now_ns)
             # The operation admitted last may go on within its turn: with one message for each turn, the rate
@@ -266,21 +266,21 @@ class WaitQueue:
                 self._remove(place)
 
     def _give_up(self, op: "Operation") -> None:
-        held = op.ticket
+        held = op.waiter
         place = held.place_in(self) if isinstance(held, Waiter) else None
         if place is not None and isinstance(held, Waiter):
             self._remove(place)
-            op.ticket = held.without(place)
+            op.waiter = held.without(place)
 
     def _join(self, op: "Operation") -> Waiter:
         """A new place at the end for an operation."""
-        held = op.ticket
+        held = op.waiter
         waiter = Waiter(self, op.messages, op.bytes)
         if isinstance(held, Waiter):
             waiter.other = held.without(waiter)
             waiter.decision = held.decision
             waiter.since = held.since
-        op.ticket = waiter
+        op.waiter = waiter
         waiter.messages_before = self._messages_joined
         waiter.bytes_before = self._bytes_joined
         self._messages_joined += waiter.messages

@@ -58,7 +58,7 @@ class Operation:
     """How much later than now the producer wants the message delivered; only told where that is limited."""
     unreadable: str = ""
     """Why compressed messages could not be inspected; only told where a policy asks for that."""
-    ticket: object | None = None
+    waiter: object | None = None
     """Place in a limiter's wait queue while the operation is held; set and cleared by the engine."""
     held_ns: int = 0
     """When the operation was first held, monotonic; 0 if it is not held; set and cleared by the engine."""

@@ -424,7 +424,7 @@ class Publishing:
         if producer.timer is not None:
             producer.timer.cancel()
             producer.timer = None
-        if producer.operation.ticket is not None:
+        if producer.operation.waiter is not None:
             self._gate(producer, now_ns).abandon(producer.operation, now_ns)
         self._assembling.drop(producer)
         self._queues.cut(producer, 0)
