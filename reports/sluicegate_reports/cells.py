@@ -1,4 +1,4 @@
-"""Cells of tables as text, the same in the page, in Markdown and in the terminal."""
+"""Table cells as text, the same in the page, in Markdown and in the terminal."""
 
 import re
 from collections.abc import Iterator, Sequence

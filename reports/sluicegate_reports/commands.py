@@ -1,4 +1,4 @@
-"""`sluicegate report`: compare a recorded run, show again what a comparison found, ask a decision log.
+"""`sluicegate report`: compare a recorded run, render earlier results, analyse a decision log.
 
 Exit codes: 0 done, 1 a threshold of --fail-on is not passed, 2 wrong use, or something that cannot be read.
 """

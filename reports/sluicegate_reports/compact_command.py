@@ -1,4 +1,4 @@
-"""`sluicegate report compact`: a decision log gathered by day. Needs neither Spark nor Java."""
+"""`sluicegate report compact`: compact a decision log by day. Needs neither Spark nor Java."""
 
 import click
 

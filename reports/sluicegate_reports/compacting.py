@@ -1,4 +1,4 @@
-"""A decision log gathered by day: its finished files copied into few large ones, in `date=YYYY-MM-DD`.
+"""Compacts a decision log by day: copies its finished files into few large ones, in `date=YYYY-MM-DD`.
 
 Each file that is written says in its metadata which files its rows come from. A file counts as taken, for a
 day, once one that is whole says so. So a call that was ended is made again; no row is lost or copied twice.

@@ -1,4 +1,4 @@
-"""What the clients of a run saw, counted in plain Python: no Spark takes part."""
+"""Counts what the clients of a run saw, in plain Python without Spark."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

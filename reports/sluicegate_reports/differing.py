@@ -1,4 +1,4 @@
-"""What became better or worse between two comparisons, place by place and threshold by threshold."""
+"""The differences between two comparisons: what became better or worse, by cell and by threshold."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What Parquet files tell of their rows without being read: how many there are of each system, and when.
+"""Statistics from the footers of Parquet files: how many rows there are of each system, and when.
 
 Writers note the least and the greatest value of each column in each row group. Where a file lacks that, the
 column is read.

@@ -1,4 +1,4 @@
-"""The files of a directory, listed once, and what the names of a log's files tell."""
+"""Lists the files of a directory once, and reads the names of a log's files."""
 
 from dataclasses import dataclass
 from typing import TypeAlias

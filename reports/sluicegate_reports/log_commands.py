@@ -1,4 +1,4 @@
-"""`sluicegate report replay`, `recommend` and `follow`: what a decision log says, and what it would say.
+"""`sluicegate report replay`, `recommend` and `follow`: analyses of a decision log.
 
 Exit codes: 0 done, 2 wrong use, or something that cannot be read or written.
 """

@@ -1,4 +1,4 @@
-"""What was found as Markdown, for a change request or a wiki: all tables, no charts."""
+"""A report as Markdown, for a change request or a wiki: all tables, no charts."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a comparison found and what it does not show, in sentences: no gap is left to be noticed."""
+"""Says in sentences what a comparison found and what it does not cover."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a client saw: the one place that says what a row of the observations is, and their writer.
+"""Observations: the one schema of what clients see, and their writer.
 
 The decision log tells what a gate did; observations tell what became of it at the client, and are all that
 there is of a system's own policies. They lie beside the log, as `run=<id>/system=<s>/part-*.parquet`.

@@ -1,4 +1,4 @@
-"""Where a report goes and in which form: the options of all commands that make one, and what they do."""
+"""Options that select the place and form of a report, shared by all commands that make one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

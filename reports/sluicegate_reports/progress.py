@@ -1,4 +1,4 @@
-"""How far a long job is, as a bar in a terminal; nothing where standard error is none."""
+"""Shows the progress of a long job as a bar, if standard error is a terminal."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Numbers as people read them: with thousands apart, few digits, and a unit of a fitting size."""
+"""Numbers for people: thousands separated, few digits, and a fitting unit."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Names that others chose, such as of topics, made safe to show: what is invisible is spelt out."""
+"""Makes foreign names, such as those of topics, safe to show: invisible characters are spelt out."""
 
 import unicodedata
 from collections.abc import Mapping

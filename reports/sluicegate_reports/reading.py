@@ -1,4 +1,4 @@
-"""Decision logs and observations as DataFrames, of whatever state their directories are in.
+"""Reads decision logs and observations into DataFrames, whatever state their directories are in.
 
 The process that starts a job looks at each file's end (a few ms a file) and gives Spark those that are whole
 and of a known version; the others are named, never passed over in silence. A path must be the same on this

@@ -1,4 +1,4 @@
-"""A run that was repeated, as `run-1`, `run-2` and so on in one directory: medians with intervals."""
+"""Repeated runs, as `run-1`, `run-2` and so on in one directory: medians with intervals."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

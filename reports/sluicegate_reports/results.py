@@ -1,4 +1,4 @@
-"""What a job found, in one value: the jobs make it, the page, the terminal and Markdown show it.
+"""The results of a job as one value: jobs make it; the page, the terminal and Markdown show it.
 
 Everything is frozen and goes through JSON and back. Nothing here knows Spark, and nothing is left out
 without a word: what was not measured is None, with the reason beside it or among the notes.

@@ -1,4 +1,4 @@
-"""A comparison run as a directory: `run.json` with its facts, `decisions/` and `observations/` beside it.
+"""A comparison run as a directory: `run.json` with its facts, beside `decisions/` and `observations/`.
 
 The runner writes `run.json` last of all, the jobs read it. What was tried is a list of trials: one policy on
 one topic at one arm. Which figures show whether a policy is kept is told by `registry.policies`.

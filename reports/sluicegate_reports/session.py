@@ -1,4 +1,4 @@
-"""The Spark session of all jobs. No master is named here: who starts a job decides where it runs.
+"""The Spark session of all jobs. It names no master: the caller's environment decides where a job runs.
 
 `SPARK_REMOTE=sc://host:port` sends it over Spark Connect; `spark-submit --master ...`, `MASTER` or
 `spark-defaults.conf` name a cluster; where nobody names one, Spark takes all cores of this machine.

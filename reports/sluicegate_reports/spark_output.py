@@ -1,4 +1,4 @@
-"""What Spark's own process prints, kept away from the terminal unless it is asked for."""
+"""Hides the output of Spark's own process, unless the user asks for it."""
 
 import os
 import sys

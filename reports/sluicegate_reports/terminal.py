@@ -1,4 +1,4 @@
-"""The summary in a terminal: verdict, thresholds, what is missing, the matrix; of a log all tables."""
+"""The summary in a terminal: verdict, thresholds, gaps, the matrix; for a log all tables."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What all commands of the reports share: how wrong use is told, what Spark needs, whole files."""
+"""Shared by all commands of the reports: usage errors, what Spark needs, files written whole."""
 
 import os
 import re

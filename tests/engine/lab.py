@@ -1,4 +1,4 @@
-"""A topic, and a sink that keeps what it is told."""
+"""A topic, and a sink that keeps the decisions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Stock clients in front of whose gate there is no broker yet, and then no longer the same one."""
+"""Stock clients whose broker does not exist yet, and later is another one."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A producer of aiokafka while the gate's certificate is renewed, and the gate's own admin client."""
+"""An aiokafka producer while the gate's certificate is renewed, and the gate's own admin client."""
 
 import asyncio
 import ssl

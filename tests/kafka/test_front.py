@@ -1,4 +1,4 @@
-"""The front's own questions to the broker."""
+"""The front's own requests to the broker."""
 
 import asyncio
 import time

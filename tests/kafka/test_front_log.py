@@ -1,4 +1,4 @@
-"""What the front says reaches the gateway's log."""
+"""Messages of the front reach the gateway's log."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Reference results in plain Python that the reports' jobs are compared with."""
+"""Reference results in plain Python for the tests of the jobs."""
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction

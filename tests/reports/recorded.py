@@ -1,4 +1,4 @@
-"""A small comparison run on disk whose figures are known: made without brokers, by the oracle."""
+"""A small comparison run on disk with known figures, made by the oracle without brokers."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta

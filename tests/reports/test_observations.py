@@ -1,4 +1,4 @@
-"""The observations' files: whole or not there at all, with the version and every column."""
+"""Files of observations: complete or absent, with the version and every column."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""The jobs: thin, they read, let transforms compute, and put the rows where they belong."""
+"""The jobs: they read, have transforms compute, and assemble the rows into results."""

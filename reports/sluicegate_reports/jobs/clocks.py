@@ -1,4 +1,4 @@
-"""Clocks of clients and gates: how they differ, what that rests on, what was done about it."""
+"""Sentences about clock skew of clients and gates: its size, the evidence, and how it was corrected."""
 
 from collections.abc import Iterator
 

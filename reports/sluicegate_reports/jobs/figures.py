@@ -1,4 +1,4 @@
-"""Which of the measures belong to a trial, by the names that the verdicts know."""
+"""Selects the measures of one trial, under the names that verdicts use."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""A log followed: each call takes in the files that are new, and never one twice.
+"""Follows a log: each call counts the files that are new, and none twice.
 
 Spark's checkpoint says which files belong to which batch; each batch is summed up and stored under its
 number, written beside it and then renamed. A process may be ended at any time: a batch that was stored

@@ -1,4 +1,4 @@
-"""Metrics that other packages bring: their own transforms over the observations."""
+"""Metrics of other packages: their own transforms over the observations."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How late messages came that are delivered later, as a distribution: a panel for each arm."""
+"""The distribution of lateness of delayed messages: a panel for each arm."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

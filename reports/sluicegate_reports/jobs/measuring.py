@@ -1,4 +1,4 @@
-"""Runs the transforms over a run and collects what they find; all of it is small.
+"""Runs the transforms over a run and collects their results; all of them are small.
 
 Several queries run at once: the time of a small one is mostly planning and waiting.
 """

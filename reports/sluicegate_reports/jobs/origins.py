@@ -1,4 +1,4 @@
-"""Where the rows of a figure lie: the Parquet files, and the condition that picks them, as SQL takes it."""
+"""Where the rows behind a figure are: the Parquet files, and a condition in SQL that selects them."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Sections about the whole run: what decisions cost, what became of messages, gates against native."""
+"""Sections about the whole run: cost of decisions, delivery of messages, gates against native policies."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

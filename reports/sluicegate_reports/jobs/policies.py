@@ -1,4 +1,4 @@
-"""One section for each policy: what was tried, a chart or two, and the rows of all figures."""
+"""One section for each policy: what was tried, a chart or two, and the rows behind all figures."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

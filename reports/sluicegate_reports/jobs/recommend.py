@@ -1,4 +1,4 @@
-"""Limits recommended from a recorded baseline, per topic, with what each principal asks for."""
+"""Recommends limits per topic from a recorded baseline, with the demand of each principal."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

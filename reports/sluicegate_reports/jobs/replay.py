@@ -1,4 +1,4 @@
-"""What if: a candidate's policies over a recorded log; who would newly be refused or delayed, by how much."""
+"""What-if: replays a log under candidate policies and reports new refusals and delays."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

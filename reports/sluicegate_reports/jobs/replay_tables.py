@@ -1,4 +1,4 @@
-"""What a replay found, as tables: by topic, by principal, what delays would do, and how exact it is."""
+"""The findings of a replay as tables: by topic, by principal, effect of delays, and exactness."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Rows that cannot be of a run: of a system that it did not play, or by a clock that lies far from it.
+"""Rows that cannot belong to a run: of a system that it did not play, or by a clock far away from it.
 
 They are left out and named. Where one client's clock is that far off, everything that clients saw on its
 topics is left out: of the rest alone messages would look lost.

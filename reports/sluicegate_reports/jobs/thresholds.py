@@ -1,4 +1,4 @@
-"""The thresholds of a comparison: what --fail-on can decide by."""
+"""The thresholds of a comparison, which `--fail-on` can use."""
 
 from collections.abc import Iterator, Sequence
 

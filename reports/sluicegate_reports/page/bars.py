@@ -1,4 +1,4 @@
-"""Charts of rows: bars with their bounds, and dots. Names and figures are text; only what is drawn is SVG."""
+"""Bar charts with bounds, and dots. Names and figures are text; only the marks are SVG."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""How much of everything a page shows, so that it stays within its size."""
+"""How much of everything a page shows, to stay within its size."""
 
 from dataclasses import dataclass
 

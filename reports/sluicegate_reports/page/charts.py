@@ -1,4 +1,4 @@
-"""The first part of the page: what happened, in charts, by policy and for the whole run."""
+"""The first part of the page: charts by policy and for the whole run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

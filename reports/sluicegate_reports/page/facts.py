@@ -1,4 +1,4 @@
-"""The last part of the page: what one needs to judge the run, or to repeat it."""
+"""The last part of the page: the facts needed to judge or repeat the run."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime

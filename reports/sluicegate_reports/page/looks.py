@@ -1,4 +1,4 @@
-"""How a series looks, the same on the whole page: colour by system, dashes and mark by door."""
+"""The look of a series, the same on the whole page: colour by system, dashes and marker by door."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""HTML and SVG as text: everything that comes from results is escaped on its way in."""
+"""HTML and SVG as text: everything from results is escaped."""
 
 from html import escape
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""Tables of the page: rows that figures come from; a wide one is split, as paper does not scroll."""
+"""Tables of the page: the rows behind figures; wide tables are split, as paper does not scroll."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Fewer points that look the same: of each stretch the first, the lowest, the highest and the last stay."""
+"""Thins out points without a visible change: each interval keeps its first, lowest, highest and last one."""
 
 from collections.abc import Iterator, Sequence
 

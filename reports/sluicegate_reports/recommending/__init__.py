@@ -1,1 +1,1 @@
-"""Limits from a baseline: `baseline` measures what is usual, `policy_file` writes it as policies."""
+"""Recommends limits: `baseline` measures the usual load, `policy_file` writes limits as policies."""

@@ -1,4 +1,4 @@
-"""What is usual on each topic, and of each principal: rates, counts and sizes."""
+"""The usual load of each topic and each principal: rates, counts and sizes."""
 
 from collections.abc import Sequence
 

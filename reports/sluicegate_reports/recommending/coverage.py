@@ -1,4 +1,4 @@
-"""What a baseline covers: how long it is, and what it could not see."""
+"""The coverage of a baseline: its length, and what it does not show."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One entry for topics whose names fit a pattern and whose limits are alike.
+"""One entry for topics whose names fit a pattern and whose limits are similar.
 
 A pattern has one `*`, as a policy file takes it: at the end of a name (`orders.*`) or for one part of it
 (`tenant*.orders`). It is taken only if every topic of the log that it matches gets the limits of its entry.

@@ -1,4 +1,4 @@
-"""Limits as a policy file, with the reasons beside them."""
+"""Writes limits as a policy file, with the reasons as comments."""
 
 import json
 import math

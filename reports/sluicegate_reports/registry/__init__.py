@@ -1,4 +1,4 @@
-"""What takes part in a comparison: systems, doors, policies and metrics, ours and those of other packages.
+"""The parts of a comparison: systems, doors, policies and metrics, built in or from other packages.
 
 A package adds its own by an entry point of the group `sluicegate.reports`, which names an `Extension`.
 What nobody registered takes part too, as a system or a door of which nothing is known.

@@ -1,4 +1,4 @@
-"""What the reports know of a system and of a door: a row each; nothing else here asks for a name."""
+"""What the reports know of systems and doors: one row each. No other module compares their names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

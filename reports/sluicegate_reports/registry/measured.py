@@ -1,4 +1,4 @@
-"""Which figures show whether a policy is kept: a row for each policy."""
+"""Which figures show whether a policy is kept: one row for each policy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is measured of trials: a row for each metric, which tables, thresholds and verdicts read.
+"""The metrics of trials: one row each, which tables, thresholds and verdicts read.
 
 A new one takes a transform, which measures it, a rule, if verdicts heed it, and its row here or in an
 `Extension`: nothing else has to be touched. Less is better in all thresholds.

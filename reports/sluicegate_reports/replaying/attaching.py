@@ -1,4 +1,4 @@
-"""The rate of attachments: it holds over all topics of a broker, so each broker is walked through as a whole.
+"""The rate of attachments: it applies to all topics of a broker, so each broker is replayed as a whole.
 
 Attachments that other policies refused did not come so far, and are not asked. One that was held is asked
 when it was held first; its passing is the same one.

@@ -1,4 +1,4 @@
-"""The policies to try: those of a file, made ready to be sent to whoever replays."""
+"""Candidate policies: read from a file and prepared for the processes that replay."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What a candidate's delays would do, as far as a log tells: computed from sums, as no order matters."""
+"""The effect of a candidate's delays, computed from sums, as order does not matter for them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What was asked, out of a decision log: one row for each operation, or window of operations.
+"""The demand in a decision log: one row for each operation, or window of operations.
 
 A row says by a number who asks for what: nine texts in each row would cost more to move and to hand to Python
 than all else together. Who stands behind a number is told once, by a row that comes before all others of its

@@ -1,4 +1,4 @@
-"""What is held waits as it would before a gate: each client with one operation, the next ones behind it."""
+"""Held operations wait as in front of a gate: one per client, the next ones behind it."""
 
 import heapq
 from collections import deque

@@ -1,4 +1,4 @@
-"""What rows of the demand say: who asks for what, and what became of it by the record."""
+"""The kinds of demand rows: who asks for what, and how the record says it ended."""
 
 from enum import IntEnum
 

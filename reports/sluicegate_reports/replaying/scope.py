@@ -1,4 +1,4 @@
-"""How exactly each policy of a candidate is replayed, and what is not: said in every report of a replay."""
+"""How exactly each policy of a candidate is replayed; every report of a replay says so."""
 
 from collections.abc import Iterator
 

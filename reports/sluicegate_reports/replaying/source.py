@@ -1,4 +1,4 @@
-"""One client's stream of one kind of operation on one topic, asked of the candidate's gate."""
+"""One client's operations of one kind on one topic, decided by the candidate's gate."""
 
 from collections import deque
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a replay counts: one row for each topic, principal, kind of operation and policy."""
+"""Counts a replay: one row for each topic, principal, kind of operation and policy."""
 
 from dataclasses import dataclass, field
 

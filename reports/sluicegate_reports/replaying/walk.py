@@ -1,4 +1,4 @@
-"""The walk through a log in order of time: each operation is asked of the candidate's gates."""
+"""Walks through a log in order of time: the candidate's gates decide each operation."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""How far off a replay of a summary can be: of a window only the sums are known, not when in it who came.
+"""Error bounds for replayed summaries: a window has only sums, not the time and client of each operation.
 
 The fill of a token bucket is kept as an interval. If all of a window comes at its start, least passes of what
 the bucket holds at least; if it comes as the tokens do, most passes of what it holds at most. Operations of

@@ -1,4 +1,4 @@
-"""What the runner knows of each kind of broker: a row each."""
+"""What the runner knows of each kind of broker: one row each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Reading a scenario: every mistake in one pass, with its place and its remedy.
+"""Reads a scenario: all mistakes in one pass, each with place and remedy.
 
 The parser, the units and the words for mistakes are those of the configuration file.
 """

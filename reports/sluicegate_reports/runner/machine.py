@@ -1,4 +1,4 @@
-"""What a run was made with and on."""
+"""The versions and the machine that a run was made with."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""When a producer sends: rates that hold for a while, or go from one to the other in a line.
+"""When a producer sends: at rates that are constant for a while, or change linearly.
 
 Open loop: what could not be sent in time is sent as soon as it can be, as long as its phase lasts. A slow
 answer puts off the messages after it only when as many wait for theirs as the scenario says.

@@ -1,4 +1,4 @@
-"""What the runner puts in front of each payload, so that its consumers know which message it is."""
+"""The stamp in front of each payload, which identifies the message to consumers."""
 
 import struct
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Where the brokers are: given by address, started here, or stand-ins within the runner."""
+"""Where the brokers are: given by address, started here, or reference brokers within the runner."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""What the clients of one arm do, in the form that their process is given."""
+"""The plan of one arm's clients, in the form that their process reads."""
 
 import math
 from collections.abc import Mapping

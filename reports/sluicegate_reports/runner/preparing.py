@@ -1,4 +1,4 @@
-"""Topics are made before the clients come, by the brokers themselves and never through a gate."""
+"""Creates topics on the brokers themselves before the clients start, never through a gate."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A comparison run: brokers up, arms one after the other, facts written last."""
+"""Executes a comparison run: starts brokers, plays one arm after the other, writes the facts last."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What a scenario file may say: topics, clients, phases, policies, and where the systems are."""
+"""The scenario file: topics, clients, phases, policies, and where the systems are."""
 
 from typing import Annotated, Literal, TypeAlias
 

@@ -1,4 +1,4 @@
-"""What an arm tried: one trial for each policy, topic and phase, for the jobs to measure."""
+"""The trials of an arm: one for each policy, topic and phase, for the jobs to measure."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Takes down what the clients of one arm see, in the phase that it belongs to."""
+"""Records what the clients of one arm see, with the phase that it belongs to."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Which policy turned a client away: clients are told a code and a text, the gate's rows have the policy.
+"""Which policy refused a client: clients get a code and a text, the gate's rows name the policy.
 
 What is told is looked at in this order, and the first that says anything holds:
 

@@ -1,4 +1,4 @@
-"""Limits on single messages: what is above them is refused, what is not passes."""
+"""Limits on single messages: larger ones must be refused, others must pass."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812

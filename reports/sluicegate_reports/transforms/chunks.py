@@ -1,4 +1,4 @@
-"""Chunks: all that a lane's limit let pass in a second as one sorted array of numbers, eight bytes a row.
+"""Chunks: what a lane admitted in one second, as a sorted array of numbers with eight bytes a row.
 
 Whatever has to look at each single row of a lane in order of time starts from them: they are made by one pass
 over the log, and take a small part of its room and of the time that sorting it would.

@@ -1,4 +1,4 @@
-"""What decisions cost: percentiles of the column `decision_cost`."""
+"""The cost of decisions: percentiles of the column `decision_cost`."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Counts: who was attached when each attempt to attach was answered, and whether the answer was right.
+"""Counts: which clients were attached at each attempt to attach, and whether its answer was right.
 
 An attempt takes time, and clients try at once. So an attempt is judged by what is certain: one that was let
 in was wrong if more than the limit were surely there when it was told so, and one that was refused was wrong

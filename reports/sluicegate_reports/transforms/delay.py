@@ -1,4 +1,4 @@
-"""Delivery under a fixed delay: how late messages come, and that none comes early."""
+"""Delivery under a fixed delay: lateness of messages, and that none comes early."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What became of messages: lost, not read in time, doubled, out of order, or delivered though refused.
+"""Delivery of messages: lost, not read in time, doubled, out of order, or delivered though refused.
 
 Messages are numbers only until all is counted: hashes of 64 bits stand for the texts of a topic, a producer,
 a subscription and a consumer. That two are equal by chance has to be expected once in 10^17 topics. The rows

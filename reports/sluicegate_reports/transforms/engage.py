@@ -1,4 +1,4 @@
-"""How soon a limit engages once clients ask for more than it, and how soon it lets go again."""
+"""How soon a limit engages once clients exceed it, and how soon it releases again."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812

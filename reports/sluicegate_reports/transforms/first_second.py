@@ -1,4 +1,4 @@
-"""The first second: a full bucket may let through rate + burst in it, and no more."""
+"""The first second, in which a full bucket admits at most rate + burst."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812

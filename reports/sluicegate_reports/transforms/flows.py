@@ -1,4 +1,4 @@
-"""Flows: whatever a limit of rate let pass or not, from the decision log and from what clients saw.
+"""Flows: what a rate limit admitted or not, from the decision log and from observations.
 
 Columns: `lane`, `source` (`log` or `clients`), `client` (null where it is not told), `at_us` (us since the
 lane began, by the source's own clock), `amount` (in what the lane counts), `window_ms` (how exact the time

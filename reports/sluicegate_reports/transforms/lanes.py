@@ -1,4 +1,4 @@
-"""Lanes: the trials of rates with a small number each, which then stands for system, door, topic and policy.
+"""Lanes: trials of rates, each with a small number that stands for system, door, topic and policy.
 
 Everything that goes over all decisions groups and sorts by that number instead of by four texts.
 """

@@ -1,4 +1,4 @@
-"""Waiting over time: how long answers took and how long gates held, in stretches of the run."""
+"""Latency and holds over time: how long answers took and how long gates held, by interval."""
 
 from collections.abc import Mapping, Sequence
 

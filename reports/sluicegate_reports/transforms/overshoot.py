@@ -1,4 +1,4 @@
-"""Overshoot: by how much the worst window admitted more than a token bucket allows.
+"""Overshoot: how much more than a token bucket allows the worst window admitted.
 
 With X(t) = admitted up to t - rate x t, the worst window up to t has admitted X(t) - min X(before s), over
 s <= t, more than rate x its length; a bucket allows `burst`. As window functions that is a sort of a topic's

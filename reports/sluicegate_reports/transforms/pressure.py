@@ -1,4 +1,4 @@
-"""Pressure: when the clients of a lane asked for more than its limit, by what was seen and not by plan."""
+"""Pressure: when the clients of a lane asked for more than its limit, as observed and not as planned."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812

@@ -1,4 +1,4 @@
-"""Refusals against a perfect gate: each decision is judged by the oracle, in order of time."""
+"""Refusals against a perfect gate: each decision is judged in order of time."""
 
 from collections.abc import Iterator
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""The clocks of gates and clients: by how much they differ, from who saw a message when.
+"""Clock skew of gates and clients, from the times at which each saw a message.
 
 A gate admits a message after its client sent it and before its client is told. Whatever the order in which
 messages were decided, that is true of the n-th of each when all three are sorted by time: of n matched pairs

@@ -1,4 +1,4 @@
-"""Slots: flows summed up by lane, source, client and a short stretch of time, for most of the figures."""
+"""Slots: flows summed by lane, source, client and short interval, the input of most figures."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812

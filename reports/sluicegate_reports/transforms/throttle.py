@@ -1,4 +1,4 @@
-"""Throttling: how long gates hold what they admit later, and how long clients wait for answers."""
+"""Throttling: how long gates hold operations, and how long clients wait for answers."""
 
 from collections.abc import Sequence
 

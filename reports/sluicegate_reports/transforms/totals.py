@@ -1,4 +1,4 @@
-"""Totals of each lane by each source, for what the two must agree on."""
+"""Totals of each lane by source, for what both sources must agree on."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812

@@ -1,4 +1,4 @@
-"""Verdicts on what became of messages: they take part in the verdict on every policy of their topic."""
+"""Verdicts on delivery: they count towards the verdict on every policy of the topic."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a verdict is about one trial."""
+"""The verdict on one trial."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Verdicts on metrics that bring a rule of their own: they take part beside the family's rule."""
+"""Verdicts on metrics with a rule of their own, beside the rule of the family."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The gate's own questions, as far as they can be looked at without a broker."""
+"""The gate's own requests, as far as they can be checked without a broker."""
 
 from io import BytesIO
 from typing import Any

@@ -1,4 +1,4 @@
-"""The gate's own login where the broker refuses it: tried less and less often, told with its reason."""
+"""The gate's own login while the broker refuses it: retried ever less often, logged with the reason."""
 
 import asyncio
 import struct

@@ -1,4 +1,4 @@
-"""What is read from the topic of snapshots and written to it, with clients of the test's own making."""
+"""Reading and writing the topic of snapshots, with fake clients."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Volumes as the brokers of a cluster tell them, with an admin client of the test's own making."""
+"""Volumes as the brokers of a cluster report them, with a fake admin client."""
 
 import asyncio
 import logging

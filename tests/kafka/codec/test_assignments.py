@@ -1,4 +1,4 @@
-"""What members of groups are assigned, and the gate's own requests about it, against kio."""
+"""Assignments of group members, and the gate's own requests about them, against kio."""
 
 import struct
 from typing import Any

@@ -1,4 +1,4 @@
-"""Unpacking within a bound: what other libraries packed, bombs, and garbage."""
+"""Bounded decompression of what other libraries compressed, of bombs and of garbage."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Hostile, broken and silent peers at a gate that serves others at the same time.
+"""Hostile, broken and silent peers at a gate that serves other clients at the same time.
 
 Each is closed or answered alone, with a log line and a counter; memory stays bounded; others notice nothing.
 """

@@ -1,4 +1,4 @@
-"""Fixed delay on a real broker: never early, all of it, in order, without harm to anybody else."""
+"""Fixed delay on a real broker: never early, complete, in order, and without effect on other topics."""
 
 import json
 import time

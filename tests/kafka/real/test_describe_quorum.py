@@ -1,4 +1,4 @@
-"""The tools that come with Kafka describe the quorum through the gate, and learn no address behind it."""
+"""Kafka's own tools describe the quorum through the gate and learn no address behind it."""
 
 import re
 

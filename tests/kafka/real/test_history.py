@@ -1,4 +1,4 @@
-"""The history checker itself: what it must find, and what it must not hold against anybody."""
+"""The history checker: faults that it must find, and histories that it must accept."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Who is counted when clients at their defaults share one client id; groups that subscribe by patterns."""
+"""How clients that share one client id are counted; groups that subscribe by patterns."""
 
 import time
 from itertools import count

@@ -1,4 +1,4 @@
-"""Compressed batches of stock clients, looked into: no record passes a limit by being compressed."""
+"""Compressed batches of stock clients are inspected: compression does not bypass a limit."""
 
 import google_crc32c
 import pytest

@@ -1,4 +1,4 @@
-"""Each policy on each client library as it comes, in one process and in several, on a real Kafka."""
+"""Each policy with each stock client library, in one process and in several, on a real Kafka."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Each policy on each client: what the policy says, what happened, and what the client itself reported."""
+"""Each policy with each client: what the policy says, what happened, and what the client reported."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Policies that change while clients work: at once, for live topics, without an error to anybody."""
+"""Policy changes while clients work: they reach live topics at once and cause no error."""
 
 import os
 import signal

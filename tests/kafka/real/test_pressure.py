@@ -1,4 +1,4 @@
-"""Adaptive publish throttling on a real Kafka: a group that lags presses, and releases as it catches up."""
+"""Adaptive publish throttling on a real Kafka: a lagging group throttles, and releases as it catches up."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Rates on a real broker: what passes in a window, who gets it, and what a long hold does to clients."""
+"""Rates on a real broker: how much passes in a window, how it is shared, and how clients take a long hold."""
 
 import time
 from collections.abc import Iterator

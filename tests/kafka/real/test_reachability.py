@@ -1,4 +1,4 @@
-"""What a gate finds out about a real broker: that it answers, stalls and comes back."""
+"""How a gate notices that a real broker answers, stalls and recovers."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Refusals in mid-stream: the refused is not stored, the rest is, once and in order, and clients go on."""
+"""Refusals in a stream: refused records are not stored, all others are, once and in order."""
 
 import pytest
 from tests.kafka.real.conftest import NewTopic

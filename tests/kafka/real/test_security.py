@@ -1,4 +1,4 @@
-"""TLS on either side, SASL that passes through, and who is who afterwards."""
+"""TLS on either side, SASL through the gate, and the principals that result."""
 
 import os
 import ssl

@@ -1,4 +1,4 @@
-"""Readers that do not keep up, beside one that does: byte-exact for both, in bounded memory."""
+"""Slow readers beside a fast one: byte-exact for both, in bounded memory."""
 
 import hashlib
 import random

@@ -1,4 +1,4 @@
-"""The Kafka messages that session tests speak of, written and read by kio."""
+"""The Kafka messages of the session tests, written and read by kio."""
 
 import datetime
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A connection that breaks the protocol is closed last, after what was answered before."""
+"""A connection that breaks the protocol is closed after earlier responses have been sent."""
 
 import pytest
 from tests.kafka.session.messages import batch, fetch, fetched, outcome, produce

@@ -1,4 +1,4 @@
-"""A gateway that ends closes a Kafka client between two requests, so none of its requests is in doubt."""
+"""A gateway that shuts down closes a Kafka client between two requests, so that none is in doubt."""
 
 from tests.kafka.session.messages import batch, fetch, fetched, produce, produced
 from tests.kafka.session.wire import Bench, Wire

@@ -1,4 +1,4 @@
-"""Who a connection speaks for: only what the broker has verified counts, however a client words it."""
+"""The principal of a connection: only what the broker has verified counts, whatever the client claims."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What the watchdog over the event loop is told by the Kafka room."""
+"""What the Kafka room tells the watchdog of the event loop."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A connection with thousands of topics is gone: they are detached some in each turn, and all of them."""
+"""A closed connection with thousands of topics is detached from all of them, in slices."""
 
 from itertools import pairwise
 

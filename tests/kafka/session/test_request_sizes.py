@@ -1,4 +1,4 @@
-"""Large requests are for records and for long lists; all others end their connection before they are read."""
+"""Only requests with records or long lists may be large; others close the connection before they are read."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""A Kafka session between a client and a broker that are both played by kio, the outside oracle.
+"""A Kafka session between a client and a broker that are both played by kio, an independent codec.
 
 What the broker answers is encoded by kio, and what the session sends is decoded by kio.
 """

@@ -1,4 +1,4 @@
-"""`sluicegate report compare` with a stand-in for the job; and without Spark, Java or a run."""
+"""`sluicegate report compare` with a fake job; and without Spark, Java or a run."""
 
 import sys
 from collections.abc import Callable

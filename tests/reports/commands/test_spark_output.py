@@ -1,4 +1,4 @@
-"""What a process prints that is started while Spark starts."""
+"""Output of the processes that Spark's start brings along."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A log gathered by day: every row is there once, however often it is called and wherever a call ends."""
+"""A log compacted by day: every row is there once, however often it runs and wherever it is interrupted."""
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The end of `sluicegate demo`: with Spark a report, without it what is missing and what the clients saw."""
+"""The end of `sluicegate demo`: a report with Spark; without it a remedy and the clients' results."""
 
 import json
 import os

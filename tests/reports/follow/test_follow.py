@@ -1,4 +1,4 @@
-"""A log followed: killed between batches and made again, nothing is lost and nothing counts twice."""
+"""Following a log: a job that is killed between batches and repeated loses and doubles nothing."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Sums of a followed log are merged: few folders over many calls, and each batch once at any moment."""
+"""Merging the sums of a followed log: few folders over many calls, each batch counted once."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Processes that tests of places start: Spark's own, all of them from the pip package, and a store."""
+"""Processes for the tests of places: Spark's own, from the pip package, and an object store."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Logs with rows that cannot be of the run, or of several versions: named, and never a wrong figure."""
+"""Logs with rows from elsewhere or of several versions: they are named and change no figure."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Runs that lack something, or hold what they should not: named, and never a wrong figure."""
+"""Runs with missing or foreign files: these are named and change no figure."""
 
 from io import StringIO
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is said of clocks and of several trials in one place, without Spark."""
+"""Sentences about clocks and about several trials of one cell, without Spark."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A system, a door, a policy and a metric that come in by an entry point alone take part in a comparison."""
+"""A system, a door, a policy and a metric that only an entry point adds take part in a comparison."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A real browser, told by its command line what to do with a page, and what it made of it."""
+"""Opens a page in a real browser by its command line and reads what it shows."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Results that leave a page little room: many arms, long names, wide ranges, gaps of each kind."""
+"""Results that fill a page: many arms, long names, wide ranges, gaps of each kind."""
 
 import math
 from collections.abc import Callable

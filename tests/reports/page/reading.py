@@ -1,4 +1,4 @@
-"""A page as a reader's program sees it: elements, ids, links, texts; and what is not well-formed."""
+"""A page as a screen reader sees it: elements, ids, links, texts, and markup errors."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""The page in a real Chromium: both schemes, a desk's width and a telephone's, and paper."""
+"""The page in a real Chromium: both colour schemes, a wide and a narrow screen, and print."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Text can be read on what it stands on, in both schemes: contrast as WCAG 2 defines it, 4.5 at least."""
+"""Text has a contrast of 4.5 at least in both colour schemes, as WCAG 2 defines it."""
 
 import re
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""The page says everything that the results hold, in order, and nothing of it is markup."""
+"""The page shows everything in the results, in order, and treats none of it as markup."""
 
 import math
 import re

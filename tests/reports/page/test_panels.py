@@ -1,4 +1,4 @@
-"""Small multiples, split tables and units, by what a reader finds in the page."""
+"""Small multiples, split tables and units, as they appear in the page."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Runs as docs/run-directory.md tells of them, written without any code of the product but its schemas.
+"""Runs as docs/run-directory.md describes them, written with nothing of the product but its schemas.
 
 A `Book` holds one run: many topics, each of which is a trial of its own with its own fault or none.
 """

@@ -1,4 +1,4 @@
-"""The library: each entry plants one fault into one trial, and says by which words it has to be named."""
+"""The library of faults: each entry plants one into one trial and gives the words that must name it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

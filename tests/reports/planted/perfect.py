@@ -1,4 +1,4 @@
-"""Perfect runs under noise: none of them may be called off, and none may be disputed."""
+"""Perfect runs with noise: no verdict may be *off* or *disputed*."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

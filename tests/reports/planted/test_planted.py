@@ -1,4 +1,4 @@
-"""Mutation runs for verdicts: every planted fault is named, and no perfect run is called off."""
+"""Mutation tests of verdicts: every planted fault is named, and no perfect run is *off*."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Logs with nothing in them, or nothing that can be read: that is said, with what to do."""
+"""Logs without any readable row are reported with a remedy."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Directories in every state: whole, empty, cut, damaged, foreign, of other versions, half written."""
+"""Directories in all states: whole, empty, truncated, damaged, foreign, of other versions, half written."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""How long a baseline was, and what it could not see."""
+"""The length of a baseline, and what it does not cover."""
 
 import pytest
 

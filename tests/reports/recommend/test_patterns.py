@@ -1,4 +1,4 @@
-"""Topics that share a pattern: none is matched that needs something else."""
+"""Topics that share a pattern: it matches no topic with other needs."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Limits from a literal baseline, as a file that `sluicegate check` accepts."""
+"""Limits from a small baseline, as a file that `sluicegate check` accepts."""
 
 from pathlib import Path
 

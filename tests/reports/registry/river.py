@@ -1,4 +1,4 @@
-"""Another package that takes part: installed for a test, as pip does it, with an entry point and no more."""
+"""Another package with an entry point, installed for a test as pip does it."""
 
 from collections.abc import Iterator
 from pathlib import Path

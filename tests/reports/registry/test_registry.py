@@ -1,4 +1,4 @@
-"""Systems, doors and policies of other packages come in by an entry point; what is wrong there is named."""
+"""Systems, doors and policies of other packages, added by an entry point; mistakes in them are named."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A door as small as can be, before the real engine: what it lets through, and what it writes down."""
+"""A minimal door in front of the real engine: what it admits and what it records."""
 
 import heapq
 import json

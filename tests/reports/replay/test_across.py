@@ -1,4 +1,4 @@
-"""What is not replayed topic by topic: the rate of attachments, and delays; and that reports say how."""
+"""What is replayed over all topics: the rate of attachments, and delays; and the notes about it."""
 
 from collections.abc import Sequence
 from pathlib import Path

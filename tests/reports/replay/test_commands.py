@@ -1,4 +1,4 @@
-"""Wrong use of replay, recommend and follow ends with 2 and the remedy, before Spark starts."""
+"""Wrong use of replay, recommend and follow exits with 2 and a remedy before Spark starts."""
 
 import sys
 from pathlib import Path

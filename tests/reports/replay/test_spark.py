@@ -1,4 +1,4 @@
-"""The job on Spark: out of real log files, in whatever order Spark reads them."""
+"""The replay job on Spark, from real log files in any order."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The walk against the engine itself, asked by a door of its own."""
+"""The replay compared with the engine itself."""
 
 from collections.abc import Iterator
 from pathlib import Path

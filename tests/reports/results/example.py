@@ -1,4 +1,4 @@
-"""Results such as a comparison makes: every kind of chart, every verdict, and gaps of every kind."""
+"""Example results of a comparison: every kind of chart, every verdict, and every kind of gap."""
 
 import math
 from collections.abc import Callable

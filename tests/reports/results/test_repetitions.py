@@ -1,4 +1,4 @@
-"""Repeated runs: medians with intervals, arms that do not differ, and what is left out."""
+"""Repeated runs: medians with intervals, arms that do not differ, and runs that are left out."""
 
 from dataclasses import replace
 from itertools import product

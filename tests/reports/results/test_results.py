@@ -1,4 +1,4 @@
-"""Results go through JSON and back, and what they do not hold is found."""
+"""Results survive JSON, and gaps in them are found."""
 
 import json
 import math

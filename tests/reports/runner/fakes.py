@@ -1,4 +1,4 @@
-"""Clients that do as a test says; a driver for plans that name it `tests.reports.runner.fakes:Driver`."""
+"""Clients that behave as a test says; a driver for plans that name `tests.reports.runner.fakes:Driver`."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The figures of a recorded run once more, in plain SQL over its files: no code of the reports takes part."""
+"""The figures of a recorded run in plain SQL over its files, without any code of the reports."""
 
 from pathlib import Path
 from typing import Any

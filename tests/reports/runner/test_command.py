@@ -1,4 +1,4 @@
-"""Wrong use of `sluicegate compare run` ends with 2 and the remedy, before anything is started."""
+"""Wrong use of `sluicegate compare run` exits with 2 and a remedy before anything starts."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A whole run on a stand-in for Kafka, compared by Spark, and once more by SQL of another engine."""
+"""A whole run on the reference Kafka, compared by Spark and by SQL of another engine."""
 
 import asyncio
 

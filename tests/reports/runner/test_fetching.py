@@ -1,4 +1,4 @@
-"""Where the jars of real brokers are looked for, and how they get there. A script stands for Maven."""
+"""Where the jars of real brokers are found and how they are fetched; a script replaces Maven."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""A comparison on a machine where the extra of a system is not installed."""
+"""A comparison on a machine without the extra of one system."""
 
 import sys
 from typing import Any

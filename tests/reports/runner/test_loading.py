@@ -1,4 +1,4 @@
-"""Scenario files: every mistake at once, each with its place and its remedy."""
+"""Scenario files: all mistakes at once, each with place and remedy."""
 
 from pathlib import Path
 

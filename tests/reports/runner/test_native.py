@@ -1,4 +1,4 @@
-"""What the systems' own policies are told."""
+"""Settings that the systems' own policies get."""
 
 import asyncio
 import struct

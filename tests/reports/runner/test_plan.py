@@ -1,4 +1,4 @@
-"""What clients do, made of a scenario."""
+"""Plans of clients, made from a scenario."""
 
 import math
 from pathlib import Path

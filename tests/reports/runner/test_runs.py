@@ -1,4 +1,4 @@
-"""Whole runs on stand-ins for the brokers: real clients, real gates, a few seconds each."""
+"""Whole runs on reference brokers: real clients, real gates, a few seconds each."""
 
 import socket
 from collections import Counter

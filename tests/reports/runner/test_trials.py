@@ -1,4 +1,4 @@
-"""What an arm tried."""
+"""Which policies an arm tried."""
 
 from datetime import UTC, datetime, timedelta
 

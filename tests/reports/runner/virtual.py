@@ -1,4 +1,4 @@
-"""An event loop whose time passes only where nothing is left to do: nothing waits, nothing is late."""
+"""An event loop with virtual time: it advances only when nothing is left to do."""
 
 import asyncio
 import selectors

@@ -1,4 +1,4 @@
-"""Names of topics and principals are shown and never do anything, as HTML, in a terminal or as Markdown."""
+"""Hostile names of topics and principals are shown as text in HTML, in a terminal and in Markdown."""
 
 import re
 from io import StringIO

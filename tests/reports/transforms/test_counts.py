@@ -1,4 +1,4 @@
-"""Who was let in and who was not, who refused, and whether that was right: on frames worked by hand."""
+"""Admitted and refused attachments, who refused them, and whether rightly: on small frames."""
 
 from typing import Any
 

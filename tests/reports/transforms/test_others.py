@@ -1,4 +1,4 @@
-"""Delay, throttling, counts, bounds, delivery, cost and skew, on frames that one can check by hand."""
+"""Delay, throttling, counts, bounds, delivery, cost and skew, on small frames."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""When clients were held back, and what they let go by, on frames that can be checked by hand."""
+"""When clients were held back, and which tokens they left unused, on small frames."""
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession

@@ -1,4 +1,4 @@
-"""Lanes, flows and slots, and the figures of rates, on frames that can be checked by hand."""
+"""Lanes, flows and slots, and the figures of rates, on small frames."""
 
 from pathlib import Path
 from typing import Any

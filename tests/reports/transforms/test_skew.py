@@ -1,4 +1,4 @@
-"""The clocks of gates and clients, on messages that one can check by hand."""
+"""The clock skew of gates and clients, on a few messages."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,1 +1,1 @@
-"""Real brokers, started here: for comparison runs, and for benchmarks and tests."""
+"""Starts real brokers, for comparison runs, benchmarks and tests."""

@@ -1,4 +1,4 @@
-"""Where the jars of the brokers lie that are started here. `fetching` gets them."""
+"""Locates the jars of the brokers that are started here. `fetching` gets them."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Child processes that say when they are ready and that surely end."""
+"""Child processes that report when they are ready and that always end."""
 
 import contextlib
 import os

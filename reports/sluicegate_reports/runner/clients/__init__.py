@@ -1,4 +1,4 @@
-"""Stock clients, driven alike: one module for each library."""
+"""Stock clients behind one interface: one module for each library."""
 
 from sluicegate_reports.runner.clients.base import (
     ClientDriver,

@@ -1,4 +1,4 @@
-"""What the runner wants of a client library."""
+"""The interface of a client library."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol

@@ -1,4 +1,4 @@
-"""aiokafka. Kafka knows no registration: a producer is let in when its first message is."""
+"""aiokafka. Kafka has no registration: a producer is admitted when its first message is."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Client libraries by the name of the system that they speak to; others by their place."""
+"""Client libraries by system name, or by module and class for others."""
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version

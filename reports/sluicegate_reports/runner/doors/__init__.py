@@ -1,4 +1,4 @@
-"""Doors: the ways by which clients come to a system, each with the policies in force.
+"""Doors: the access paths by which clients reach a system, each with the policies in force.
 
 An arm is one system behind one door. `ARMS` holds those of this package; a further door, such as a wrapper
 around a client, adds its own by `register`.

@@ -1,4 +1,4 @@
-"""What a door gives to the runner, and what it is given."""
+"""The interface between a door and the runner."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager

@@ -1,4 +1,4 @@
-"""What `brokers:` says of a gate in front of each kind of broker."""
+"""The `brokers:` entry of a gate in front of each kind of broker."""
 
 from typing import Any
 

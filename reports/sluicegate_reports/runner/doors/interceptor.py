@@ -1,4 +1,4 @@
-"""The interceptor: a broker with the policies in its own server. Only gRPC has such a place."""
+"""The interceptor: a broker that applies the policies in its own server. Only gRPC allows this."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

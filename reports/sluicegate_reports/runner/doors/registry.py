@@ -1,4 +1,4 @@
-"""All arms that are known."""
+"""All known arms."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What clients were told, held against what the topic holds.
+"""Compares what clients were told with what the topic holds.
 
 A *lane* is a sequence that a broker must keep in order: one producer's records of one key. Every record's
 value is `lane:number`, the numbers rising in the order of the sends, so that each can be found again.

@@ -1,4 +1,4 @@
-"""A client on a bare socket, for what no client library would send or show; kio reads and writes."""
+"""A client on a bare socket, for requests that no client library sends; kio reads and writes."""
 
 import dataclasses
 import socket

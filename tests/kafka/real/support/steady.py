@@ -1,4 +1,4 @@
-"""Producers that go on sending while a test pulls the rug from under them."""
+"""Producers that keep sending while a test stops and restarts what they talk to."""
 
 import asyncio
 import threading

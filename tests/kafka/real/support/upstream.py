@@ -1,4 +1,4 @@
-"""What stands between gate and broker when the broker is to misbehave for some clients."""
+"""A proxy between gate and broker that misbehaves for some clients."""
 
 import socket
 import threading

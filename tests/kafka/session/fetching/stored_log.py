@@ -1,4 +1,4 @@
-"""One partition of a broker, and a producer and a consumer of it, on a clock that a test turns."""
+"""One partition of a broker with a producer and a consumer, on a clock that the test controls."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Whose Fetch it is, where equal clients are in groups, in several groups, or in none."""
+"""Which consumer a Fetch belongs to, where equal clients are in one group, in several, or in none."""
 
 import datetime
 from importlib import import_module

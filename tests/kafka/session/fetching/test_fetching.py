@@ -1,4 +1,4 @@
-"""What Fetch responses meet: dispatch rates, fixed delay, and consumers that no group tells of."""
+"""Policies on Fetch responses: dispatch rates, fixed delay, and consumers without a group."""
 
 import datetime
 from typing import Any

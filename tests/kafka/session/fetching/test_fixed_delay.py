@@ -1,4 +1,4 @@
-"""From when on a fixed delay counts: time stamps that can be believed, else the record's arrival."""
+"""When a fixed delay starts: at a credible time stamp, else at the record's arrival."""
 
 from dataclasses import dataclass, field
 

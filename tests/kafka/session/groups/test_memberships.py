@@ -1,4 +1,4 @@
-"""Who is a consumer of what, where joins are held, refused, lost or never named the topic."""
+"""Which consumers count on which topic, where joins are held, refused, lost or name no topic."""
 
 import datetime
 from importlib import import_module

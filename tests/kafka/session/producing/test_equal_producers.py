@@ -1,4 +1,4 @@
-"""Producers without ids whose clients are equal: as many as they have connections to any one node."""
+"""Producers without ids that share a client id count as often as they connect to any one node."""
 
 import datetime
 

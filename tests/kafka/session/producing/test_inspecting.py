@@ -1,4 +1,4 @@
-"""Compressed batches with `inspect: true`: they are judged by the messages that they hold."""
+"""Compressed batches under `inspect: true` are judged by the messages that they hold."""
 
 import asyncio
 

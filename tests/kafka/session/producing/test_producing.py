@@ -1,4 +1,4 @@
-"""What Produce requests meet: counts, size and rates, in whole requests and in parts."""
+"""Policies on Produce requests: counts, size and rates, for whole requests and for parts."""
 
 import pytest
 from tests.kafka.session.messages import (

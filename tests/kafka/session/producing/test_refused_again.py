@@ -1,4 +1,4 @@
-"""An idempotent producer whose refusal got lost with its connection sends the refused batch again."""
+"""An idempotent producer repeats a refused batch because its connection broke before the refusal came."""
 
 from tests.kafka.session.messages import batch, outcome, produce, produced, publish, topics_of
 from tests.kafka.session.wire import Bench, Wire

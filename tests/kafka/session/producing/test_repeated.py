@@ -1,4 +1,4 @@
-"""The short way of reading a request that looks like the last one gives what the long way gives."""
+"""The short path for a request that resembles the last one gives the results of the long path."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A Produce request that differs from the one before in anything that counts is read the long way."""
+"""A Produce request that differs from the last one in a relevant way takes the long path."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Whatever a client sends, in whatever pieces both streams come: nothing is lost, doubled or out of order."""
+"""However requests and responses are cut into pieces, none is lost, doubled or reordered."""
 
 from dataclasses import dataclass
 

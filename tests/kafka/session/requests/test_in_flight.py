@@ -1,4 +1,4 @@
-"""Requests whose responses are not there yet: bounded, counted, and none lost or reordered."""
+"""Requests whose responses are pending: bounded, counted, and none lost or reordered."""
 
 import gc
 from typing import Any

@@ -1,4 +1,4 @@
-"""What many responses in flight cost: each finds its place at once, and a turn looks at some of them."""
+"""The cost of many responses in flight: constant for each, and spread over several turns."""
 
 from collections import deque
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Long responses, and what members of many topics ask for, are worked on in slices; order is kept."""
+"""Long responses, and requests of members with many topics, are processed in slices and stay in order."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise

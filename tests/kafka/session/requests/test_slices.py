@@ -1,4 +1,4 @@
-"""What takes long is done in slices: the session asks for a turn between two of them, and order is kept."""
+"""Long work is done in slices: the session asks for a turn between two of them and keeps the order."""
 
 import struct
 from collections.abc import Iterator, Mapping

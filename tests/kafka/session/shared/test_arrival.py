@@ -1,4 +1,4 @@
-"""Arrivals of records: bounds that always hold, and that never take much room."""
+"""Arrival times of records: correct bounds in bounded memory."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""ApiVersions responses are worked out once, and each is what its client asked for."""
+"""ApiVersions responses are computed once and fit each client's request."""
 
 from sluicegate_kafka.codec.versions import restrict_api_versions
 from sluicegate_kafka.session.shared import offered_versions
