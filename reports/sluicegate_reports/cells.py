@@ -66,7 +66,7 @@ def _fitting(unit: str, measured: Sequence[Value]) -> Scaled:
 
 
 def _scale_row(row: list[Value], measure: int) -> None:
-    """Put the numbers behind a measure into a unit of a fitting size, which the measure then tells."""
+    """Convert the numbers of a measure to a fitting unit and name it in the measure."""
     found = _UNIT.fullmatch(str(row[measure]))
     numbers = [place for place in range(measure + 1, len(row)) if is_number(row[place])]
     if found is None or not numbers:
@@ -89,7 +89,7 @@ def cell_text(value: Value) -> str:
 
 
 def left_out(table: Table, shown: int) -> str:
-    """How many of the rows are shown, where that is not all of them; empty otherwise."""
+    """How many rows are shown, if not all; empty otherwise."""
     total = max(table.total or 0, len(table.rows))
     return f"{shown:,} of {total:,} rows" if shown < total else ""
 
@@ -118,7 +118,7 @@ def of_chart(chart: Chart) -> Table:
 
 
 def chart_place(chart: Chart, x_name: str) -> str:
-    """Heading of the column that says where a point lies."""
+    """Heading of the column with the position of a point."""
     return "of" if chart.categories else x_name
 
 

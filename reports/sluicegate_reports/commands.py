@@ -77,7 +77,7 @@ def _compared(directory: Place) -> "Results":
         from sluicegate_reports.session import is_little, spark_session
 
         compare_run = _job()
-        repeated = repetitions(directory)  # what is no run is told at once, with Java or without
+        repeated = repetitions(directory)  # a directory without a run is reported before Java is needed
         need_java()
         little = is_little(sum(each.size for each in repeated.directories))
         session = spark_session("sluicegate report compare", for_stores(directory), little=little)

@@ -175,7 +175,7 @@ class _Screen(Page):
         self.say(text.getvalue().translate(_ASCII).encode("ascii", "replace").decode())
 
     def waiting(self, text: str) -> Progress:
-        """How long something has taken, while it does; without a terminal it is told once."""
+        """Shows how long a step has taken so far; without a terminal one line at its start."""
         if not self.console.is_terminal:
             self.say(text)
         return Progress(
@@ -218,7 +218,7 @@ def _compared(place: Path, run_directory: Path, screen: _Screen) -> Results:
     """
     out, log = place / "report.json", place / "spark.log"
     arguments = ["report", "compare", str(run_directory), "--out", str(out)]
-    # Unless told otherwise Spark listens where the machine's name leads.
+    # By default Spark listens on the address of the machine's name.
     environment = {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ}
     began = time.monotonic()
     with log.open("w", encoding="utf-8") as printed, screen.waiting("Spark compares the systems") as bar:

@@ -18,7 +18,7 @@ class Change(StrEnum):
 
     WORSE = "worse"
     GONE = "gone"
-    """There is none any more."""
+    """It is missing from the later comparison."""
     BETTER = "better"
     NEW = "new"
     SAME = "same"

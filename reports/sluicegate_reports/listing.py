@@ -7,7 +7,7 @@ from sluicegate.decisions.spool import SPOOL_SUFFIX
 from sluicegate_reports.places import File, Location, Place, PlaceError, place, told
 
 FOLLOWED = "run=*/system=*/{part-,date=*/part-}*.parquet"
-"""Finished files of a log, as Hadoop's patterns say it: of a gateway, and of one that was compacted."""
+"""Patterns, in Hadoop's syntax, of a log's finished files: of a gateway, and of a compacted log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def is_finished(file: Place) -> bool:
 
 
 def is_spool(file: Place) -> bool:
-    """Whether a file's name is that of one that a gateway is still writing."""
+    """Whether the name is that of a file that a gateway is still writing."""
     return file.name.startswith(".") and file.name.endswith(SPOOL_SUFFIX)
 
 

@@ -104,7 +104,7 @@ def recommend(
 )
 @output.options
 def follow(log: Place, state: Place, files_per_batch: int, out: Place | None, form: str | None) -> None:
-    """Take in the files that are new in LOG since the last call, and tell the sums of all.
+    """Count the files that are new in LOG since the last call, and print the sums of all.
 
     A call that was killed is made again: nothing is lost then, and nothing counts twice.
     """

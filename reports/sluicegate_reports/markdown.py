@@ -10,7 +10,7 @@ from sluicegate_reports.readable import readable
 from sluicegate_reports.results import MARKS, Cell, Results, RunFacts, Section, Table
 
 _ROWS = 50
-"""Of one table; what is left out is said."""
+"""Rows shown of one table; a note counts the others."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
 
 

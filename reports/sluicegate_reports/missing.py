@@ -21,7 +21,7 @@ MEANINGS = {
 
 
 def heading(results: Results) -> str:
-    """What stands above the gaps; empty if there is nothing to say."""
+    """The text above the gaps; empty if there are none."""
     if results.verdict is None:
         return "Notes" if results.notes else ""
     return "What is missing"
@@ -57,7 +57,7 @@ def gaps(results: Results) -> tuple[str, ...]:
 
 
 def cells(results: Results) -> dict[tuple[str, str, str], Cell]:
-    """A cell for each policy and arm: where the results have none, one that says so."""
+    """A cell for each policy and arm; one marked as missing where the results have none."""
     told = {(cell.policy, cell.system, cell.door): cell for cell in results.matrix}
     for policy in results.policies():
         for arm in results.arms():

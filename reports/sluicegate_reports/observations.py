@@ -56,7 +56,7 @@ class Event(StrEnum):
     REFUSED = "refused"
     """A message was refused with a code of the protocol."""
     FAILED = "failed"
-    """No answer, or none that tells whether the message is stored."""
+    """No answer, or one that leaves open whether the message is stored."""
     RECEIVED = "received"
 
 
@@ -87,7 +87,7 @@ class Observation(NamedTuple):
     delay_ms: int | None = None
     """Delay that the producer asked for."""
     acknowledges: bool | None = None
-    """Of a consumer's `attached`: whether it acknowledges each message, and `acknowledged` tells of it."""
+    """For a consumer's `attached`: whether it acknowledges each message and records `acknowledged`."""
 
 
 _TEXT, _INT, _TIME, _FLAG = "string", "int64", "timestamp[us, tz=UTC]", "bool"

@@ -43,7 +43,7 @@ class Verdict(StrEnum):
     MISSING = "missing"
     """It should have been measured and was not: the text says why."""
     DISPUTED = "disputed"
-    """The gate's log and its clients tell of different things, so one of them is wrong."""
+    """The gate's log and its clients contradict each other, so one of them is wrong."""
     OFF = "off"
     """It differs by more than the bound."""
 
@@ -73,11 +73,11 @@ MARKS = {
     Verdict.DISPUTED: "≠",
     Verdict.OFF: "✕",
 }
-"""A sign beside each verdict's text, so that colour is never all that tells them apart."""
+"""A sign beside each verdict's text, so that colour is never the only difference."""
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict over several: the one that comes last in `Verdict`.
+    """The verdict over several: the last one in the order of `Verdict`.
 
     :returns: MISSING for none at all, since then nothing was compared.
     """
@@ -99,7 +99,7 @@ class Kind(StrEnum):
     DOTS = "dots"
     """As BARS, a dot each: for figures whose distance from 0 says nothing, or many in a row."""
     HISTOGRAM = "histogram"
-    """y is what lies in a stretch of values, x the stretch's index into `categories`."""
+    """y belongs to an interval of values; x is the interval's index into `categories`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Skew:
     offset_us: float
     """Client minus gate, in microseconds."""
     uncertainty_us: float
-    """The true offset lies this far from it at most, in microseconds."""
+    """Largest error of the offset, in microseconds."""
     gate: str = ""
     """Name of the gate; empty if there is one only."""
     basis: str = ""
@@ -207,9 +207,9 @@ class Cell:
     bound: float | None = None
     """What it may be at most and still be `within`, in `unit`."""
     text: str = ""
-    """The figure in words, or why there is none."""
+    """The figure in words, or the reason for a missing one."""
     rows: str = ""
-    """Name of the table with the rows that it comes from; empty if there is none."""
+    """Name of the table with its source rows; empty if there is none."""
     unit: str = ""
     row: int | None = None
     """Place of the row in it that decides, from 0 on."""

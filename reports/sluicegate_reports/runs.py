@@ -42,13 +42,13 @@ class Trial:
     topic: str
     """Full name, as in the decision log and in the observations."""
     limit: float
-    """In the unit that `measured` tells."""
+    """In the unit that `measured` gives."""
     start: datetime
     """UTC, by the clients' clock: when clients began."""
     end: datetime
-    """When they were told to stop."""
+    """When they were asked to stop."""
     subscription: str = ""
-    """The one that the limit holds for, where each has its own."""
+    """The one that the limit applies to, where each has its own."""
     burst_seconds: float = 1.0
     """Of a rate: how many seconds' worth a full bucket holds."""
     saturated: bool = True

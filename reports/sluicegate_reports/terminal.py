@@ -27,13 +27,13 @@ _WIDTH = 150
 _USUAL = 80
 """Columns below which policies' names are folded too."""
 _ROOMY = 100
-"""Columns from which on thresholds are told in words too."""
+"""From this width on, thresholds are explained in words too."""
 _LONGEST = 40
 """Policies' names up to that long are not folded."""
 _COLUMN = 19
 """Columns that one arm takes at most; where there is no room for all, each arm gets a line."""
 _ROWS = 50
-"""Of one table; what is left out is said."""
+"""Rows shown of one table; a note counts the others."""
 
 
 def show(results: Results, console: Console | None = None) -> None:
@@ -133,7 +133,7 @@ def _rows(table: Table, run: RunFacts) -> Iterator[RenderableType]:
 
 
 def _told(cell: Cell) -> Text:
-    """A cell's verdict with its figure; where there is none the reason is among what is missing."""
+    """A cell's verdict with its figure; the reason for a missing one is listed under what is missing."""
     text = _sign(cell.verdict)
     if cell.figure is not None:
         text.append(f"\n{quantity(cell.figure, cell.unit)}", "default not bold")

@@ -62,7 +62,7 @@ def _axis(chart: Chart) -> _Axis:
 
 
 def _spread(values: Sequence[float]) -> Scale:
-    """Dots need no 0, but one that is near is shown."""
+    """An axis of dots need not begin at 0, but includes 0 if it is near."""
     low, high = min(values), max(values)
     return Linear.over(min(low, 0.0) if low < (high - low) else low, high)
 

@@ -19,7 +19,7 @@ class Budget:
     tables_points: bool = False
     """Whether the points of charts are tables, too."""
     origins: int = 1_000
-    """Rows of one table whose place in the logs is told."""
+    """Rows of one table that link to their place in the logs."""
     charts: bool = True
 
 

@@ -20,7 +20,7 @@ WIDTH = 1000.0
 _MARKED = 8
 """A line has about that many marks, and one at its end."""
 _FAR = 4.0
-"""A limit beyond that many times the highest value is told, not drawn: it would flatten the lines."""
+"""A limit above this multiple of the highest value is written, not drawn: it would flatten the lines."""
 _LINE, _SECOND_LINE = 15.0, 12.0
 _LABELS = 9
 """With more series than that, the legend alone names them."""
@@ -96,7 +96,7 @@ def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Mar
 
 
 def described(chart: Chart) -> str:
-    """A chart for those who do not see it; its rows say all."""
+    """The text alternative of a chart; its rows hold all values."""
     names = ", ".join(f"{series.system} {series.door} {series.name}".rstrip() for series in chart.series)
     limit = "" if chart.limit is None else f"; {chart.limit_text} {quantity(chart.limit, chart.unit)}"
     return f"{chart.metric}{limit}. Series: {names or 'none'}"
@@ -165,7 +165,7 @@ def _limit(chart: Chart, frame: Frame) -> Markup:
 
 
 def limit_told(chart: Chart) -> str:
-    """What the legend says of the limit; empty if there is none."""
+    """The legend's entry for the limit; empty if there is none."""
     if chart.limit is None:
         return ""
     drawn = chart.kind in {Kind.BARS, Kind.DOTS} or _limit_shown(
@@ -228,7 +228,7 @@ def _spreads(series: Series) -> Iterator[list[tuple[Point, float, float]]]:
 
 
 def _marks(series: Series, look: Look, frame: Frame, shift: float) -> Iterator[Markup]:
-    """Some of the points, the last, and any that stands alone between gaps and so has no line.
+    """Some of the points, the last one, and isolated points between gaps, which have no line.
 
     :param shift: 0.0 to 1.0, other for each series, so that marks of lines that coincide lie side by side.
     """

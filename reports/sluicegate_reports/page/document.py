@@ -85,7 +85,7 @@ def _document(results: Results, budget: Budget) -> str:
 def _first(
     results: Results, budget: Budget, anchors: Mapping[str, str], sections: Mapping[str, str]
 ) -> Iterator[tuple[str, str, Markup]]:
-    """What stands before the sections: id, title and content of each part."""
+    """The parts before the sections: id, title and content of each."""
     judged = results.verdict is not None
     if judged:
         yield "charts", "What happened", Charts(results.run, budget, anchors).made(results)

@@ -29,7 +29,7 @@ _TALL = 104
 _TICKS = 3
 """Of each axis, about."""
 _FURTHER = ("second", "third", "fourth")
-"""CSS classes of an arm's further series, whatever the arm."""
+"""CSS classes of the further series of any arm."""
 
 
 def panels(chart: Chart, run: RunFacts, most: int, anchor: str) -> Markup:
@@ -116,7 +116,7 @@ def _panel(chart: Chart, look: Look, frame: Frame, title: str) -> Markup:
 
 
 def _drawn(chart: Chart, look: Look, frame: Frame) -> Iterator[Markup]:
-    """The further series first, so that the main one lies on top; the limit above all."""
+    """Draws further series first, then the main one, and the limit on top."""
     if chart.kind is Kind.HISTOGRAM:
         yield from (_columns(series, look, frame) for series in chart.series)
         return
@@ -170,7 +170,7 @@ def _grid(chart: Chart, frame: Frame) -> Markup:
 
 
 def _below(chart: Chart, frame: Frame) -> Sequence[tuple[float, str]]:
-    """Places of the lower axis and what stands there; of a histogram where a stretch begins."""
+    """Ticks of the lower axis and their labels; in a histogram at the start of each interval."""
     if chart.kind is not Kind.HISTOGRAM:
         return [(tick.value, number(tick.value)) for tick in frame.x.ticks]
     every = max(1, -(-len(chart.categories) // (_TICKS + 1)))

@@ -50,7 +50,7 @@ def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, 
 
 
 def _not_applicable(found: Iterable[Cell], run: RunFacts) -> Markup:
-    """Why places of the matrix are none, each reason said once."""
+    """Reasons for cells without a verdict, each given once."""
     reasons: dict[str, dict[str, list[str]]] = {}
     for cell in found:
         if cell.verdict is Verdict.NOT_APPLICABLE:
@@ -81,7 +81,7 @@ def _systems(arms: list[Arm], run: RunFacts) -> list[Markup]:
 
 
 def _doors(arms: list[Arm], run: RunFacts) -> list[Markup]:
-    """What the head of the whole system says is not said again."""
+    """Leave out what the heading of the system already says."""
     return [
         tag("th", arm.door, _note("" if arm.label == run.label(arm.system) else arm.label), scope="col")
         for arm in arms

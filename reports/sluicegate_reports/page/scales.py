@@ -39,7 +39,7 @@ class Scale(Protocol):
         """Places with a line, in order."""
 
     def place(self, value: float) -> float:
-        """Where a value lies, 0.0 at the start of the axis and 1.0 at its end; values outside are clamped."""
+        """The position of a value, from 0.0 to 1.0 along the axis; values outside are clamped."""
 
 
 def _stepped(low: float, high: float, count: int) -> tuple[float, float, float]:
@@ -152,5 +152,5 @@ class Nines:
     def place(self, value: float) -> float:
         """See Scale."""
         if value >= 1:
-            return 1.0  # also where the scale has no such end: the value lies beyond
+            return 1.0  # also if the scale has no such end: the value is beyond it
         return _clamp(-math.log10(1 - max(0.0, value)) / self.most)

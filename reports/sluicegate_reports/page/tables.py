@@ -15,7 +15,7 @@ _WIDE = 8
 _BLOCK = 7
 """Columns of figures in one block, as many as paper has room for."""
 _NAMES = ("system", "door", "policy", "phase", "topic", "subscription", "seen by")
-"""Columns that tell whose figures a row has; in a wide table they are one."""
+"""Columns that identify the owner of a row; a wide table merges them into one."""
 _ARM = ("system", "door")
 _VERDICT = "verdict"
 _Row = list[tuple[str, Value]]
@@ -60,7 +60,7 @@ class _Drawn:
 
     @property
     def names(self) -> list[int]:
-        """Columns that tell whose a row is."""
+        """Columns that identify the owner of a row."""
         if not self.wide:
             return []
         return [place for place, name in enumerate(self.columns) if name in _NAMES]
@@ -74,7 +74,7 @@ class _Drawn:
         return [place for place in others if any(row[place][1] is not None for row in self.rows)]
 
     def absent(self) -> Markup:
-        """Which columns say nothing in any row, and which arms have no such policy: each said once."""
+        """Columns without any value and arms without the policy, each named once."""
         said = []
         names = [name for place, name in enumerate(self.columns) if place not in {*self.names, *self.figures}]
         if names and self.rows:

@@ -40,7 +40,7 @@ def rates(decisions: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def topics(decisions: DataFrame) -> DataFrame:
-    """Names of all topics of a log, whatever was done with them; `topic` is the one column."""
+    """Names of all topics in a log; `topic` is the only column."""
     return decisions.where(F.col("topic").isNotNull()).select("topic").distinct()
 
 
@@ -73,7 +73,7 @@ def sizes(decisions: DataFrame) -> DataFrame:
 
 
 def counts(decisions: DataFrame) -> DataFrame:
-    """Clients that were active in the same minute, at most; the log does not tell when they leave.
+    """The most clients active in one minute; the log does not record when they leave.
 
     :return: TOPIC, `producers`, `consumers`, `subscriptions` (all that were seen), `subscription_consumers`
         (of one subscription); topics whose clients are not told have no row.

@@ -48,7 +48,7 @@ def coverage(rates: Rates) -> Coverage:
 
 
 def unseen(rates: Rates) -> Iterator[str]:
-    """Operations that the log does not tell of."""
+    """Operations that the log does not contain."""
     blind = sorted(
         topic[3] for topic, rows in rates.items() if all(row["operation"] != "dispatch" for row in rows)
     )

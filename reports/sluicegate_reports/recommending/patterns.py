@@ -27,7 +27,7 @@ _TOLD = 3
 _SEPARATOR = re.compile(r"([./:_-])")
 _PARTITION = re.compile(r"-part(ition)?-\d+$")
 _Pattern: TypeAlias = tuple[str, str]
-"""What stands before the star, and what behind it."""
+"""The text before the star and after it."""
 
 
 def merged(advice: Sequence[Advice], names: Sequence[str]) -> list[Advice]:
@@ -124,7 +124,7 @@ def _patterns(topic: str) -> Iterator[_Pattern]:
 
 
 def _parts(path: str) -> Iterator[str]:
-    """Separators and what stands between them; a number at the end of a word is a part of its own."""
+    """Separators and the parts between them; a number at the end of a word is a separate part."""
     for piece in _SEPARATOR.split(path):
         word = piece.rstrip("0123456789")
         yield from (part for part in (word, piece[len(word) :]) if part)

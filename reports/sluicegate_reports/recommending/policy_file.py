@@ -29,7 +29,7 @@ class Advice:
     topic: str
     limits: tuple[Limit, ...]
     remarks: tuple[str, ...] = ()
-    """Further lines: who uses it, what could not be told."""
+    """Further lines: the principals that use it, and what is unknown."""
     topics: int = 1
     """How many topics of the log it is for: several, where the name is a pattern."""
 
@@ -141,5 +141,5 @@ def _text(value: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Text of a log must not end a comment: whatever breaks lines or cannot be printed becomes a space."""
+    """Text from a log must not end a comment: line breaks and unprintable characters become spaces."""
     return "".join(sign if sign.isprintable() else " " for sign in text)

@@ -47,7 +47,7 @@ def systems() -> Mapping[str, System]:
 
 
 def system(name: str) -> System:
-    """The system of a name; of one that nobody registered nothing is known."""
+    """The system of a name; a plain one if the name is not registered."""
     return systems().get(name) or System(name)
 
 
@@ -57,7 +57,7 @@ def doors() -> Mapping[str, Door]:
 
 
 def door(name: str) -> Door:
-    """The door of a name; one that nobody registered has a gate."""
+    """The door of a name; a door that is not registered is taken to have a gate."""
     return doors().get(name) or Door(name)
 
 

@@ -50,7 +50,7 @@ class Metric:
     title: str = ""
     """Heading of its column; without one it is in no table of a policy."""
     families: tuple[Family, ...] = ()
-    """The policies that it is a figure of; of none where it is about messages, whatever the policy."""
+    """The policies that it measures; empty if it measures messages independently of policies."""
     unit: str = ""
     """`ms`, `s`, `share`, AMOUNT, or nothing for a number."""
     compared: bool = False

@@ -57,7 +57,7 @@ class _Attempt:
 
 
 class _Line:
-    """Who attaches to one broker, asked of its limit; those who have to wait come again when told to."""
+    """Replays the attachments to one broker against its limit; those that must wait ask again in time."""
 
     def __init__(self, entry: Entry, modules: tuple[str, ...], tally: Tally, *, totals: bool) -> None:
         self._engine = Engine(entry, modules)

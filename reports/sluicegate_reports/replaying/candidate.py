@@ -83,7 +83,7 @@ class Candidate:
 
     @property
     def counts(self) -> bool:
-        """Whether it matters who attaches and leaves."""
+        """Whether a policy depends on attachments."""
         return self.sets(*_COUNTS)
 
     @property
@@ -185,7 +185,7 @@ class Engine:
 
 
 class _Sink:
-    """Keeps nothing: who asks the engine sees what it answers."""
+    """Keeps nothing: the caller of the engine sees its answers."""
 
     def allowed(self, gate: Gate, op: Operation, now_ns: int) -> None:
         """Nothing to do."""

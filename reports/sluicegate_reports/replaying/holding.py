@@ -60,7 +60,7 @@ class Recorded:
         self._held.append((messages, nbytes))
 
     def passes(self, messages: int, nbytes: int) -> bool:
-        """Whether an allow is the passing of one that was held; those held before it were given up then."""
+        """Whether an allow ends an earlier hold; holds before that one were then given up."""
         need = (messages, nbytes)
         if need not in self._held:
             return False

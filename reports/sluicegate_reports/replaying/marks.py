@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 WHO = ("system", "door", "gateway", "namespace", "topic", "principal", "client", "operation", "subscription")
-"""What tells who asks for what; rows have one number for all of it."""
+"""The columns that identify client and kind of operation; rows have one number for all of them."""
 
 
 class Mark(IntEnum):
@@ -19,4 +19,4 @@ class Mark(IntEnum):
     LEFT = 6
     """No row of the log: a client was there for the last time."""
     NAMES = 7
-    """No row of the log either: tells who stands behind a number."""
+    """Not a row of the log: maps a number to its client and kind of operation."""

@@ -28,7 +28,7 @@ Place = tuple[str, str, str, str, str, str | None, str]
 
 @dataclass(slots=True)
 class Totals:
-    """What was asked, and what became of it by the record."""
+    """What was asked, and its recorded outcome."""
 
     operations: int = 0
     messages: int = 0
@@ -45,7 +45,7 @@ class Outcome:
     refused: int = 0
     newly_refused: int = 0
     maybe_refused: int = 0
-    """Further ones that may be refused: the log does not tell enough to know."""
+    """Further ones that may be refused; the log is not detailed enough to decide."""
     delayed: int = 0
     newly_delayed: int = 0
     delay_ns: int = 0

@@ -147,7 +147,7 @@ class Walker:
                 bounds.add(now_ns, 0, 1, messages, nbytes)
 
     def _attach(self, source: Source, now_ns: int, was: Action) -> None:
-        """Ask twice: where clients leave with their last operation, and where nobody ever leaves."""
+        """Replay twice: once with clients leaving after their last operation, once with none leaving."""
         before = source.refused
         source.offer(now_ns, 0, 0, 0, was)
         engines = self._engines[source.place[:3]]
@@ -199,7 +199,7 @@ class Walker:
                 self.tally.outcome(source.place, _SIZE).maybe_refused += int(doubts)
 
     def _without_names(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Learn who stands behind the numbers; what is left are rows of the others."""
+        """Read the rows that map numbers to clients; the remaining rows are operations."""
         names = batch.column("names")
         if names.null_count == len(names):
             return batch

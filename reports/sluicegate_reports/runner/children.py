@@ -18,17 +18,17 @@ class ClockOffset:
     offset_us: float
     """Its clock minus the runner's, in microseconds."""
     uncertainty_us: float
-    """The true offset lies this far from it at most, in microseconds."""
+    """Largest error of the offset, in microseconds."""
 
 
 def clock_offset(before_ns: int, theirs_ns: int, after_ns: int) -> ClockOffset:
-    """What one question for the time tells: the answer was made between asking and hearing it."""
+    """The offset by one question for the time, answered between sending and receiving."""
     middle = (before_ns + after_ns) / 2
     return ClockOffset((theirs_ns - middle) / 1000, (after_ns - before_ns) / 2000)
 
 
 class Talker(Child):
-    """A child process of the runner; one that ends too soon makes its arm unavailable."""
+    """A child process of the runner; its early end makes its arm unavailable."""
 
     async def hear(
         self, key: str, within_s: float, other: Callable[[Mapping[str, Any]], None] | None = None

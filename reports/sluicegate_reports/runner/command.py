@@ -48,7 +48,7 @@ class _Names(_ParamType):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
-        """Read them; one that is not known ends the command with all that are."""
+        """Read the names; an unknown one ends the command and lists the known ones."""
         if isinstance(value, tuple):
             return value
         given = tuple(part.strip() for part in str(value).split(",") if part.strip())

@@ -184,7 +184,7 @@ def _times(node: Node, path: _Path) -> Iterator[Finding]:
         return
     try:
         start, stop = (DURATION.parse(place.scalar) if place is not None else 0 for place in places)
-    except ValueError:  # told already, where it stands
+    except ValueError:  # reported already, with its place
         return
     if stop <= start:
         yield places[1].place.error(

@@ -15,7 +15,7 @@ _LIBRARIES = ("grpcio", "pyarrow", "uvloop", "confluent-kafka")
 
 
 def versions(systems: tuple[str, ...] = SYSTEMS) -> dict[str, str]:
-    """Version of each program and library that takes part."""
+    """Version of each program and library in use."""
     found = {"sluicegate": __version__, "python": platform.python_version()}
     for system in systems:
         name, _, number = label(system).partition(" ")

@@ -53,7 +53,7 @@ def due(stretch: Stretch) -> Iterator[float]:
 
 
 def within(stretches: Sequence[Stretch], start_s: float, stop_s: float) -> list[Stretch]:
-    """The stretches that a client is there for; one that it comes or leaves in is cut.
+    """The intervals during which a client is present, cut at its arrival and departure.
 
     A ramp that is cut goes on from the rate that it has there.
     """

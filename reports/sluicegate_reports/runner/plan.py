@@ -67,7 +67,7 @@ class ArmPlan:
     addresses: tuple[str, ...]
     """Where they connect, host:port."""
     options: Mapping[str, str]
-    """What the door tells the clients, such as the client id that they share."""
+    """Settings that the door gives to clients, such as a shared client id."""
     directory: str
     """The run's `observations`."""
     phases: tuple[PhasePlan, ...]

@@ -25,7 +25,7 @@ _ATTACH_S = 60.0
 """Longest time that the clients of the beginning may take to attach before the first phase begins."""
 _CLOSE_S = 10.0
 _LEAVE_S = 0.5
-"""How long one that leaves before the end waits for answers."""
+"""How long a client that leaves before the end waits for answers."""
 _QUIET_S = 1.0
 """Consumers that got nothing for so long are idle, if they have what was acknowledged."""
 _MISSING_S = 5.0
@@ -346,13 +346,13 @@ async def _outcome(work: Awaitable[None]) -> RefusedError | None:
         await work
     except RefusedError as refusal:
         return refusal
-    except Exception as error:  # noqa: BLE001 - whatever a library raises is what its user sees
+    except Exception as error:  # noqa: BLE001 - users see whatever the library raises
         return FailedError(type(error).__name__, " ".join(str(error).split()))
     return None
 
 
 async def _within(closing: Awaitable[None]) -> None:
-    """Close a client; one that hangs must not hold up the others."""
+    """Close a client; a hanging client must not delay the others."""
     try:
         await asyncio.wait_for(closing, _CLOSE_S)
     except TimeoutError:

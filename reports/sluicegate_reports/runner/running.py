@@ -37,14 +37,14 @@ from sluicegate_reports.runs import OBSERVATIONS, Run, Trial, write_run
 _DRIVER = "sluicegate_reports.runner.driver"
 _READY_S = 300.0
 _SILENCE_S = 300.0
-"""Longest time that the clients' process may say nothing; it tells its progress twice a second."""
+"""Longest silence of the clients' process, which reports its progress twice a second."""
 ARM_START_S = 3.0
 BROKER_START_S = 12.0
-"""What is reckoned for starting an arm, and a real broker, when the time is told beforehand."""
+"""Time to start an arm, and a real broker, in the estimate that is shown beforehand."""
 
 
 class Progress(Protocol):
-    """Who is told how it goes."""
+    """Receives the progress of a run."""
 
     def say(self, text: str) -> None:
         """A line."""
@@ -89,7 +89,7 @@ class Comparison:
     _versions: dict[str, str] = field(default_factory=dict)
 
     async def play(self) -> Run:
-        """Play all arms; what cannot be played is told in the facts, and the others go on.
+        """Play all arms; an arm that cannot be played is noted in the facts, and the others go on.
 
         :raises OSError: if the run's directory cannot be written.
         """

@@ -11,7 +11,7 @@ from sluicegate_reports.runner.kinds import KINDS
 SYSTEMS = tuple(KINDS)
 """The kinds of broker that scenarios are played against."""
 HEADER_BYTES = 20
-"""What the runner puts in front of each payload: who sent it, its number, when."""
+"""Bytes of the stamp in front of each payload: sender, number, time."""
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9](?:-?[a-z0-9]){0,39}$")]
 """Lower-case letters, digits and single dashes: what all systems take in names of topics and clients."""
@@ -135,7 +135,7 @@ class DanubePlace(Strict):
 
 
 class Places(Strict):
-    """Where the systems are; one that is left out is started by the runner."""
+    """Where the systems are; the runner starts those that are left out."""
 
     kafka: KafkaPlace | None = Field(default=None, description="A Kafka that runs.")
     pulsar: PulsarPlace | None = Field(default=None, description="A Pulsar that runs.")

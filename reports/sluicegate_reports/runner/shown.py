@@ -29,7 +29,7 @@ def play_shown(
     given: Mapping[str, tuple[str, ...]],
     embedded: bool,
 ) -> "Run":
-    """Play a run; whatever it started has ended when this returns.
+    """Play a run; all processes that it started have ended when this returns.
 
     :param directory: the run's; exists and is empty.
     :param command: the command line, for the facts.
@@ -50,7 +50,7 @@ def play_shown(
 
 
 async def _until_told(playing: "Coroutine[Any, Any, Run]") -> "Run":
-    """Play until it is over or SIGTERM comes; either way whatever was started is ended in order."""
+    """Play until the run ends or SIGTERM comes; either way end all started processes in order."""
     task = asyncio.ensure_future(playing)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, task.cancel)

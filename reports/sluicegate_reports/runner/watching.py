@@ -27,7 +27,7 @@ class Watch:
         self.counts: Counter[str] = Counter()
         """Rows by kind of event, for progress; consumers' acknowledgements are `consumed`."""
         self.foreign = 0
-        """Messages that came and are none of the runner's."""
+        """Received messages that the runner did not send."""
         self.phase = 0
         """Index of the phase that it is now."""
         self._asks_delays = plan.asks_delays
@@ -98,7 +98,7 @@ class Watch:
         self._consumed(client, content, Event.RECEIVED)
 
     def acknowledging(self, client: ConsumerPlan, content: bytes) -> None:
-        """A consumer is about to tell the broker that it is done with a message."""
+        """A consumer is about to acknowledge a message."""
         self._consumed(client, content, Event.ACKNOWLEDGED)
 
     def _consumed(self, client: ConsumerPlan, content: bytes, event: Event) -> None:

@@ -53,7 +53,7 @@ def _answers(trial: Trial, figures: Figures) -> Finding:
     admitted, refused = figures.get("wrongly_admitted"), figures.get("wrongly_refused")
     tried = figures.get("attempts")
     if admitted is None or refused is None or not tried:
-        return Finding(Verdict.MISSING, text="nobody tried, or nothing was written down")
+        return Finding(Verdict.MISSING, text="no client tried, or nothing was recorded")
     if figures.get("above") == 0:
         return Finding(Verdict.MISSING, text="nothing above the limit was tried")
     wrong, doubtful = admitted + refused, figures.get("doubtful") or 0

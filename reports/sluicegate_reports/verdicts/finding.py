@@ -23,6 +23,6 @@ class Finding:
 
 
 def worst_finding(findings: Sequence[Finding]) -> Finding:
-    """The one that decides a cell: the worst verdict, and of these the largest figure."""
+    """The finding that decides a cell: the worst verdict, among equal ones the largest figure."""
     order = list(Verdict)
     return max(findings, key=lambda each: (order.index(each.verdict), each.figure or 0))

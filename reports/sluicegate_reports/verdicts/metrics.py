@@ -8,7 +8,7 @@ from sluicegate_reports.verdicts.finding import Figures, Finding, worst_finding
 
 
 def with_metrics(finding: Finding, trial: Trial, figures: Figures) -> Finding:
-    """A finding, or what is worse: what a metric's rule found. Both are told."""
+    """The worse of a finding and of what a metric's rule found; the text has both."""
     for metric in metrics_of(trial.measured.family):
         found = metric.rule(trial, figures) if metric.rule is not None else None
         if found is None:

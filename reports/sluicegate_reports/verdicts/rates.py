@@ -37,11 +37,11 @@ def rate(trial: Trial, figures: Figures) -> Finding:
     if seen.get("admitted") is None:
         kept = own.verdict in (Verdict.EXACT, Verdict.WITHIN)
         return replace(own, verdict=Verdict.UNCONFIRMED, text=f"{_ALONE}: {own.text}") if kept else own
-    # What came at once is told by the log alone: clients are answered one by one.
+    # Only the log shows batches: clients get an answer for each message.
     largest = max(seen.get("largest") or 0, figures.get("largest") or 0)
     clients = _Seen(trial, {**seen, "largest": largest, "pressed": figures.get("pressed")}).finding()
     off = own.verdict is Verdict.OFF
-    # Clients that cannot tell of too little do not speak against it.
+    # Clients without figures for too little do not contradict it.
     contradicted = clients.verdict is Verdict.EXACT and seen.get("below") is not None
     if (clients.verdict is Verdict.OFF and not off) or (off and contradicted):
         figure = max(own.figure or 0, clients.figure or 0)
@@ -55,7 +55,7 @@ def _difference(trial: Trial, figures: Figures, seen: Figures) -> str:
     log, clients = figures.get("admitted_messages"), seen.get("admitted_messages")
     if log is None or clients is None:
         return ""
-    # What is under way at either end is told by one of them alone.
+    # Messages in transit at either end appear in one of the two only.
     under_way = (figures.get("largest_messages") or 1) + (figures.get("under_way") or 0)
     allowed = WITHIN_SHARE * log + under_way
     if abs(clients - log) <= allowed:

@@ -1,8 +1,8 @@
-"""Bounds of the verdicts: docs/reports.md tells what each is compared with."""
+"""Bounds of the verdicts: docs/reports.md says what each is compared with."""
 
 WINDOW_S = 20
 """Length of the windows that rates are measured over: long enough that a second's burst does not hide in the
-mean, short enough that nobody has to wait; what the benchmarks measure too."""
+mean, short enough that no one has to wait; the benchmarks use it too."""
 EXACT_SHARE = 0.005
 """Of the rate: clients start, stop and are scheduled by an operating system; what they do about it in 20 s is
 less than this, and so cannot be told from an exact limiter."""

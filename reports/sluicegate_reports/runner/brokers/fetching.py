@@ -99,7 +99,7 @@ def _essence(output: str) -> str:
 
 
 def fetch_all(wanted: Sequence[JarSet], say: Callable[[str], None]) -> bool:
-    """Fetch several sets; what cannot be had is said and stops no other.
+    """Fetch several sets; a set that cannot be fetched is reported and does not stop the others.
 
     :return: True if all are there.
     """

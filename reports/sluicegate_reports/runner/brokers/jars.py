@@ -103,7 +103,7 @@ def home(wanted: JarSet) -> Path:
 
 
 def pom(wanted: JarSet) -> Path:
-    """The Maven project file of a set: that of the source tree, else the one that was installed."""
+    """The Maven project file of a set: from the source tree, else the installed one."""
     tree = source_tree()
     return (
         _HERE / "poms" / f"{wanted.name}.xml" if tree is None else tree / "deploy" / wanted.place / "pom.xml"

@@ -15,7 +15,7 @@ _CLUSTER_ID = "c2x1aWNlZ2F0ZS10ZXN0cw"
 def launch_node(
     directory: Path, lines: Mapping[str, str], log: Path, *, jvm: Sequence[str], extra_jars: str = ""
 ) -> Child:
-    """Start a Kafka node, and format its storage before if that is still to do; who calls waits for it.
+    """Start a Kafka node, with its storage formatted if necessary; the caller waits until it is ready.
 
     :param directory: the node's own; made if it is missing.
     :param lines: server.properties, which may differ from those of the start before.

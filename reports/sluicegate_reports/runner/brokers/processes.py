@@ -55,7 +55,7 @@ class Child:
             time.sleep(0.05)
 
     def wait_for(self, marker: str, timeout_s: float) -> None:
-        """Return once `marker` stands in the output.
+        """Return once `marker` appears in the output.
 
         :raises UnavailableError: if the process ends or `timeout_s` passes before that.
         """

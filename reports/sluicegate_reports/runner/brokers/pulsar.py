@@ -47,7 +47,7 @@ class PulsarNode:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Further lines of broker.conf; they win over those that stand here."""
     listeners: Mapping[str, int] = field(default_factory=dict)
-    """Further listener names that clients may ask for, and the port that look-ups then tell: a proxy's."""
+    """Further listener names that clients may ask for, and the port in the look-up's answer, a proxy's."""
     jvm: Sequence[str] = STEADY_JVM
     admin_headers: Mapping[str, str] = field(default_factory=dict)
     """What the admin API asks for, such as `Authorization`."""

@@ -7,7 +7,7 @@ from sluicegate_reports.runner.plan import ConsumerPlan, ProducerPlan
 
 
 class RefusedError(Exception):
-    """The system said no, by a code of its protocol.
+    """The system refused, with a code of its protocol.
 
     :param code: what the client calls it.
     :param text: what the client was told with it.
@@ -20,7 +20,7 @@ class RefusedError(Exception):
 
 
 class FailedError(RefusedError):
-    """There was no answer, or none that tells whether the message is stored."""
+    """There was no answer, or one that leaves open whether the message is stored."""
 
 
 class Delivery(NamedTuple):

@@ -19,7 +19,7 @@ _LARGEST_BYTES = 100 << 20
 
 
 def _said(error: BaseException) -> RefusedError:
-    """An error of the client; a refusal is one that the broker answered and that no retry changes."""
+    """An error of the client; it is a refusal if the broker answered it and no retry can change that."""
     kind = type(error).__name__
     text = " ".join(str(error).split())
     is_refusal = isinstance(error, BrokerResponseError) and not error.retriable

@@ -22,7 +22,7 @@ class Judged:
 
 
 def lacking(system: str, door: str) -> dict[str, Judged]:
-    """Policies that a system does not have at a door, as the registry tells them."""
+    """Policies that a system lacks at a door, according to the registry."""
     lacks = registry.system(system).lacks
     return {each.policy: Judged(not_applicable=each.why) for each in lacks if each.door in ("", door)}
 
@@ -71,7 +71,7 @@ class Way:
     client: str = ""
     """Which clients are driven, see `plan.ArmPlan`; the stock ones of the arm's system if empty."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """What the clients are told, see `plan.ArmPlan`."""
+    """Settings for the clients, see `plan.ArmPlan`."""
     judged: Mapping[str, Judged] = field(default_factory=dict)
     """By policy, for those that are not had as they say."""
     process: Talker | None = None
@@ -102,7 +102,7 @@ class Arm:
     broker: str | None = None
     """Which broker it needs, see `places`; None if it brings one."""
     asked_only: bool = False
-    """True if it is there to say why there is none: played only if nothing else is asked for."""
+    """True if it only explains why there is no such arm: played only if no other arm is requested."""
 
     @property
     def name(self) -> str:

@@ -61,7 +61,7 @@ async def _lost(process: Talker) -> list[str]:
 
 
 def order_of(setting: Setting, role: str, file: Path) -> dict[str, Any]:
-    """What the process of a gate is told."""
+    """The order for the process of a gate."""
     return {
         "role": role,
         "file": str(file),

@@ -36,7 +36,7 @@ JUDGED: Mapping[str, Judged] = MappingProxyType(
 
 
 def settings_of(held: EffectivePolicies) -> dict[str, object]:
-    """What Pulsar is to be told of a topic, by its name of the policy; without the product's defaults."""
+    """Pulsar's settings for a topic, by Pulsar's name of the policy; without the product's defaults."""
     wanted: dict[str, object] = {
         theirs: int(held.number(ours))
         for ours, theirs in _NUMBERS.items()
