@@ -1,7 +1,7 @@
 """What the gateway gives to a broker room, for tests of sessions: real engine, real policies."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from sluicegate.broker import Listener
@@ -20,13 +20,24 @@ START = 1_000 * SECOND
 
 
 class Bench:
-    """Services as the gateway gives them, with policies that a test may change."""
+    """Services as the gateway gives them, with policies that a test may change.
 
-    def __init__(self, options: Mapping[str, PolicyValue] | None = None, /, **policies: PolicyValue) -> None:
+    :param options: policies that have dots in their names.
+    :param plugins: asked besides the built-in ones.
+    :param policies: further policies, at broker level.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, PolicyValue] | None = None,
+        plugins: Iterable[object] = (),
+        /,
+        **policies: PolicyValue,
+    ) -> None:
         self.name_of: Callable[[str], TopicName] = lambda topic: TopicName(topic, "default")
         """What a topic's name says."""
         self._compiler = GateCompiler(
-            plugins_of(),
+            plugins_of(plugins),
             lambda topic: self.name_of(topic),
             PolicySet(0),
             NullSink(),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from sluicegate.model import Action, Operation, OperationKind
+from sluicegate.sessions.admission import Admission
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.fetch import FetchRequest
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
@@ -36,8 +37,8 @@ class Reading:
         self._changes = -1
         self.refused: set[str] = set()
         """Topics that it may not consume."""
-        self.held: dict[str, tuple[Operation, int]] = {}
-        """Topics that it may not consume yet: by which operation it asks again, and after how many ns."""
+        self.held: dict[str, tuple[Admission, int]] = {}
+        """Topics that it may not consume yet: what waits, and after how many ns it asks again."""
 
     def request(self, request: FetchRequest, turn: Turn) -> Slices[None]:
         """Take over what a Fetch asks for, and count the connection if no group counts it; in slices."""
@@ -51,7 +52,8 @@ class Reading:
                     yield
         if not self._shared.counts_consumers:
             self.refused.clear()
-            self.held.clear()
+            for topic in tuple(self.held):
+                self._withdraw(topic, turn.now_ns)
             return
         topics = yield from self._asked_about(request)
         gates = self._shared.gates.exempt if self._connection.exempt else self._shared.gates.live
@@ -64,7 +66,7 @@ class Reading:
             reader = self._settled(topic, turn.now_ns)
             if reader.match is not None:
                 self.refused.discard(topic)
-                self.held.pop(topic, None)
+                self._withdraw(topic, turn.now_ns)
             elif not reader.is_attached:
                 self._attach(reader, turn.now_ns)
 
@@ -148,21 +150,27 @@ class Reading:
         audience = reader.audience
         audience.make_room(reader, gate, self._shared.silence_ns, now_ns)
         self.refused.discard(topic)
-        # One that is held is asked again as the same operation, or it would be recorded each time.
-        operation, _ = self.held.pop(topic, (None, 0))
         if reader.match is not None:
+            self._withdraw(topic, now_ns)
             return
-        operation = operation or Operation(
-            OperationKind.ATTACH_CONSUMER, topic, principal=connection.principal, client=connection.client
-        )
-        operation.consumer = reader.own_name
-        decision = gate.decide(operation, now_ns)
+        place, _ = self.held.pop(topic, (None, 0))
+        if place is None:
+            names = (topic, connection.principal, connection.client)
+            place = Admission(Operation(OperationKind.ATTACH_CONSUMER, *names))
+        place.attach.consumer = reader.own_name
+        decision = place.decide(gate, now_ns)
         if decision is None:
-            reader.attachment = (gate, operation)
+            reader.attachment = (gate, place.attach)
         elif decision.action is Action.DELAY:
-            self.held[topic] = operation, decision.delay_ns
+            self.held[topic] = place, decision.delay_ns
         else:
             self.refused.add(topic)
+
+    def _withdraw(self, topic: str, now_ns: int) -> None:
+        """It does not wait for a topic any longer."""
+        if topic in self.held:
+            place, _ = self.held.pop(topic)
+            place.withdraw(self._shared.gate(topic, self._connection.exempt, now_ns), now_ns)
 
     def release_idle(self, now_ns: int) -> None:
         """Let topics go that it has not fetched for the configured time."""
@@ -175,17 +183,18 @@ class Reading:
             elif not reader.unwanted_ns:
                 reader.unwanted_ns = now_ns
             elif reader.unwanted_ns < oldest:
-                self._release(topic)
+                self._release(topic, now_ns)
 
-    def _release(self, topic: str) -> None:
+    def _release(self, topic: str, now_ns: int) -> None:
         self._shared.audiences.closed(self._readers.pop(topic))
         self.refused.discard(topic)
-        self.held.pop(topic, None)
+        self._withdraw(topic, now_ns)
 
-    def parting(self) -> Slices[None]:
+    def parting(self, now_ns: int) -> Slices[None]:
         """The connection is gone: so are its readers."""
-        for count, reader in enumerate(tuple(self._readers.values()), 1):
+        for count, (topic, reader) in enumerate(tuple(self._readers.items()), 1):
             self._shared.audiences.closed(reader)
+            self._withdraw(topic, now_ns)
             if count % TOPICS_PER_SLICE == 0:
                 yield
         self._readers.clear()

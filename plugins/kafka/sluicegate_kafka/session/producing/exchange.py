@@ -5,12 +5,14 @@ the client gets one response with everything in it. While a topic is held nothin
 read, so the order within every partition is the client's.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Protocol
 
 from sluicegate.broker import Buffer
 from sluicegate.decisions.ids import with_id
 from sluicegate.model import Action, Decision
+from sluicegate.sessions.admission import Hold
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.produce import ProduceRequest, ProduceTopic, subset_produce
@@ -41,11 +43,11 @@ class Exchange:
     __slots__ = (
         "_arrived",
         "_connection",
-        "_deadline_ns",
         "_decider",
         "_frame",
         "_head",
         "_held",
+        "_hold",
         "_owed",
         "_refused",
         "_request",
@@ -73,69 +75,59 @@ class Exchange:
         self._arrived: list[bytes] = []
         self._owed = 0
         self._throttle_ms = 0
-        self._deadline_ns = 0
+        self._hold = Hold(shared.max_hold_ns)
 
     def start(self, decisions: list[Decision | None], now_ns: int) -> bool | Suspended:
         """Act on the first decisions, one for each topic of the request."""
-        self._deadline_ns = now_ns + self._shared.max_hold_ns
         self._shared.count("produce_split" if len(decisions) > 1 else "produce_held_or_refused")
-        waiting = self._waiting()
-        self._act(dict(enumerate(decisions)), waiting, now_ns)
-        return self._result(waiting)
+        return self._act(dict(enumerate(decisions)), now_ns)
 
     def retry(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
         """Ask again about the held topics."""
-        waiting = self._waiting()
-        if now_ns >= self._deadline_ns:
-            self._refuse_held(f"held for {self._shared.max_hold_ns // 1_000_000} ms by limits", now_ns)
-            self._shared.count("produce_hold_timed_out")
-        else:
-            topics, acks = self._request.topics, self._request.acks
-            decide = self._decider.decide
-            again = {place: decide(topics[place], acks, now_ns) for place in self._held}
-            self._held.clear()
-            self._act(again, waiting, now_ns)
-        return self._result(waiting)
+        topics, acks = self._request.topics, self._request.acks
+        decide = self._decider.decide
+        again = {place: decide(topics[place], acks, now_ns) for place in self._held}
+        self._held.clear()
+        return self._act(again, now_ns)
 
-    def _waiting(self) -> Suspended:
-        """The suspended request, until the earliest of its held topics may go on."""
-        return Suspended(self.retry, self._frame, self._head, leave=self.leave, refuse=self.refuse)
-
-    def _act(self, decisions: dict[int, Decision | None], waiting: Suspended, now_ns: int) -> None:
+    def _act(self, decisions: dict[int, Decision | None], now_ns: int) -> bool | Suspended:
         passed: list[int] = []
+        late: list[int] = []
+        shortest_ns = 0
         for place, decision in decisions.items():
             topic = self._request.topics[place]
             if decision is None:
                 passed.append(place)
+            elif wait_ns := self._hold.wait_ns(decision, now_ns):
+                self._held.append(place)
+                delay_ms = min(_MAX_THROTTLE_MS, decision.delay_ns // 1_000_000)
+                self._throttle_ms = max(self._throttle_ms, delay_ms)
+                shortest_ns = min(shortest_ns or wait_ns, wait_ns)
             elif decision.action is Action.DELAY:
-                self._hold(place, decision, waiting, now_ns)
+                late.append(place)
             else:
                 code = produce_code(decision, topic.messages)
                 if code != errors.NOT_ENOUGH_REPLICAS and self._request.acks != 0:
                     self._shared.sequences_of(self._connection.identity).refused(topic, decision)
                 self._refuse(topic, code, with_id(decision.text, decision.id))
+        if late:
+            self._give_up(late, f"held for {self._shared.max_hold_ns // 1_000_000} ms by limits", now_ns)
+            self._shared.count("produce_hold_timed_out")
         if passed:
             self._forward(passed, now_ns)
-
-    def _hold(self, place: int, decision: Decision, waiting: Suspended, now_ns: int) -> None:
-        self._held.append(place)
-        delay_ms = min(_MAX_THROTTLE_MS, decision.delay_ns // 1_000_000)
-        self._throttle_ms = max(self._throttle_ms, delay_ms)
-        wake_ns = min(now_ns + decision.delay_ns, self._deadline_ns)
-        waiting.wake_ns = min(waiting.wake_ns or wake_ns, wake_ns)
+        return self._result(now_ns + shortest_ns)
 
     def _refuse(self, topic: ProduceTopic, code: int, text: str) -> None:
         if self._request.acks == 0:
             self._shared.count("produce_dropped_acks_0")
         self._refused.append((topic.name, topic.partitions, code, text))
 
-    def _refuse_held(self, why: str, now_ns: int) -> None:
-        """What is held is not held any longer; the client then retries by its own rules."""
-        for place in self._held:
+    def _give_up(self, places: Iterable[int], why: str, now_ns: int) -> None:
+        """Some topics are not held any longer; the client then retries by its own rules."""
+        for place in places:
             topic = self._request.topics[place]
             self._decider.abandon(topic, now_ns)
             self._refuse(topic, errors.NOT_ENOUGH_REPLICAS, f"{why} of topic {topic.name}; try again")
-        self._held.clear()
 
     def _forward(self, places: list[int], now_ns: int) -> None:
         sequences = self._shared.sequences.get(self._connection.identity)
@@ -153,10 +145,11 @@ class Exchange:
             handle = partial(self.part, appends)
             self._connection.outstanding.expect(Expected(self._head.correlation_id, handle))
 
-    def _result(self, waiting: Suspended) -> bool | Suspended:
+    def _result(self, wake_ns: int) -> bool | Suspended:
         """What is left to do: wait on, answer now, or wait for the broker."""
         if self._held:
-            return waiting
+            frame, head = self._frame, self._head
+            return Suspended(self.retry, frame, head, wake_ns=wake_ns, leave=self.leave, refuse=self.refuse)
         self._frame = b""  # the response may be long in coming
         if self._request.acks != 0 and self._owed == 0:
             self._connection.outstanding.answer(self._response())
@@ -181,9 +174,10 @@ class Exchange:
 
     def refuse(self, now_ns: int) -> None:
         """There is no memory left to hold anything; the client is to try again."""
-        self._refuse_held("too many bytes are held already to wait for limits", now_ns)
+        self._give_up(self._held, "too many bytes are held already to wait for limits", now_ns)
+        self._held.clear()
         self._shared.count("produce_not_held_for_budget")
-        self._result(self._waiting())
+        self._result(now_ns)
 
     def leave(self, now_ns: int) -> None:
         """The client has gone: held topics are discarded, never forwarded."""

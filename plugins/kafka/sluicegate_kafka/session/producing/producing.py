@@ -10,6 +10,7 @@ from functools import partial
 from sluicegate.broker import Buffer
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.sessions.admission import Admission
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
@@ -52,7 +53,8 @@ class Producing:
         self._shared = shared
         self._connection = connection
         self._attached: dict[tuple[str, int], Attached] = {}
-        self._attaching: dict[tuple[str, int], Operation] = {}
+        self._attaching: dict[tuple[str, int], Admission] = {}
+        """Producers that wait."""
         self._glances: dict[tuple[int, int], Glance] = {}
         """By version of the request and length of a response that needs no look."""
         self._last: Attached | None = None
@@ -264,7 +266,9 @@ class Producing:
     def abandon(self, topic: ProduceTopic, now_ns: int) -> None:
         """A held topic of a request will not be forwarded."""
         for producer_id in (topic.producer_id, *topic.more_producers):
-            self._attaching.pop((topic.name, producer_id), None)
+            place = self._attaching.pop((topic.name, producer_id), None)
+            if place is not None:
+                place.withdraw(self._shared.gate(topic.name, self._connection.exempt, now_ns), now_ns)
         attached = self._attached.get((topic.name, topic.producer_id))
         if attached is not None:
             attached.gate.abandon(attached.operation, now_ns)
@@ -298,15 +302,15 @@ class Producing:
         """Attach a producer, which is its producer id where it has one, else the client that it runs in."""
         topic, producer_id = key
         plain = self._shared.plain_producers
-        # One that is held is asked again as the same operation, or it would be counted as another.
-        operation = self._attaching.pop(key, None) or self._operation(key)
+        place = self._attaching.pop(key, None) or Admission(self._operation(key))
+        operation = place.attach
         if producer_id < 0:
             plain.make_room(self._connection, gate, topic, now_ns)
             operation.producer = plain.next_name(self._connection, topic)
-        refused = gate.decide(operation, now_ns)
+        refused = place.decide(gate, now_ns)
         if refused is not None:
             if refused.action is Action.DELAY:
-                self._attaching[key] = operation
+                self._attaching[key] = place
             return refused
         operation.kind = OperationKind.PUBLISH
         if len(self._attached) >= _MAX_ATTACHED:
