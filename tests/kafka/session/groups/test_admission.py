@@ -2,14 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 
+import pytest
+from kio.schema.errors import ErrorCode
+from tests.kafka.session.groups.test_memberships import heartbeat
+from tests.kafka.session.groups.test_patterns import answers_questions, beat, told
 from tests.kafka.session.messages import (
     batch,
     fetch,
     fetch_errors,
     fetched,
+    join,
+    join_error,
+    joined,
     outcome,
     produce,
 )
+from tests.kafka.session.requests.test_slices import commit
 from tests.kafka.session.wire import SECOND, Bench, Wire
 
 from sluicegate.engine.check import Check, Stage
@@ -81,6 +89,25 @@ def waits(wire: Wire, seconds: float) -> None:
         wire.wait(min(0.5, (end - wire.now) / SECOND))
 
 
+@pytest.mark.parametrize("kind", [CREATE, CONSUMER])
+def test_a_join_that_a_plugin_rewrites_goes_on(kind: OperationKind) -> None:
+    one, _ = wire({(kind, "t"): REWRITE})
+    one.client_sends(join("g", "t", member="m"))
+    assert len(one.forwarded()) == 1
+    one.broker_sends(joined("m"))
+    assert join_error(one.answered()[0]) == 0
+    assert (state(one).subscription_count, state(one).consumer_count) == (1, 1)
+    one.session.closed(one.now)
+    assert state(one).consumer_count == 0
+
+
+def test_a_commit_that_a_plugin_rewrites_goes_on() -> None:
+    one, _ = wire({(CREATE, "t"): REWRITE})
+    one.client_sends(commit("g", {"t": 1}))
+    assert len(one.forwarded()) == 1
+    assert state(one).subscription_count == 1
+
+
 def test_a_producer_that_a_plugin_rewrites_goes_on() -> None:
     one, _ = wire({(PRODUCER, "t"): REWRITE})
     one.client_sends(produce({"t": batch(b"x")}))
@@ -97,6 +124,127 @@ def test_a_consumer_without_a_group_that_a_plugin_rewrites_goes_on() -> None:
     assert fetch_errors(one.answered()[0]) == {"t": 0}
     one.session.closed(one.now)
     assert state(one).consumer_count == 0
+
+
+@pytest.mark.parametrize("request_of", [lambda: join("g", "t", member="m"), lambda: commit("g", {"t": 1})])
+def test_a_subscription_that_is_delayed_is_recorded_once_until_it_goes_on(request_of: type[bytes]) -> None:
+    one, plugin = wire({(CREATE, "t"): DELAY})
+    one.client_sends(request_of())
+    waits(one, 3.5)
+    assert one.forwarded() == []
+    plugin.answers.clear()
+    waits(one, 1)
+    assert len(one.forwarded()) == 1
+    assert state(one).delayed == 1
+    assert holds(one, CREATE) == (1, 4)
+
+
+@pytest.mark.parametrize("kind", [CREATE, CONSUMER])
+def test_a_join_that_is_held_for_too_long_ends_its_hold(kind: OperationKind) -> None:
+    one, _ = wire({(kind, "t"): DELAY})
+    one.client_sends(join("g", "t", member="m"))
+    waits(one, 9.9)
+    assert one.downstream == b""
+    waits(one, 0.2)
+    assert join_error(one.answered()[0]) == LOADING
+    assert (state(one).delayed, holds(one, kind)) == (1, (1, 10))
+    assert (state(one).subscription_count, state(one).consumer_count) == (0, 0)
+    assert one.shared.counts["join_hold_timed_out"] == 1
+
+
+@pytest.mark.parametrize("kind", [CREATE, CONSUMER])
+def test_a_client_that_goes_while_its_join_is_held_leaves_nothing(kind: OperationKind) -> None:
+    one, _ = wire({(kind, "b"): DELAY})
+    one.client_sends(join("g", "a", "b", member="m"))
+    waits(one, 2.5)
+    assert (state(one, "a").subscription_count, state(one, "a").consumer_count) == (1, 1)
+    one.session.closed(one.now)
+    assert holds(one, kind, "b") == (1, 2.5)
+    for topic in "ab":
+        assert (state(one, topic).subscription_count, state(one, topic).consumer_count) == (0, 0)
+    assert one.shared.budget.used == 0
+
+
+def test_a_new_subscription_keeps_its_place_while_its_member_is_held() -> None:
+    one, plugin = wire({(CONSUMER, "t"): DELAY}, max_subscriptions_per_topic=1)
+    one.client_sends(join("g", "t", member="m"))
+    two = Wire(Bench(), one.shared, peer="10.0.0.2:1")
+    two.client_sends(join("h", "t", member="n"))
+    assert join_error(two.answered()[0]) == GROUP_FULL
+    plugin.answers.clear()
+    waits(one, 1)
+    assert len(one.forwarded()) == 1
+    one.broker_sends(joined("", ErrorCode.group_authorization_failed))
+    assert state(one).subscription_count == 0
+
+
+def test_one_deadline_holds_for_all_topics_of_a_join_from_the_first_delay_on() -> None:
+    one, plugin = wire({(kind, "a"): DELAY for kind in (CREATE, CONSUMER)} | {(CREATE, "b"): DELAY})
+    one.client_sends(join("g", "a", "b", member="m"))
+    waits(one, 4.5)
+    del plugin.answers[CREATE, "a"]
+    waits(one, 3)
+    del plugin.answers[CONSUMER, "a"]
+    waits(one, 2.4)
+    assert one.downstream == b""
+    waits(one, 0.2)
+    assert join_error(one.answered()[0]) == LOADING
+    assert holds(one, CREATE, "b")[0] == 1
+
+
+def test_an_assignment_on_the_same_connection_moves_no_deadline_of_a_held_join() -> None:
+    one, _ = wire({(CONSUMER, "v"): DELAY}, max_consumers_per_topic=5)
+    one.client_sends(beat(group="other"))
+    one.client_sends(join("g", "v", member="m"))
+    one.forwarded()
+    waits(one, 5.5)
+    one.broker_sends(told({"t": [0]}))
+    answers_questions(one)
+    assert len(one.answered()) == 1
+    waits(one, 4.6)
+    assert join_error(one.answered()[0]) == LOADING
+
+
+def test_an_assignment_that_is_delayed_has_its_client_try_again_and_ends_its_hold() -> None:
+    one, _ = wire({(CONSUMER, "t"): DELAY}, max_consumers_per_topic=5)
+    one.client_sends(beat())
+    one.forwarded()
+    one.broker_sends(told({"t": [0]}))
+    answers_questions(one)
+    assert len(one.answered()) == 1
+    assert holds(one, CONSUMER) == (1, 0)
+    assert (state(one).subscription_count, state(one).consumer_count) == (0, 0)
+
+
+def test_a_commit_refused_for_one_topic_after_a_hold_gives_all_back() -> None:
+    one, plugin = wire({(CREATE, "b"): DELAY})
+    one.client_sends(commit("g", {"a": 1, "b": 1, "c": 1}))
+    waits(one, 1.5)
+    assert (one.forwarded(), state(one, "a").subscription_count) == ([], 1)
+    plugin.answers[CREATE, "b"] = REJECT
+    waits(one, 1)
+    assert len(one.answered()) == 1
+    assert [state(one, topic).subscription_count for topic in "abc"] == [0, 0, 0]
+    assert holds(one, CREATE, "b") == (1, 2)
+
+
+def test_a_commit_whose_client_goes_while_it_is_held_gives_all_back() -> None:
+    one, _ = wire({(CREATE, "b"): DELAY})
+    one.client_sends(commit("g", {"a": 1, "b": 1}))
+    waits(one, 2.5)
+    one.session.closed(one.now)
+    assert [state(one, topic).subscription_count for topic in "ab"] == [0, 0]
+    assert holds(one, CREATE, "b") == (1, 2.5)
+
+
+def test_a_heartbeat_is_held_and_goes_on_as_a_join_does() -> None:
+    one, plugin = wire({(CONSUMER, "t"): DELAY})
+    one.client_sends(heartbeat("t"))
+    waits(one, 2.5)
+    plugin.answers.clear()
+    waits(one, 1)
+    assert len(one.forwarded()) == 1
+    assert (state(one).delayed, holds(one, CONSUMER)) == (1, (1, 3))
 
 
 def test_a_producer_held_for_too_long_or_gone_ends_its_hold() -> None:

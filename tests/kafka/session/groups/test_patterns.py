@@ -13,6 +13,7 @@ from tests.kafka.codec.entities import decode_request, decode_response
 from tests.kafka.session.messages import fetch, fetch_errors, fetched
 from tests.kafka.session.wire import SECOND, Bench, Wire, request, response
 
+from sluicegate.broker import NextTurn
 from sluicegate_kafka.session.shared.listing import ListGroups
 
 heartbeat_request: Any = import_module("kio.schema.consumer_group_heartbeat.v1.request")
@@ -188,6 +189,19 @@ def test_a_client_retries_while_the_broker_does_not_tell_topic_names() -> None:
     assert one.answered() == []
     assert consumers(one) == 0
     assert assigned(one, {"t": [0]}) == 0
+    assert consumers(one) == 1
+
+
+def test_names_are_waited_for_whatever_else_is_answered_meanwhile() -> None:
+    one = Wire(Bench(max_consumers_per_topic=1))
+    one.client_sends(beat())
+    one.forwarded()
+    one.broker_sends(told({"t": [0]}))
+    one.carry_out(one.session.answered(NextTurn(), None, one.now))
+    one.carry_out(one.session.answered(ListGroups(), None, one.now))
+    assert one.answered() == []
+    answers_questions(one)
+    assert len(one.answered()) == 1
     assert consumers(one) == 1
 
 

@@ -180,7 +180,7 @@ def test_a_failed_inspection_gets_a_retriable_code(acks: int) -> None:
     assert wire.forwarded() == []
     assert [outcome(frame)["t", 0][0] for frame in wire.answered()] == ([19] if acks else [])
     assert wire.shared.counters()["inspection_failed"] == 1
-    assert not wire.shared.listing.fresh(wire.now)
+    assert not wire.shared.listing.fresh("t", wire.now)
 
 
 def test_an_exhausted_budget_gets_a_retriable_code() -> None:

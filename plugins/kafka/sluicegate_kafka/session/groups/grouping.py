@@ -4,9 +4,10 @@ Members are seen when they join, by the classic protocol (JoinGroup) or by KIP-8
 groups also when they commit offsets without members. Reading offsets creates nothing and passes unread.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
-from sluicegate.model import Action
 from sluicegate_kafka.codec import errors, groups
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.assignments import Member, Partitions
@@ -14,16 +15,20 @@ from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.group_requests import MAX_GROUP_REQUEST, JoinGroup
 from sluicegate_kafka.codec.slices import Slices
+from sluicegate_kafka.session.groups.committing import Commit
 from sluicegate_kafka.session.groups.heartbeats import Heartbeats
-from sluicegate_kafka.session.groups.joining import DECIDED_PER_SLICE, Attached, Joining, noted
-from sluicegate_kafka.session.requests.connection import Connection, Handler, check_topics
+from sluicegate_kafka.session.groups.join import Join
+from sluicegate_kafka.session.groups.joining import Joining, noted
+from sluicegate_kafka.session.groups.waiting import GroupRequest
+from sluicegate_kafka.session.requests.connection import Connection, Handler
 from sluicegate_kafka.session.requests.pending import Expected
 from sluicegate_kafka.session.requests.sliced import Deciding, Making, Sliced, SlicedResponse, in_slices
 from sluicegate_kafka.session.requests.suspended import Suspended
-from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.readers import MemberKey
-from sluicegate_kafka.session.shared.refusals import group_code
 from sluicegate_kafka.session.shared.shared import Shared
+
+_Read: TypeAlias = Callable[[bytes, RequestHead], Slices[groups.OffsetCommit]]
+_Refuse: TypeAlias = Callable[[bytes, RequestHead, int], bytes]
 
 
 class Grouping:
@@ -47,8 +52,12 @@ class Grouping:
             ApiKey.LEAVE_GROUP: self._leave,
             ApiKey.CONSUMER_GROUP_HEARTBEAT: self._heartbeats.request,
             ApiKey.OFFSET_FETCH: self._offsets,
-            ApiKey.OFFSET_COMMIT: self._commit,
-            ApiKey.TXN_OFFSET_COMMIT: self._commit_in_transaction,
+            ApiKey.OFFSET_COMMIT: partial(
+                self._commit, groups.offset_commit_slices, groups.refuse_offset_commit
+            ),
+            ApiKey.TXN_OFFSET_COMMIT: partial(
+                self._commit, groups.txn_offset_commit_slices, groups.refuse_txn_offset_commit
+            ),
         }
 
     # -- the classic protocol ---------------------------------------------------------------------
@@ -61,23 +70,11 @@ class Grouping:
         join = yield from groups.join_group_slices(frame, head)
         key = (join.group, join.instance_id or join.member_id or f"joining {self._connection.peer}")
         self._joining.check_name(key)
-        check_topics(len(join.topics))
-        if (yield from self._joining.asking(join.group, join.topics, turn)):
-            return Suspended(self._join, frame, head, question=ListGroups())
         returns = bool(join.member_id) and key not in self._joining
-        refused = yield from self._joining.attaching(key, join.topics, turn, returns=returns)
-        if refused is not None:
-            if refused.action is Action.DELAY:
-                wake_ns = self._joining.hold_until(refused, turn.now_ns)
-                if wake_ns:
-                    return Suspended(self._join, frame, head, wake_ns=wake_ns)
-            code = group_code(refused, self._connection.software)
-            self._connection.outstanding.answer(
-                groups.refuse_join_group(head.version, head.correlation_id, code)
-            )
-            return False
-        self._expect_member(head, key, join)
-        return True
+        attempt = Join(self._joining, key, lambda: join.topics, returns=returns)
+        refusal = partial(groups.refuse_join_group, head.version, head.correlation_id)
+        admitted = partial(self._expect_member, head, key, join)
+        return (yield from GroupRequest(frame, head, attempt, admitted, refusal).deciding(turn))
 
     def _expect_member(self, head: RequestHead, key: MemberKey, join: JoinGroup) -> None:
         if not (join.instance_id or join.member_id):
@@ -162,58 +159,31 @@ class Grouping:
 
     # -- groups without members -------------------------------------------------------------------
 
-    def _commit(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+    def _commit(
+        self, read: _Read, refuse: _Refuse, frame: bytes, head: RequestHead, now_ns: int
+    ) -> bool | Suspended:
         turn = Sliced(frame, head, now_ns)
-        read = groups.offset_commit_slices(frame, head)
-        return turn.begin(self._subscribe(turn, read, self._commit, groups.refuse_offset_commit, frame, head))
+        return turn.begin(self._commit_slices(turn, read, refuse, frame, head))
 
-    def _commit_in_transaction(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        turn = Sliced(frame, head, now_ns)
-        read = groups.txn_offset_commit_slices(frame, head)
-        handler, refuse = self._commit_in_transaction, groups.refuse_txn_offset_commit
-        return turn.begin(self._subscribe(turn, read, handler, refuse, frame, head))
-
-    def _subscribe(
-        self,
-        turn: Sliced,
-        read: Slices[groups.OffsetCommit],
-        handler: Handler,
-        refuse: Callable[[bytes, RequestHead, int], bytes],
-        frame: bytes,
-        head: RequestHead,
+    def _commit_slices(
+        self, turn: Sliced, read: _Read, refuse: _Refuse, frame: bytes, head: RequestHead
     ) -> Deciding:
         """Offsets create a subscription where the group has none yet on that topic."""
-        commit = yield from read
-        group, topics = commit.group, commit.topics
-        check_topics(len(topics))
-        if (yield from self._joining.asking(group, topics, turn)):
-            return Suspended(handler, frame, head, question=ListGroups())
-        created: dict[str, Attached] = {}
-        turn.leave = lambda now_ns: _take_back(created, created.keys())
-        for place, topic in enumerate(topics):
-            if place % DECIDED_PER_SLICE == DECIDED_PER_SLICE - 1:
-                yield
-            decision, new = self._joining.subscribe(topic, group, turn.now_ns)
-            if decision is not None:
-                _take_back(created, created.keys())
-                code = group_code(decision, self._connection.software)
-                self._connection.outstanding.answer(refuse(frame, head, code))
-                return False
-            if new is not None:
-                created[topic] = new
-        self._expect_commit(head, created)
-        return True
+        read_commit = yield from read(frame, head)
+        commit = Commit(self._shared, self._connection, read_commit.group, read_commit.topics)
+        admitted, refusal = partial(self._expect_commit, head, commit), partial(refuse, frame, head)
+        return (yield from GroupRequest(frame, head, commit, admitted, refusal).deciding(turn))
 
-    def _expect_commit(self, head: RequestHead, created: dict[str, Attached]) -> None:
+    def _expect_commit(self, head: RequestHead, commit: Commit) -> None:
         """The broker may refuse what would be a new subscription."""
 
         def committed(turn: SlicedResponse, response: bytes) -> Making:
             api_key = ApiKey(head.api_key)
             refused = yield from groups.refused_topics_slices(response, api_key, head.version)
-            _take_back(created, refused)
+            commit.refused(refused, turn.now_ns)
             return response
 
-        self._connection.outstanding.expect_if(bool(created), head.correlation_id, in_slices(committed))
+        self._connection.outstanding.expect_if(commit.is_new, head.correlation_id, in_slices(committed))
 
     # -- the session ------------------------------------------------------------------------------
 
@@ -228,14 +198,6 @@ class Grouping:
 
 def _key(member: Member) -> MemberKey:
     return member.group, member.instance_id or member.member_id
-
-
-def _take_back(created: dict[str, Attached], topics: Collection[str]) -> None:
-    """Subscriptions that were let in do not come to be."""
-    for topic in topics:
-        if topic in created:
-            gate, operation = created[topic]
-            gate.detach(operation)
 
 
 def _partitions(assignment: bytes) -> Slices[Partitions | None]:

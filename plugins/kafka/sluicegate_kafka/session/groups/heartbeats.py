@@ -6,6 +6,9 @@ not, the client is refused, and the gate takes the member out of its group: it w
 its session ended.
 """
 
+from collections.abc import Sequence
+from functools import partial
+
 from sluicegate.broker import Buffer, NextTurn
 from sluicegate.model import Action, Decision
 from sluicegate_kafka.codec import errors, groups
@@ -14,7 +17,9 @@ from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.group_requests import ConsumerGroupHeartbeat
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
+from sluicegate_kafka.session.groups.join import Join
 from sluicegate_kafka.session.groups.joining import Joining
+from sluicegate_kafka.session.groups.waiting import GroupRequest
 from sluicegate_kafka.session.requests.connection import INJECTED, MAX_TOPICS, Connection
 from sluicegate_kafka.session.requests.pending import Held
 from sluicegate_kafka.session.requests.sliced import Deciding, Making, Sliced, SlicedResponse, Turn, in_slices
@@ -28,7 +33,10 @@ from sluicegate_kafka.session.shared.shared import Shared
 class _Assignment:
     """An assignment that a member is not told yet."""
 
-    __slots__ = ("beat", "frame", "has_asked", "head", "held", "key", "partitions")
+    __slots__ = ("awaits", "beat", "frame", "has_asked", "head", "held", "join", "key", "partitions")
+
+    join: Join
+    """Attaches its member to the topics, once their names are known."""
 
     def __init__(
         self,
@@ -46,6 +54,8 @@ class _Assignment:
         self.partitions = partitions
         self.has_asked = False
         """Whether the broker was asked for the names of its topics."""
+        self.awaits: object = None
+        """The question whose answer it waits for; None if it may go on."""
         self.held: Held | None = None
         """Its place among the responses, once it has to wait."""
 
@@ -90,12 +100,10 @@ class Heartbeats:
             self._patterns.setdefault(key, frozenset())
         elif beat.regex is not None:
             self._patterns.pop(key, None)
-        if beat.topics is not None:
-            waits = yield from self._subscribe(turn, frame, head, key, beat)
-            if waits is not None:
-                return waits
-        self._expect(head, key, beat)
-        return True
+        if beat.topics is None:
+            self._expect(head, key, beat)
+            return True
+        return (yield from self._subscribing(frame, head, key, beat).deciding(turn))
 
     def _expect_departure(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
         """A member leaves once the broker has agreed: it refuses one that gives a false member id."""
@@ -110,29 +118,31 @@ class Heartbeats:
         known = key in self._joining
         self._connection.outstanding.expect_if(known, head.correlation_id, in_slices(left))
 
-    def _subscribe(
-        self, turn: Sliced, frame: bytes, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat
-    ) -> Slices[bool | Suspended | None]:
-        """Attach a member to what it names; None if it may go on."""
+    def _subscribing(
+        self, frame: bytes, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat
+    ) -> GroupRequest:
+        """What attaches a member to the topics that it names."""
         named = frozenset(beat.topics or ())
-        topics = named
-        if key in self._patterns:  # what the pattern brought stays
-            topics |= self._joining.topics(key).keys() - self._patterns[key]
-            self._patterns[key] = named
-        if (yield from self._joining.asking(beat.group, topics, turn)):
-            return Suspended(self.request, frame, head, question=ListGroups())
+
+        def topics() -> Sequence[str]:
+            if key not in self._patterns:
+                return tuple(named)
+            brought = self._joining.topics(key).keys() - self._patterns[key]
+            return tuple(named | brought)  # what the pattern brought stays
+
+        def admitted() -> None:
+            if key in self._patterns:
+                self._patterns[key] = named
+            self._expect(head, key, beat)
+
+        def refusal(code: int) -> bytes:
+            if key not in self._joining:
+                self._patterns.pop(key, None)
+            return groups.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
+
         returns = beat.epoch > 0 and key not in self._joining
-        refused = yield from self._joining.attaching(key, tuple(topics), turn, returns=returns)
-        if refused is None:
-            return None
-        if refused.action is Action.DELAY:
-            wake_ns = self._joining.hold_until(refused, turn.now_ns)
-            if wake_ns:
-                return Suspended(self.request, frame, head, wake_ns=wake_ns)
-        if key not in self._joining:
-            self._patterns.pop(key, None)
-        self._connection.outstanding.answer(self._refusal(head, refused))
-        return False
+        join = Join(self._joining, key, topics, returns=returns)
+        return GroupRequest(frame, head, join, admitted, refusal)
 
     def _expect(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
         """The broker may refuse who joins; in version 0 it chooses the member id."""
@@ -151,7 +161,7 @@ class Heartbeats:
                 elif name != key and key in self._patterns:
                     self._patterns[name] = self._patterns.pop(key)
             elif error == errors.NONE:
-                yield from self._joining.confirming(key)
+                self._joining.confirm(key)
             elif error == errors.UNKNOWN_MEMBER_ID and not beat.instance_id:
                 self._patterns.pop(key, None)
                 yield from self._joining.leaving(key)
@@ -170,6 +180,8 @@ class Heartbeats:
     # -- assignments ------------------------------------------------------------------------------
 
     def _assign(self, told: _Assignment, turn: Turn) -> Slices[Buffer | Held]:
+        returns = told.beat.epoch > 0 and told.key not in self._joining
+        told.join = Join(self._joining, told.key, partial(self._topics, told), returns=returns)
         made = yield from self._settle(told, turn)
         if made is not None:
             return made
@@ -185,12 +197,15 @@ class Heartbeats:
         """A question is answered, which may be what assignments wait for; one slice of them is done."""
         going_on = self._going_on
         if going_on is None:
-            if not self._waiting:
+            come = [told for told in self._waiting if told.awaits == question]
+            if not come:
                 return
+            for told in come:
+                told.awaits = None
             going_on = self._going_on = GoingOn()
             going_on.slices = self._go_on(going_on)
         elif question is not going_on.question:
-            going_on.has_missed = True
+            going_on.has_missed |= isinstance(question, ListGroups)
             return
         going_on.now_ns = now_ns
         for _ in going_on.slices:
@@ -198,7 +213,7 @@ class Heartbeats:
             return
         self._going_on = None
         if going_on.has_missed:
-            self.answered(question, now_ns)
+            self.answered(ListGroups(), now_ns)
 
     def _go_on(self, turn: Turn) -> Slices[None]:
         """Something that assignments wait for has come."""
@@ -207,7 +222,9 @@ class Heartbeats:
             held = told.held
             if held is None or not self._connection.outstanding.is_held(held):
                 continue  # it took too long, and the client was told to try again
-            made = yield from self._settle(told, turn)
+            made = None
+            if told.awaits is None:
+                made = yield from self._settle(told, turn)
             if not self._connection.outstanding.is_held(held):
                 continue
             if made is None:
@@ -222,38 +239,39 @@ class Heartbeats:
         unknown = [topic_id for topic_id in told.partitions if topic_id not in names][:MAX_TOPICS]
         if unknown and not told.has_asked:
             told.has_asked = True
-            client_id = self._connection.client_id
-            names_of = groups.ask_topic_names(INJECTED, client_id, unknown)
-            self._connection.inject(names_of, in_slices(self._named))
+            told.awaits = names_of = groups.ask_topic_names(INJECTED, self._connection.client_id, unknown)
+            self._connection.inject(names_of, in_slices(partial(self._named, told)))
             return None
         if unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
             self._shared.count("assigned_topic_unknown")
         partitions = {names[each]: taken for each, taken in told.partitions.items() if each in names}
         key = told.key
-        topics = partitions.keys() | self._subscribed(key)
-        if (yield from self._joining.asking(key[0], topics, turn)):
-            self._connection.questions.append(ListGroups())
+        found = yield from told.join.deciding(turn)
+        if isinstance(found, ListGroups):
+            told.awaits = found
+            self._connection.questions.append(found)
             return None
-        returns = told.beat.epoch > 0 and key not in self._joining
-        refused = yield from self._joining.attaching(key, tuple(topics), turn, returns=returns)
-        if refused is None:
-            yield from self._joining.confirming(key)
+        if found is None:
+            self._joining.confirm(key)
             yield from self._joining.assigning(key, None if unknown else partitions, turn.now_ns)
             return told.frame
-        self._joining.settled()
-        if refused.action is not Action.DELAY:
+        yield from told.join.refusing(found, turn)
+        if found.action is not Action.DELAY:
             self._evict(told)
-        return self._refusal(told.head, refused)
+        return self._refusal(told.head, found)
 
-    def _subscribed(self, key: MemberKey) -> frozenset[str]:
-        """Topics that a member is attached to whatever it is assigned: those that it names."""
-        named = self._patterns.get(key)
-        return frozenset(self._joining.topics(key)) if named is None else named
+    def _topics(self, told: _Assignment) -> Sequence[str]:
+        """All topics of a member: those that it names, and those that it is assigned."""
+        names, named = self._shared.topic_names, self._patterns.get(told.key)
+        if named is None:
+            named = frozenset(self._joining.topics(told.key))
+        return tuple(named.union([names[each] for each in told.partitions if each in names]))
 
-    def _named(self, turn: SlicedResponse, response: bytes) -> Making:
+    def _named(self, told: _Assignment, turn: SlicedResponse, response: bytes) -> Making:
         """The broker has told the names of topics."""
         names = yield from groups.topic_names_slices(response)
         self._shared.learn_topic_names(names)
+        told.awaits = None
         yield from self._go_on(turn)
         return None
 
@@ -288,7 +306,7 @@ class GoingOn:
         self.now_ns = 0
         self.question = NextTurn()
         self.has_missed = False
-        """Whether something else was answered meanwhile, for which others may wait."""
+        """Whether the broker listed its groups meanwhile, for which others may wait."""
 
 
 def _ignore(response: bytes, now_ns: int) -> None:

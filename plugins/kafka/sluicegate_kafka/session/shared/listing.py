@@ -15,17 +15,19 @@ class ListGroups:
     """The question to the broker: which groups have offsets for which topics."""
 
 
-class GroupListing:
+class GroupListing(Listings):
     """The last answer and its age."""
 
+    __slots__ = ("_asked_ns", "_groups")
+
     def __init__(self) -> None:
+        super().__init__()
         self._groups: Mapping[str, Collection[str]] | None = None
         self._asked_ns = 0
-        self._listings = Listings()
 
-    def fresh(self, now_ns: int) -> bool:
-        """Whether the broker answered, or failed to, within the last second."""
-        return self._listings.fresh(_ALL, now_ns)
+    def fresh(self, topic: str, now_ns: int) -> bool:
+        """Whether the broker answered, or failed to, within the last second, which tells of any topic."""
+        return super().fresh(_ALL, now_ns)
 
     def learned(self, groups: Mapping[str, Collection[str]] | None, asked_ns: int, now_ns: int) -> None:
         """Keep an answer: groups by topic, or None if the broker could not tell (the last answer stays).
@@ -34,7 +36,7 @@ class GroupListing:
         :param asked_ns: when the broker was asked.
         :param now_ns: now.
         """
-        self._listings.answered(_ALL, now_ns)
+        self.answered(_ALL, now_ns)
         if groups is not None:
             self._groups = groups
             self._asked_ns = asked_ns

@@ -1,0 +1,60 @@
+"""The subscriptions that a group creates when it commits offsets without members."""
+
+from collections.abc import Iterable, Sequence
+
+from sluicegate.model import OperationKind
+from sluicegate.sessions.admission import Creation
+from sluicegate_kafka.codec.slices import Slices
+from sluicegate_kafka.session.groups.attempt import DECIDED_PER_SLICE, Attempt, Found
+from sluicegate_kafka.session.requests.connection import Connection
+from sluicegate_kafka.session.requests.sliced import Turn
+from sluicegate_kafka.session.shared.shared import Shared
+
+
+class Commit(Attempt):
+    """Creates a group's subscriptions to all topics of a commit, or to none.
+
+    :param shared: the front's state.
+    :param connection: where the group commits.
+    :param group: the group.
+    :param topics: all of them.
+    """
+
+    __slots__ = ("_count", "_topics")
+
+    timed_out = "commit_hold_timed_out"
+
+    def __init__(self, shared: Shared, connection: Connection, group: str, topics: Sequence[str]) -> None:
+        super().__init__(shared, connection, group)
+        self._topics = topics
+        self._count = 0
+        """So many topics are decided."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is a topic on which the group had no subscription."""
+        return bool(self._pending)
+
+    def deciding(self, turn: Turn) -> Slices[Found]:
+        """Take the places of the subscriptions."""
+        yield from self._compiling(self._topics, turn)
+        while self._count < len(self._topics):
+            topic = self._topics[self._count]
+            place = self._pending.pop(topic, None)
+            place = place or Creation(self._operation(OperationKind.CREATE_SUBSCRIPTION, topic))
+            found = self._create(place, self._gate(topic, turn.now_ns), turn.now_ns)
+            if found is not None or place.created:
+                self._pending[topic] = place
+            if found is not None:
+                return found
+            self._count += 1
+            if self._count % DECIDED_PER_SLICE == 0:
+                yield
+        return None
+
+    def refused(self, topics: Iterable[str], now_ns: int) -> None:
+        """The broker has refused some topics: the subscriptions do not come to be."""
+        for topic in topics:
+            place = self._pending.get(topic)
+            if place is not None:
+                place.take_back(self._gate(topic, now_ns))

@@ -1,0 +1,108 @@
+"""A member that joins its group, or changes what it subscribes to."""
+
+from collections.abc import Callable, Sequence
+
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.sessions.admission import Admission
+from sluicegate_kafka.codec.slices import Slices
+from sluicegate_kafka.session.groups.attempt import DECIDED_PER_SLICE, Attempt, Found
+from sluicegate_kafka.session.groups.joining import Joining
+from sluicegate_kafka.session.requests.sliced import Turn
+from sluicegate_kafka.session.shared.readers import MemberKey
+
+_TOPIC_LIMIT = "max_consumers_per_topic"
+_GROUP_LIMIT = "max_consumers_per_subscription"
+
+
+class Join(Attempt):
+    """Attaches a member to all its topics or to none; topics that it no longer names are detached.
+
+    Where it is to be held, the topics that it got so far stay attached: it would never get more than the
+    rate of attaching lets through at once if it had to begin again each time. Nor does the client's next
+    attempt.
+
+    :param joining: the members of its connection.
+    :param key: its group, and its name there.
+    :param topics: tells all that it subscribes to, or is assigned by a pattern.
+    :param returns: True if it was a member before, so that what fetches for it is no other consumer.
+    """
+
+    __slots__ = ("_added", "_joining", "_key", "_returns", "_topics")
+
+    timed_out = "join_hold_timed_out"
+
+    def __init__(
+        self, joining: Joining, key: MemberKey, topics: Callable[[], Sequence[str]], *, returns: bool
+    ) -> None:
+        super().__init__(joining.shared, joining.connection, key[0])
+        self._joining = joining
+        self._key = key
+        self._topics = topics
+        self._returns = returns
+        self._added: list[str] = []
+        """Topics that it has attached its member to so far."""
+
+    def deciding(self, turn: Turn) -> Slices[Found]:
+        """Attach the member to the topics that it lacks."""
+        topics = self._topics()
+        yield from self._compiling(topics, turn)
+        for end in range(DECIDED_PER_SLICE, len(topics), DECIDED_PER_SLICE):
+            found = self._attach(topics[end - DECIDED_PER_SLICE : end], turn.now_ns)
+            if found is not None:
+                return found
+            yield
+        found = self._attach(topics, turn.now_ns)  # the rest, and what gave way between two slices
+        if found is None:
+            yield from self._joining.joined(self._key, topics, turn)
+        return found
+
+    def refusing(self, decision: Decision, turn: Turn) -> Slices[None]:
+        """Leave nothing attached, and no subscription of its making; if it was delayed, what it got stays."""
+        yield from super().refusing(decision, turn)
+        if decision.action is not Action.DELAY:
+            yield from self._joining.undoing(self._key, self._added)
+
+    def _attach(self, topics: Sequence[str], now_ns: int) -> Found:
+        """Attach the member to some of its topics; stops at the first that it cannot have yet."""
+        attached = self._joining.know(self._key)
+        for topic in topics:
+            if topic in attached:
+                continue
+            if self._returns:
+                self.shared.audiences.returns(self.connection, self._key, topic)
+            gate = self._gate(topic, now_ns)
+            place = self._place(topic)
+            found = self._create(place, gate, now_ns)
+            if found is None:
+                self._make_room(gate, place.attach, now_ns)
+                found = place.decide(gate, now_ns)
+            if found is not None:
+                self._pending[topic] = place
+                return found
+            self._pending.pop(topic, None)
+            self._joining.attached(self._key, topic, gate, place)
+            self._added.append(topic)
+        return None
+
+    def _place(self, topic: str) -> Admission:
+        """Its place on a topic, the same as long as it waits for it."""
+        place = self._pending.get(topic)
+        if isinstance(place, Admission):
+            return place
+        return Admission(
+            self._operation(OperationKind.ATTACH_CONSUMER, topic, "/".join(self._key)),
+            self._operation(OperationKind.CREATE_SUBSCRIPTION, topic),
+        )
+
+    def _make_room(self, gate: Gate, operation: Operation, now_ns: int) -> None:
+        """Have a silent member of an equal client give way, if the new one would be refused otherwise."""
+        consumers = gate.state.subscription(operation.subscription).consumers
+        if operation.consumer in consumers:
+            return
+        audiences, silence_ns = self.shared.audiences, self.shared.silence_ns
+        if 0 < int(gate.policies.number(_GROUP_LIMIT)) <= len(consumers):
+            group = operation.subscription
+            audiences.make_room(self.connection, operation.topic, group, silence_ns, now_ns)
+        elif 0 < int(gate.policies.number(_TOPIC_LIMIT)) <= gate.state.consumer_count:
+            audiences.make_room(self.connection, operation.topic, None, silence_ns, now_ns)

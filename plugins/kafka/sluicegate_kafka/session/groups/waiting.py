@@ -1,0 +1,67 @@
+"""Requests of groups, which may have to wait in the gate before the broker hears of them."""
+
+from collections.abc import Callable
+
+from sluicegate.model import Action
+from sluicegate.sessions.admission import Hold
+from sluicegate_kafka.codec.frames import RequestHead
+from sluicegate_kafka.session.groups.attempt import Attempt
+from sluicegate_kafka.session.requests.sliced import Deciding, Sliced
+from sluicegate_kafka.session.requests.suspended import Suspended
+from sluicegate_kafka.session.shared.listing import ListGroups
+from sluicegate_kafka.session.shared.refusals import group_code
+
+
+class GroupRequest:
+    """One request on its way through the gate, to the broker or to a refusal.
+
+    :param frame: the buffer that holds it.
+    :param head: its header.
+    :param attempt: what it asks for.
+    :param admitted: called right before it goes on to the broker.
+    :param refusal: makes the answer to the client, by its error code.
+    """
+
+    __slots__ = ("_admitted", "_attempt", "_frame", "_head", "_hold", "_refusal")
+
+    def __init__(
+        self,
+        frame: bytes,
+        head: RequestHead,
+        attempt: Attempt,
+        admitted: Callable[[], None],
+        refusal: Callable[[int], bytes],
+    ) -> None:
+        self._frame = frame
+        self._head = head
+        self._attempt = attempt
+        self._admitted = admitted
+        self._refusal = refusal
+        self._hold = Hold(attempt.shared.max_hold_ns)
+
+    def deciding(self, turn: Sliced) -> Deciding:
+        """Decide the request, for the first time or anew."""
+        attempt = self._attempt
+        turn.leave = attempt.withdraw
+        found = yield from attempt.deciding(turn)
+        if found is None:
+            self._admitted()
+            return True
+        waiting = Suspended(self._again, self._frame, self._head, leave=attempt.withdraw)
+        if isinstance(found, ListGroups):
+            waiting.question = found
+            return waiting
+        if wait_ns := self._hold.wait_ns(found, turn.now_ns):
+            waiting.wake_ns = turn.now_ns + wait_ns
+            return waiting
+        if found.action is Action.DELAY:
+            attempt.shared.count(attempt.timed_out)
+        yield from attempt.refusing(found, turn)
+        code = group_code(found, attempt.connection.software)
+        attempt.connection.outstanding.answer(self._refusal(code))
+        return False
+
+    def _again(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
+        """What the request waited for has come."""
+        turn = Sliced(frame, head, now_ns)
+        return turn.begin(self.deciding(turn))
