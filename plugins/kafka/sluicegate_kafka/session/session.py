@@ -402,5 +402,5 @@ class KafkaSession(ResponseStream):
         self.outstanding.drop()
         self._shared.forget(self.connection)
         yield from self.producing.parting(now_ns)
-        yield from self.fetching.reading.parting(now_ns)
+        yield from self.fetching.parting(now_ns)
         yield from self.grouping.parting()

@@ -16,6 +16,7 @@ from tests.kafka.session.messages import (
     joined,
     outcome,
     produce,
+    records_of,
 )
 from tests.kafka.session.requests.test_slices import commit
 from tests.kafka.session.wire import SECOND, Bench, Wire
@@ -37,6 +38,7 @@ from sluicegate.model import (
 
 CREATE, CONSUMER = OperationKind.CREATE_SUBSCRIPTION, OperationKind.ATTACH_CONSUMER
 PRODUCER = OperationKind.ATTACH_PRODUCER
+PUBLISH, DISPATCH = OperationKind.PUBLISH, OperationKind.DISPATCH
 LOADING, NOT_ENOUGH_REPLICAS, GROUP_FULL = 14, 19, 81
 DELAY, REJECT, REWRITE = Action.DELAY, Action.REJECT, Action.REWRITE
 
@@ -59,7 +61,7 @@ class Answers:
                 return None
             return Decision(action, (Reason("p", Outcome.LIMIT_REACHED, "stop"),), delay_ns=SECOND)
 
-        return [Check("p", (CREATE, CONSUMER, PRODUCER), check, Stage.RATE)]
+        return [Check("p", (CREATE, CONSUMER, PRODUCER, PUBLISH, DISPATCH), check, Stage.RATE)]
 
 
 def wire(answers: Mapping[tuple[OperationKind, str], Action], **policies: int) -> tuple[Wire, Answers]:
@@ -276,4 +278,24 @@ def test_a_produce_whose_turn_comes_at_its_deadline_goes_on() -> None:
     assert one.forwarded() == []
     one.wait(0.02)
     assert len(one.forwarded()) == 1
-    assert holds(one, OperationKind.PUBLISH) == (1, 10)
+    assert holds(one, PUBLISH) == (1, 10)
+
+
+def test_what_a_plugin_rewrites_of_messages_goes_on() -> None:
+    one, _ = wire({(PUBLISH, "t"): REWRITE, (DISPATCH, "t"): REWRITE}, max_dispatch_rate=1_000)
+    for _ in range(4):  # the third one looks like the one before, and is passed by that
+        one.client_sends(produce({"t": batch(b"x")}))
+    assert len(one.forwarded()) == 4
+    assert state(one).allowed_messages == 4
+    two = Wire(Bench(), one.shared, peer="10.0.0.2:1")
+    two.client_sends(fetch("t"))
+    two.broker_sends(fetched({"t": batch(b"x")}))
+    assert records_of(two.answered()[0]) == {"t": batch(b"x")}
+
+
+def test_a_consumer_that_goes_while_its_records_are_held_ends_its_hold() -> None:
+    one = Wire(Bench(max_dispatch_rate=1))
+    one.client_sends(fetch("t"))
+    one.broker_sends(fetched({"t": batch(b"x") * 2}))
+    one.session.closed(one.now)
+    assert holds(one, DISPATCH) == (1, 0)

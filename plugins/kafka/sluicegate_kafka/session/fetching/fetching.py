@@ -11,7 +11,8 @@ from struct import Struct
 from sluicegate.broker import Buffer
 from sluicegate.engine.delay import DelayRule, due_ms
 from sluicegate.engine.gate import Gate
-from sluicegate.model import Action, Operation, OperationKind
+from sluicegate.model import Operation, OperationKind
+from sluicegate.sessions.admission import allowed
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.fetch import (
     FetchPartition,
@@ -97,6 +98,15 @@ class Fetching:
             expected = Expected(head.correlation_id, handle)
         self._connection.outstanding.expect(expected)
         return True
+
+    def parting(self, now_ns: int) -> Slices[None]:
+        """The connection is gone: what was held for it is held no longer."""
+        for count, (topic, operation) in enumerate(tuple(self._operations.items()), 1):
+            if operation.held_ns:
+                self._shared.gate(topic, self._connection.exempt, now_ns).abandon(operation, now_ns)
+            if count % TOPICS_PER_SLICE == 0:
+                yield
+        yield from self.reading.parting(now_ns)
 
     def response(
         self, turn: Turn, frame: bytes, version: int, max_wait_ms: int, asked_ns: int
@@ -253,7 +263,7 @@ class Fetching:
                 operation.messages = batch.record_count
                 operation.bytes = batch.size
                 decision = gate.dispatch(operation, now_ns)
-                if decision is not None and decision.action is not Action.ALLOW:
+                if decision is not None and allowed(decision) is not None:
                     cut.wait_ns = min(cut.wait_ns, decision.delay_ns)
                     return end, True
             end = batch.offset + batch.size

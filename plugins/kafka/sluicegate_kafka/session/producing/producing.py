@@ -10,7 +10,7 @@ from functools import partial
 from sluicegate.broker import Buffer
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
-from sluicegate.sessions.admission import Admission
+from sluicegate.sessions.admission import Admission, allowed
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
@@ -261,7 +261,8 @@ class Producing:
             operation.largest = at_once(largest_message(topic.frame, topic.records, attached.size_limit))
         if attached.delayed:
             operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)
-        return gate.publish(operation, now_ns)
+        decision = gate.publish(operation, now_ns)
+        return decision if decision is None else allowed(decision)
 
     def abandon(self, topic: ProduceTopic, now_ns: int) -> None:
         """A held topic of a request will not be forwarded."""

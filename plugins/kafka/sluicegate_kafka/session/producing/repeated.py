@@ -8,6 +8,7 @@ costs a tenth of reading them again. Whatever is not exactly alike is read the l
 import struct
 
 from sluicegate.model import Decision
+from sluicegate.sessions.admission import allowed
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.produce import ProduceRequest
@@ -160,8 +161,9 @@ class Repeated:
         operation.bytes = batch + _BATCH_START
         operation.largest = largest
         operation.reliable = self._reliable
-        self.decision = decision = gate.publish(operation, now_ns)
-        if decision is not None:
+        decision = gate.publish(operation, now_ns)
+        if decision is not None and (decision := allowed(decision)) is not None:
+            self.decision = decision
             return 0
         if self._reliable:
             glance = self._glance
