@@ -98,6 +98,18 @@ def test_a_subscription_keeps_its_place_while_its_consumer_is_held() -> None:
     assert found.state.holds[_ATTACH].total_ns == _S
 
 
+def test_a_place_that_a_new_list_gave_to_others_is_asked_for_again() -> None:
+    found, plugin = gate(attach=decision(Action.DELAY, _S))
+    found.state.learn_subscriptions(())
+    request = admission()
+    assert request.decide(found, _S) is not None
+    found.state.learn_subscriptions(("other",), asked_ns=2 * _S)
+    plugin.answers["attach"] = None
+    assert request.decide(found, 3 * _S) is not None
+    request.withdraw(found, 3 * _S)
+    assert (found.state.subscription_count, found.state.consumer_count) == (1, 0)
+
+
 def test_a_request_that_is_withdrawn_ends_all_its_holds() -> None:
     found, _ = gate(create=decision(Action.DELAY, _S))
     found.state.learn_subscriptions(())

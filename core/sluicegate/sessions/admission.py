@@ -44,11 +44,17 @@ class Creation:
         return self.must_list
 
     def decide_creation(self, gate: Gate, now_ns: int) -> Decision | None:
-        """Take the place of the subscription; None if it has one."""
+        """Take the place of the subscription; None if it has one.
+
+        While the rest of the request is held, a new list of the broker's may give the place to others.
+        """
         create = self.create
-        if create is None or self.is_admitted:
+        if create is None:
             return None
         existed = exists(create.subscription, gate.state)
+        if self.is_admitted and (existed or not self.created):
+            return None
+        self.is_admitted = self.created = False
         decision = allowed(gate.decide(create, now_ns))
         if decision is None:
             self.is_admitted, self.created = True, not existed
