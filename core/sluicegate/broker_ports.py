@@ -1,4 +1,4 @@
-"""Brokers that their addresses tell apart: which are known, and the gate's port that stands for each.
+"""Brokers identified by address: which are known, and the gate's port for each.
 
 A lookup's answer is a broker's word, and a broker named in metadata is a client's. A gate that dials whatever
 it is told can be made to connect anywhere: only brokers that the operator names are known.

@@ -13,7 +13,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 LARGEST_ANSWER = 16 * 1024 * 1024
-"""Bytes, unless told otherwise."""
+"""Bytes, by default."""
 _PORTS = {"http": 80, "https": 443}
 
 

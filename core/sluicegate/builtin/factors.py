@@ -123,5 +123,5 @@ class _FactorPart:
 
 
 def _queue(state: TopicState, key: str, rate: Rate, now_ns: int) -> WaitQueue:
-    """The limiter of a topic, among the others, so that a state is not forgotten while somebody waits."""
+    """The limiter of a topic, among the others, so that a state is not evicted while an operation waits."""
     return state.limiter(key, rate.messages_per_s, rate.bytes_per_s, rate.burst_seconds, now_ns)

@@ -29,9 +29,8 @@ def import_() -> None:
 def strimzi(file: str, output: Path | None) -> None:
     """Make a policy file of the properties of Strimzi's quota plug-in.
 
-    FILE is a .properties file, such as a Kafka broker's server.properties. Comments in what is written say
-    what became of each property, and why some were not taken over. The exit code is 2 if the file cannot be
-    used.
+    FILE is a .properties file, such as a Kafka broker's server.properties. Comments in the result say
+    how each property was converted, and why some were not. The exit code is 2 if the file cannot be used.
     """
     try:
         imported = import_strimzi(read_text(file), file)

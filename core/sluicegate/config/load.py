@@ -42,7 +42,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What became of a file, with mistakes or without."""
+    """The result of reading a file, with mistakes or without."""
 
     findings: tuple[Finding, ...]
     """All errors and warnings."""

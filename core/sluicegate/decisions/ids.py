@@ -55,7 +55,7 @@ def with_id(text: str, decision_id: str) -> str:
 
 
 def id_in(text: str) -> str | None:
-    """Find a decision id in an error text that somebody pasted, or in the bare id; None if there is none."""
+    """Find a decision id in a pasted error text, or in the bare id; None if there is none."""
     marked = _MARKED.search(text)
     if marked is not None:
         return marked.group(1)

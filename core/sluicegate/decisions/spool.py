@@ -185,4 +185,4 @@ def _create_locked(path: Path) -> int:
         except BaseException:
             os.close(handle)
             raise
-        os.close(handle)  # between the two calls somebody took it for one that was left behind
+        os.close(handle)  # between the two calls another process took it for an abandoned one

@@ -1,4 +1,4 @@
-"""The demo's policy files, as somebody would write them: one for all brokers, one for each scene alone."""
+"""The demo's policy files, as users write them: one for all brokers, and one for each scene."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -18,7 +18,7 @@ from sluicegate.engine.switch import Switch
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 
 CAUGHT = (Exception, SystemExit)
-"""What a plugin may raise without an end of the gateway; an interrupt of the user's is none of its doing."""
+"""What a plugin may raise without an end of the gateway; an interrupt by the user is not the plugin's."""
 
 _LONGEST_TEXT = 4_096
 """Characters of a reason: client libraries read no more of an error, and protocols bound it."""

@@ -1,7 +1,7 @@
 """What a thread is busy with, told from its stack: for the watchdog over the event loop.
 
 Functions that know what is being done are entered here once, with what to read from their local variables.
-They pay nothing for it: nothing is called or stored before somebody looks.
+They pay nothing for it: nothing is called or stored before the watchdog looks.
 """
 
 from collections.abc import Callable, Mapping

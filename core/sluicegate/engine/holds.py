@@ -11,7 +11,7 @@ HOLD_SLOTS = len(BOUNDS_NS) + 1
 
 
 class HoldTimes:
-    """Holds of one kind of operation on one topic that have ended, whatever became of the operation."""
+    """Holds of one kind of operation on one topic that have ended, with any outcome."""
 
     __slots__ = ("counts", "total_ns")
 

@@ -1,4 +1,4 @@
-"""When a client is read from, and what becomes of bytes that arrive while it should not be."""
+"""When a client is read from, and how bytes are kept that arrive while reading is paused."""
 
 import asyncio
 import select

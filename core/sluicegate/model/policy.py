@@ -118,7 +118,7 @@ class EffectivePolicies:
     def on_limit(self, names: Iterable[str]) -> str:
         """What is done above a limit whose dimensions are charged as one, such as messages and bytes.
 
-        What somebody wrote for one of them beats what the broker's kind does by default in another.
+        A value set for one of them takes precedence over a default of another.
 
         :param names: the policies of the dimensions.
         """

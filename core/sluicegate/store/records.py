@@ -52,7 +52,7 @@ def decoded_change(text: bytes) -> Change:
     found = _loads(text)
     value = found.get("value")
     if value is not None and not isinstance(value, int | float | str):
-        raise ValueError("its value is none of a policy")
+        raise ValueError("its value is not that of a policy")
     try:
         version = int(str(found["version"]))
     except KeyError:

@@ -8,7 +8,7 @@ from sluicegate.model import Decision, Operation
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One recorded operation and what became of it."""
+    """One recorded operation and its decision."""
 
     now_ns: int
     op: Operation

@@ -13,7 +13,7 @@ _AGAIN_S = 0.05
 
 
 def outcome(error: str) -> str:
-    """What became of a message, in a word."""
+    """The outcome of a message, in a word."""
     return "refused" if error else "accepted"
 
 

@@ -34,7 +34,7 @@ class OncePerMinute:
 
 
 class Transitions:
-    """Writes what became of topics.
+    """Logs the changes of topics.
 
     :param log: where to.
     """

@@ -1,4 +1,4 @@
-"""The text of a policy file that was made of properties, with comments that say what became of each."""
+"""The text of a policy file converted from properties, with a comment on each property."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

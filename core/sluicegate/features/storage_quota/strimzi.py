@@ -1,4 +1,4 @@
-"""Properties of Strimzi's quota plug-in, turned into a policy file that says what became of each.
+"""Converts properties of Strimzi's quota plug-in to a policy file with a comment on each property.
 
 The properties are those of the plug-in's versions 0.2 and 0.3 and of the proposal of storage quotas (035).
 """
@@ -221,7 +221,7 @@ def _principals(made: PolicyText, one: Property) -> None:
     names = [part.strip() for part in parts if part.strip()]
     principals = [name if name.startswith("User:") else f"User:{name}" for name in names]
     if not principals:
-        made.leave_out(one, "it names nobody.")
+        made.leave_out(one, "it names no user.")
         return
     note = "They skip counts, rates and factors of the gate, other policies only if named."
     listed = ", ".join(quoted(name) for name in principals)
