@@ -31,7 +31,7 @@ def diff(
     same where their intervals overlap, those of single runs within a tenth of the bound. Thresholds:
     worse_cells, gone_cells, worse_thresholds. Needs neither Spark nor Java.
     """
-    from sluicegate_reports.differing import difference
+    from sluicegate_reports.differences import difference
 
     chosen = output.chosen(out, form)
     output.deliver(difference(_comparison(before), _comparison(after)), out, chosen, fail_on)

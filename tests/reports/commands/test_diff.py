@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from tests.reports.results.example import example
 
 from sluicegate.cli import main
-from sluicegate_reports.differing import Change, change_of, difference
+from sluicegate_reports.differences import Change, change_of, difference
 from sluicegate_reports.results import Cell, Results, Verdict, to_json
 
 Run = Callable[..., Result]

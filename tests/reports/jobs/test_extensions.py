@@ -9,7 +9,7 @@ from tests.reports.planted.book import LENGTH_S, RATE, Book, Message
 from tests.reports.registry.river import METRIC, install, installed
 
 from sluicegate_reports import registry
-from sluicegate_reports.differing import difference
+from sluicegate_reports.differences import difference
 from sluicegate_reports.fail_on import decisive
 from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.markdown import markdown
