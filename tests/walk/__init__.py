@@ -1,0 +1,1 @@
+"""The profiling walk: which files of the product one message passes through, in which order."""
