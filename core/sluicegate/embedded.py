@@ -196,8 +196,7 @@ class PolicyEngine:
 
     def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
         """The gate of a topic; the caller holds the lock, and keeps it for no longer."""
-        gates = self.gates
-        return (gates.exempt if exempt else gates.live).get(topic) or gates.get(topic, exempt, now_ns)
+        return self.gates.get(topic, exempt, now_ns)
 
     @property
     def policies(self) -> PolicySet:

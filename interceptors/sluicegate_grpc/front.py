@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Mapping
 
 from sluicegate.broker import Listener, Services
-from sluicegate.engine.gate import Gate
 from sluicegate.model import MethodMap
 from sluicegate_grpc.calls import Calls
 from sluicegate_grpc.config import GrpcConfig
@@ -48,7 +47,7 @@ class GrpcFront:
             services,
             Calls(
                 self._methods,
-                _gates_of(services),
+                services.gates.get,
                 config.ghost_release * 1_000_000,
                 list_valid_ns=self.list_valid_ns,
             ),
@@ -114,19 +113,6 @@ class GrpcFront:
         self.log.warning(
             "method %r is not known: its calls are refused; unknown_methods can let its service pass", path
         )
-
-
-def _gates_of(services: Services) -> Callable[[str, bool, int], Gate]:
-    """Gives the gate of a topic: `(topic, exempt, now_ns)`."""
-    gates = services.gates
-    live, exempts = gates.live, gates.exempt
-
-    def gate(topic: str, exempt: bool, now_ns: int) -> Gate:
-        # <hot> Runs for every call.
-        found = (exempts if exempt else live).get(topic)
-        return found if found is not None else gates.get(topic, exempt, now_ns)
-
-    return gate
 
 
 held_by.enter()

@@ -15,19 +15,31 @@ _PER_SLICE = 500
 class GateCache:
     """Gates of all topics in use.
 
-    Doors look into `live` and `exempt` first, which costs one look-up, and call `get` on a miss. The dicts
-    stay the same objects for good, so that doors may keep them; gates must not be kept over a wait.
+    Doors ask for a gate by `get` each time. One that keeps a gate from message to message compares it first
+    with `live` or `exempt`, as policies may have changed; these dicts stay the same objects for good.
 
     :param compile: `(topic, exempt, now_ns) -> Gate`; takes the state from `state()`.
     :param max_gates: bound on gates, and on states that nothing depends on.
     """
 
-    __slots__ = ("_compile", "_replaced", "compiled", "exempt", "live", "max_gates", "retired", "states")
+    __slots__ = (
+        "_compile",
+        "_replaced",
+        "changes",
+        "compiled",
+        "exempt",
+        "live",
+        "max_gates",
+        "retired",
+        "states",
+    )
 
     def __init__(self, compile: Callable[[str, bool, int], Gate], max_gates: int = 10_000) -> None:  # noqa: A002
         self._compile = compile
         self.compiled = 0
         """Gates that were compiled so far, which takes long: sessions do few of them in a turn."""
+        self.changes = 0
+        """How often the policies have changed; sessions see by it whether what they keep is still true."""
         self.max_gates = max_gates
         self.live: dict[str, Gate] = {}
         """Gates for principals that policies apply to, by topic."""
@@ -44,6 +56,7 @@ class GateCache:
 
         :raises Exception: whatever `compile` raises; the cache is unchanged then.
         """
+        # <hot> Runs for nearly every operation.
         gates = self.exempt if exempt else self.live
         gate = gates.get(topic)
         if gate is None:
@@ -74,6 +87,7 @@ class GateCache:
             self._replaced += (*self.live.values(), *self.exempt.values())
         self.live.clear()
         self.exempt.clear()
+        self.changes += 1
 
     def drop_unused(self) -> Iterator[None]:
         """Drop the gates not used since the last sweep, which is to be made now and then (a minute).

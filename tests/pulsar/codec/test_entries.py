@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from tests.pulsar.codec.captured import FRAMES
 from tests.pulsar.codec.strategies import a_metadata, a_send, messages, scrambled
 
-from sluicegate_pulsar.codec.entries import messages_in, read_composed
+from sluicegate_pulsar.codec.entries import messages_in
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import split
-from sluicegate_pulsar.codec.metadata import MetadataHead
+from sluicegate_pulsar.codec.metadata import MetadataHead, read_composed
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, MessageMetadata
 from sluicegate_pulsar.codec.sends import read_send
 

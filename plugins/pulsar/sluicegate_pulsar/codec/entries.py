@@ -9,11 +9,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from sluicegate_pulsar.codec.errors import ProtocolError
-from sluicegate_pulsar.codec.frames import check_sum
-from sluicegate_pulsar.codec.metadata import MetadataHead, read_metadata
 from sluicegate_pulsar.codec.pulsar_pb2 import MessageMetadata
-from sluicegate_pulsar.codec.sends import SendHead, parts_of
 
 _parse = MessageMetadata.FromString
 BATCH_TAG: Final = 0x58
@@ -51,21 +47,3 @@ def messages_in(metadata: bytes) -> int:
     except DecodeError:
         return 0
     return 0 if found.num_chunks_from_msg > 1 else max(found.num_messages_in_batch, 1)
-
-
-def read_composed(data: bytes, start: int, stop: int, head: SendHead) -> MetadataHead | None:
-    """Read the metadata of a SEND that may be a batch or a chunk.
-
-    :param data: the buffer that holds the frame.
-    :param start: offset of the frame's size.
-    :param stop: offset after the frame.
-    :param head: what `read_send` found in it.
-    :returns: None where it was damaged on its way: the broker sees by the checksum too, and stores nothing.
-    :raises ProtocolError: when it is malformed.
-    """
-    try:
-        return read_metadata(data, head.metadata, head.payload)
-    except ProtocolError:
-        if check_sum(data, parts_of(data, start, stop, head)):
-            raise
-        return None

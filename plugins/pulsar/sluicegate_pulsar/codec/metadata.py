@@ -11,8 +11,9 @@ import google_crc32c
 from google.protobuf.message import DecodeError
 
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ProtocolError
-from sluicegate_pulsar.codec.frames import ABSENT, Parts
+from sluicegate_pulsar.codec.frames import ABSENT, Parts, check_sum
 from sluicegate_pulsar.codec.pulsar_pb2 import MessageMetadata, SingleMessageMetadata
+from sluicegate_pulsar.codec.sends import SendHead, parts_of
 from sluicegate_pulsar.codec.varints import fields, write_uvarint
 
 Buffer: TypeAlias = bytes | memoryview
@@ -36,17 +37,16 @@ _parse_single = SingleMessageMetadata.FromString
 
 
 class MetadataHead:
-    """What the gate asks about an entry's metadata; read only when asked."""
+    """What the gate asks about an entry's metadata; what it does not always ask is read only when asked."""
 
-    __slots__ = ("_metadata",)
+    __slots__ = ("_metadata", "is_chunk", "publish_time")
 
     def __init__(self, metadata: MessageMetadata) -> None:
         self._metadata = metadata
-
-    @property
-    def publish_time(self) -> int:
+        self.publish_time: int = metadata.publish_time
         """When the client published it, ms since the epoch; at most 2**64 - 1."""
-        return self._metadata.publish_time
+        self.is_chunk: bool = metadata.num_chunks_from_msg > 1
+        """True if the entry is a piece of a message."""
 
     @property
     def deliver_at(self) -> int | None:
@@ -78,11 +78,6 @@ class MetadataHead:
     def is_encrypted(self) -> bool:
         """True if the payload is encrypted."""
         return bool(self._metadata.encryption_keys)
-
-    @property
-    def is_chunk(self) -> bool:
-        """True if the entry is a piece of a message."""
-        return self._metadata.num_chunks_from_msg > 1
 
     @property
     def chunk_id(self) -> int | None:
@@ -124,6 +119,24 @@ def read_metadata(data: bytes, start: int, stop: int) -> MetadataHead:
     :raises ProtocolError: when it is malformed.
     """
     return MetadataHead(_read(data[start:stop]))
+
+
+def read_composed(data: bytes, start: int, stop: int, head: SendHead) -> MetadataHead | None:
+    """Read the metadata of a SEND that may be a batch or a chunk.
+
+    :param data: the buffer that holds the frame.
+    :param start: offset of the frame's size.
+    :param stop: offset after the frame.
+    :param head: what `read_send` found in it.
+    :returns: None where it was damaged on its way: the broker sees by the checksum too, and stores nothing.
+    :raises ProtocolError: when it is malformed.
+    """
+    try:
+        return read_metadata(data, head.metadata, head.payload)
+    except ProtocolError:
+        if check_sum(data, parts_of(data, start, stop, head)):
+            raise
+        return None
 
 
 def _read(raw: bytes) -> MessageMetadata:

@@ -43,7 +43,9 @@ class PulsarSession:
         "_dialling",
         "_from_broker",
         "_from_client",
+        "_gates",
         "_is_paused",
+        "_policy_changes",
         "_shared",
         "_wake_ns",
         "connection",
@@ -54,6 +56,9 @@ class PulsarSession:
 
     def __init__(self, shared: Shared, peer: str, addresses: tuple[Address, ...]) -> None:
         self._shared = shared
+        self._gates = shared.gates
+        self._policy_changes = shared.gates.changes
+        """How many there had been when this session last went by them."""
         self.connection = connection = Connection(peer, shared.config.max_requests_in_flight)
         lookup = Lookup(shared, connection)
         self.handshake = Handshake(shared, connection, addresses, self._dial, self._begin)
@@ -145,15 +150,19 @@ class PulsarSession:
 
     def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the client."""
+        # <hot> Runs for every read.
         out: list[Command] = []
-        self.consuming.check_policies(now_ns)
+        if self._policy_changes != self._gates.changes:
+            self._follow_policies(now_ns)
         self._walk(self._from_client, data, now_ns, out)
         return PASS if self._all_passed(data, out) else self._finish(out, now_ns)
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
+        # <hot> Runs for every read.
         out: list[Command] = []
-        if self.consuming.check_policies(now_ns):
+        if self._policy_changes != self._gates.changes:
+            self._follow_policies(now_ns)
             self._from_broker.flush(out)  # what was withheld goes before what comes now
         self._walk(self._from_broker, data, now_ns, out)
         return PASS if self._all_passed(data, out) else self._finish(out, now_ns)
@@ -177,7 +186,7 @@ class PulsarSession:
         self._wake_ns = 0
         if client_gone:
             return [Close("client_gone")]
-        self.consuming.check_policies(now_ns)
+        self._follow_policies(now_ns)
         try:
             self.connection.run_due(now_ns)
         except ProtocolError as error:
@@ -189,8 +198,8 @@ class PulsarSession:
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """What a room asked for is known (or cannot be known: then an exception)."""
         out: list[Command] = []
-        if self.consuming.check_policies(now_ns):
-            self._from_broker.flush(out)
+        self._follow_policies(now_ns)
+        self._from_broker.flush(out)
         try:
             self.connection.answered(question, answer, now_ns)
         except ProtocolError as error:
@@ -245,6 +254,12 @@ class PulsarSession:
         except NoRoomError:
             self._no_room()
 
+    def _follow_policies(self, now_ns: int) -> None:
+        """Go by the policies of now if they have changed; messages may be sent on by that."""
+        if self._policy_changes != self._gates.changes:
+            self._policy_changes = self._gates.changes
+            self.consuming.policies_changed(now_ns)
+
     def _no_room(self) -> None:
         self.connection.close("buffer_budget_used_up", "all clients together hold too many bytes")
 
@@ -255,7 +270,7 @@ class PulsarSession:
         return (
             self._from_client.is_stopped
             and connection.is_ready
-            and not connection.is_paused
+            and not connection.pauses
             and connection.closing is None
         )
 
@@ -265,10 +280,11 @@ class PulsarSession:
     def _all_passed(self, data: bytes, out: list[Command]) -> bool:
         """Whether these bytes go on as they came and nothing else is to be done: so it nearly always is."""
         # <hot> Runs for every read.
-        if len(out) != 1 or self._is_paused or self._from_client.is_stopped or self.connection.has_work:
+        if len(out) != 1 or self._is_paused or self._from_client.is_stopped:
             return False
         only = out[0]
-        return (type(only) is ToUpstream or type(only) is ToClient) and only.data is data
+        passed = (type(only) is ToUpstream or type(only) is ToClient) and only.data is data
+        return passed and not self.connection.has_work
 
     def _finish(self, out: list[Command], now_ns: int) -> Sequence[Command]:
         """Add what rooms have left: bytes for either side, questions, wake-ups, pauses, the end."""
@@ -290,11 +306,12 @@ class PulsarSession:
         if connection.new_questions:
             out.extend(map(Ask, connection.new_questions))
             connection.new_questions.clear()
-        due_ns = connection.due_ns
-        if due_ns is not None and (self._wake_ns == 0 or due_ns < self._wake_ns):
-            self._wake_ns = due_ns
-            out.append(WakeAt(due_ns))
-        if connection.is_paused != self._is_paused:
-            self._is_paused = connection.is_paused
+        if connection.timers:
+            due_ns = connection.timers.due_ns
+            if due_ns is not None and (self._wake_ns == 0 or due_ns < self._wake_ns):
+                self._wake_ns = due_ns
+                out.append(WakeAt(due_ns))
+        if self._is_paused != (connection.pauses > 0):
+            self._is_paused = not self._is_paused
             out.append(PauseReading() if self._is_paused else ResumeReading())
         return out

@@ -50,12 +50,9 @@ class Consuming:
         """The connection is open; to these handlers of its streams others are added at times."""
         self._delivering.begin(client, broker)
 
-    def check_policies(self, now_ns: int) -> bool:
-        """Go by the policies of now; called before anything else is looked at.
-
-        :return: True if they have changed, so that messages may have been sent on.
-        """
-        return self._delivering.check_policies(now_ns)
+    def policies_changed(self, now_ns: int) -> None:
+        """Go by the policies of now; messages may be sent on by that."""
+        self._delivering.policies_changed(now_ns)
 
     def closes(self) -> Iterator[bytes]:
         """What tells the client to open its consumers anew, elsewhere."""

@@ -33,7 +33,6 @@ class Delivering:
         "_connection",
         "_entry_bytes",
         "_live_handlers",
-        "_policies",
         "_shared",
         "consumers",
     )
@@ -48,7 +47,6 @@ class Delivering:
         self._entry_bytes: dict[str, int] = {}
         """Sizes of entries in topics for which more came at once than there was room for."""
         self._live_handlers: tuple[dict[int, Handler], dict[int, Handler]] = ({}, {})
-        self._policies = shared.policies
 
     def begin(self, client: dict[int, Handler], broker: dict[int, Handler]) -> None:
         """The connection is open.
@@ -64,19 +62,11 @@ class Delivering:
 
     # -- which frames are looked at -------------------------------------------------------------------
 
-    def check_policies(self, now_ns: int) -> bool:
-        """Go by the policies of now; called before anything else is looked at.
-
-        :return: True if they have changed, so that messages may have been sent on.
-        """
-        policies = self._shared.policies
-        if policies is self._policies:
-            return False
-        self._policies = policies
+    def policies_changed(self, now_ns: int) -> None:
+        """Go by the policies of now."""
         for consumer in self.consumers.values():
             consumer.policies_changed(now_ns)
         self._choose_handlers()
-        return True
 
     def _choose_handlers(self) -> None:
         """Look at what some consumer needs; the others' then pass at little cost."""

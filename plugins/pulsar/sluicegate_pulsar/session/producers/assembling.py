@@ -92,13 +92,6 @@ class Assembling:
         self._txn_left = txn_left
         self._released: deque[_Released] = deque(maxlen=_MOST_RELEASES)
 
-    @staticmethod
-    def keeps(producer: Producer, metadata: MetadataHead | None) -> bool:
-        """Whether a message that may go on has to wait for others first, or others for it."""
-        if producer.assembly is not None:
-            return True
-        return metadata is not None and metadata.is_chunk and producer.gate.delay is not None
-
     def keep(self, producer: Producer, kept: Kept, now_ns: int) -> None:
         """Keep a message that may go on, and send on what is complete by it."""
         assembly = producer.assembly or self._begin(producer)
@@ -250,7 +243,7 @@ class Assembling:
     def _woken(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
         assembly.timer = None
         # The next chunk may have come, and waits here or was discarded to be sent again.
-        if self._connection.is_paused or producer.queue or producer.overflow is not None:
+        if self._connection.pauses or producer.queue or producer.overflow is not None:
             self._wake_later(producer, assembly, now_ns)
             return
         self._shared.count("chunks_incomplete")

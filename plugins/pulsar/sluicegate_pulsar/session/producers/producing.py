@@ -98,8 +98,9 @@ class Producing:
             messages = messages_in(metadata)
         gate = producer.gate
         live = self._exempt_gates if self._connection.exempt else self._live_gates
-        known = live.get(producer.topic) is gate and producer.is_plain and messages
-        if not known or size > producer.size_limit:
+        if live.get(producer.topic) is not gate:
+            gate = self._publishing.gate(producer, now_ns)
+        if not (producer.is_plain and messages) or size > producer.size_limit:
             return self._publishing.send(producer, data, start, stop, SendHead._make(fields), now_ns)
         operation = producer.operation
         operation.messages = messages
@@ -138,7 +139,7 @@ class Producing:
 
     def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
         """While the connection is not read its PONG may come too late: the broker must not hang up."""
-        if self._connection.is_paused:
+        if self._connection.pauses:
             self._connection.forward(_PONG)
         return True
 

@@ -16,10 +16,15 @@ from sluicegate.engine.delay import DelayRule, asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
 from sluicegate.sessions.pieces import NoRoomError
-from sluicegate_pulsar.codec.entries import read_composed
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError, ServerError
 from sluicegate_pulsar.codec.frames import parse_command
-from sluicegate_pulsar.codec.metadata import MetadataHead, at_once, largest_message, with_deliver_at
+from sluicegate_pulsar.codec.metadata import (
+    MetadataHead,
+    at_once,
+    largest_message,
+    read_composed,
+    with_deliver_at,
+)
 from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
 from sluicegate_pulsar.session.producer_state.assembly import Kept, Refusal
 from sluicegate_pulsar.session.producer_state.producer import Producer
@@ -118,6 +123,7 @@ class Publishing:
             self._connection.held_bytes -= len(frame)
             stop = len(frame)
             head = read_send(frame, 0, stop)
+            self.gate(producer, now_ns)
             if self._send(producer, frame, 0, stop, head, ended.value, now_ns):
                 self._connection.forward(frame)
             return
@@ -141,7 +147,7 @@ class Publishing:
         if self._is_lost_piece(producer, data, start, stop, head):
             self._refuse_piece(producer, data, start, stop, head, now_ns)
             return False
-        decision, metadata = self._decide(producer, data, start, stop, head, largest, now_ns)
+        decision, metadata = self._decide(producer, data, start, stop, head, largest, received_ms, now_ns)
         if decision is not None and decision.action is Action.DELAY:
             self._hold(producer, decision, data[start:stop], received_ms, head.txn, now_ns, largest)
             return False
@@ -160,7 +166,8 @@ class Publishing:
 
     # -- deciding -------------------------------------------------------------------------------------
 
-    def _gate(self, producer: Producer, now_ns: int) -> Gate:
+    def gate(self, producer: Producer, now_ns: int) -> Gate:
+        """The gate of a producer's topic, whose policies the producer goes by from here on."""
         gate = self._shared.gate(producer.topic, self._connection.exempt, now_ns)
         if gate is not producer.gate:
             producer.use(gate)
@@ -175,15 +182,19 @@ class Publishing:
         stop: int,
         head: SendHead,
         largest: int,
+        wall_ms: int,
         now_ns: int,
     ) -> tuple[Decision | None, MetadataHead | None]:
-        gate = self._gate(producer, now_ns)
+        """Ask the gate that the producer goes by.
+
+        :param wall_ms: the wall clock's time of `now_ns`.
+        """
+        gate = producer.gate
         operation = producer.operation
         operation.bytes = operation.largest = head.payload_size
         metadata = read_composed(data, start, stop, head)
         operation.messages = 1 if metadata is None else metadata.num_messages_in_batch
         if producer.reads_metadata and metadata is not None:
-            wall_ms = self._shared.wall_ms(now_ns)
             if gate.delay is not None:
                 operation.ahead_ms = metadata.publish_time - wall_ms
             else:
@@ -223,10 +234,12 @@ class Publishing:
                 self._refuse_in_turn(producer, head, metadata, lost_text, now_ns)
                 return False
             producer.chunk_sizes.passed(metadata, head.payload_size)
-        if self._assembling.keeps(producer, metadata):
+        rule = producer.gate.delay
+        # It waits for others of its producer, or others for it.
+        if producer.assembly is not None or (rule is not None and metadata is not None and metadata.is_chunk):
             self._assembling.keep(producer, Kept(data[start:stop], head, metadata, received_ms), now_ns)
             return False
-        if producer.gate.delay is None or metadata is None:
+        if rule is None or metadata is None:
             producer.sent += 1
             return True
         self._forward_later(producer, data, start, stop, head, metadata, received_ms)
@@ -270,7 +283,7 @@ class Publishing:
         frame, head, metadata = kept.frame, kept.head, kept.metadata
         if kept.refusal is not None:
             return self.refuse(producer, head, *kept.refusal)
-        if metadata is None or self._gate(producer, now_ns).delay is None:
+        if metadata is None or self.gate(producer, now_ns).delay is None:
             producer.sent += 1
             self._connection.forward(frame)
         else:
@@ -404,12 +417,13 @@ class Publishing:
                 self._queues.popleft(producer)
                 self._refuse_piece(producer, frame, 0, len(frame), head, now_ns)
             else:
-                decision, metadata = self._decide(producer, frame, 0, len(frame), head, largest, now_ns)
+                self.gate(producer, now_ns)
+                stop, wall_ms = len(frame), self._shared.wall_ms(now_ns)
+                decision, metadata = self._decide(producer, frame, 0, stop, head, largest, wall_ms, now_ns)
                 if decision is not None and decision.action is Action.DELAY:
                     self._ask_again(producer, decision, now_ns)
                     break
                 self._queues.popleft(producer)
-                stop = len(frame)
                 if self.conclude(producer, decision, frame, 0, stop, head, metadata, received_ms, now_ns):
                     self._connection.forward(frame)
             self._queues.left(head.txn)
@@ -425,7 +439,7 @@ class Publishing:
             producer.timer.cancel()
             producer.timer = None
         if producer.operation.waiter is not None:
-            self._gate(producer, now_ns).abandon(producer.operation, now_ns)
+            self.gate(producer, now_ns).abandon(producer.operation, now_ns)
         self._assembling.drop(producer)
         self._queues.cut(producer, 0)
         while producer.queue:  # the close took effect, and its client waits for an answer

@@ -48,10 +48,8 @@ class Connection:
         "_attaching",
         "_is_full",
         "_most_requests",
-        "_pauses",
         "_questions",
         "_requests",
-        "_timers",
         "_turn_left",
         "client_version",
         "closing",
@@ -63,8 +61,10 @@ class Connection:
         "new_questions",
         "on_pause",
         "own_ids",
+        "pauses",
         "peer",
         "principal",
+        "timers",
         "up",
     )
 
@@ -101,9 +101,11 @@ class Connection:
         """Ids for requests of the gate's own to the broker."""
         self._questions: dict[object, list[OnAnswer]] = {}
         self._requests: dict[int, OnResponse] = {}
-        self._timers = Timers()
+        self.timers = Timers()
+        """What is to be done later."""
         self._turn_left = _PER_SLICE
-        self._pauses = 0
+        self.pauses = 0
+        """Reasons not to read from the client."""
 
     @property
     def client(self) -> str:
@@ -202,12 +204,12 @@ class Connection:
 
     def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
         """Call `call(now_ns)` at a monotonic time, or a little later."""
-        return self._timers.at(at_ns, call)
+        return self.timers.at(at_ns, call)
 
     def run_due(self, now_ns: int) -> None:
         """Do what is due."""
         self._turn_left = _PER_SLICE
-        self._timers.run_due(now_ns)
+        self.timers.run_due(now_ns)
 
     def may_go_on(self) -> bool:
         """Whether one more message that waited may go on in this turn; if not, ask again by a timer."""
@@ -217,29 +219,17 @@ class Connection:
         return True
 
     @property
-    def due_ns(self) -> int | None:
-        """When something is to be done next."""
-        return self._timers.due_ns
-
-    @property
     def has_work(self) -> bool:
         """Whether a room has left anything for the session to see to, or may have."""
-        return bool(
-            self.up or self.down or self.closing or self.new_questions or self._timers or self._pauses
-        )
+        return bool(self.up or self.down or self.closing or self.new_questions or self.timers or self.pauses)
 
     # -- back-pressure ------------------------------------------------------------------------------
 
     def pause(self) -> None:
         """Stop reading from the client, for one more reason; what was read already waits too."""
-        self._pauses += 1
+        self.pauses += 1
         self.on_pause()
 
     def resume(self) -> None:
         """Take one reason back."""
-        self._pauses -= 1
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether any reason is left not to read."""
-        return self._pauses > 0
+        self.pauses -= 1

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from sluicegate.broker import Services
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.delay import FirstSeen
-from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
-from sluicegate.model import PolicySet
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.names import topic_name
@@ -25,6 +23,8 @@ class Shared:
         self.config = config
         self._services = services
         self.gates: GateCache = services.gates
+        self.gate = services.gates.get
+        """`(topic, exempt, now_ns)`: the gate of a topic by its full name (`names.topic_name(...).full`)."""
         self.budget: Budget = services.budget
         self.publish_memory = PublishMemory(config.publish_queue, services.budget)
         self.refused_messages = RefusedMessages()
@@ -45,14 +45,6 @@ class Shared:
         """Wall-clock milliseconds since 1970 at a monotonic time."""
         self.first_seen = FirstSeen()
 
-    def gate(self, topic: str, exempt: bool, now_ns: int) -> Gate:
-        """The compiled gate of a topic.
-
-        :param topic: its full name (`names.topic_name(...).full`).
-        """
-        gate = (self.gates.exempt if exempt else self.gates.live).get(topic)
-        return gate if gate is not None else self.gates.get(topic, exempt, now_ns)
-
     @staticmethod
     def full_name(topic: str) -> str:
         """A topic's full name, whatever form a client uses.
@@ -68,11 +60,6 @@ class Shared:
     def told_size(self, brokers_own: int) -> int:
         """Largest message that clients are told of, in bytes (see `sizes`)."""
         return told_size(self._services.policies, brokers_own)
-
-    @property
-    def policies(self) -> PolicySet:
-        """The policies now in force; a new object after each change."""
-        return self._services.policies
 
     def count(self, event: str) -> None:
         """Count an event under its name."""
