@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic import Field, ValidationError, create_model
 
 from sluicegate.config.consistency import inconsistencies, levels, take_doubles
 from sluicegate.config.environment import override, overrides
@@ -97,10 +97,10 @@ def read(
         return Reading(tuple(refused.errors), None)
     findings.extend(take_doubles(root, fields))
     made = _validate(root, file_model(fields, models), findings)
-    brokers = tuple(_sound_brokers(root, models))
+    brokers = tuple(enumerate(made.brokers) if made is not None else _sound_brokers(root, models))
     findings.extend(inconsistencies(root, fields))
-    findings.extend(port_findings(root, _sound_admin(root), brokers))
-    if len(brokers) == _entry_count(root):
+    findings.extend(port_findings(root, made.admin if made is not None else _sound_admin(root), brokers))
+    if made is not None or len(brokers) == _entry_count(root):
         findings.extend(impossible_names(root, [broker for _, broker in brokers]))
     layers = tuple(_layers(root, made, fields)) if made is not None else ()
     findings.extend(_contradictions(root, layers, fields))
@@ -183,7 +183,7 @@ def read_text(file: str) -> str:
         raise refused(f"{file!r} is not UTF-8 ({byte})", "save it as UTF-8", line) from None
 
 
-def _validate(root: Node, model: type[BaseModel], errors: list[Finding]) -> BaseModel | None:
+def _validate(root: Node, model: type[GatewayConfig], errors: list[Finding]) -> GatewayConfig | None:
     if root.entries is None:
         errors.append(root.place.error((), "expected a mapping (key: value)", "begin with 'brokers:'"))
         return None
