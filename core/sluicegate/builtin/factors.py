@@ -31,12 +31,13 @@ def factor_checks(
     :param quotas: the quotas that are applied to it. Like a rate, one that is only observed is in force for
         nobody, so that there is nothing to take a share of.
     """
-    if state.context is None:
+    factors = tuple(state.context.factors) if state.context is not None else ()
+    if state.context is None or not factors:
         return []
     rates = [rate for rate in publish_rates(policies) if not rate.observed]
     refusing = getattr(state.context.config, "refuses_paused_producers", False)
     checks = []
-    for factor in state.context.factors:
+    for factor in factors:
         part = _FactorPart(factor, policies, state, rates, quotas)
         name, switch = factor.name, factor.switch
         publish, attach = (OperationKind.PUBLISH,), (OperationKind.ATTACH_PRODUCER,)

@@ -95,18 +95,16 @@ class Rate:
     messages_per_s: float
     bytes_per_s: float
     burst_seconds: float
-    policies: EffectivePolicies
+    levels: tuple[str, str]
+    """The levels that set these policies."""
+    on_limit: str
+    """What is done above the limit; both dimensions are charged as one and share it."""
     observed: bool
 
     @property
     def name(self) -> str:
         """Name of the policy, that for messages if both are set."""
         return self.names[0] if self.messages_per_s else self.names[1]
-
-    @property
-    def on_limit(self) -> str:
-        """What is done above the limit; both dimensions are charged as one and share it."""
-        return self.policies.on_limit(self.names)
 
     @property
     def key(self) -> str:
@@ -125,20 +123,21 @@ class Rate:
         if self.what == "Subscription dispatch":
             where += f" subscription {op.subscription}"
         text = texts.rate(self.what, where, short.current, short.limit, short.unit, name)
-        level = self.policies.level(name)
+        level = self.levels[short.by_bytes]
         return Reason(name, Outcome.LIMIT_REACHED, text, short.current, short.limit, level)
 
 
 def rates_of(policies: EffectivePolicies, what: str, messages: str, nbytes: str) -> list[Rate]:
     """The limits set for one kind of rate: none, one, or two if only one dimension is observed."""
-    burst = policies.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS
+    names = (messages, nbytes)
     found = []
     for observed in (False, True):
-        limits = [
-            policies.number(name) if observed == policies.observes(name) else 0 for name in (messages, nbytes)
-        ]
+        limits = [policies.number(name) if observed == policies.observes(name) else 0 for name in names]
         if any(limits):
-            found.append(Rate(what, (messages, nbytes), limits[0], limits[1], burst, policies, observed))
+            burst = policies.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS
+            levels = policies.level(messages), policies.level(nbytes)
+            on_limit = policies.on_limit(names)
+            found.append(Rate(what, names, limits[0], limits[1], burst, levels, on_limit, observed))
     return found
 
 
