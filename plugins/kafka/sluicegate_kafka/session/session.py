@@ -340,7 +340,7 @@ class KafkaSession(ResponseStream):
         if why is None:
             return
         try:
-            passed = why.retry(now_ns)
+            passed = why.retry(why.frame, why.head, now_ns)
         except ProtocolError as error:
             why.abandon(now_ns)
             out.append(Close("malformed_request", f"{error} from {self.client}"))
@@ -356,7 +356,8 @@ class KafkaSession(ResponseStream):
     def _resume(self, now_ns: int, out: list[Command]) -> None:
         """Go on with what was read ahead."""
         self._is_full = False
-        if backlog := self._ahead.all():
+        if self._ahead.size:
+            backlog = self._ahead.all()
             out.extend(as_commands(ToUpstream, backlog, self.receive_client(backlog, now_ns)))
         if self._ahead.is_paused and self._suspended is None and not self._is_full:
             self._ahead.is_paused = False
@@ -370,11 +371,14 @@ class KafkaSession(ResponseStream):
 
     def _answers(self, now_ns: int) -> list[Command]:
         """Responses whose turn and time have come; none while one is on its way in pieces."""
-        out = self.connection.asked(mid_request=self._skip_client > 0)
-        if self._skip_upstream:
+        connection, outstanding = self.connection, self.outstanding
+        out: list[Command] = []
+        if connection.injected or connection.questions:
+            out += connection.asked(mid_request=self._skip_client > 0)
+        if self._skip_upstream or not outstanding.finished:
             return out
-        out += self.outstanding.release(now_ns)
-        due = self.outstanding.due_ns
+        out += outstanding.release(now_ns)
+        due = outstanding.due_ns
         if due is not None:
             self._wake(due, out)
         return out

@@ -130,8 +130,8 @@ class Exchange:
             self._refuse(topic, errors.NOT_ENOUGH_REPLICAS, f"{why} of topic {topic.name}; try again")
 
     def _forward(self, places: list[int], now_ns: int) -> None:
-        sequences = self._shared.sequences.get(self._connection.identity)
-        if sequences is not None:
+        gaps = self._shared.sequences
+        if gaps and (sequences := gaps.get(self._connection.identity)) is not None:
             for place in places:
                 sequences.passed(self._request.topics[place])
         if len(places) == len(self._request.topics):

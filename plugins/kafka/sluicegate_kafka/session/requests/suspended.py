@@ -12,11 +12,11 @@ Retry = Callable[[bytes, RequestHead, int], "bool | Suspended"]
 class Suspended:
     """What waits, and until when or for which answer."""
 
-    __slots__ = ("frame", "head", "leave", "question", "refuse", "retrying", "wake_ns")
+    __slots__ = ("frame", "head", "leave", "question", "refuse", "retry", "wake_ns")
 
     def __init__(
         self,
-        retrying: "Retry",
+        retry: "Retry",
         frame: bytes,
         head: RequestHead,
         *,
@@ -25,7 +25,8 @@ class Suspended:
         leave: Callable[[int], None] | None = None,
         refuse: Callable[[int], None] | None = None,
     ) -> None:
-        self.retrying = retrying
+        self.retry = retry
+        """Asks again; gives what a handler gives."""
         self.frame = frame
         self.head = head
         self.wake_ns = wake_ns
@@ -34,10 +35,6 @@ class Suspended:
         """Gives up places in lines when the client has gone."""
         self.refuse = refuse
         """Answers at once, so that the client tries again later; None where that cannot be said."""
-
-    def retry(self, now_ns: int) -> "bool | Suspended":
-        """Ask again; returns what a handler returns."""
-        return self.retrying(self.frame, self.head, now_ns)
 
     @property
     def request(self) -> Buffer:

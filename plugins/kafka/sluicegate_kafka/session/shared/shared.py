@@ -68,8 +68,8 @@ class Shared:
         self.wall_ms = services.wall_ms
         """Wall-clock milliseconds since 1970 at a monotonic time."""
         self._asked = (-1, False, False, False, False)
-        """Version of the policies, and whether they ask about delivery, limit consumers, limit subscriptions,
-        and inspect."""
+        """How often the policies had changed, and whether they ask about delivery, limit consumers, limit
+        subscriptions, and inspect."""
         self.arrivals = Arrivals()
         self.offered_versions = OfferedVersions()
         self.topic_names: dict[bytes, str] = {}
@@ -118,12 +118,12 @@ class Shared:
         self.topic_names.update(names)
 
     def _asks(self) -> tuple[int, bool, bool, bool, bool]:
-        """What the policies of now ask about; looked through once for each version."""
-        policies = self._services.policies
-        if self._asked[0] != policies.version:
-            fields = {name for layer in policies.layers for name in (*layer.settings, *layer.ceilings)}
+        """What the policies of now ask about; looked through once after each change."""
+        if self._asked[0] != self.gates.changes:
+            layers = self._services.policies.layers
+            fields = {name for layer in layers for name in (*layer.settings, *layer.ceilings)}
             self._asked = (
-                policies.version,
+                self.gates.changes,
                 any(not name.rpartition(".")[2].startswith(_NO_DISPATCH) for name in fields),
                 any(name.startswith("max_consumers_") for name in fields),
                 any(name.startswith("max_subscriptions_") for name in fields),
