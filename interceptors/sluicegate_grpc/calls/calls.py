@@ -238,8 +238,7 @@ class Calls:
         if decision is not None:
             if decision.action is _DELAY:
                 place.publishing = None  # it is the delayed call's own from here on
-            decision = allowed(decision)
-            if self.unproven and decision is not None and decision.action is not _DELAY:
+            elif (decision := allowed(decision)) is not None and self.unproven:
                 self._never_sent(op, caller, now_ns)
         return op, decision
 

@@ -108,13 +108,13 @@ class Calling:
         if decision is UNNAMED:
             self._name(request, values, data[at + HEAD + PREFIX : stop])
             op, decision = calls.publish(method, values, caller, now_ns)
+        watches = calls.unproven or self._aliases is not None
         if decision is None:
             del self._marks[stream]
             self._up.watched.discard(stream)
             self._flow.window -= stop - at - HEAD
             if stream > holding.highest:
                 holding.highest = stream
-            watches = calls.unproven or self._aliases is not None
             if watches and (producer := self._deciding.to_prove(method, values, caller)):
                 self._answers.prove(stream, request, producer)
             elif request.credentials and caller.principal != request.principal:
@@ -123,7 +123,8 @@ class Calling:
         call = self._keep(data, at, stop, END_STREAM, stream, now_ns)
         if call is not None:
             call.left = call.size
-            call.producer = self._deciding.to_prove(method, values, caller)
+            if watches:
+                call.producer = self._deciding.to_prove(method, values, caller)
             self._judge(call, partial(self._deciding.published, call, op, decision, now_ns), now_ns)
         else:
             calls.abandon(op, caller, now_ns)

@@ -25,14 +25,13 @@ class Connection:
     __slots__ = (
         "_callers",
         "_questions",
-        "_timers",
         "down",
         "has_news",
         "new_questions",
         "peer",
-        "policies",
         "shared",
         "streams",
+        "timers",
         "up",
     )
 
@@ -52,10 +51,9 @@ class Connection:
         self.new_questions: list[object] = []
         """What the front is to be asked."""
         self._questions: dict[object, list[Callable[[int], None]]] = {}
-        self._timers = Timers()
+        self.timers = Timers()
+        """What is to be done later."""
         self._callers: dict[str, Caller] = {}
-        self.policies = shared.services.policies
-        """Those that were looked at last."""
 
     # -- who calls ------------------------------------------------------------------------------------
 
@@ -75,13 +73,11 @@ class Connection:
         caller = self._callers[principal] = Caller(principal, self.peer, exempt)
         return caller
 
-    def check_policies(self) -> None:
-        """Go by the policies of now; called before anything else is looked at."""
-        policies = self.shared.services.policies
-        if policies is not self.policies:
-            self.policies = policies
-            for caller in self._callers.values():
-                caller.exempt = caller.principal in policies.exempt_principals
+    def policies_changed(self) -> None:
+        """Go by the policies of now."""
+        exempt = self.shared.services.policies.exempt_principals
+        for caller in self._callers.values():
+            caller.exempt = caller.principal in exempt
 
     # -- what is to come ------------------------------------------------------------------------------
 
@@ -103,20 +99,11 @@ class Connection:
     def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
         """Have something done at a time."""
         self.has_news = True
-        return self._timers.at(at_ns, call)
-
-    @property
-    def due_ns(self) -> int | None:
-        """When something is due next; None if nothing is."""
-        return self._timers.due_ns
-
-    def run_due(self, now_ns: int) -> None:
-        """Do what is due."""
-        self._timers.run_due(now_ns)
+        return self.timers.at(at_ns, call)
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The connection is gone: nothing waits any more, and what only it used is released, in slices."""
-        self._timers.clear()
+        self.timers.clear()
         self._questions.clear()
         self.streams.closed()
         self.up.drop()

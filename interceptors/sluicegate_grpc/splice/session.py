@@ -48,15 +48,16 @@ class GrpcSession:
         "_connection",
         "_dialling",
         "_down",
+        "_gates",
         "_has_dialled",
         "_holding",
         "_is_greeted",
         "_is_open",
         "_opening",
+        "_policy_changes",
         "_preface",
         "_preface_ns",
         "_routes",
-        "_services",
         "_shared",
         "_stand_ins",
         "_stands_in",
@@ -74,7 +75,9 @@ class GrpcSession:
         stand_ins: tuple[Address, ...] = (),
     ) -> None:
         self._shared = shared
-        self._services = shared.services
+        self._gates = shared.services.gates
+        self._policy_changes = self._gates.changes
+        """How many there had been when this session last went by them."""
         self._connection = connection = Connection(shared, peer)
         self._up = connection.up
         self._down = connection.down
@@ -210,13 +213,13 @@ class GrpcSession:
             return [Close("client_gone")]
         if self._absent is not None:
             return self._absent.wake(now_ns)
-        self._connection.check_policies()
+        self._follow_policies()
         self._guarded(self._run_due, b"", now_ns)
         return self._finish(now_ns)
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """What the front was asked is known, or cannot be known (then it is an exception)."""
-        self._connection.check_policies()
+        self._follow_policies()
 
         def answered(data: bytes, now_ns: int) -> None:
             self._connection.answered(question, now_ns)
@@ -319,21 +322,25 @@ class GrpcSession:
             self._down.insert(goaway(last, ErrorCode.ENHANCE_YOUR_CALM, "no room"))
             self._closing = Close("buffer_budget_used_up", "all clients together hold too many bytes")
 
+    def _follow_policies(self) -> None:
+        """Go by the policies of now if they have changed."""
+        if self._policy_changes != self._gates.changes:
+            self._policy_changes = self._gates.changes
+            self._connection.policies_changed()
+
     def _walk_up(self, data: bytes, now_ns: int) -> None:
-        connection = self._connection
-        if connection.policies is not self._services.policies:
-            connection.check_policies()
+        if self._policy_changes != self._gates.changes:
+            self._follow_policies()
         self._up.walk(data, now_ns)
         holding = self._holding
         if holding.marks or holding.calls:
             holding.settle(self._up.data, now_ns)
 
     def _walk_down(self, data: bytes, now_ns: int) -> None:
-        connection = self._connection
-        if connection.policies is not self._services.policies:
-            connection.check_policies()
+        if self._policy_changes != self._gates.changes:
+            self._follow_policies()
         self._down.walk(data, now_ns)
-        streams = connection.streams
+        streams = self._connection.streams
         if len(streams.ids) < streams.floor:
             streams.shrink()
 
@@ -345,7 +352,7 @@ class GrpcSession:
         self._connection.ask(NextTurn(), turn)
 
     def _run_due(self, data: bytes, now_ns: int) -> None:
-        self._connection.run_due(now_ns)
+        self._connection.timers.run_due(now_ns)
         self._holding.settle(b"", now_ns)
 
     def _finish(self, now_ns: int, up: bytes | None = None, down: bytes | None = None) -> Sequence[Command]:
@@ -371,7 +378,7 @@ class GrpcSession:
                 answers.insert(0, own)
             out.extend(map(ToClient, answers))
         connection.has_news = False
-        due_ns = connection.due_ns
+        due_ns = connection.timers.due_ns
         if due_ns is not None and (self._wake_ns == 0 or due_ns < self._wake_ns):
             self._wake_ns = due_ns
             out.append(WakeAt(due_ns))
