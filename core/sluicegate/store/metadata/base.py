@@ -44,6 +44,15 @@ class Listing:
     revision: int
     entries: tuple[Entry, ...]
 
+    def replaces(self, seen: int) -> bool:
+        """Whether it may replace what a watch has told, which goes on while the listing is asked for.
+
+        One that the watch has overtaken may not: nothing would tell of the changes between the two again.
+
+        :param seen: the revision up to which the watch has told.
+        """
+        return self.revision >= seen
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

@@ -76,13 +76,9 @@ class Controller:
         return True
 
     async def refresh(self) -> None:
-        """List the cluster now.
-
-        The watch goes on meanwhile. A listing that it has overtaken is not taken: nothing would tell of the
-        changes between the two again.
-        """
+        """List the cluster now."""
         listing = await self._store.list(keys.CLUSTER)
-        if listing.revision >= self.view.revision:
+        if listing.replaces(self.view.revision):
             self._replace(listing)
         self._answered()
 

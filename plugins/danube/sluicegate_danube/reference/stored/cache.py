@@ -48,13 +48,10 @@ class PrefixCache:
     async def refresh(self) -> None:
         """List anew, for what must not go by a watch that may be behind.
 
-        The watch goes on meanwhile. A listing that it has overtaken is not taken: nothing would tell of the
-        changes between the two again.
-
         :raises StoreError: if the store cannot be reached.
         """
         listing = await self._store.list(self._prefix)
-        if listing.revision >= self._revision:
+        if listing.replaces(self._revision):
             self.take(listing)
 
     def take(self, news: Listing | Sequence[Event]) -> None:
