@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sluicegate.config.fields import PolicyFields
 from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, error_text, usable_checks, usable_rule
@@ -16,7 +16,7 @@ from sluicegate.engine.gates import GateCache
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState
-from sluicegate.gateway.plugins import Implementation, Plugins
+from sluicegate.gateway.plugins import Plugins
 from sluicegate.gateway.slow_calls import SLOW_MS, SlowCalls
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, TopicName
@@ -58,8 +58,14 @@ class GateCompiler:
         self._name_of = name_of
         self._sink = sink
         self._faults = faults
-        self._ask_checks = plugins.implementations("sluicegate_policy_checks")
-        self._ask_delay = plugins.implementations("sluicegate_delay_rule")[::-1]
+        self._ask_checks = [
+            (found.plugin, found.by_position("topic", "policies", "context"))
+            for found in plugins.implementations("sluicegate_policy_checks")
+        ]
+        self._ask_delay = [
+            (found.plugin, found.by_position("topic", "policies"))
+            for found in reversed(plugins.implementations("sluicegate_delay_rule"))
+        ]
         self._own = frozenset(info.name for info in plugins.overview() if info.origin == "built in")
         self.policies = policies
         self._resolver = Resolver(policies, self._defaults)
@@ -107,30 +113,34 @@ class GateCompiler:
     ) -> list[Sequence[Check]]:
         """What all plugins check; of one that raises or gives something else, what it checked before."""
         found: list[Sequence[Check]] = []
-        for ask in self._ask_checks:
+        for plugin, ask in self._ask_checks:
             try:
-                checks = self._checks_of(ask, topic, policies, state)
+                checks = self._checks_of(plugin, ask, topic, policies, state)
             except CAUGHT as error:
-                self._fault(ask.plugin, topic, error)
+                self._fault(plugin, topic, error)
                 usable = error.usable if isinstance(error, InvalidAnswerError) else ()
-                checks = _last(state, _LAST_GOOD, ask.plugin, usable)
+                checks = _last(state, _LAST_GOOD, plugin, usable)
             else:
-                self._keep(state, _LAST_GOOD, ask.plugin, checks)
+                self._keep(state, _LAST_GOOD, plugin, checks)
             found.append(checks)
         return found
 
     def _checks_of(
-        self, ask: Implementation, topic: TopicName, policies: EffectivePolicies, state: TopicState
+        self,
+        plugin: str,
+        ask: Callable[..., Any],
+        topic: TopicName,
+        policies: EffectivePolicies,
+        state: TopicState,
     ) -> Sequence[Check]:
-        if ask.plugin in self._own:
-            checks = ask(topic=topic, policies=policies, context=state) or ()
-            return [replace(check, plugin=ask.plugin) for check in checks]
-        with self.slow.watching(ask.plugin, "sluicegate_policy_checks", topic.full):
-            answer = ask(topic=topic, policies=policies, context=state)
+        if plugin in self._own:
+            return [replace(check, plugin=plugin) for check in ask(topic, policies, state) or ()]
+        with self.slow.watching(plugin, "sluicegate_policy_checks", topic.full):
+            answer = ask(topic, policies, state)
             try:
-                return self._prepared(usable_checks(answer), ask.plugin, topic)
+                return self._prepared(usable_checks(answer), plugin, topic)
             except InvalidAnswerError as error:
-                usable = self._prepared(error.usable, ask.plugin, topic)
+                usable = self._prepared(error.usable, plugin, topic)
                 raise InvalidAnswerError(str(error), usable) from None
 
     def _prepared(self, checks: Sequence[Check], plugin: str, topic: TopicName) -> Sequence[Check]:
@@ -140,16 +150,16 @@ class GateCompiler:
 
     def _delay(self, topic: TopicName, policies: EffectivePolicies, state: TopicState) -> DelayRule | None:
         """The first rule that a plugin gives; of one that raises or gives something else, its last one."""
-        for ask in self._ask_delay:
+        for plugin, ask in self._ask_delay:
             rule: DelayRule | None
             try:
-                with self.slow.watching(ask.plugin, "sluicegate_delay_rule", topic.full):
-                    rule = usable_rule(ask(topic=topic, policies=policies))
+                with self.slow.watching(plugin, "sluicegate_delay_rule", topic.full):
+                    rule = usable_rule(ask(topic, policies))
             except CAUGHT as error:
-                self._fault(ask.plugin, topic, error)
-                rule = _last(state, _LAST_RULES, ask.plugin, None)
+                self._fault(plugin, topic, error)
+                rule = _last(state, _LAST_RULES, plugin, None)
             else:
-                self._keep(state, _LAST_RULES, ask.plugin, rule)
+                self._keep(state, _LAST_RULES, plugin, rule)
             if rule is not None:
                 return rule
         return None

@@ -2,7 +2,7 @@
 
 import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -65,6 +65,16 @@ class Implementation:
         :raises Exception: whatever the plugin raises.
         """
         return self._call(*(arguments[name] for name in self._argument_names))
+
+    def by_position(self, *names: str) -> Callable[..., Any]:
+        """The same with its arguments by position, for what is called often.
+
+        :param names: of the arguments, in the order in which they are given; most plugins take just these.
+        """
+        if names == self._argument_names:
+            function: Callable[..., Any] = self._call
+            return function
+        return lambda *given: self(**dict(zip(names, given, strict=True)))
 
 
 class Plugins:
