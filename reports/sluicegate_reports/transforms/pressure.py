@@ -22,9 +22,31 @@ def pressure(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
     :return: `lane`, `slot` (all of the lane), `idle_us` (time at its end since the clients were held back
         last, or since the lane began), `pressed`.
     """
+    filled = _filled(slots, lanes, width_us)
+    by_slot = Window.partitionBy("lane").orderBy("slot")
+    so_far = by_slot.rowsBetween(Window.unboundedPreceding, 0)
+    second = by_slot.rowsBetween(1 - max(1, _STALLED_US // width_us), 0)
+    waiting = (F.sum("asked").over(so_far) - F.sum("answered").over(so_far)) > 0
+    stalled = waiting & (F.sum("admitted").over(second) == 0)
+    unseen = F.col("operation") != "publish"
+    held = F.when(F.col("logged"), stalled).otherwise(waiting | unseen)
+    until_us, begin_us = F.max("until_us").over(so_far), F.col("slot") * width_us
+    limited = F.coalesce(begin_us < until_us + F.col("full_us"), F.lit(False))
+    ended_us = begin_us + width_us
+    idle_us = F.greatest(ended_us - F.coalesce(until_us, F.lit(0)), F.lit(0))
+    return filled.select(
+        "lane",
+        "slot",
+        F.when(held, F.lit(0)).otherwise(idle_us).alias("idle_us"),
+        (held | limited).alias("pressed"),
+    )
+
+
+def _filled(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
+    """Every slot of each lane: what was asked, answered and admitted, and until when clients were limited."""
     of_clients, of_log = F.col("source") == "clients", F.col("source") == "log"
     sums = slots.groupBy("lane", "slot").agg(
-        F.max(F.greatest(F.coalesce("until_us", "last_limited_us"), "last_limited_us")).alias("until_us"),
+        F.max(F.greatest("until_us", "last_limited_us")).alias("until_us"),
         F.sum("asked").alias("asked"),
         F.sum("answered").alias("answered"),
         F.sum(F.when(of_clients, F.col("admitted"))).alias("admitted"),
@@ -42,20 +64,4 @@ def pressure(slots: DataFrame, lanes: DataFrame, width_us: int) -> DataFrame:
             F.explode(F.sequence(F.lit(0), last)).alias("slot"),
         )
     )
-    filled = every.join(sums, on=["lane", "slot"], how="left").na.fill(0, ["asked", "answered", "admitted"])
-    so_far = Window.partitionBy("lane").orderBy("slot").rowsBetween(Window.unboundedPreceding, 0)
-    second = Window.partitionBy("lane").orderBy("slot").rowsBetween(1 - max(1, _STALLED_US // width_us), 0)
-    waiting = (F.sum("asked").over(so_far) - F.sum("answered").over(so_far)) > 0
-    stalled = waiting & (F.sum("admitted").over(second) == 0)
-    unseen = F.col("operation") != "publish"
-    held = F.when(F.col("logged"), stalled).otherwise(waiting | unseen)
-    until_us, begin_us = F.max("until_us").over(so_far), F.col("slot") * width_us
-    limited = F.coalesce(begin_us < until_us + F.col("full_us"), F.lit(False))
-    ended_us = begin_us + width_us
-    idle_us = F.greatest(ended_us - F.coalesce(until_us, F.lit(0)), F.lit(0))
-    return filled.select(
-        "lane",
-        "slot",
-        F.when(held, F.lit(0)).otherwise(idle_us).alias("idle_us"),
-        (held | limited).alias("pressed"),
-    )
+    return every.join(sums, on=["lane", "slot"], how="left").na.fill(0, ["asked", "answered", "admitted"])

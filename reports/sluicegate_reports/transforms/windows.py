@@ -49,15 +49,18 @@ def rate_error(
     """
     length = window_s * 1_000_000 // width_us
     filled = _filled(slots, lanes, width_us)
-    lane = Window.partitionBy("lane", "source").orderBy("slot")
-    window = lane.rowsBetween(1 - length, 0)
-    begins = F.col("slot") - length + 1
-    steady = begins >= F.col("steady")
     if pressure is None:
         filled = filled.withColumn("pressed", F.lit(True)).withColumn("idle_us", F.lit(0))
     else:
         filled = filled.join(pressure, on=["lane", "slot"], how="left").na.fill(False, ["pressed"])
-    filled = _unused(filled, width_us)
+    return _furthest(_ending(_unused(filled, width_us), length, window_s))
+
+
+def _ending(filled: DataFrame, length: int, window_s: int) -> DataFrame:
+    """The window that ends with each slot, and its errors; see `rate_error`."""
+    lane = Window.partitionBy("lane", "source").orderBy("slot")
+    window = lane.rowsBetween(1 - length, 0)
+    begins = F.col("slot") - length + 1
     total, of_window = F.sum("admitted").over(window), F.col("rate") * window_s
     unused = F.sum("spilt").over(window) + F.col("left")
     # Null where that is nothing: such a window is compared with nothing.
@@ -66,27 +69,35 @@ def rate_error(
     ends = F.max("largest").over(window)
     cut = F.coalesce(F.max("largest").over(lane.rowsBetween(1 - length, length)), F.lit(0))
     under = 2 * F.sum(F.col("pressed").cast("int")).over(window) >= length
-    return (
-        filled.withColumn("error", total / of_window - 1)
-        .withColumn("less", (total - F.coalesce(ends, F.lit(0))) / of_window - 1)
-        .withColumn("short", total / could - 1)
-        .withColumn("more", (total + cut) / could - 1)
-        .withColumn("unused", unused / of_window)
-        .withColumn("beyond", (total - F.greatest("burst", ends)) / of_window - 1)
-        .withColumn("under", under & steady)
-        .where(begins >= 0)
-        .groupBy("lane", "source")
-        .agg(
-            F.count(F.when(steady, 1)).alias("windows"),
-            F.max(F.when(steady, F.col("error"))).alias("above"),
-            F.min(F.when(F.col("under"), F.col("short"))).alias("below"),
-            F.max(F.when(steady, F.col("less"))).alias("above_net"),
-            F.max("beyond").alias("above_burst"),
-            F.min(F.when(F.col("under"), F.col("more"))).alias("below_net"),
-            F.count(F.when(F.col("under"), 1)).alias("pressed"),
-            F.max(F.when(F.col("under"), F.col("unused"))).alias("unused"),
-            F.max("largest").alias("largest"),
-        )
+    return filled.select(
+        "lane",
+        "source",
+        "largest",
+        (begins >= F.col("steady")).alias("steady"),
+        (total / of_window - 1).alias("error"),
+        ((total - F.coalesce(ends, F.lit(0))) / of_window - 1).alias("less"),
+        (total / could - 1).alias("short"),
+        ((total + cut) / could - 1).alias("more"),
+        (unused / of_window).alias("unused"),
+        ((total - F.greatest("burst", ends)) / of_window - 1).alias("beyond"),
+        under.alias("under"),
+        begins.alias("begins"),
+    ).where(F.col("begins") >= 0)
+
+
+def _furthest(windows: DataFrame) -> DataFrame:
+    """The figures of each lane out of its windows; see `rate_error`."""
+    under = F.col("under") & F.col("steady")
+    return windows.groupBy("lane", "source").agg(
+        F.count(F.when(F.col("steady"), 1)).alias("windows"),
+        F.max(F.when(F.col("steady"), F.col("error"))).alias("above"),
+        F.min(F.when(under, F.col("short"))).alias("below"),
+        F.max(F.when(F.col("steady"), F.col("less"))).alias("above_net"),
+        F.max("beyond").alias("above_burst"),
+        F.min(F.when(under, F.col("more"))).alias("below_net"),
+        F.count(F.when(under, 1)).alias("pressed"),
+        F.max(F.when(under, F.col("unused"))).alias("unused"),
+        F.max("largest").alias("largest"),
     )
 
 

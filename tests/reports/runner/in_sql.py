@@ -5,32 +5,13 @@ from typing import Any
 
 import duckdb
 import pytest
+from benchmarks.harness.report_sql import MESSAGES
 
 from sluicegate_reports.results import Results, Skew
 from sluicegate_reports.runs import Family, Run, Trial
 
-_DELIVERY = """
-WITH told AS (
-  SELECT system, door, topic, client AS producer, sequence, min(scenario) AS phase,
-         bool_or(event = 'acknowledged') AS stored,
-         bool_or(event = 'refused') AND NOT bool_or(event = 'acknowledged') AS refused
-  FROM seen WHERE role = 'producer' AND event IN ('acknowledged', 'refused', 'failed')
-  GROUP BY ALL),
-came AS (
-  SELECT system, door, topic, producer, sequence, subscription, client, time,
-         row_number() OVER (PARTITION BY system, door, topic, producer, sequence, subscription
-                            ORDER BY time, client) AS nth
-  FROM seen WHERE role = 'consumer' AND event = 'received'),
-ordered AS (
-  SELECT *, nth = 1 AND sequence < max(CASE WHEN nth = 1 THEN sequence END) OVER (
-    PARTITION BY system, door, topic, subscription, client, producer ORDER BY time, sequence
-    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS late FROM came),
-got AS (
-  SELECT system, door, topic, producer, sequence, subscription, count(*) AS times, bool_or(late) AS late
-  FROM ordered GROUP BY ALL),
-subscribed AS (
-  SELECT DISTINCT system, door, topic, subscription FROM seen
-  WHERE role = 'consumer' AND event IN ('received', 'attached'))
+_DELIVERY = f"""
+{MESSAGES}
 SELECT told.system, told.door, told.topic, told.phase, subscription,
        count(*) FILTER (stored), count(times), count(*) FILTER (stored AND times IS NULL),
        coalesce(sum(times - 1), 0), count(*) FILTER (late), count(*) FILTER (refused AND times > 0),
