@@ -7,8 +7,8 @@ from typing import TypeAlias
 from benchmarks.harness import http2_bytes as http2
 from benchmarks.harness.sessions import Services, Timed
 from sluicegate.model import Method, MethodMap, PolicyValue, Role
-from sluicegate_grpc.calls import Calls
-from sluicegate_grpc.splice import GrpcSession, Shared
+from sluicegate_grpc.proxy.splice import GrpcSession, Shared
+from sluicegate_grpc.semantics.calls import Calls
 
 Case: TypeAlias = Callable[[int], list[float]]
 _READ = 256_000

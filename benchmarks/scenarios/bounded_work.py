@@ -16,7 +16,7 @@ from benchmarks.harness.sessions import NOW_NS, Services, Timed
 from sluicegate.engine.sink import NullSink
 from sluicegate.gateway import collecting
 from sluicegate.model import PolicyValue
-from sluicegate_grpc.fields import Plan
+from sluicegate_grpc.semantics.fields import Plan
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.config import PulsarConfig

@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor, ServiceDescriptor
 
 from sluicegate.model import Method, MethodMap, Path, Role
-from sluicegate_grpc.fields import IN_RESPONSE, KINDS, Kind
+from sluicegate_grpc.semantics.fields import IN_RESPONSE, KINDS, Kind
 
 _NAME = re.compile(r"/(?P<service>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)/(?P<method>[A-Za-z_]\w*)", re.ASCII)
 _MAX_FIELD = 2**29 - 1

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.broker import BrokerFront, Extra
 from sluicegate.model import MethodMap, TopicName, path_name
-from sluicegate_grpc.capabilities import capabilities_of
-from sluicegate_grpc.config import GrpcConfig
-from sluicegate_grpc.entry import MapEntry, entry_model
+from sluicegate_grpc.proxy.capabilities import capabilities_of
+from sluicegate_grpc.proxy.config import GrpcConfig
+from sluicegate_grpc.proxy.entry import MapEntry, entry_model
 
 if TYPE_CHECKING:
-    from sluicegate_grpc.front import GrpcFront
+    from sluicegate_grpc.proxy.front import GrpcFront
 
 __all__ = ["GrpcConfig", "GrpcDriver"]
 
@@ -52,8 +52,8 @@ class GrpcDriver:
 
     def front(self, config: Any) -> "GrpcFront | BrokerFront":
         """A front for one configured broker; gates of other brokers do not load it."""
-        from sluicegate_grpc.bearer import bearer_principal
-        from sluicegate_grpc.front import GrpcFront
+        from sluicegate_grpc.proxy.bearer import bearer_principal
+        from sluicegate_grpc.proxy.front import GrpcFront
 
         bearer = isinstance(config, MapEntry) and config.principals == "bearer"
         return GrpcFront(config, self.methods, bearer_principal if bearer else None)

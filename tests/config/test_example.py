@@ -22,7 +22,7 @@ from sluicegate.config.load import Loaded, load
 from sluicegate.config.schema import json_schema
 from sluicegate.config.tree import Plain, parse
 from sluicegate_danube.config import DanubeConfig
-from sluicegate_grpc.entry import MapEntry
+from sluicegate_grpc.proxy.entry import MapEntry
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_pulsar.config import PulsarConfig
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from sluicegate_danube.config import DanubeConfig, Http2
-from sluicegate_grpc.splice import Limits
+from sluicegate_grpc.proxy.splice import Limits
 
 
 def config(**options: Any) -> DanubeConfig:

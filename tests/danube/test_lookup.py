@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sluicegate_danube.brokers import brokers_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
-from sluicegate_grpc.status import FAILED_PRECONDITION, Refusal
+from sluicegate_grpc.semantics.status import FAILED_PRECONDITION, Refusal
 
 API: Any = DanubeApi_pb2
 REGISTRY: Any = SchemaRegistry_pb2

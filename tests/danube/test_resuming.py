@@ -13,7 +13,7 @@ from sluicegate_danube.brokers import brokers_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
 from sluicegate_danube.resuming import ProducerResumer, renamed
-from sluicegate_grpc.splice.resuming import Resumption
+from sluicegate_grpc.proxy.splice.resuming import Resumption
 
 ids = st.integers(0, 2**64 - 1)
 messages = st.builds(

@@ -9,8 +9,8 @@ from tests.fuzz import foreign
 from tests.fuzz.link import FoundError
 from tests.fuzz.mutating import Framing
 from tests.fuzz.services import AnyFuzz, now
-from tests.grpc.splice.oracle import service
-from tests.grpc.splice.oracle.reshape import (
+from tests.grpc.proxy.splice.oracle import service
+from tests.grpc.proxy.splice.oracle.reshape import (
     ACK,
     DATA,
     END_HEADERS,

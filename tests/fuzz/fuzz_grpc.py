@@ -2,7 +2,7 @@
 
 `pip install atheris && python -m tests.fuzz.fuzz_grpc`; not part of the test run. Any exception is a finding:
 a session answers bad bytes by closing. An input is either frames of a client or of a broker, or the steps of
-two h2 peers (`tests/grpc/splice/oracle`), whose protocol must not be broken by what is between them.
+two h2 peers (`tests/grpc/proxy/splice/oracle`), whose protocol must not be broken by what is between them.
 """
 
 import sys
@@ -11,11 +11,11 @@ import atheris  # type: ignore[import-untyped]  # installed only for fuzzing
 
 with atheris.instrument_imports(include=["sluicegate_grpc"]):
     from tests.bench import START
-    from tests.grpc.splice.oracle import gate
-    from tests.grpc.splice.oracle.endings import check, finish
-    from tests.grpc.splice.oracle.play import STEPS, Play
-    from tests.grpc.splice.oracle.raw import HELLO, headers
-    from tests.grpc.splice.oracle.reshape import SETTINGS, frame
+    from tests.grpc.proxy.splice.oracle import gate
+    from tests.grpc.proxy.splice.oracle.endings import check, finish
+    from tests.grpc.proxy.splice.oracle.play import STEPS, Play
+    from tests.grpc.proxy.splice.oracle.raw import HELLO, headers
+    from tests.grpc.proxy.splice.oracle.reshape import SETTINGS, frame
 
     from sluicegate.broker import Close
 

@@ -50,6 +50,10 @@ PLANTS = {
         "the rooms of Pulsar's session",
     ),
     "plugins/pulsar/sluicegate_pulsar/codec/planted.py": ("import socket", "broker rooms do no"),
+    "interceptors/sluicegate_grpc/proxy/planted.py": (
+        "import sluicegate_grpc.interceptors",
+        "the interceptors and the proxy",
+    ),
     # Its front may ask the broker; a file of its session may not reach it.
     "plugins/kafka/sluicegate_kafka/session/shared/places.py": (
         "import sluicegate_kafka.front",
@@ -58,7 +62,7 @@ PLANTS = {
 }
 # Files of a broker room's session, one of which no list ever named; and one that is new.
 SESSIONS = [
-    "interceptors/sluicegate_grpc/splice/frame_stream.py",
+    "interceptors/sluicegate_grpc/proxy/splice/frame_stream.py",
     "plugins/danube/sluicegate_danube/names.py",
     "plugins/kafka/sluicegate_kafka/session/planted.py",
     "plugins/kafka/sluicegate_kafka/session/producing/repeated.py",
@@ -159,6 +163,26 @@ def test_each_file_of_a_session_is_held_to_do_no_input_or_output(tree: Path) -> 
         module = ".".join(Path(path).with_suffix("").parts).partition("sluicegate_")[2]
         for name in ("asyncio", "socket", "time"):
             assert f"sluicegate_{module} -> {name} " in broken
+
+
+@pytest.mark.parametrize(
+    ("room", "imported"),
+    [
+        ("interceptors", "proxy"),
+        ("proxy", "interceptors"),
+        ("semantics", "interceptors"),
+        ("semantics", "proxy"),
+        ("semantics", "checking"),
+    ],
+)
+def test_the_halves_of_grpc_are_apart(tree: Path, room: str, imported: str) -> None:
+    plant(
+        tree / f"interceptors/sluicegate_grpc/{room}/planted.py",
+        f"import sluicegate_grpc.{imported}",
+    )
+    broken = lint_imports(tree).partition("Broken contracts")[2]
+    assert "the interceptors and the proxy of gRPC" in broken
+    assert f"sluicegate_grpc.{room}.planted -> sluicegate_grpc.{imported}" in broken
 
 
 def test_every_room_is_in_the_table() -> None:

@@ -9,7 +9,7 @@ from sluicegate.broker_ports import node_ports
 from sluicegate.config.models import Ports, Strict
 from sluicegate.model import Level
 from sluicegate_danube.names import could_be_topic
-from sluicegate_grpc.config import GrpcConfig, Http2
+from sluicegate_grpc.proxy.config import GrpcConfig, Http2
 
 __all__ = ["Admin", "DanubeConfig", "Http2"]
 

@@ -15,9 +15,9 @@ from sluicegate_danube.method_map import INTERNAL_HEADER, METHOD_MAP, TOPIC_LOOK
 from sluicegate_danube.principals import principal
 from sluicegate_danube.resuming import ProducerResumer
 from sluicegate_danube.subscriptions import SubscriptionLists
-from sluicegate_grpc.front import GrpcFront
-from sluicegate_grpc.splice import GrpcSession, Shared
-from sluicegate_grpc.splice.resuming import Aliases
+from sluicegate_grpc.proxy.front import GrpcFront
+from sluicegate_grpc.proxy.splice import GrpcSession, Shared
+from sluicegate_grpc.proxy.splice.resuming import Aliases
 
 log = logging.getLogger("sluicegate.danube")
 """Under the gateway's own logger, which alone has a handler."""

@@ -10,8 +10,8 @@ from typing import Literal
 
 from sluicegate.broker_ports import Address, BrokerPorts, shown
 from sluicegate_danube.wire import LENGTH, VARINT, fields, text_field, varint, varint_field
-from sluicegate_grpc.once import Once
-from sluicegate_grpc.status import FAILED_PRECONDITION, Refusal
+from sluicegate_grpc.proxy.once import Once
+from sluicegate_grpc.semantics.status import FAILED_PRECONDITION, Refusal
 
 RESPONSE_TYPE, CONNECT_URL, BROKER_URL, PROXY = 4, 5, 6, 7
 """Field numbers of TopicLookupResponse."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sluicegate_grpc.bearer import bearer_principal
+from sluicegate_grpc.proxy.bearer import bearer_principal
 
 
 def principal(headers: Sequence[tuple[str, str]]) -> str | None:

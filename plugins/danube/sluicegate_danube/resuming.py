@@ -13,9 +13,9 @@ from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
 from sluicegate_danube.method_map import PRODUCERS, TOPIC_LOOKUP
 from sluicegate_danube.wire import VARINT, bytes_field, fields, text_field, varint, varint_field
-from sluicegate_grpc.edits import Edits
-from sluicegate_grpc.splice.resuming import Resumption
-from sluicegate_grpc.status import UNAVAILABLE, Refusal
+from sluicegate_grpc.proxy.edits import Edits
+from sluicegate_grpc.proxy.splice.resuming import Resumption
+from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
 
 if TYPE_CHECKING:
     import grpc

@@ -30,7 +30,7 @@ NOT_HERE = {
     "generic/5/14",
     "generic/5/15",
     # It opens one stream more than may be open, but upstreams that answer at once end some meanwhile.
-    # tests/grpc/splice/test_streams.py shows the same with bytes.
+    # tests/grpc/proxy/splice/test_streams.py shows the same with bytes.
     "http2/5.1.2/1",
 }
 WAITING_S, PATIENT_S = 1, 10

@@ -12,7 +12,7 @@ from sluicegate.demo.ports import free_ports
 from sluicegate.engine.state import TopicState
 from sluicegate.gateway.embedded import EmbeddedGateway
 from sluicegate.testing.sink import RecordingSink
-from sluicegate_grpc.calls import Calls
+from sluicegate_grpc.semantics.calls import Calls
 
 
 def write_file(

@@ -20,9 +20,9 @@ from sluicegate.embedded import PolicyEngine
 from sluicegate.gateway.plugins import CHOICE, PluginError, Plugins, load_plugins
 from sluicegate.model import Level, Method, MethodMap, Role, TopicName
 from sluicegate_danube.plugin import DanubeDriver
-from sluicegate_grpc.bearer import bearer_principal
 from sluicegate_grpc.driver import GrpcDriver
-from sluicegate_grpc.front import GrpcFront
+from sluicegate_grpc.proxy.bearer import bearer_principal
+from sluicegate_grpc.proxy.front import GrpcFront
 
 METHODS = courier.sluicegate_method_map()
 FILE = """\

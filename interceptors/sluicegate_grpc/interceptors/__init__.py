@@ -1,0 +1,1 @@
+"""Policies inside a gRPC server or client of one's own."""

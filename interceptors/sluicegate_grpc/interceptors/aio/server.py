@@ -1,0 +1,399 @@
+"""The server interceptor for grpc.aio: policies for a broker that is written with it."""
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from itertools import count
+from typing import Any, NoReturn, TypeAlias
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+from grpc import aio
+
+from sluicegate.model import MethodMap, Role
+from sluicegate_grpc.interceptors.aio.waiting import ListSubscriptions, Paced, finish
+from sluicegate_grpc.interceptors.codes import CODES, DETAILS
+from sluicegate_grpc.interceptors.enforcer import (
+    Attachment,
+    CallEnforcer,
+    Engine,
+    Policed,
+    RefusedError,
+    common_name,
+)
+from sluicegate_grpc.semantics.calls import Caller, Id
+from sluicegate_grpc.semantics.fields import Missing, Values
+from sluicegate_grpc.semantics.status import Refusal
+
+Context: TypeAlias = "aio.ServicerContext[Any, Any]"
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Read: TypeAlias = "tuple[Values | Missing, Any]"
+
+
+def _principal(context: Context) -> str:
+    return common_name(context.auth_context())
+
+
+class PolicyServerInterceptor(aio.ServerInterceptor):
+    """Applies policies to the calls of a server: `grpc.aio.server(interceptors=[...])`.
+
+    :param engine: decides, such as a `sluicegate.embedded.PolicyEngine`.
+    :param methods: which method is which operation; others pass, and are counted.
+    :param principal: says whose a call is; the client certificate's common name or ANONYMOUS if left out.
+    :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
+    :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
+        is left out, those count that were made since the server started.
+    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
+    :raises MethodMapError: if the map is not that of its services, or if some limit would not hold by it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        methods: MethodMap,
+        *,
+        principal: Callable[[Context], str] = _principal,
+        ghost_release_s: float = 30,
+        list_subscriptions: ListSubscriptions | None = None,
+        services: Sequence[ServiceDescriptor] = (),
+    ) -> None:
+        lists = list_subscriptions is not None
+        self.enforcer = CallEnforcer(engine, methods, ghost_release_s, lists=lists, services=services)
+        self._principal = principal
+        self._lists = list_subscriptions
+        self._wrapped: dict[str, tuple[object, Handler]] = {}
+        self._streams = count(1)
+
+    async def intercept_service(
+        self,
+        continuation: "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]",
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> "Handler | None":
+        """Give the handler of a call, with the policies around it.
+
+        :raises ValueError: if the map gives its method a role that a method of its shape cannot have.
+        :raises TypeError: if the handler is not asynchronous.
+        """
+        handler = await continuation(handler_call_details)
+        policed = self.enforcer.policed(handler_call_details.method)
+        if handler is None or policed is None:
+            return handler
+        known = self._wrapped.get(policed.name)
+        if known is None or known[0] is not handler:
+            known = self._wrapped[policed.name] = (handler, self._wrap(handler, policed))
+        return known[1]
+
+    def _wrap(self, handler: Any, policed: Policed) -> Handler:
+        policed.check_shape(response_streaming=handler.response_streaming)
+        deserialize = handler.request_deserializer or _as_it_is
+
+        def read(data: bytes) -> Read:
+            return policed.read(data), deserialize(data)
+
+        if handler.request_streaming and handler.response_streaming:
+            return grpc.stream_stream_rpc_method_handler(self._stream_stream(handler, policed), read, None)
+        if handler.request_streaming:
+            return grpc.stream_unary_rpc_method_handler(self._stream_unary(handler, policed), read, None)
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(self._unary_stream(handler, policed), read, None)
+        return grpc.unary_unary_rpc_method_handler(*self._unary_unary(handler, policed, read))
+
+    def _caller(self, context: Context) -> Caller:
+        return self.enforcer.caller(self._principal(context), context.peer())
+
+    def _stream_caller(self, context: Context) -> Caller:
+        """One that goes with its stream: what only it attached is released then."""
+        return self.enforcer.caller_of_its_own(
+            self._principal(context), f"{context.peer()} stream {next(self._streams)}"
+        )
+
+    def _unary_unary(self, handler: Any, policed: Policed, read: Callable[[bytes], Read]) -> tuple[Any, ...]:
+        behavior = _asynchronous(handler.unary_unary, policed)
+        serialize = handler.response_serializer or _as_it_is
+
+        async def publish(request: Read, context: Context) -> Any:
+            caller = self._caller(context)
+            await self._police(policed, request[0], caller, context)
+            producer = self.enforcer.unproven(policed, request[0], caller)
+            if producer is None:
+                return await behavior(request[1], context)
+            return await self._proving(behavior(request[1], context), producer, context)
+
+        async def attach(request: Read, context: Context) -> bytes:
+            return await self._attach(
+                policed, request[0], context, serialize, lambda: behavior(request[1], context)
+            )
+
+        async def note(request: Read, context: Context) -> Any:
+            caller = self._caller(context)
+            await self._police(policed, request[0], caller, context)
+            response = await behavior(request[1], context)
+            if policed.method.role is Role.DETACH and _is_ok(context):
+                self.enforcer.left(policed, request[0], caller)
+            return response
+
+        if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
+            return attach, read, None
+        return publish if policed.method.role is Role.PUBLISH else note, read, handler.response_serializer
+
+    # -- streams --------------------------------------------------------------------------------------
+
+    def _unary_stream(self, handler: Any, policed: Policed) -> Any:
+        respond = _responding(handler.unary_stream, policed)
+        serialize = handler.response_serializer or _as_it_is
+
+        async def call(request: Read, context: Context) -> None:
+            if policed.method.role is Role.DISPATCH:
+                await self._deliver(
+                    policed, request[0], context, serialize, lambda own: respond(request[1], own)
+                )
+                return
+            caller = self._caller(context)
+            await self._police(policed, request[0], caller, context)
+            producer = self.enforcer.unproven(policed, request[0], caller)
+            await self._proving(respond(request[1], _Context(context, serialize)), producer, context)
+
+        return call
+
+    def _stream_stream(self, handler: Any, policed: Policed) -> Any:
+        respond = _responding(handler.stream_stream, policed)
+        serialize = handler.response_serializer or _as_it_is
+
+        async def call(reads: AsyncIterator[Read], context: Context) -> None:
+            if policed.method.role is not Role.DISPATCH:
+                requests = _Requests(self, policed, reads, context, self._stream_caller(context))
+                await requests.during(respond(requests, _Context(context, serialize, requests)))
+                return
+            values, first = await _first(reads)
+            requests = _Requests(self, None, reads, context, self._caller(context), first)
+            await self._deliver(
+                policed,
+                values,
+                context,
+                serialize,
+                lambda own: respond(requests, own.reading(requests)),
+            )
+
+        return call
+
+    def _stream_unary(self, handler: Any, policed: Policed) -> Any:
+        behavior = _asynchronous(handler.stream_unary, policed)
+        serialize = handler.response_serializer or _as_it_is
+
+        async def call(reads: AsyncIterator[Read], context: Context) -> Any:
+            if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
+                values, first = await _first(reads)
+                requests = _Requests(self, None, reads, context, self._caller(context), first)
+                own = _Context(context, serialize, requests)
+                return await self._attach(
+                    policed, values, context, serialize, lambda: behavior(requests, own)
+                )
+            requests = _Requests(self, policed, reads, context, self._stream_caller(context))
+            own = _Context(context, serialize, requests)
+            return serialize(await requests.during(behavior(requests, own)))
+
+        return call
+
+    async def _deliver(
+        self,
+        policed: Policed,
+        values: Values | Missing,
+        context: Context,
+        serialize: Callable[[Any], bytes],
+        respond: "Callable[[_Context], Awaitable[None]]",
+    ) -> None:
+        """Run a handler whose responses are messages to a consumer."""
+        try:
+            waiting = self.enforcer.open(policed, values, self._caller(context))
+            paced = Paced(await finish(waiting, self._lists))
+        except RefusedError as refused:
+            await abort(context, refused.refusal)
+        gone = True
+        try:
+            await respond(_Context(context, serialize, paced=paced))
+            gone = False
+        finally:
+            paced.close(gone=gone)
+
+    async def _attach(
+        self,
+        policed: Policed,
+        values: Values | Missing,
+        context: Context,
+        serialize: Callable[[Any], bytes],
+        respond: Callable[[], Awaitable[Any]],
+    ) -> bytes:
+        """Run a handler by which a producer or consumer attaches."""
+        try:
+            waiting = self.enforcer.attach(policed, values, self._caller(context))
+            attachment: Attachment = await finish(waiting, self._lists)
+        except RefusedError as refused:
+            await abort(context, refused.refusal)
+        try:
+            response = serialize(await respond())
+            if _is_ok(context):
+                attachment.answered(response)
+            return response
+        finally:
+            attachment.failed()
+
+    async def _proving(self, handler: Awaitable[Any], producer: Id | None, context: Context) -> Any:
+        """Run a handler that tells whether it knows a producer, which counts by its own word."""
+        is_known = False
+        try:
+            response = await handler
+            is_known = _is_ok(context)
+            return response
+        finally:
+            self.enforcer.proved(producer, is_known=is_known)
+
+    async def _police(
+        self, policed: Policed, values: Values | Missing, caller: Caller, context: Context
+    ) -> None:
+        """Let a message of a publisher pass, or take notice of another; a refused one ends the call."""
+        try:
+            if policed.method.role is not Role.PUBLISH:
+                self.enforcer.note(policed, values, caller)
+            elif (waiting := self.enforcer.publish(policed, values, caller)) is not None:
+                await finish(waiting)
+        except RefusedError as refused:
+            await abort(context, refused.refusal)
+
+
+class _Requests:
+    """The requests of a stream, each of which passes the policies before the handler sees it.
+
+    :param policed: the method; None if its requests pass.
+    :param first: a request that was read already.
+    """
+
+    def __init__(
+        self,
+        interceptor: PolicyServerInterceptor,
+        policed: Policed | None,
+        reads: AsyncIterator[Read],
+        context: Context,
+        caller: Caller,
+        first: Any = None,
+    ) -> None:
+        self._interceptor = interceptor
+        self._policed = policed
+        self._reads = reads
+        self._context = context
+        self._caller = caller
+        self._first = first
+
+    def __aiter__(self) -> "_Requests":
+        return self
+
+    async def __anext__(self) -> Any:
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
+        values, request = await anext(self._reads)
+        if self._policed is not None:
+            police = self._interceptor._police  # noqa: SLF001 - of this file
+            await police(self._policed, values, self._caller, self._context)
+        return request
+
+    async def read(self) -> Any:
+        """As `ServicerContext.read`."""
+        async for request in self:
+            return request
+        return aio.EOF
+
+    async def during(self, handler: Awaitable[Any]) -> Any:
+        """Run the handler; who published by its stream alone is gone with it."""
+        try:
+            return await handler
+        finally:
+            self._interceptor.enforcer.gone(self._caller)
+
+
+class _Context:
+    """The context of a call, with policies on what is written and read by it; all else is the server's own.
+
+    :param serialize: makes bytes of a response.
+    :param requests: what is read.
+    :param paced: by what the responses are paced, if they are.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        serialize: Callable[[Any], bytes],
+        requests: _Requests | None = None,
+        paced: Paced | None = None,
+    ) -> None:
+        self._context = context
+        self._serialize = serialize
+        self._requests = requests
+        self._paced = paced
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def reading(self, requests: _Requests) -> "_Context":
+        """The same, with requests to read."""
+        self._requests = requests
+        return self
+
+    async def write(self, response: Any) -> None:
+        """As `ServicerContext.write`."""
+        data = self._serialize(response)
+        if self._paced is None or await self._paced.passes(data):
+            await self._context.write(data)
+
+    async def read(self) -> Any:
+        """As `ServicerContext.read`."""
+        return await (self._context.read() if self._requests is None else self._requests.read())
+
+
+def _responding(behavior: Any, policed: Policed) -> Callable[[Any, _Context], Awaitable[None]]:
+    """A handler that streams its responses, of either style, as a coroutine that writes them.
+
+    As a coroutine it is where the server cancels it; a generator would be told when it is collected.
+    """
+    if not inspect.isasyncgenfunction(behavior):
+        writing: Callable[[Any, _Context], Awaitable[None]] = _asynchronous(behavior, policed)
+        return writing
+
+    async def respond(request: Any, context: _Context) -> None:
+        responses = behavior(request, context)
+        try:
+            async for response in responses:
+                await context.write(response)
+        finally:
+            await responses.aclose()
+
+    return respond
+
+
+def _asynchronous(behavior: Any, policed: Policed) -> Any:
+    of_class = getattr(type(behavior), "__call__", None)  # noqa: B004 - of an object that is called
+    if not (inspect.iscoroutinefunction(behavior) or inspect.iscoroutinefunction(of_class)):
+        raise TypeError(f"the handler of {policed.name} is not asynchronous, which policies need in grpc.aio")
+    return behavior
+
+
+async def _first(reads: AsyncIterator[Read]) -> Read:
+    """The first request of a stream. Not by `anext`, whose default the server's iterators do not bear."""
+    async for read in reads:
+        return read
+    return Missing.MORE, None
+
+
+async def abort(context: Context, refusal: Refusal) -> NoReturn:
+    """End a call, with the details where clients of the richer error model look for them."""
+    trailers = ((DETAILS, refusal.details),) if refusal.details else ()
+    await context.abort(CODES[refusal.code], refusal.text, trailers)
+    raise AssertionError("abort returned")
+
+
+def _is_ok(context: Context) -> bool:
+    """Whether a handler that has returned means success; it may have set another code."""
+    code = context.code()
+    return not code or code is grpc.StatusCode.OK
+
+
+def _as_it_is(message: Any) -> Any:
+    return message

@@ -1,0 +1,71 @@
+"""Waiting on the event loop for what a call enforcer waits for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from sluicegate_grpc.interceptors.enforcer import Delivery, Waiting
+
+Result = TypeVar("Result")
+ListSubscriptions = Callable[[str], Awaitable[Iterable[str] | None]]
+
+
+async def finish(
+    waiting: Waiting[Result],
+    lists: ListSubscriptions | None = None,
+    room: asyncio.Event | None = None,
+) -> Result:
+    """Wait until a call may go on; if the task is cancelled, its place is given up.
+
+    :param lists: tells which subscriptions a topic has.
+    :param room: set when it may go on earlier.
+    :raises RefusedError: if it may not.
+    """
+    try:
+        wait = next(waiting)
+        while True:
+            names = None
+            if wait.list_of:
+                names = await lists(wait.list_of) if lists is not None else None
+            elif room is None:
+                await asyncio.sleep(wait.ns / 1e9)
+            else:
+                await _either(room, wait.ns / 1e9)
+            wait = waiting.send(names)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    finally:
+        waiting.close()
+
+
+async def _either(room: asyncio.Event, seconds: float) -> None:
+    room.clear()
+    try:
+        async with asyncio.timeout(seconds):
+            await room.wait()
+    except TimeoutError:
+        pass
+
+
+class Paced:
+    """A stream of messages to one consumer, with the event that tells that there is room."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+        self._room = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(self._room.set)
+
+        delivery.on_room(tell)
+
+    async def passes(self, data: bytes) -> bool:
+        """Wait until a message may be sent; False to drop it."""
+        passes = self._delivery.pass_on(data)
+        return passes if isinstance(passes, bool) else await finish(passes, room=self._room)
+
+    def close(self, *, gone: bool = True) -> None:
+        """The stream has ended."""
+        self._delivery.close(gone=gone)

@@ -1,0 +1,471 @@
+"""What interceptors of all kinds do with a call, without waiting and without gRPC.
+
+Whatever may have to wait is a generator that yields what it waits for (`Wait`): those of grpc.aio wait on
+their event loop, the others in their thread. A generator that is closed early gives back what it holds.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import Any, Protocol, TypeAlias, TypeVar
+from weakref import WeakMethod
+
+from google.protobuf.descriptor import ServiceDescriptor
+
+from sluicegate.engine.delay import DelayRule, FirstSeen, due_ms
+from sluicegate.engine.gate import Gate
+from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
+from sluicegate.model import ANONYMOUS, Action, Decision, Method, MethodMap, Operation, PolicySet, Role
+from sluicegate.sessions.admission import Hold
+from sluicegate_grpc.checking import check, wrong_shape
+from sluicegate_grpc.semantics import status
+from sluicegate_grpc.semantics.calls import Attaching, Caller, Calls, Id, Stream
+from sluicegate_grpc.semantics.calls.publishing import unknown_id
+from sluicegate_grpc.semantics.fields import Missing, Plan, Values
+from sluicegate_grpc.semantics.plans import plan, response_plan
+
+_MAX_CALLERS = 100_000
+_LIST_VALID_NS = 1_000_000_000
+_LEAST_WAIT_NS = 100_000
+_MS = 1_000_000
+_DELAY = Action.DELAY
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What has to happen before a call goes on."""
+
+    ns: int
+    """Go on after this time, or earlier if there is room."""
+    list_of: str = ""
+    """A topic whose subscriptions are to be told, by `send`; nothing else is waited for then."""
+
+
+Waiting: TypeAlias = Generator[Wait, "Iterable[str] | None", Result]
+
+
+class Engine(Protocol):
+    """What an interceptor needs of the policy engine; `sluicegate.embedded.PolicyEngine` is one."""
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Held around whatever is done with gates."""
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies now in force."""
+
+    @property
+    def max_hold_ns(self) -> int:
+        """Longest time that a call may be held."""
+
+    def gate(self, topic: str, exempt: bool, now_ns: int, /) -> Gate:
+        """The gate of a topic."""
+
+    def wall_ms(self, now_ns: int, /) -> int:
+        """Wall-clock milliseconds since 1970 at a monotonic time."""
+
+    def every_second(self, call: Callable[[int], bool], /) -> None:
+        """Have something called about once a second, under the lock, until it returns False."""
+
+
+class RefusedError(Exception):
+    """A call ends here."""
+
+    def __init__(self, refusal: status.Refusal) -> None:
+        super().__init__(refusal.text)
+        self.refusal = refusal
+
+
+class Policed:
+    """A method that policies care about."""
+
+    __slots__ = ("method", "name", "request", "response")
+
+    def __init__(self, name: str, method: Method) -> None:
+        self.name = name
+        self.method = method
+        self.request = plan(method, named=True)
+        self.response: Plan = response_plan(method)
+
+    def read(self, data: bytes) -> Values | Missing:
+        """The values of a request."""
+        values = self.request.read(data, 0, len(data))
+        if isinstance(values, Values) and values.name is None:
+            values.name = ""  # it was looked for
+        return values
+
+    def read_response(self, data: bytes) -> Values | Missing:
+        """The values of a response."""
+        return self.response.read(data, 0, len(data))
+
+    def check_shape(self, *, response_streaming: bool) -> None:
+        """See whether a method of this shape can be what the map says.
+
+        :raises ValueError: if not.
+        """
+        if mistake := wrong_shape(self.method.role, response_streaming=response_streaming):
+            raise ValueError(f"{self.name} {mistake}")
+
+
+class CallEnforcer:
+    """Applies the policies of one server or client to its calls.
+
+    :param engine: decides.
+    :param methods: which method is which operation.
+    :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
+    :param lists: whether someone tells which subscriptions a topic has.
+    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
+    :raises MethodMapError: if some limit would not hold by this map.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        methods: MethodMap,
+        ghost_release_s: float,
+        *,
+        lists: bool,
+        services: Iterable[ServiceDescriptor] = (),
+    ) -> None:
+        check(methods, services)
+        self.engine = engine
+        self.calls = Calls(
+            methods,
+            engine.gate,
+            int(ghost_release_s * 1e9),
+            list_valid_ns=_LIST_VALID_NS if lists else None,
+        )
+        self.unknown_methods = 0
+        """Calls of methods that the map does not name; they pass."""
+        self.malformed = 0
+        """Calls refused as their messages could not be read."""
+        self._policed = {
+            name: Policed(name, method) if method.is_policed else None
+            for name, method in methods.methods.items()
+        }
+        self._callers: dict[tuple[str, str], Caller] = {}
+        tick = WeakMethod(self._tick)
+
+        def every_second(now_ns: int) -> bool:
+            call = tick()
+            if call is not None:
+                call(now_ns)
+            return call is not None
+
+        engine.every_second(every_second)
+
+    def policed(self, name: str) -> Policed | None:
+        """What the map says of a method; None if no policy asks about it, and the call passes."""
+        found = self._policed.get(name)
+        if found is None and name not in self._policed:
+            self.unknown_methods += 1
+        return found
+
+    def caller(self, principal: str, client: str) -> Caller:
+        """Whose call it is.
+
+        :param client: what tells the connection from others.
+        """
+        key = (principal, client)
+        caller = self._callers.get(key)
+        if caller is None:
+            if len(self._callers) >= _MAX_CALLERS:
+                del self._callers[next(iter(self._callers))]
+            caller = self._callers[key] = Caller(principal, client)
+        caller.exempt = principal in self.engine.policies.exempt_principals
+        return caller
+
+    def caller_of_its_own(self, principal: str, client: str) -> Caller:
+        """Whose stream of requests it is; to be told when it has `gone`."""
+        return Caller(principal, client, principal in self.engine.policies.exempt_principals)
+
+    def _tick(self, now_ns: int) -> None:
+        self.calls.release_ghosts(now_ns)
+
+    # -- requests -------------------------------------------------------------------------------------
+
+    def publish(self, policed: Policed, values: Values | Missing, caller: Caller) -> Waiting[None] | None:
+        """Decide a publish.
+
+        :return: None if it may go on, else what it has to wait for.
+        :raises RefusedError: if it is refused.
+        """
+        # <hot> Runs for every publish.
+        if isinstance(values, Missing):
+            raise self._malformed(policed)
+        now_ns = monotonic_ns()
+        with self.engine.lock:
+            op, decision = self.calls.publish(policed.method, values, caller, now_ns)
+        if decision is None:
+            return None
+        if decision.action is not _DELAY:
+            raise RefusedError(status.refusal(decision, op.topic))
+        return self._held(op, decision, caller, now_ns)
+
+    def unproven(self, policed: Policed, values: Values | Missing, caller: Caller) -> Id | None:
+        """The id of a producer whose publish was let go and that counts by its own word: see `proved`."""
+        if not self.calls.unproven or isinstance(values, Missing) or policed.method.role is not Role.PUBLISH:
+            return None
+        with self.engine.lock:
+            return self.calls.unproven_by(policed.method, values, caller)
+
+    def proved(self, producer: Id | None, *, is_known: bool) -> None:
+        """The server has answered such a publish.
+
+        :param producer: None does nothing.
+        :param is_known: False if it did not take the message, so that the producer counts no more.
+        """
+        if producer is not None:
+            with self.engine.lock:
+                self.calls.proved(producer, monotonic_ns(), is_known=is_known)
+
+    def _held(self, op: Operation, decision: Decision | None, caller: Caller, now_ns: int) -> Waiting[None]:
+        hold = Hold(self.engine.max_hold_ns, _LEAST_WAIT_NS)
+        try:
+            while decision is not None:
+                yield _held(hold, decision, op.topic, now_ns)
+                now_ns = monotonic_ns()
+                with self.engine.lock:
+                    decision = self.calls.publish_again(op, caller, now_ns)
+        finally:
+            if decision is not None:
+                with self.engine.lock:
+                    self.calls.abandon(op, caller, now_ns)
+
+    def attach(self, policed: Policed, values: Values | Missing, caller: Caller) -> Waiting["Attachment"]:
+        """Let a producer or consumer attach.
+
+        :return: (from the generator) what is to be told how the call ends.
+        :raises RefusedError: if it is refused.
+        """
+        if isinstance(values, Missing):
+            raise self._malformed(policed)
+        now_ns = monotonic_ns()
+        with self.engine.lock:
+            attaching = self.calls.attach(policed.method, values, caller, now_ns)
+        yield from self._admit(attaching, now_ns)
+        return Attachment(self, policed, attaching)
+
+    def _admit(self, attaching: Attaching, now_ns: int) -> Waiting[None]:
+        hold = Hold(self.engine.max_hold_ns, _LEAST_WAIT_NS)
+        admitted = False
+        try:
+            while attaching.must_list or attaching.decision is not None:
+                decision = attaching.decision
+                if attaching.must_list:
+                    names = yield Wait(0, attaching.topic)
+                    with self.engine.lock:
+                        self.calls.listed(attaching.topic, names, now_ns, monotonic_ns())
+                elif decision is not None:
+                    yield _held(hold, decision, attaching.topic, now_ns)
+                now_ns = monotonic_ns()
+                with self.engine.lock:
+                    self.calls.again(attaching, now_ns)
+            admitted = True
+        finally:
+            if not admitted:
+                with self.engine.lock:
+                    self.calls.failed(attaching, monotonic_ns())
+
+    def note(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
+        """Take notice of a call that passes in any case: an acknowledgement, a sign of life.
+
+        :raises RefusedError: if it cannot be read.
+        """
+        if isinstance(values, Missing):
+            raise self._malformed(policed)
+        role, now_ns = policed.method.role, monotonic_ns()
+        with self.engine.lock:
+            if role is Role.ACKNOWLEDGE:
+                self.calls.acknowledge(policed.method, values, caller, now_ns)
+            elif role is Role.KEEP_ALIVE:
+                self.calls.touch(values.attachment, caller, now_ns)
+
+    def left(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
+        """A producer or consumer has taken leave."""
+        if isinstance(values, Values):
+            with self.engine.lock:
+                self.calls.detach(policed.method, values, caller, monotonic_ns())
+
+    def gone(self, caller: Caller) -> None:
+        """A stream of requests has ended, by which a caller of its own published."""
+        with self.engine.lock:
+            self.calls.caller_gone(caller, monotonic_ns())
+
+    # -- streams of messages --------------------------------------------------------------------------
+
+    def open(self, policed: Policed, values: Values | Missing, caller: Caller) -> Waiting["Delivery"]:
+        """Let a stream open by which messages are delivered.
+
+        :raises RefusedError: if its consumer is refused or unknown.
+        """
+        if isinstance(values, Missing):
+            raise self._malformed(policed)
+        now_ns = monotonic_ns()
+        with self.engine.lock:
+            stream = self.calls.dispatching(policed.method, values, caller, now_ns)
+        if stream is None:
+            raise RefusedError(status.refusal(unknown_id("consumer", values.consumer), ""))
+        delivery = Delivery(self, policed, stream)
+        try:
+            if stream.attaching is not None:
+                yield from self._admit(stream.attaching, now_ns)
+            with self.engine.lock:
+                self.calls.opened(stream, monotonic_ns())
+        except BaseException:
+            delivery.close()
+            raise
+        return delivery
+
+    def _malformed(self, policed: Policed) -> RefusedError:
+        self.malformed += 1
+        return RefusedError(status.malformed(policed.name))
+
+
+class Attachment:
+    """A producer or consumer that was let in, and of which the broker has not said anything yet."""
+
+    __slots__ = ("_attaching", "_enforcer", "_policed")
+
+    def __init__(self, enforcer: CallEnforcer, policed: Policed, attaching: Attaching) -> None:
+        self._enforcer = enforcer
+        self._policed = policed
+        self._attaching = attaching
+
+    def answered(self, response: bytes) -> None:
+        """The broker let it attach."""
+        values = self._policed.read_response(response)
+        called = values.attachment if self._policed.method.attachment and isinstance(values, Values) else None
+        with self._enforcer.engine.lock:
+            self._enforcer.calls.attached(self._attaching, called, monotonic_ns())
+
+    def failed(self) -> None:
+        """The call ended otherwise; does nothing once it was answered."""
+        if not self._attaching.ended:
+            with self._enforcer.engine.lock:
+                self._enforcer.calls.failed(self._attaching, monotonic_ns())
+
+
+class Delivery:
+    """An open stream of messages to one consumer."""
+
+    __slots__ = ("_enforcer", "_policed", "_seen", "_stream")
+
+    def __init__(self, enforcer: CallEnforcer, policed: Policed, stream: Stream) -> None:
+        self._enforcer = enforcer
+        self._policed = policed
+        self._stream = stream
+        self._seen: FirstSeen | None = None
+
+    def on_room(self, tell: Callable[[], None]) -> None:
+        """Have it told whenever what is waited for may have come earlier; from any thread, under the lock."""
+        with self._enforcer.engine.lock:
+            self._stream.on_acknowledged(tell)
+
+    def pass_on(self, data: bytes) -> bool | Waiting[bool]:
+        """Decide a message.
+
+        :return: True to send it, False to drop it, or what has to be waited for first, which then says so.
+        """
+        # <hot> Runs for every message.
+        values = self._policed.read_response(data)
+        if isinstance(values, Missing):
+            return True  # no client can read it either
+        now_ns = monotonic_ns()
+        with self._enforcer.engine.lock:
+            wait_ns = self._ask(values, now_ns)
+        if wait_ns == 0:
+            return True
+        return self._hold(values, wait_ns) if wait_ns > 0 else False
+
+    def _hold(self, values: Values, wait_ns: int) -> Waiting[bool]:
+        while wait_ns > 0:
+            yield _wait(wait_ns)
+            now_ns = monotonic_ns()
+            with self._enforcer.engine.lock:
+                wait_ns = self._ask(values, now_ns)
+        return wait_ns == 0
+
+    def _ask(self, values: Values, now_ns: int) -> int:
+        """0 to send a message, how long to wait, or -1 to drop it."""
+        stream = self._stream
+        gate = stream.gate(now_ns)
+        if gate.delay is not None and (early_ms := self._early_ms(values, gate.delay, now_ns)) > 0:
+            return min(early_ms * _MS, LONGEST_WAIT_NS)
+        op = stream.op
+        op.messages = 1
+        op.bytes = op.largest = values.payload
+        counts = stream.counts_unacked(gate)
+        if counts:
+            stream.sending(values.position, now_ns)
+        decision = gate.dispatch(op, now_ns)
+        if decision is None or decision.action is Action.REWRITE:
+            if counts:
+                stream.sent(values.position, now_ns)
+            return 0
+        if decision.action is _DELAY:
+            return max(decision.delay_ns, _LEAST_WAIT_NS)
+        return LONGEST_WAIT_NS if op.reliable else -1
+
+    def _early_ms(self, values: Values, rule: DelayRule, now_ns: int) -> int:
+        wall_ms = self._enforcer.engine.wall_ms(now_ns)
+        seen_ms, published_ms = wall_ms, values.published or -1
+        if published_ms < 0 or rule.clock == "receive_time":
+            if self._seen is None:
+                self._seen = FirstSeen()
+            position = values.position
+            number = position if isinstance(position, int) else hash(position)
+            seen_ms = self._seen.ms((self._stream.op.topic, number, 0), wall_ms)
+        return due_ms(rule, published_ms, seen_ms) - wall_ms
+
+    def close(self, *, gone: bool = True) -> None:
+        """The stream has ended; doing it again does nothing.
+
+        :param gone: False if the server ended it in order, and the consumer is taken to be there still.
+        """
+        if self._stream.open:
+            with self._enforcer.engine.lock:
+                self._stream.close(monotonic_ns(), gone=gone)
+
+
+def _held(hold: Hold, decision: Decision, topic: str, now_ns: int) -> Wait:
+    """How long a call that may not go on now has to wait.
+
+    :raises RefusedError: if it is refused, or was held long enough.
+    """
+    wait_ns = hold.wait_ns(decision, now_ns)
+    if wait_ns == 0:
+        raise RefusedError(status.refusal(decision, topic))
+    return Wait(wait_ns)
+
+
+def _wait(ns: int) -> Wait:
+    return Wait(max(ns, _LEAST_WAIT_NS))
+
+
+def encoded(message: Any) -> bytes:
+    """The bytes of a message that a client sends or has received.
+
+    :param message: a protobuf message, or bytes where a client encodes by itself.
+    :raises TypeError: if it is neither.
+    """
+    if isinstance(message, bytes):
+        return message
+    encode = getattr(message, "SerializeToString", None)
+    if encode is None:
+        raise TypeError(f"expected a protobuf message or bytes, got {type(message).__name__}")
+    data: bytes = encode()
+    return data
+
+
+def common_name(auth_context: Mapping[str, Any]) -> str:
+    """The principal of a connection: the common name of the client's certificate, if it showed one.
+
+    :param auth_context: as the context of a call gives it: lists of bytes by name.
+    """
+    names = auth_context.get("x509_common_name")
+    return str(names[0], errors="replace") if names else ANONYMOUS

@@ -1,0 +1,339 @@
+"""The client interceptor for gRPC's channels with threads."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, count
+from typing import Any, TypeAlias
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+
+from sluicegate.model import ANONYMOUS, MethodMap, Role
+from sluicegate_grpc.interceptors.enforcer import (
+    Attachment,
+    CallEnforcer,
+    Engine,
+    Policed,
+    RefusedError,
+    encoded,
+)
+from sluicegate_grpc.interceptors.sync.refused import PolicyRpcError
+from sluicegate_grpc.interceptors.sync.waiting import EndedError, ListSubscriptions, Paced, Patience, finish
+from sluicegate_grpc.semantics.calls import Caller
+from sluicegate_grpc.semantics.fields import Missing, Values
+from sluicegate_grpc.semantics.status import Refusal
+
+Metadata: TypeAlias = "tuple[tuple[str, str | bytes], ...] | None"
+Continue: TypeAlias = "Callable[[Any, Any], Any]"
+_CLIENTS = count(1)
+
+
+def _anonymous(_: Metadata) -> str:
+    return ANONYMOUS
+
+
+class PolicyClientInterceptor(
+    grpc.UnaryUnaryClientInterceptor,
+    grpc.UnaryStreamClientInterceptor,
+    grpc.StreamUnaryClientInterceptor,
+    grpc.StreamStreamClientInterceptor,
+):
+    """Applies policies to the calls of a channel: `grpc.intercept_channel(channel, ...)`.
+
+    A call that has to wait blocks its thread, one by which a producer or consumer attaches until it is
+    answered, even where it was asked for as a future.
+
+    :param engine: decides, such as a `sluicegate.embedded.PolicyEngine`.
+    :param methods: which method is which operation; others pass, and are counted.
+    :param principal: says whose a call is, by its metadata; ANONYMOUS if it is left out.
+    :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
+    :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
+        is left out, those count that were made by these calls.
+    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
+    :raises MethodMapError: if the map is not that of its services, or if some limit would not hold by it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        methods: MethodMap,
+        *,
+        principal: Callable[[Metadata], str] = _anonymous,
+        ghost_release_s: float = 30,
+        list_subscriptions: ListSubscriptions | None = None,
+        services: Sequence[ServiceDescriptor] = (),
+    ) -> None:
+        lists = list_subscriptions is not None
+        self.enforcer = CallEnforcer(engine, methods, ghost_release_s, lists=lists, services=services)
+        self._principal = principal
+        self._lists = list_subscriptions
+        self._name = f"client {next(_CLIENTS)}"
+        self._streams = count(1)
+
+    def intercept_unary_unary(
+        self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request: Any
+    ) -> Any:
+        """A call with one request and one response."""
+        policed = self._policed(client_call_details, response_streaming=False)
+        if policed is None:
+            return continuation(client_call_details, request)
+        values, caller = policed.read(encoded(request)), self._caller(client_call_details)
+        if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
+            return self._attach(policed, values, caller, lambda: continuation(client_call_details, request))
+        try:
+            self.police(policed, values, caller, Patience())
+        except RefusedError as refused:
+            return PolicyRpcError(refused.refusal)
+        call = self._proceed(lambda: continuation(client_call_details, request), policed, values, caller)
+        if policed.method.role is Role.DETACH:
+            with suppress(grpc.RpcError, grpc.FutureCancelledError):
+                call.result()
+                self.enforcer.left(policed, values, caller)
+        return call
+
+    def intercept_unary_stream(
+        self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request: Any
+    ) -> Any:
+        """A call with one request and a stream of responses."""
+        policed = self._policed(client_call_details, response_streaming=True)
+        if policed is None:
+            return continuation(client_call_details, request)
+        values, caller = policed.read(encoded(request)), self._caller(client_call_details)
+        if policed.method.role is Role.DISPATCH:
+            return self._deliver(policed, values, caller, lambda: continuation(client_call_details, request))
+        try:
+            self.police(policed, values, caller, Patience())
+        except RefusedError as refused:
+            return PolicyRpcError(refused.refusal)
+        return self._proceed(lambda: continuation(client_call_details, request), policed, values, caller)
+
+    def intercept_stream_unary(
+        self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request_iterator: Any
+    ) -> Any:
+        """A call with a stream of requests and one response."""
+        policed = self._policed(client_call_details, response_streaming=False)
+        if policed is None:
+            return continuation(client_call_details, request_iterator)
+        if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
+            first, requests = _first(request_iterator)
+            caller = self._caller(client_call_details)
+            return self._attach(
+                policed, _values(policed, first), caller, lambda: continuation(client_call_details, requests)
+            )
+        sent = _Requests(self, policed, request_iterator, client_call_details)
+        try:
+            call = continuation(client_call_details, sent)
+            with suppress(grpc.FutureCancelledError):
+                call.exception()  # waits: a future could not say afterwards why its requests were refused
+        finally:
+            sent.ended()
+        return call if sent.refusal is None else PolicyRpcError(sent.refusal)
+
+    def intercept_stream_stream(
+        self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request_iterator: Any
+    ) -> Any:
+        """A call with streams of requests and responses."""
+        policed = self._policed(client_call_details, response_streaming=True)
+        if policed is None:
+            return continuation(client_call_details, request_iterator)
+        if policed.method.role is Role.DISPATCH:
+            first, requests = _first(request_iterator)
+            caller = self._caller(client_call_details)
+            return self._deliver(
+                policed, _values(policed, first), caller, lambda: continuation(client_call_details, requests)
+            )
+        sent = _Requests(self, policed, request_iterator, client_call_details)
+        call = continuation(client_call_details, sent)
+        if not call.add_callback(sent.ended):
+            sent.ended()
+        return _Answers(call, sent)
+
+    # -- what they share ------------------------------------------------------------------------------
+
+    def _policed(self, details: Any, *, response_streaming: bool) -> Policed | None:
+        policed = self.enforcer.policed(details.method)
+        if policed is not None:
+            policed.check_shape(response_streaming=response_streaming)
+        return policed
+
+    def _caller(self, details: Any) -> Caller:
+        return self.enforcer.caller(self._principal(details.metadata), self._name)
+
+    def stream_caller(self, details: Any) -> Caller:
+        """A caller that goes with its stream."""
+        name = f"{self._name} stream {next(self._streams)}"
+        return self.enforcer.caller_of_its_own(self._principal(details.metadata), name)
+
+    def police(self, policed: Policed, values: Values | Missing, caller: Caller, patience: Patience) -> None:
+        """Let a message of a publisher pass, or take notice of another.
+
+        :raises RefusedError: if it is refused.
+        """
+        if policed.method.role is not Role.PUBLISH:
+            self.enforcer.note(policed, values, caller)
+        elif (waiting := self.enforcer.publish(policed, values, caller)) is not None:
+            finish(waiting, patience)
+
+    def _proceed(
+        self, proceed: Callable[[], Any], policed: Policed, values: Values | Missing, caller: Caller
+    ) -> Any:
+        """Make a call that may go on, and see whether the server knows its producer."""
+        producer = self.enforcer.unproven(policed, values, caller)
+        if producer is None:
+            return proceed()
+        try:
+            call = proceed()
+        except BaseException:
+            self.enforcer.proved(producer, is_known=False)
+            raise
+
+        def answered(_: Any = None) -> None:
+            self.enforcer.proved(producer, is_known=call.code() is grpc.StatusCode.OK)
+
+        call.add_done_callback(answered)
+        return call
+
+    def _attach(
+        self, policed: Policed, values: Values | Missing, caller: Caller, proceed: Callable[[], Any]
+    ) -> Any:
+        try:
+            waiting = self.enforcer.attach(policed, values, caller)
+            attachment: Attachment = finish(waiting, Patience(), self._lists)
+        except RefusedError as refused:
+            return PolicyRpcError(refused.refusal)
+        try:
+            call = proceed()
+            with suppress(grpc.RpcError, grpc.FutureCancelledError):  # raised where the result is asked for
+                attachment.answered(encoded(call.result()))
+            return call
+        finally:
+            attachment.failed()
+
+    def _deliver(
+        self, policed: Policed, values: Values | Missing, caller: Caller, proceed: Callable[[], Any]
+    ) -> Any:
+        patience = Patience()
+        try:
+            delivery = finish(self.enforcer.open(policed, values, caller), patience, self._lists)
+        except RefusedError as refused:
+            return PolicyRpcError(refused.refusal)
+        paced = Paced(delivery, patience)
+        try:
+            call = proceed()
+        except BaseException:
+            paced.close()
+            raise
+
+        if not call.add_callback(paced.close):
+            paced.close()
+        return _Deliveries(call, paced, patience)
+
+
+class _Call:
+    """A call with a stream of responses; all but them is the channel's own."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._call, name)
+
+    def __iter__(self) -> Any:
+        return self
+
+
+class _Deliveries(_Call):
+    """Responses that are messages to a consumer, each when it may be delivered.
+
+    What has arrived before the call ended is delivered; only who cancels the call has it end at once.
+    """
+
+    def __init__(self, call: Any, paced: Paced, patience: Patience) -> None:
+        super().__init__(call)
+        self._paced = paced
+        self._patience = patience
+
+    def cancel(self) -> bool:
+        """As `grpc.RpcContext.cancel`."""
+        self._patience.end()
+        cancelled: bool = self._call.cancel()
+        return cancelled
+
+    def __next__(self) -> Any:
+        while True:
+            response = next(self._call)
+            with suppress(EndedError):  # the call itself says next how it has ended
+                if self._paced.passes(encoded(response)):
+                    return response
+
+
+class _Answers(_Call):
+    """Responses to requests that may be refused."""
+
+    def __init__(self, call: Any, sent: "_Requests") -> None:
+        super().__init__(call)
+        self._sent = sent
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._call)
+        except grpc.RpcError:
+            self._sent.raise_if_refused()
+            raise
+
+
+class _Requests:
+    """The requests of a stream, each of which passes the policies before it is sent.
+
+    :param requests: what the application sends.
+    """
+
+    def __init__(
+        self, interceptor: PolicyClientInterceptor, policed: Policed, requests: Iterator[Any], details: Any
+    ) -> None:
+        self._interceptor = interceptor
+        self._policed = policed
+        self._requests = iter(requests)
+        self._caller = interceptor.stream_caller(details)
+        self._patience = Patience()
+        self.refusal: Refusal | None = None
+
+    def __iter__(self) -> "_Requests":
+        return self
+
+    def __next__(self) -> Any:
+        request = next(self._requests)
+        values = self._policed.read(encoded(request))
+        try:
+            self._interceptor.police(self._policed, values, self._caller, self._patience)
+        except RefusedError as refused:
+            self.refusal = refused.refusal
+            raise  # the channel cancels the call
+        except EndedError:
+            raise StopIteration from None
+        return request
+
+    def ended(self) -> None:
+        """The call has ended: who published by it alone is gone, and nothing more is sent."""
+        self._patience.end()
+        self._interceptor.enforcer.gone(self._caller)
+
+    def raise_if_refused(self) -> None:
+        """Tell why the stream was cancelled.
+
+        :raises PolicyRpcError: if a request was refused.
+        """
+        if self.refusal is not None:
+            raise PolicyRpcError(self.refusal)
+
+
+def _first(requests: Any) -> tuple[Any, Iterator[Any]]:
+    """The first request of a stream, and all of them."""
+    iterated = iter(requests)
+    for first in iterated:
+        return first, chain((first,), iterated)
+    return None, iterated
+
+
+def _values(policed: Policed, request: Any) -> Values | Missing:
+    return Missing.MORE if request is None else policed.read(encoded(request))

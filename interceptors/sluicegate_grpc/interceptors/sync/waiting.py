@@ -1,0 +1,94 @@
+"""Waiting in a thread for what a call enforcer waits for."""
+
+from collections.abc import Callable, Iterable
+from threading import Event
+from typing import TypeVar
+
+from sluicegate_grpc.interceptors.enforcer import Delivery, Waiting
+
+Result = TypeVar("Result")
+ListSubscriptions = Callable[[str], Iterable[str] | None]
+
+
+class EndedError(Exception):
+    """The call that waits has ended: cancelled, past its deadline, or its peer is gone."""
+
+
+class Patience:
+    """What a call waits with.
+
+    :param watch: `watch(callback)` has it called once the call has ended, and returns False if it has ended
+        already; None if nothing tells.
+    """
+
+    __slots__ = ("_ended", "_event")
+
+    def __init__(self, watch: Callable[[Callable[[], None]], bool] | None = None) -> None:
+        self._event = Event()
+        self._ended = False
+        if watch is not None and not watch(self.end):
+            self._ended = True
+
+    def end(self) -> None:
+        """The call has ended."""
+        self._ended = True
+        self._event.set()
+
+    def wake(self) -> None:
+        """There may be room."""
+        self._event.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait, unless there is room earlier.
+
+        :raises EndedError: if the call has ended.
+        """
+        if not self._ended:
+            self._event.wait(seconds)
+        self._event.clear()
+        if self._ended:
+            raise EndedError
+
+
+def finish(waiting: Waiting[Result], patience: Patience, lists: ListSubscriptions | None = None) -> Result:
+    """Block until a call may go on; if it ends meanwhile, its place is given up.
+
+    :param lists: tells which subscriptions a topic has.
+    :raises RefusedError: if it may not.
+    :raises EndedError: if it has ended.
+    """
+    try:
+        wait = next(waiting)
+        while True:
+            names = None
+            if wait.list_of:
+                names = lists(wait.list_of) if lists is not None else None
+            else:
+                patience.wait(wait.ns / 1e9)
+            wait = waiting.send(names)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    finally:
+        waiting.close()
+
+
+class Paced:
+    """A stream of messages to one consumer, with what wakes it when there is room."""
+
+    def __init__(self, delivery: Delivery, patience: Patience) -> None:
+        self._delivery = delivery
+        self._patience = patience
+        delivery.on_room(patience.wake)
+
+    def passes(self, data: bytes) -> bool:
+        """Block until a message may be sent; False to drop it.
+
+        :raises EndedError: if the stream has ended.
+        """
+        passes = self._delivery.pass_on(data)
+        return passes if isinstance(passes, bool) else finish(passes, self._patience)
+
+    def close(self, *, gone: bool = True) -> None:
+        """The stream has ended."""
+        self._delivery.close(gone=gone)

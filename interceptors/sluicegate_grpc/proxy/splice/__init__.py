@@ -1,0 +1,10 @@
+"""The wire proxy for gRPC: HTTP/2 frames go on as they came, and policies decide on the messages in them.
+
+`GrpcSession` is one client connection and its connection to the broker, without their sockets. It knows no
+broker's protocol but what a `MethodMap` says, and what the front puts into `Shared`.
+"""
+
+from sluicegate_grpc.proxy.splice.session import GrpcSession
+from sluicegate_grpc.proxy.splice.shared import Limits, Shared
+
+__all__ = ["GrpcSession", "Limits", "Shared"]

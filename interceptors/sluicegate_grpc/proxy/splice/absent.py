@@ -1,0 +1,118 @@
+"""What a client hears while its broker cannot be connected: each request fails with UNAVAILABLE.
+
+A connection that is just closed says the same to a client, but not which broker is meant. Once a request was
+answered the connection ends, so that the next one finds out anew whether the broker is there.
+"""
+
+from sluicegate.broker import Close, Command, PauseReading, ToClient, WakeAt
+from sluicegate_grpc.proxy.splice.blocks import trailers
+from sluicegate_grpc.proxy.splice.frames import (
+    ACK,
+    CONTINUATION,
+    END_HEADERS,
+    END_STREAM,
+    HEAD,
+    HEADERS,
+    PING,
+    SETTINGS,
+    STREAM_MASK,
+    ErrorCode,
+    WireError,
+    frame,
+    goaway,
+    header_frames,
+    read_head,
+    rst_stream,
+)
+from sluicegate_grpc.proxy.splice.settings import greeting
+from sluicegate_grpc.proxy.splice.shared import Limits
+
+_UNAVAILABLE = 14
+_PATIENCE_NS = 5_000_000_000
+"""How long a client that asks for nothing is kept."""
+
+
+class Absent:
+    """Answers one client in place of a broker.
+
+    :param text: what its requests are told.
+    :param limits: what its clients may do.
+    :param is_greeted: True if the client has had SETTINGS already.
+    """
+
+    __slots__ = ("_data", "_is_greeted", "_last", "_limits", "_out", "_text", "_until_ns")
+
+    def __init__(self, text: str, limits: Limits, *, is_greeted: bool) -> None:
+        self._text = text
+        self._limits = limits
+        self._is_greeted = is_greeted
+        self._data = b""
+        self._last = 0
+        self._out: list[bytes] = []
+        self._until_ns = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of a frame that has come in part."""
+        return len(self._data)
+
+    def begin(self, data: bytes, now_ns: int) -> list[Command]:
+        """Answer what the client has sent so far.
+
+        :param data: without the preface.
+        """
+        if not self._is_greeted:
+            self._out.append(greeting(self._limits))
+        self._until_ns = now_ns + _PATIENCE_NS
+        return [WakeAt(self._until_ns), *self.receive(data)]
+
+    def receive(self, data: bytes) -> list[Command]:
+        """Answer what the client sends."""
+        data, at = self._data + data, 0
+        try:
+            while len(data) - at >= HEAD:
+                high, low, kind, flags, stream = read_head(data, at)
+                stop = at + HEAD + (high << 8 | low)
+                if stop - at - HEAD > self._limits.frame_bytes:
+                    raise WireError(
+                        ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "a frame that is too large"
+                    )
+                if stop > len(data):
+                    break
+                self._frame(kind, flags, stream & STREAM_MASK, data[at + HEAD : stop])
+                at = stop
+        except WireError as error:
+            return self._end(error.code, error.counter, str(error))
+        self._data = data[at:]
+        if self._last:
+            return self._end(ErrorCode.NO_ERROR, "upstream_unreachable", self._text)
+        return self._take()
+
+    def wake(self, now_ns: int) -> list[Command]:
+        """End a client that has asked for nothing."""
+        if now_ns < self._until_ns:
+            return [WakeAt(self._until_ns)]
+        return self._end(ErrorCode.NO_ERROR, "upstream_unreachable", self._text)
+
+    def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        if kind == SETTINGS and not flags & ACK:
+            self._out.append(frame(SETTINGS, ACK, 0))
+        elif kind == PING and not flags & ACK:
+            self._out.append(frame(PING, ACK, 0, payload))
+        elif kind in (HEADERS, CONTINUATION) and flags & END_HEADERS and stream > self._last:
+            self._last = stream
+            self._out.append(
+                header_frames(stream, trailers(_UNAVAILABLE, self._text, b"", alone=True), end=True)
+            )
+            if kind == CONTINUATION or not flags & END_STREAM:
+                # RFC 9113 section 8.1: the response is whole, and the rest of the request is not wanted.
+                self._out.append(rst_stream(stream, ErrorCode.NO_ERROR))
+
+    def _end(self, code: ErrorCode, counter: str, text: str) -> list[Command]:
+        self._out.append(goaway(self._last, code, text))
+        # What the client still says is read until it hangs up, or it would lose the answer to a reset.
+        return [*self._take(), PauseReading(), Close(counter, text)]
+
+    def _take(self) -> list[Command]:
+        out, self._out = self._out, []
+        return [ToClient(b"".join(out))] if out else []

@@ -1,0 +1,237 @@
+"""The broker's answers that somebody waits for: who is attached, and what is told otherwise than it was said.
+
+All other answers pass without being looked at.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from sluicegate_grpc.proxy.splice.blocks import value_alone
+from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.delivering import Delivering
+from sluicegate_grpc.proxy.splice.messages import (
+    PREFIX,
+    UnknownEncodingError,
+    UnreadableError,
+    inflated,
+    read_prefix,
+)
+from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.resuming import Resumable
+from sluicegate_grpc.proxy.splice.rewriting import Rewriting
+from sluicegate_grpc.proxy.splice.shared import Rewrite
+from sluicegate_grpc.semantics.calls import Attaching, Id, Stream
+from sluicegate_grpc.semantics.fields import Values
+
+_MAX_ANSWER = 65_536
+"""Of an answer that is only read; a longer one is taken to say nothing."""
+
+
+class Watcher(Protocol):
+    """Who looks at one stream of the broker's."""
+
+    def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
+        """A DATA frame."""
+
+    def head(self, block: bytes) -> None:
+        """The response's headers, which pass."""
+
+    def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
+        """The end of the response; True if it passes as it came."""
+
+    def ended(self, now_ns: int, *, by_client: bool) -> None:
+        """The stream is no more, and had no proper end."""
+
+
+class Answer:
+    """An answer that passes as it came, and is read.
+
+    :param connection: where it comes.
+    :param stream: its id.
+    :param request: what it answers.
+    :param succeeded: called with its message and the time once the broker says that all is well.
+    :param failed: called with the time if it does not, and with whether it has said so.
+    """
+
+    __slots__ = ("_block", "_connection", "_content", "_failed", "_request", "_stream", "_succeeded")
+
+    def __init__(
+        self,
+        connection: Connection,
+        stream: int,
+        request: Request,
+        succeeded: Callable[[bytes, int], None],
+        failed: Callable[[int, bool], None],
+    ) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._request = request
+        self._succeeded = succeeded
+        self._failed = failed
+        self._block = b""
+        self._content = b""
+
+    def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
+        """Read it, and let it pass."""
+        down = self._connection.down
+        begin, end = down.through(data, at, stop, flags, self._stream)
+        if len(self._content) + end - begin <= _MAX_ANSWER:
+            self._content += data[begin:end]
+
+    def head(self, block: bytes) -> None:
+        """Tells how it is compressed."""
+        self._block = block
+
+    def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
+        """Tells whether all is well."""
+        limit = self._connection.shared.limits.header_list_bytes
+        if value_alone(block, "grpc-status", limit) != "0":
+            self._failed(now_ns, True)
+            return True
+        if self._request.credentials:
+            self._connection.shared.accept(self._request.credentials)
+        self._succeeded(self._message(limit), now_ns)
+        return True
+
+    def _message(self, limit: int) -> bytes:
+        content = self._content
+        if len(content) < PREFIX:
+            return b""
+        packed, size = read_prefix(content)
+        message = content[PREFIX : PREFIX + size]
+        if not packed:
+            return message
+        try:
+            encoding = value_alone(self._block, "grpc-encoding", limit)
+            return inflated(message, encoding, _MAX_ANSWER)
+        except (UnknownEncodingError, UnreadableError):
+            return b""
+
+    def ended(self, now_ns: int, *, by_client: bool) -> None:
+        """Its outcome is unknown."""
+        self._failed(now_ns, False)
+
+
+class Answers:
+    """What is to be seen of the broker's answers on one connection.
+
+    :param connection: the client's.
+    """
+
+    __slots__ = ("_connection", "_down", "ready", "watchers")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._down = connection.down
+        self.watchers: dict[int, Watcher] = {}
+        """Who looks at which stream."""
+        self.ready: set[Delivering] = set()
+        """Deliveries that may go on, as something was acknowledged."""
+
+    @property
+    def deliveries(self) -> int:
+        """Streams by which messages are delivered."""
+        return sum(isinstance(watcher, Delivering) for watcher in self.watchers.values())
+
+    def _watch(self, stream: int, watcher: Watcher) -> None:
+        self.watchers[stream] = watcher
+        self._down.watched.add(stream)
+
+    def accept(self, stream: int, request: Request) -> None:
+        """See whether the broker accepts a call with credentials that are new."""
+        if stream not in self.watchers:
+            self._watch(stream, Answer(self._connection, stream, request, _nothing, _nothing_either))
+
+    def prove(self, stream: int, request: Request, producer: Id) -> None:
+        """See whether the broker knows a producer that counts by its own word, or can be resumed."""
+        calls = self._connection.shared.calls
+
+        def succeeded(message: bytes, now_ns: int) -> None:
+            calls.proved(producer, now_ns, is_known=True)
+
+        def failed(now_ns: int, is_known: bool) -> None:
+            calls.proved(producer, now_ns, is_known=False)
+
+        if stream in self.watchers:
+            return
+        answer: Watcher | None = None
+        aliases = self._connection.shared.aliases
+        if aliases is None or producer in calls.unproven or request.credentials:
+            answer = Answer(self._connection, stream, request, succeeded, failed)
+        if aliases is not None and isinstance(producer, int):
+            answer = Resumable(self._connection, stream, request, producer, aliases, answer, self.watchers)
+        if answer is not None:
+            self._watch(stream, answer)
+
+    def attach(self, stream: int, request: Request, attaching: Attaching) -> None:
+        """Learn what the broker calls a producer or consumer, if it takes it."""
+        calls = self._connection.shared.calls
+
+        def succeeded(message: bytes, now_ns: int) -> None:
+            called = None
+            if request.known_method.attachment:
+                values = request.plans.response.read(message, 0, len(message))
+                called = values.attachment if isinstance(values, Values) else None
+            calls.attached(attaching, called, now_ns)
+
+        def failed(now_ns: int, is_known: bool) -> None:
+            calls.failed(attaching, now_ns, is_known=is_known)
+
+        self._watch(stream, Answer(self._connection, stream, request, succeeded, failed))
+
+    def detach(self, stream: int, request: Request, leave: Callable[[int], None]) -> None:
+        """Learn whether the broker lets a producer or consumer take leave."""
+
+        def succeeded(message: bytes, now_ns: int) -> None:
+            leave(now_ns)
+
+        self._watch(stream, Answer(self._connection, stream, request, succeeded, _nothing_either))
+
+    def rewrite(self, stream: int, request: Request, rewrite: Rewrite) -> None:
+        """Have another answer told than the broker gives."""
+        self._watch(stream, Rewriting(self._connection, stream, rewrite))
+
+    def tells_of(self, stream: int, topic: str) -> None:
+        """A rewritten answer is about a topic."""
+        watcher = self.watchers.get(stream)
+        if isinstance(watcher, Rewriting):
+            watcher.topic = topic
+
+    def deliver(self, stream: int, request: Request, delivery: Stream) -> None:
+        """Meter the messages that the broker sends to a consumer."""
+        watcher = Delivering(self._connection, stream, request, delivery, self.watchers)
+        delivery.on_acknowledged(lambda: self.ready.add(watcher))
+        self._watch(stream, watcher)
+
+    def over(self, stream: int, now_ns: int) -> None:
+        """The broker has given up a stream."""
+        watcher = self.watchers.pop(stream, None)
+        if watcher is not None:
+            watcher.ended(now_ns, by_client=False)
+        self._down.over(stream)
+
+    def cancelled(self, stream: int, now_ns: int) -> None:
+        """The client has given up a stream."""
+        watcher = self.watchers.pop(stream, None)
+        if watcher is not None:
+            watcher.ended(now_ns, by_client=True)
+        self._down.over(stream)
+
+    def go_on(self, now_ns: int) -> None:
+        """Send what may be sent since something was acknowledged."""
+        while self.ready:
+            self.ready.pop().pump(now_ns)
+
+    def closed(self, now_ns: int) -> None:
+        """The connection is gone."""
+        for stream in tuple(self.watchers):
+            self.cancelled(stream, now_ns)
+        self.ready.clear()
+
+
+def _nothing(message: bytes, now_ns: int) -> None:
+    """Nothing else waits for it."""
+
+
+def _nothing_either(now_ns: int, is_known: bool) -> None:
+    """Nothing else waits for it."""

@@ -1,0 +1,220 @@
+"""Header blocks: those of requests are read once and remembered, those of the gate's own need no table.
+
+A block that neither uses nor fills the dynamic table means the same wherever it stands (RFC 7541), so what
+it says can be looked up by its bytes. Clients keep to such blocks once they have seen that the table has no
+room; what they sent before is encoded anew for the broker.
+"""
+
+from binascii import b2a_base64
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import quote
+
+from hpack import Decoder, HPACKError, OversizedHeaderListError
+
+from sluicegate_grpc.proxy.splice.frames import ErrorCode, WireError
+
+NO_TABLE = b"\x20"
+"""Says that there is no table (RFC 7541 section 6.3): who asked for a smaller one waits for such a word."""
+_MAX_UPDATES = 2
+_LONG_UPDATE = 0x3F
+_LAST_STATIC_INDEX = 61
+_LAST_STATIC = 0x80 + _LAST_STATIC_INDEX
+_MAX_NAMES = 256
+_STATUS_200 = b"\x88"
+_CONTENT_TYPE = b"\x0f\x10\x10application/grpc"
+"""Static name 31, not indexed."""
+
+
+class RequestBlocks:
+    """The header blocks of one direction.
+
+    :param max_list_bytes: of one block's headers.
+    """
+
+    __slots__ = ("_decoder", "is_plain")
+
+    def __init__(self, max_list_bytes: int) -> None:
+        self._decoder = Decoder(max_list_bytes)
+        self.is_plain = False
+        """True once there is no table: what a block says can then be told by its bytes alone."""
+
+    def read(self, block: bytes) -> tuple[list[tuple[str, str]], bool]:
+        """The headers of a block, and whether any other reader without a table would find the same.
+
+        :raises WireError: if it cannot be read, or holds too much; the table is lost then.
+        """
+        table = self._decoder.header_table
+        plain, size = not table.dynamic_entries, table.maxsize
+        try:
+            headers = [(str(name), str(value)) for name, value in self._decoder.decode(block)]
+        except OversizedHeaderListError as error:
+            raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "header_list_too_large", str(error)) from None
+        except (HPACKError, ValueError, IndexError) as error:
+            raise WireError(ErrorCode.COMPRESSION_ERROR, "header_block_malformed", str(error)) from None
+        finally:
+            self.is_plain = table.maxsize == 0
+        return headers, plain and not table.dynamic_entries and table.maxsize == size
+
+
+def check_updates(block: bytes, *, may_have_table: bool) -> None:
+    """Look at the sizes of the table that a block begins with (RFC 7541 sections 4.2 and 6.3).
+
+    A client that goes on with the table that it had is let be, as that is small.
+
+    :param may_have_table: False once the block's sender has acknowledged that there is no table.
+    :raises WireError: if a size is more than was announced, or if there are more than two.
+    """
+    at = 0
+    for _ in range(_MAX_UPDATES + 1):
+        if at >= len(block) or block[at] & 0xE0 != 0x20:
+            return
+        if not may_have_table and block[at] != NO_TABLE[0]:
+            break
+        if block[at] == _LONG_UPDATE:
+            at += 1
+            while at < len(block) and block[at] & 0x80:
+                at += 1
+        at += 1
+    raise WireError(ErrorCode.COMPRESSION_ERROR, "header_block_malformed", "a table that was not announced")
+
+
+class Volatile:
+    """Finds headers that differ from call to call and mean nothing to policies, without reading them.
+
+    :param names: of such headers.
+    """
+
+    __slots__ = ("_is_volatile", "_names")
+
+    def __init__(self, *names: str) -> None:
+        self._names = frozenset(names)
+        self._is_volatile: dict[bytes, bool] = {}
+
+    def without(self, block: bytes) -> bytes | None:
+        """A block without these headers; None if it has something out of the ordinary.
+
+        Fields as RFC 7541 section 6 has them, with indices into the static table alone.
+        """
+        kept, run, at, stop = b"", 0, 0, len(block)
+        try:
+            while at < stop:
+                begin, first = at, block[at]
+                if first >= 0x80:
+                    if first > _LAST_STATIC:
+                        return None
+                    at += 1
+                    continue
+                most = 0x3F if first >= 0x40 else 0x0F
+                index = first & most
+                at += 1
+                if index == most:
+                    index += block[at]
+                    at += 1
+                if 0x20 <= first < 0x40 or index > _LAST_STATIC_INDEX:
+                    return None
+                if not index:
+                    at += 1 + _short(block[at])
+                name_end = at
+                size = block[at] & 0x7F
+                if size == 0x7F:
+                    size, at = _long(block, at + 1)
+                at += 1 + size
+                if not index and self._knows(block[begin:name_end]):
+                    kept += block[run:begin]
+                    run = at
+        except IndexError:
+            return None
+        return kept + block[run:] if at == stop else None
+
+    def _knows(self, name: bytes) -> bool:
+        """Whether a literal name is one of those."""
+        known = self._is_volatile.get(name)
+        if known is None:
+            if len(self._is_volatile) >= _MAX_NAMES:
+                self._is_volatile.clear()
+            try:
+                found = Decoder().decode(b"\x00" + name[1:] + b"\x00")
+            except (HPACKError, ValueError, IndexError):
+                found = []
+            known = self._is_volatile[name] = any(str(each[0]) in self._names for each in found)
+        return known
+
+
+def _short(first: int) -> int:
+    """A length of one byte."""
+    if first & 0x7F == 0x7F:
+        raise IndexError
+    return first & 0x7F
+
+
+def _long(block: bytes, at: int) -> tuple[int, int]:
+    """A length of two or three bytes, and the place of its last one."""
+    size = 0x7F + (block[at] & 0x7F)
+    if block[at] >= 0x80:
+        at += 1
+        size += (block[at] & 0x7F) << 7
+        if block[at] >= 0x80:
+            raise IndexError
+    return size, at
+
+
+def read_alone(block: bytes, max_list_bytes: int) -> list[tuple[str, str]]:
+    """The headers of a block of one who was told that there is no table.
+
+    :raises WireError: if it cannot be read.
+    """
+    return RequestBlocks(max_list_bytes).read(block)[0]
+
+
+def value_alone(block: bytes, name: str, max_list_bytes: int) -> str:
+    """One header of such a block; empty if it has none of that name.
+
+    :raises WireError: if it cannot be read.
+    """
+    return dict(read_alone(block, max_list_bytes)).get(name, "")
+
+
+def encode(headers: Iterable[tuple[str, str]]) -> bytes:
+    """A block that any reader understands, whatever is in its table; it is empty afterwards."""
+    return NO_TABLE + b"".join(literal(name.encode(), value.encode()) for name, value in headers)
+
+
+def literal(name: bytes, value: bytes) -> bytes:
+    """A header that is not indexed (RFC 7541 section 6.2.2), without Huffman coding."""
+    return b"\x00" + _length(len(name)) + name + _length(len(value)) + value
+
+
+def _length(size: int) -> bytes:
+    if size < 0x7F:
+        return bytes((size,))
+    out = bytearray((0x7F,))
+    size -= 0x7F
+    while size >= 0x80:
+        out.append(size & 0x7F | 0x80)
+        size >>= 7
+    out.append(size)
+    return bytes(out)
+
+
+def trailers(code: int, text: str, details: bytes, *, alone: bool) -> bytes:
+    """The block that ends a call (gRPC over HTTP/2, Trailers and Trailers-Only).
+
+    :param code: gRPC status.
+    :param text: for people.
+    :param details: a serialized `google.rpc.Status`; may be empty.
+    :param alone: True if the response has no other headers.
+    """
+    parts = [NO_TABLE, _STATUS_200, _CONTENT_TYPE] if alone else [NO_TABLE]
+    parts.append(literal(b"grpc-status", str(code).encode()))
+    parts.append(literal(b"grpc-message", quote(text, safe=_UNQUOTED).encode()))
+    if details:
+        parts.append(literal(b"grpc-status-details-bin", _base64(details)))
+    return b"".join(parts)
+
+
+_UNQUOTED: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+
+
+def _base64(data: bytes) -> bytes:
+    return b2a_base64(data, newline=False).rstrip(b"=")

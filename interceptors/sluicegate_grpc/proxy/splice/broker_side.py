@@ -1,0 +1,165 @@
+"""The broker's frames (RFC 9113 section 6), as far as they have to be looked at."""
+
+from sluicegate_grpc.proxy.splice.answers import Answers, Watcher
+from sluicegate_grpc.proxy.splice.blocks import NO_TABLE
+from sluicegate_grpc.proxy.splice.calling import Calling
+from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.delivering import Delivering
+from sluicegate_grpc.proxy.splice.frames import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    GOAWAY,
+    HEAD,
+    HEADERS,
+    RST_STREAM,
+    SETTINGS,
+    STREAM_MASK,
+    WINDOW_UPDATE,
+    WireError,
+    header_frames,
+)
+from sluicegate_grpc.proxy.splice.refusals import Refusals
+from sluicegate_grpc.proxy.splice.settings import for_clients
+from sluicegate_grpc.proxy.splice.sides import Block, Side
+
+
+class BrokerSide(Side):
+    """The frames of one client's broker.
+
+    :param connection: the client's.
+    :param calling: is told of streams that the broker ends.
+    :param answers: looks at answers.
+    :param refusals: knows the calls that were taken back.
+    """
+
+    def __init__(
+        self, connection: Connection, calling: Calling, answers: Answers, refusals: Refusals
+    ) -> None:
+        super().__init__(connection, connection.down, for_clients(connection.shared.limits))
+        self._calling = calling
+        self._calls = calling.holding.calls
+        self._answers = answers
+        self._watchers = answers.watchers
+        self._open = connection.streams.ids
+        self._looked_at = connection.down.watched
+        self._refusals = refusals
+        self.client: Side
+        """The other side."""
+        self._owes_update = False
+        """True until the client is told that there is no table: that block reached no client."""
+        handlers = {
+            DATA: self._data,
+            HEADERS: self.headers,
+            CONTINUATION: self.continuation,
+            SETTINGS: self.settings,
+            RST_STREAM: self._reset,
+            GOAWAY: self._goaway,
+            WINDOW_UPDATE: self._window,
+        }
+        self._frames.hand_to(handlers, lambda *frame: None)
+
+    def _data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A DATA frame of a stream that is looked at, or of one for which there is no room."""
+        watcher = self._watchers.get(stream)
+        if watcher is not None:
+            watcher.data(data, at, stop, flags, now_ns)
+        elif stream in self._refusals.gone:
+            size = stop - at - HEAD
+            self._refusals.swallow_answer(at, stop, stream, size=size, end=bool(flags & END_STREAM))
+        elif stop - at > HEAD:
+            self._frames.waits(data, at, stop, flags, stream)
+        elif stream in self._frames.watched and self._frames.is_behind(
+            data[at:stop], stream, end=bool(flags)
+        ):
+            self._frames.cut(at, stop)
+
+    def headers(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """Response headers or trailers; most of them need no handling."""
+        # <hot> Runs twice for every answer.
+        if flags & END_STREAM:
+            self._open.discard(stream)
+        looked_at = stream in self._looked_at or stream in self._calls or self._owes_update
+        if looked_at or not flags & END_HEADERS:
+            super().headers(data, at, stop, flags, stream, now_ns)
+
+    def block(
+        self, data: bytes, at: int, stop: int, block: bytes, flags: int, stream: int, now_ns: int
+    ) -> None:
+        """Response headers or trailers in one frame."""
+        if self._owes_update:
+            self._owes_update = False
+            frames = header_frames(stream, NO_TABLE + block, end=bool(flags & END_STREAM))
+            self._frames.cut(at, stop)
+            if self._watched(frames, block, flags, stream, now_ns):
+                self._frames.insert(frames)
+            return
+        if not self._watched(data[at:stop], block, flags, stream, now_ns):
+            self._frames.cut(at, stop)
+
+    def apart(self, block: Block, stream: int, now_ns: int) -> None:
+        """Response headers or trailers in several frames."""
+        if self._watched(block.frames, block.content, block.flags, stream, now_ns):
+            self._frames.insert(block.frames)
+
+    def _watched(self, frames: bytes, block: bytes, flags: int, stream: int, now_ns: int) -> bool:
+        """Headers of a stream that somebody looks at; True if they go on at once."""
+        end = bool(flags & END_STREAM)
+        if stream in self._refusals.gone:
+            self._owes_update = self.client.waits_for_update
+            self._refusals.swallow_answer(0, 0, stream, size=0, end=end)
+            return False
+        call = self._calls.get(stream)
+        if call is not None:
+            call.is_answered = True
+        watcher = self._watchers.get(stream)
+        if watcher is not None and not end:
+            watcher.head(block)
+        if not end:
+            return not self._frames.is_behind(frames, stream, end=False)
+        self._calling.over(stream, now_ns, reset=False)
+        if watcher is not None:
+            del self._watchers[stream]
+            if not self._ended(watcher, block, frames, now_ns):
+                return False
+        if self._frames.is_behind(frames, stream, end=True):
+            return False
+        self._frames.over(stream)
+        return True
+
+    @staticmethod
+    def _ended(watcher: Watcher, block: bytes, frames: bytes, now_ns: int) -> bool:
+        """The end of a response that is looked at; True if it passes as it came."""
+        try:
+            return watcher.trailers(block, frames, now_ns)
+        except WireError:  # the answer cannot be read
+            watcher.ended(now_ns, by_client=False)
+            raise
+
+    # -- other frames ---------------------------------------------------------------------------------
+
+    def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        if stream in self._refusals.gone:
+            self._refusals.swallow_answer(at, stop, stream, size=0, end=True)
+            return
+        watcher = self._watchers.get(stream)
+        if isinstance(watcher, Delivering) and watcher.is_ending:
+            # RFC 9113 section 8.1: the rest of the request is not wanted; the response must not be discarded.
+            self._frames.cut(at, stop)
+            return
+        self._calling.over(stream, now_ns, reset=True)
+        self._answers.over(stream, now_ns)
+
+    def _goaway(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """What the broker will not look at the client sends elsewhere: it must not go on later."""
+        if stop - at >= HEAD + 8:
+            last = int.from_bytes(data[at + HEAD : at + HEAD + 4], "big") & STREAM_MASK
+            for held in [held for held in self._calls if held > last]:
+                self._calling.over(held, now_ns, reset=True)
+
+    def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        if stream in self._refusals.gone:
+            self._frames.cut(at, stop)
+        else:
+            self.window(data, at, stop, stream)

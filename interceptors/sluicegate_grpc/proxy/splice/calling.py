@@ -1,0 +1,389 @@
+"""The client's messages: which of them go on to the broker, when, and which calls end here."""
+
+from collections.abc import Callable
+from functools import partial
+
+from sluicegate.model.methods import Path
+from sluicegate_grpc.proxy.splice.answers import Answers
+from sluicegate_grpc.proxy.splice.call import Call, Step
+from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.deciding import Deciding, RefusedError
+from sluicegate_grpc.proxy.splice.floods import Flood
+from sluicegate_grpc.proxy.splice.frames import (
+    DATA,
+    END_STREAM,
+    HEAD,
+    PADDED,
+    ErrorCode,
+    frame,
+    idle,
+    rst_stream,
+    unpadded,
+)
+from sluicegate_grpc.proxy.splice.holding import Holding
+from sluicegate_grpc.proxy.splice.messages import (
+    PREFIX,
+    UnknownEncodingError,
+    UnreadableError,
+    inflated,
+    read_prefix,
+    with_prefix,
+)
+from sluicegate_grpc.proxy.splice.refusals import Refusals
+from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.semantics import status
+from sluicegate_grpc.semantics.calls import UNNAMED
+from sluicegate_grpc.semantics.fields import Missing, Values
+
+_WHOLE = END_STREAM | PADDED
+_EAGER_BYTES = 65_536
+"""A message of which more has come is looked at again only when it is whole."""
+_RESOURCE_EXHAUSTED = 8
+_UNIMPLEMENTED = 12
+
+
+class Calling:
+    """The client's messages.
+
+    :param connection: the client's.
+    :param answers: what is to be seen of the broker's answers.
+    :param refusals: ends calls.
+    :param empty: counts frames that say nothing.
+    """
+
+    __slots__ = (
+        "_aliases",
+        "_answers",
+        "_calls",
+        "_connection",
+        "_deciding",
+        "_empty",
+        "_flow",
+        "_marks",
+        "_refusals",
+        "_shared",
+        "_up",
+        "holding",
+    )
+
+    def __init__(self, connection: Connection, answers: Answers, refusals: Refusals, empty: Flood) -> None:
+        self._connection = connection
+        self._shared = connection.shared
+        self._aliases = connection.shared.aliases
+        self._calls = connection.shared.calls
+        self._answers = answers
+        self._refusals = refusals
+        self._empty = empty
+        self._up = connection.up
+        self._flow = connection.up.flow
+        self._deciding = Deciding(connection, answers, self._again)
+        self.holding = Holding(connection, answers, refusals, self._deciding)
+        self._marks = self.holding.marks
+
+    # -- frames ---------------------------------------------------------------------------------------
+
+    def data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A DATA frame of a stream that is looked at, or of one for which there is no room."""
+        # <hot> Runs for every publish: nearly all are one frame, which holds the message and the end.
+        mark = self._marks.get(stream)
+        if mark is not None and mark[2].is_publish and flags & _WHOLE == END_STREAM:
+            begin = at + HEAD + PREFIX
+            has_room = begin <= stop <= at + HEAD + self._flow.window
+            if has_room and read_prefix(data, at + HEAD) == (0, stop - begin):
+                request = mark[2]
+                values = request.plans.request.read(data, begin, stop)
+                if isinstance(values, Values) and not (self._aliases and values.producer in self._aliases):
+                    self._publish(data, at, stop, stream, request, values, now_ns)
+                    return
+        self._piece(data, at, stop, flags, stream, now_ns)
+
+    def _publish(
+        self, data: bytes, at: int, stop: int, stream: int, request: Request, values: Values, now_ns: int
+    ) -> None:
+        """Decide a call that is all there, and whose headers stand before it as they came."""
+        holding, calls = self.holding, self._calls
+        method = request.method or request.known_method  # the property would cost a call
+        caller = self._connection.caller(request)
+        op, decision = calls.publish(method, values, caller, now_ns)
+        if decision is UNNAMED:
+            self._name(request, values, data[at + HEAD + PREFIX : stop])
+            op, decision = calls.publish(method, values, caller, now_ns)
+        watches = calls.unproven or self._aliases is not None
+        if decision is None:
+            del self._marks[stream]
+            self._up.watched.discard(stream)
+            self._flow.window -= stop - at - HEAD
+            if stream > holding.highest:
+                holding.highest = stream
+            if watches and (producer := self._deciding.to_prove(method, values, caller)):
+                self._answers.prove(stream, request, producer)
+            elif request.credentials and caller.principal != request.principal:
+                self._answers.accept(stream, request)
+            return
+        call = self._keep(data, at, stop, END_STREAM, stream, now_ns)
+        if call is not None:
+            call.left = call.size
+            if watches:
+                call.producer = self._deciding.to_prove(method, values, caller)
+            self._judge(call, partial(self._deciding.published, call, op, decision, now_ns), now_ns)
+        else:
+            calls.abandon(op, caller, now_ns)
+
+    def _piece(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """Any DATA frame that is not simply let go."""
+        if stop - at == HEAD and not flags & END_STREAM:
+            self._empty.count(now_ns)
+        holding = self.holding
+        if stream not in holding.marks and stream not in holding.calls:
+            if stream > holding.last:
+                raise idle(stream)
+            if stream > holding.highest or stream in self._refusals.dead:
+                self._refusals.swallow(at, stop, flags, stream)
+            elif stop - at > HEAD or stream in self._up.watched:
+                self._up.waits(data, at, stop, flags, stream)
+            return
+        if self._simply_passes(data, at, stop, flags, stream, now_ns):
+            return
+        call = self._keep(data, at, stop, flags, stream, now_ns)
+        if call is not None:
+            self._advance(call, now_ns)
+
+    def _simply_passes(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> bool:
+        """Whether a frame is a part of what was let go, and goes on as it came."""
+        call = self.holding.calls.get(stream)
+        if call is None or call.chunks or not call.is_up:
+            return False
+        begin, end = unpadded(data, at, stop, flags)
+        most = {Step.PASSING: call.left, Step.FREE: end - begin}.get(call.step, 0)
+        if end - begin > most or not self._flow.fits(call.outlet, stop - at - HEAD):
+            return False
+        if call.tail is not None and not call.tail.agrees(data[begin:end]):
+            self._up.cut(at, stop)
+            self._up.grant(0, stop - at - HEAD)
+            call.has_ended = bool(flags & END_STREAM)
+            self._refuse(call, status.malformed(call.request.path), now_ns)
+            return True
+        self._flow.passed(call.outlet, stop - at - HEAD)
+        call.passed(end - begin)
+        if flags & END_STREAM:
+            self.holding.forget(call, now_ns)
+        return True
+
+    def _keep(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> Call | None:
+        """Keep a frame of a call; None if it was refused, as there was no room."""
+        begin, end = unpadded(data, at, stop, flags)
+        call = self.holding.call(stream, data, now_ns)
+        self._up.cut(at, stop)
+        padding = stop - at - HEAD - (end - begin)
+        if call is None:
+            self._up.grant(0, stop - at - HEAD)
+            return None
+        call.has_ended = bool(flags & END_STREAM)
+        call.received += end - begin
+        if call.breaks_length:
+            self._up.grant(0, stop - at - HEAD)
+            self.holding.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
+            return None
+        ahead = self._most if call.step is Step.READING and not call.has_ended else 0
+        chunk = self._flow.keep(call.outlet, data[begin:end], padding, ahead)
+        if end > begin:
+            call.add(chunk)
+        return call
+
+    def trailers(self, data: bytes, frames: bytes, stream: int, now_ns: int, *, are_wellformed: bool) -> bool:
+        """A header block by which a client ends a call; True if it goes on at once."""
+        call = self.holding.call(stream, data, now_ns)
+        if call is None:
+            return False
+        if not are_wellformed:
+            self.holding.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
+            return False
+        if call.is_up and not call.chunks and not call.outlet.items:
+            self.holding.forget(call, now_ns)
+            return True
+        call.has_ended, call.end = True, frames
+        self._finish(call, now_ns)
+        return False
+
+    def over(self, stream: int, now_ns: int, *, reset: bool) -> None:
+        """The broker has ended a stream: what the client still sends of it has no effect.
+
+        :param reset: False if it has only ended its own side, so that it waits for the client's end.
+        """
+        self._connection.streams.ended(stream)
+        call = self.holding.calls.get(stream)
+        if call is None:
+            if reset:
+                self._up.over(stream)
+            return
+        self.holding.forget(call, now_ns)
+        if not reset:
+            self._up.insert(rst_stream(stream, ErrorCode.CANCEL))
+        if not call.has_ended:
+            self._refusals.bury(stream, is_open=not reset)
+
+    def reset(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> None:
+        """The client has given up a stream; the broker hears of it if it has heard of the stream."""
+        self._connection.streams.ended(stream)
+        holding = self.holding
+        call = holding.call(stream, data, now_ns)
+        if call is not None:
+            holding.forget(call, now_ns)
+        unknown = (call is not None and not call.is_up) or (call is None and stream > holding.highest)
+        if self._refusals.unbury(stream) or unknown:
+            self._up.cut(at, stop)
+        self._up.over(stream)
+        self._answers.cancelled(stream, now_ns)
+
+    # -- messages -------------------------------------------------------------------------------------
+
+    def _advance(self, call: Call, now_ns: int) -> None:
+        """Go on with what is kept of a call, as far as that goes."""
+        while call.chunks and call.step is not Step.WAITING:
+            if call.step is Step.READING:
+                if not self._read(call, now_ns):
+                    break
+            elif not self._pass_on(call, now_ns):
+                return
+        if self.holding.calls.get(call.stream) is call:
+            self._finish(call, now_ns)
+
+    def _pass_on(self, call: Call, now_ns: int) -> bool:
+        """Send on what was let go; False if it turns out to be another message than was decided."""
+        taken = call.take(min(call.left, call.size) if call.step is Step.PASSING else call.size)
+        tail = call.tail
+        if tail is not None and not all(tail.agrees(chunk.payload) for chunk in taken):
+            call.chunks.extendleft(reversed(taken))
+            self._refuse(call, status.malformed(call.request.path), now_ns)
+            return False
+        size = sum(len(chunk.payload) for chunk in taken)
+        self._flow.send(call.outlet, *taken)
+        call.passed(size)
+        return True
+
+    def _read(self, call: Call, now_ns: int) -> bool:
+        """Decide the message that begins; False if more of it is needed, it has to wait, or was refused."""
+        if call.size < PREFIX:
+            return False
+        packed, size = read_prefix(call.peek_prefix())
+        there = min(call.size - PREFIX, size)
+        if there < size and (packed or there > _EAGER_BYTES):
+            return self._may_come(call, size, now_ns)
+        data = call.peek()
+        try:
+            if packed:
+                data = inflated(data[PREFIX : PREFIX + size], call.request.encoding, self._most)
+                values = call.request.plans.request.read(data, 0, len(data))
+            else:
+                values = call.request.plans.request.read(data, PREFIX, PREFIX + there, PREFIX + size)
+        except UnknownEncodingError:
+            text = f"Compression {call.request.encoding!r} is not known to the gateway. Use gzip or deflate."
+            return self._refuse(call, status.Refusal(_UNIMPLEMENTED, text, b""), now_ns)
+        except UnreadableError:
+            values = Missing.MALFORMED
+        if values is Missing.MORE:
+            return self._may_come(call, size, now_ns)
+        if isinstance(values, Missing):
+            return self._refuse(call, status.malformed(call.request.path), now_ns)
+        begin, end = (0, len(data)) if packed else (PREFIX, PREFIX + size)
+        return self._decide(call, values, data, begin, end, is_whole=there == size, now_ns=now_ns)
+
+    def _decide(
+        self, call: Call, values: Values, data: bytes, begin: int, end: int, *, is_whole: bool, now_ns: int
+    ) -> bool:
+        """Decide a message of which all is read that matters; it stands in `data`, or its beginning does."""
+        size = read_prefix(call.peek_prefix())[1]
+        wants_name = values.name is None and self._shared.calls.wants_name(call.request.known_method, values)
+        new_id = self._new_id(call, values)
+        if not is_whole and (wants_name or new_id is not None):
+            return self._may_come(call, size, now_ns)
+        if wants_name:
+            self._name(call.request, values, data[begin:end])
+        if self._aliases is not None and new_id is not None:
+            try:
+                told = self._aliases.resumer.renamed(data[begin:end], *new_id)
+            except ValueError:
+                return self._refuse(call, status.malformed(call.request.path), now_ns)
+            self._instead(call, PREFIX + size, with_prefix(told))
+            size = len(told)
+        call.left = PREFIX + size
+        call.tail = None if is_whole else call.request.plans.request.tail(values, -PREFIX)
+        decide = partial(self._deciding.first, call, call.request.known_method, values, now_ns)
+        return self._judge(call, decide, now_ns)
+
+    def _new_id(self, call: Call, values: Values) -> tuple[Path, int] | None:
+        """Where a message has an id that the broker does not know, and what it knows its sender by."""
+        if not self._aliases or call.request.length is not None:  # its length is in its headers
+            return None
+        return self._aliases.path(call.request.known_method, values.producer, values.attachment)
+
+    def _instead(self, call: Call, size: int, message: bytes) -> None:
+        """Put another message in the place of the one that a call begins with."""
+        for chunk in call.take(size):
+            self._flow.drop(call.outlet, chunk)
+        call.chunks.appendleft(self._flow.own(call.outlet, message))
+        call.size += len(message)
+
+    @staticmethod
+    def _name(request: Request, values: Values, message: bytes) -> None:
+        """Look for the name of a producer whose id is not known."""
+        named = request.plans.named.read(message, 0, len(message))
+        values.name = (named.name if isinstance(named, Values) else None) or ""
+
+    @property
+    def _most(self) -> int:
+        return self._shared.limits.message_bytes
+
+    def _may_come(self, call: Call, size: int, now_ns: int) -> bool:
+        """More of a message is needed to decide it, if there may be so much of it; always False."""
+        if size > self._most:
+            self._shared.count("message_too_large")
+            text = f"Message of {size} bytes cannot be read by the gateway, which keeps up to {self._most}"
+            self._refuse(call, status.Refusal(_RESOURCE_EXHAUSTED, text, b""), now_ns)
+        return False
+
+    def _judge(self, call: Call, decide: Callable[[], int], now_ns: int) -> bool:
+        """Let a message go on if it may; False if it has to wait, or was refused."""
+        try:
+            wait_ns = decide()
+        except RefusedError as error:
+            return self._refuse(call, error.refusal, now_ns)
+        if wait_ns == 0:
+            self._deciding.let_go(call, now_ns)
+            call.step = Step.PASSING
+            self.holding.flush(call.stream)
+            return True
+        call.step = Step.WAITING
+        if wait_ns > 0:
+            call.timer = self._connection.at(now_ns + wait_ns, partial(self._again, call))
+        return False
+
+    def _again(self, call: Call, now_ns: int) -> None:
+        """What a call waited for may have come."""
+        if self.holding.calls.get(call.stream) is call:
+            call.timer = None
+            if self._judge(call, partial(self._deciding.again, call, now_ns), now_ns):
+                self._advance(call, now_ns)
+
+    def _finish(self, call: Call, now_ns: int) -> None:
+        """End a call of which all is sent on, or of which nothing more can matter."""
+        if call.step is Step.WAITING:
+            return
+        if not call.has_ended:
+            if call.step is Step.FREE and not call.outlet.items and not call.outlet.debt:
+                self.holding.forget(call, now_ns)
+            return
+        if call.chunks:
+            self._refuse(call, status.malformed(call.request.path), now_ns)
+            return
+        self.holding.flush(call.stream)
+        self.holding.leave(call, now_ns)
+        self._up.ends(call.outlet, call.end or frame(DATA, END_STREAM, call.stream))
+
+    def _refuse(self, call: Call, refusal: status.Refusal, now_ns: int) -> bool:
+        """End a call here; always False."""
+        self._shared.count("call_refused")
+        self.holding.forget(call, now_ns)
+        self._answers.cancelled(call.stream, now_ns)
+        self._refusals.refuse(call, refusal)
+        return False

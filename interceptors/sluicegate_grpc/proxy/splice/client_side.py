@@ -1,0 +1,262 @@
+"""The client's frames (RFC 9113 section 6), as far as they have to be looked at."""
+
+from sluicegate_grpc.proxy.splice.answers import Answers
+from sluicegate_grpc.proxy.splice.blocks import NO_TABLE
+from sluicegate_grpc.proxy.splice.calling import Calling
+from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.floods import Allowance, Flood
+from sluicegate_grpc.proxy.splice.frames import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    END_STREAM,
+    HEAD,
+    HEADERS,
+    PING,
+    PUSH_PROMISE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    ErrorCode,
+    WireError,
+    goaway,
+    header_frames,
+    idle,
+)
+from sluicegate_grpc.proxy.splice.refusals import Refusals
+from sluicegate_grpc.proxy.splice.requests import Request, RequestReader
+from sluicegate_grpc.proxy.splice.settings import for_brokers
+from sluicegate_grpc.proxy.splice.shared import Address
+from sluicegate_grpc.proxy.splice.sides import Block, Side
+from sluicegate_grpc.semantics.status import Refusal
+
+_PERMISSION_DENIED = 7
+_MISROUTED = "forbidden_broker_refused"
+_WINDOWS_EACH = 64
+"""WINDOW_UPDATE frames by which a client may answer what came from the broker in one read."""
+
+
+class ClientSide(Side):
+    """The frames of one client.
+
+    :param connection: the client's.
+    :param calling: looks at messages.
+    :param answers: is told of streams that the client gives up.
+    :param refusals: ends calls.
+    :param empty: counts frames that say nothing.
+    """
+
+    def __init__(
+        self, connection: Connection, calling: Calling, answers: Answers, refusals: Refusals, empty: Flood
+    ) -> None:
+        super().__init__(connection, connection.up, for_brokers(connection.shared.limits))
+        self._calling = calling
+        self._holding = calling.holding
+        self._refusals = refusals
+        self._streams = connection.streams
+        self._open = connection.streams.ids
+        self._reader = RequestReader(connection.shared)
+        limits = connection.shared.limits
+        self._pings = Flood("pings", limits.pings)
+        self._pongs = Flood("pings", limits.pings)
+        self._windows = Allowance("window_updates", limits.windows)
+        self._empty = empty
+        self.broker: Side
+        """The other side."""
+        self.bound: tuple[Address, ...] = ()
+        """The broker that the connection leads to, if that was up to the client."""
+        self._goes_away = False
+        """True once the client was told to make another connection."""
+        self.swallows_ack = False
+        """True if the client's next SETTINGS acknowledgement is for the gate's own."""
+        handlers = {
+            DATA: calling.data,
+            HEADERS: self.headers,
+            CONTINUATION: self.continuation,
+            SETTINGS: self.settings,
+            PING: self._ping,
+            RST_STREAM: self._reset,
+            WINDOW_UPDATE: self._window,
+            PUSH_PROMISE: self._push,
+        }
+        self._frames.hand_to(handlers, self._other)
+
+    # -- requests -------------------------------------------------------------------------------------
+
+    def block(
+        self, data: bytes, at: int, stop: int, block: bytes, flags: int, stream: int, now_ns: int
+    ) -> None:
+        """A request's headers in one frame, or its trailers."""
+        # <hot> Runs for every request.
+        request = self._reader.read(block)
+        holding = self._holding
+        told = self.broker.waits_for_update
+        if stream <= holding.last or not request.is_plain or told or self._goes_away:
+            self._frames.cut(at, stop)
+            frames = data[at:stop]
+            if request.block or told:
+                frames = self._anew(request, block, flags, stream)
+            self._headers(request, frames, flags, stream, now_ns)
+        elif not stream & 1:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
+        elif len(self._open) < self._streams.room or self._streams.grow():
+            holding.opened(stream, request, at, stop, flags)
+        else:
+            self._frames.cut(at, stop)
+            self._one_too_many(flags, stream, now_ns)
+
+    def apart(self, block: Block, stream: int, now_ns: int) -> None:
+        """A request's headers in several frames."""
+        request = self._reader.read(block.content)
+        frames = block.frames
+        if request.block or self.broker.waits_for_update:
+            frames = self._anew(request, block.content, block.flags, stream)
+        self._headers(request, frames, block.flags, stream, now_ns)
+
+    @staticmethod
+    def _anew(request: Request, block: bytes, flags: int, stream: int) -> bytes:
+        """Headers for a broker that does not understand them as they came."""
+        return header_frames(stream, request.block or NO_TABLE + block, end=bool(flags & END_STREAM))
+
+    def _headers(self, request: Request, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
+        """Headers that were taken out of the bytes read."""
+        if stream <= self._holding.last:
+            self._trailers(request, frames, flags, stream, now_ns)
+            return
+        if not stream & 1:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"a request on stream {stream}")
+        if self._goes_away or self._leads_elsewhere(request.broker):
+            self._send_elsewhere(flags, stream)
+            return
+        if len(self._open) >= self._streams.room and not self._streams.grow():
+            self._one_too_many(flags, stream, now_ns)
+            return
+        refusal = request.refusal or (self._misrouted(request.broker) if request.broker else None)
+        if refusal is None and not request.is_malformed:
+            self._holding.opened_apart(stream, request, frames, flags, now_ns)
+            return
+        self._holding.last = stream
+        if request.is_malformed or refusal is None:  # RFC 9113 section 8.1.1
+            self._refusals.resets.count(now_ns)
+            self._connection.shared.count("malformed_headers")
+            self._refusals.reset(stream, ErrorCode.PROTOCOL_ERROR)
+        else:
+            counter, told = refusal
+            self._connection.shared.count(counter)
+            self._refusals.answer(stream, told, alone=True)
+            if not flags & END_STREAM:
+                self._refusals.reset(stream, ErrorCode.NO_ERROR)
+        if flags & END_STREAM:
+            self._refusals.unbury(stream)
+
+    def _one_too_many(self, flags: int, stream: int, now_ns: int) -> None:
+        """Refuse a request that its client may make again (RFC 9113 section 8.7)."""
+        if self._streams.is_full:  # against what it was told, so it may as well stop at nothing
+            self._refusals.resets.count(now_ns)
+        self._holding.last = stream
+        self._connection.shared.count("stream_refused")
+        self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
+        if flags & END_STREAM:
+            self._refusals.unbury(stream)
+
+    def _misrouted(self, broker: str) -> tuple[str, Refusal] | None:
+        """Why a request for a broker goes nowhere."""
+        if self._connection.shared.route(broker) is not None:
+            return None
+        text = f"Broker {broker[:200]} is not known to this gateway."
+        return _MISROUTED, Refusal(_PERMISSION_DENIED, text, b"")
+
+    def _leads_elsewhere(self, broker: str) -> bool:
+        """Whether the connection leads to another broker than a request asks for."""
+        addresses = self._connection.shared.route(broker) if broker and self.bound else None
+        return addresses is not None and addresses != self.bound
+
+    def _send_elsewhere(self, flags: int, stream: int) -> None:
+        """Have a request for another broker made again by another connection.
+
+        RFC 9113 section 6.8: the client may do so at once, as nothing was done for this stream and those
+        after it; what else is under way here goes on. A client with one connection for all brokers makes a
+        new one at each change.
+        """
+        if self.goes_away("this connection leads to another broker"):
+            self._connection.shared.count("sent_to_another_connection")
+        self._holding.last = stream
+        if not flags & END_STREAM:
+            self._refusals.bury(stream)
+
+    def goes_away(self, why: str) -> bool:
+        """Have new requests made by another connection.
+
+        :return: False if the client was told before.
+        """
+        if self._goes_away:
+            return False
+        self._goes_away = True
+        self._connection.down.insert(goaway(self._holding.last, ErrorCode.NO_ERROR, why))
+        return True
+
+    def _trailers(self, request: Request, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
+        """More headers on a stream: the request's end."""
+        holding = self._holding
+        if stream in holding.marks or stream in holding.calls:
+            # RFC 9113 section 8.1: they end the request, and have no pseudo-headers.
+            are_wellformed = bool(flags & END_STREAM) and request.are_trailers
+            if self._calling.trailers(
+                self._frames.data, frames, stream, now_ns, are_wellformed=are_wellformed
+            ):
+                self._frames.insert(frames)
+        elif stream in self._refusals.dead:
+            if flags & END_STREAM:
+                self._refusals.unbury(stream)
+        elif stream > holding.highest:
+            text = f"headers on stream {stream}, which is closed"
+            raise WireError(ErrorCode.STREAM_CLOSED, "frame_malformed", text)
+        elif not self._frames.is_behind(frames, stream, end=bool(flags & END_STREAM)):
+            self._frames.insert(frames)
+
+    # -- other frames ---------------------------------------------------------------------------------
+
+    def settings(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A SETTINGS frame; who acknowledges one knows that there is no table."""
+        if flags & ACK:
+            self._reader.has_no_table = True
+        if flags & ACK and self.swallows_ack and stop - at == HEAD:
+            self.swallows_ack = False
+            self._settings_flood.count(now_ns)
+            self._frames.cut(at, stop)
+        else:
+            super().settings(data, at, stop, flags, stream, now_ns)
+
+    def _ping(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        # Peers measure the bandwidth by a ping for what they have read, one in each round trip.
+        flood = self._pongs if flags & ACK else self._pings
+        flood.count(now_ns, self._frames.back.reads)
+
+    def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        self._refusals.resets.count(now_ns)
+        if stop - at != HEAD + 4:
+            raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "RST_STREAM of another size")
+        if stream > self._holding.last:
+            raise idle(stream)
+        self._calling.reset(data, at, stop, stream, now_ns)
+
+    def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        # <hot> Runs once or twice for every call.
+        windows = self._windows
+        windows.left -= 1
+        if windows.left < 0:
+            windows.renew(now_ns, self._frames.back.reads * _WINDOWS_EACH)
+        holding = self._holding
+        if stream > holding.last:
+            raise idle(stream)
+        if stream and stream in self._refusals.dead:
+            self._frames.cut(at, stop)
+        elif not (stream and holding.belongs(data, at, stop, stream, now_ns)):
+            self.window(data, at, stop, stream)
+
+    def _push(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "PUSH_PROMISE from a client")
+
+    def _other(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """PRIORITY, GOAWAY and what is not known pass."""
+        self._empty.count(now_ns)

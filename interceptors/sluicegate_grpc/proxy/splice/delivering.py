@@ -1,0 +1,378 @@
+"""Messages that the broker streams to one consumer: they pass within the rates, and when they are due.
+
+The stream is never ended to slow it down: what has to wait is kept in order, the consumer's own window bounds
+how much the broker sends, and the connection's window is given back, so that other streams go on.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from sluicegate.engine.delay import DelayRule, due_ms
+from sluicegate.engine.gate import Gate
+from sluicegate.engine.timers import Timer
+from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
+from sluicegate.model import Action
+from sluicegate_grpc.proxy.splice.blocks import value_alone
+from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.flow import Chunk
+from sluicegate_grpc.proxy.splice.frames import HEAD, unpadded
+from sluicegate_grpc.proxy.splice.messages import (
+    PREFIX,
+    UnknownEncodingError,
+    UnreadableError,
+    inflated,
+    read_prefix,
+)
+from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.semantics.calls import Stream
+from sluicegate_grpc.semantics.fields import Missing, Plan, Values
+
+if TYPE_CHECKING:
+    from sluicegate_grpc.proxy.splice.answers import Watcher
+
+_UNACKED = "max_unacked_messages_per_consumer"
+_UNACKED_WAIT_NS = 20_000_000
+"""Acknowledgements may come by another connection without notice; it doubles while none come."""
+_MAX_UNACKED_WAIT_NS = 320_000_000
+_GIVEN_UP = frozenset({"1", "4"})
+"""CANCELLED and DEADLINE_EXCEEDED: it was the client that ended the stream, and the broker told first."""
+_LEAST_WAIT_NS = 1_000_000
+_NS_PER_MS = 1_000_000
+_FIRST_BYTES = 128
+_EAGER_BYTES = 65_536
+_DROP = -1
+
+
+class Message:
+    """One message of which something is kept."""
+
+    __slots__ = ("chunks", "is_known", "seen_ms", "size", "there", "values")
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = []  # a tenth of a deque, as nearly always there is one
+        self.there = 0
+        """Bytes that have come, with the prefix."""
+        self.size = 0
+        """Bytes that it has, with the prefix; 0 until that has come."""
+        self.is_known = False
+        """True once it was read, or cannot be."""
+        self.values: Values | None = None
+        self.seen_ms = -1
+
+    @property
+    def lacks(self) -> int:
+        """How many of its next bytes belong to it in any case."""
+        return (self.size or PREFIX) - self.there
+
+    def content(self) -> bytes:
+        """What has come."""
+        if len(self.chunks) == 1:
+            return self.chunks[0].payload
+        return b"".join(chunk.payload for chunk in self.chunks)
+
+
+class Delivering:
+    """The messages of one stream.
+
+    :param connection: where it comes.
+    :param stream: its id.
+    :param request: what it answers.
+    :param delivery: the consumer.
+    :param watchers: of the connection: it stays among them while messages wait behind the broker's end.
+    """
+
+    __slots__ = (
+        "_block",
+        "_connection",
+        "_delivery",
+        "_down",
+        "_drops",
+        "_end",
+        "_flow",
+        "_is_given_up",
+        "_left",
+        "_outlet",
+        "_patience_ns",
+        "_queue",
+        "_request",
+        "_shared",
+        "_stream",
+        "_timer",
+        "_watchers",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        stream: int,
+        request: Request,
+        delivery: Stream,
+        watchers: "dict[int, Watcher]",
+    ) -> None:
+        self._connection = connection
+        self._shared = connection.shared
+        self._down = connection.down
+        self._flow = connection.down.flow
+        self._stream = stream
+        self._outlet = self._flow.open(stream)
+        self._request = request
+        self._delivery = delivery
+        self._queue: deque[Message] = deque()
+        self._left = 0
+        """Bytes still to come of a message that was let go."""
+        self._drops = 0
+        """Bytes still to come of one that was dropped."""
+        self._end = b""
+        """The stream's trailers, while messages wait."""
+        self._is_given_up = False
+        self._patience_ns = _UNACKED_WAIT_NS
+        self._block = b""
+        self._timer: Timer | None = None
+        self._watchers = watchers
+
+    # -- what the broker sends ------------------------------------------------------------------------
+
+    def head(self, block: bytes) -> None:
+        """Tells how messages are compressed."""
+        self._block = block
+
+    def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
+        """A DATA frame."""
+        # <hot> Runs for every frame: nearly always all messages in it pass.
+        begin, end = unpadded(data, at, stop, flags)
+        passed = begin
+        if not self._queue and not self._drops:
+            passed = self._let_pass(data, begin, end, now_ns)
+            size = stop - at - HEAD
+            if passed == end and self._flow.fits(self._outlet, size):
+                self._flow.passed(self._outlet, size)
+                return
+        self._down.cut(at, stop)
+        padding = stop - at - HEAD - (end - begin)
+        if padding:
+            self._down.grant(0, padding)
+            self._down.grant(self._stream, padding)
+        if passed > begin:
+            self._flow.send(self._outlet, self._flow.wait(data[begin:passed]))
+        if passed < end:
+            self._arrive(data, passed, end, now_ns)
+            if self._timer is None:  # else the first of them waits for it
+                self.pump(now_ns)
+
+    def _let_pass(self, data: bytes, at: int, end: int, now_ns: int) -> int:
+        """Decide messages as they stand, as long as they pass; returns up to where."""
+        # <hot> One turn for each message.
+        if self._left:
+            taken = min(self._left, end - at)
+            self._left -= taken
+            at += taken
+        gate = self._delivery.gate(now_ns)
+        plan = self._plan(gate)
+        while end - at >= PREFIX:
+            packed, size = read_prefix(data, at)
+            stop = at + PREFIX + size
+            if packed:
+                break
+            begin = at + PREFIX
+            # What the policies ask for mostly stands first, and the broker is believed not to say it twice.
+            values = plan.read(data, begin, min(stop, end, begin + _FIRST_BYTES), stop)
+            if values is Missing.MORE:
+                values = plan.read(data, begin, min(stop, end), stop)
+                if values is Missing.MORE:
+                    break
+            wait_ns = self._ask(gate, None if isinstance(values, Missing) else values, size, -1, now_ns)
+            if wait_ns == _DROP:
+                self._drops = stop - at
+                break
+            if wait_ns:
+                break  # it is asked about again once it is kept
+            if stop > end:
+                self._left = stop - end
+                return end
+            at = stop
+        return at
+
+    def _plan(self, gate: Gate) -> Plan:
+        """How to read what the policies of now ask for."""
+        plans = self._request.plans
+        if gate.delay is not None:
+            return plans.response
+        return plans.timeless if self._delivery.counts_unacked(gate) else plans.sizes
+
+    def _arrive(self, data: bytes, at: int, end: int, now_ns: int) -> None:
+        """Keep bytes, each with its message."""
+        gate = self._delivery.gate(now_ns)
+        ahead = self._shared.limits.stream_bytes if gate.delay is not None else 0
+        if self._drops:
+            dropped = min(self._drops, end - at)
+            self._drops -= dropped
+            self._down.grant(0, dropped)
+            self._down.grant(self._stream, dropped)
+            at += dropped
+        while at < end:
+            if not self._queue or not self._queue[-1].lacks:
+                self._queue.append(Message())
+            message = self._queue[-1]
+            stop = min(end, at + message.lacks)
+            if not message.size and end - at >= PREFIX and not message.there:
+                stop = min(end, at + PREFIX + read_prefix(data, at)[1])
+            message.chunks.append(self._flow.keep(self._outlet, data[at:stop], 0, ahead))
+            message.there += stop - at
+            at = stop
+            if not message.size and message.there >= PREFIX:
+                message.size = PREFIX + read_prefix(message.content())[1]
+                message.seen_ms = self._shared.services.wall_ms(now_ns)
+
+    @property
+    def is_ending(self) -> bool:
+        """True if the broker has said all, and some of it waits."""
+        return bool(self._end)
+
+    def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
+        """The broker ends the stream: behind what waits of it."""
+        status = value_alone(block, "grpc-status", self._shared.limits.header_list_bytes)
+        self._is_given_up = status in _GIVEN_UP
+        if not self._queue and not self._outlet.items:
+            self._finished(now_ns)
+            self._down.over(self._stream)
+            return True
+        self._end = frames
+        self._watchers[self._stream] = self
+        if self._queue:
+            last = self._queue[-1]
+            last.size = last.there  # no more of it will come
+        self.pump(now_ns)
+        return False
+
+    def ended(self, now_ns: int, *, by_client: bool) -> None:
+        """The stream is no more: what is not acknowledged the broker will send again."""
+        for message in self._queue:
+            for chunk in message.chunks:
+                self._flow.drop(self._outlet, chunk, over=True)
+        self._queue.clear()
+        self._end = b""
+        self._finished(now_ns, gone=by_client)
+
+    def _finished(self, now_ns: int, *, gone: bool = False) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._delivery.close(now_ns, gone=gone or self._is_given_up)
+
+    # -- deciding -------------------------------------------------------------------------------------
+
+    def pump(self, now_ns: int) -> None:
+        """Send on what may go."""
+        gate = self._delivery.gate(now_ns)
+        while self._queue:
+            message = self._queue[0]
+            if not message.is_known and not self._read(message, gate):
+                break
+            wait_ns = self._ask(gate, message.values, max(0, message.size - PREFIX), message.seen_ms, now_ns)
+            if wait_ns > 0:
+                self._wake(wait_ns, now_ns)
+                break
+            self._queue.popleft()
+            self._patience_ns = _UNACKED_WAIT_NS
+            if wait_ns == _DROP:
+                self._drops = message.size - message.there
+                for chunk in message.chunks:
+                    self._flow.drop(self._outlet, chunk)
+            else:
+                self._left = message.size - message.there
+                self._flow.send(self._outlet, *message.chunks)
+        if self._end and not self._queue:
+            end, self._end = self._end, b""
+            self._watchers.pop(self._stream, None)
+            self._finished(now_ns)
+            self._down.ends(self._outlet, end)
+
+    def _read(self, message: Message, gate: Gate) -> bool:
+        """Read a message; False if more of it has to come first, for which its sender then has leave."""
+        most = self._shared.limits.stream_bytes
+        whole = message.there == message.size
+        if message.size and (whole or message.there <= _EAGER_BYTES or message.there >= most):
+            plan = self._plan(gate)
+            values = self._values(message, plan=plan, whole=whole)
+            if values is not Missing.MORE or message.there >= most:
+                message.values = values if isinstance(values, Values) else None
+                message.is_known = True
+                return True
+        for chunk in message.chunks:
+            self._flow.advance(self._outlet, chunk)
+        return False
+
+    def _values(self, message: Message, *, plan: Plan, whole: bool) -> Values | Missing:
+        content = message.content()
+        if len(content) < PREFIX:
+            return Missing.MALFORMED
+        if not content[0]:
+            return plan.read(content, PREFIX, len(content), message.size)
+        if not whole:
+            return Missing.MORE
+        limits = self._shared.limits
+        try:
+            encoding = value_alone(self._block, "grpc-encoding", limits.header_list_bytes)
+            plain = inflated(content[PREFIX:], encoding, limits.message_bytes)
+        except (UnknownEncodingError, UnreadableError):
+            # It counts as what it is on the wire; whether its consumer can read it is not known here.
+            return Missing.MALFORMED
+        return plan.read(plain, 0, len(plain))
+
+    def _ask(self, gate: Gate, values: Values | None, size: int, seen_ms: int, now_ns: int) -> int:
+        """How long a message has to wait; 0 if it goes now, and is charged for; _DROP if it never goes.
+
+        :param values: None if it cannot be read.
+        :param size: its bytes, which count as its payload then.
+        :param seen_ms: when it came; -1 for now.
+        """
+        # <hot> Runs for every message.
+        stream = self._delivery
+        rule = gate.delay
+        if rule is not None:
+            early_ms = self._early_ms(rule, values, seen_ms, now_ns)
+            if early_ms > 0:
+                return early_ms * _NS_PER_MS
+        op = stream.op
+        op.messages = 1
+        op.bytes = op.largest = size if values is None else values.payload
+        counts = values is not None and stream.counts_unacked(gate)
+        if counts and values is not None:
+            stream.sending(values.position, now_ns)
+        decision = gate.dispatch(op, now_ns)
+        if decision is None or decision.action is Action.REWRITE:
+            if counts and values is not None:
+                stream.sent(values.position, now_ns)
+            return 0
+        if decision.action is Action.DROP and not op.reliable:
+            self._shared.count("dispatch_dropped")
+            return _DROP
+        if decision.reasons[0].policy == _UNACKED:
+            wait_ns = self._patience_ns
+            self._patience_ns = min(2 * wait_ns, _MAX_UNACKED_WAIT_NS)
+            return wait_ns
+        return max(decision.delay_ns, _LEAST_WAIT_NS) if decision.delay_ns else LONGEST_WAIT_NS
+
+    def _early_ms(self, rule: DelayRule, values: Values | None, seen_ms: int, now_ns: int) -> int:
+        wall_ms = self._shared.services.wall_ms(now_ns)
+        first_ms = wall_ms if seen_ms < 0 else seen_ms
+        published_ms = -1
+        if values is not None:
+            published_ms = values.published or -1
+            position = values.position
+            if position and (published_ms < 0 or rule.clock == "receive_time"):
+                number = position if isinstance(position, int) else hash(position)
+                first_ms = self._shared.first_seen.ms((self._delivery.op.topic, number, 0), first_ms)
+        return due_ms(rule, published_ms, first_ms) - wall_ms
+
+    def _wake(self, wait_ns: int, now_ns: int) -> None:
+        at_ns = now_ns + min(wait_ns, LONGEST_WAIT_NS)
+        if self._timer is not None:
+            if self._timer.at_ns == at_ns and self._timer.call is not None:
+                return
+            self._timer.cancel()
+        self._timer = self._connection.at(at_ns, self._woken)
+
+    def _woken(self, now_ns: int) -> None:
+        self._timer = None
+        self.pump(now_ns)

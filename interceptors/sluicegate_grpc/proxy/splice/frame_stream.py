@@ -1,0 +1,381 @@
+"""One direction of a connection: its bytes cut into frames, and what becomes of them.
+
+Frames go on as they came unless a handler says otherwise. What handlers cut out, put in place of a frame or
+put between frames is noted as edits of the bytes read, so a read without edits is passed on as one.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from sluicegate.broker import Buffer
+from sluicegate.engine.budget import Budget
+from sluicegate.sessions.pieces import NoRoomError, Pieces
+from sluicegate_grpc.proxy.splice.flow import Flow, Outlet
+from sluicegate_grpc.proxy.splice.frames import (
+    CONTINUATION,
+    DATA,
+    END_STREAM,
+    HEAD,
+    HEADERS,
+    LEAST_MAX_FRAME,
+    SETTINGS,
+    STREAM_MASK,
+    ErrorCode,
+    WireError,
+    frame,
+    read_head,
+    unpadded,
+    window_update,
+)
+
+Handler: TypeAlias = Callable[[bytes, int, int, int, int, int], None]
+"""`(buffer, start, stop, flags, stream, now_ns)` of one whole frame, which passes unless it is cut."""
+_NOTHING_YET = -1
+_UNKNOWN = CONTINUATION + 1
+"""All kinds that HTTP/2 does not know."""
+WORK_PER_TURN = 1_152
+"""What one turn of the event loop may take, in units of some 0.9 us: each frame counts one."""
+CALL_WORK = 4
+"""What HEADERS and DATA with a handler count besides."""
+_BYTES_SHIFT = 9
+"""So many bytes, as a power of two, count one too."""
+BATCH = 16
+"""Work is counted once for so many frames: for each it would cost a tenth of a call."""
+_BATCH = range(BATCH)
+_JOINED_BYTES = 16_384
+"""Parts that are smaller together are sent as one."""
+
+
+class FrameStream:
+    """The frames of one direction.
+
+    :param budget: bytes that all sessions may keep together.
+    """
+
+    __slots__ = (
+        "_began_ns",
+        "_budget",
+        "_charged",
+        "_edits",
+        "_grants",
+        "_handlers",
+        "_held_frames",
+        "_need",
+        "_rest",
+        "_walked",
+        "at",
+        "await_turn",
+        "back",
+        "continued",
+        "data",
+        "flow",
+        "max_frame",
+        "reads",
+        "told",
+        "waits_for_turn",
+        "watched",
+    )
+
+    back: "FrameStream"
+    """The other direction: what its sender is told goes there."""
+    await_turn: Callable[[], None]
+    """Has the rest of the frames looked at in a turn of their own."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.flow = Flow(budget, self.insert, self.grant)
+        self._handlers: tuple[Handler, ...] = ()
+        self.watched: set[int] = set()
+        """Streams whose DATA frames are looked at."""
+        self.continued = _NOTHING_YET
+        """The stream whose header block is not complete, which only CONTINUATION may follow; 0 for none."""
+        self.told: deque[bytes] = deque()
+        """SETTINGS of the receiver's that the sender has not acknowledged."""
+        self.max_frame = LEAST_MAX_FRAME
+        """Payload of a frame that the receiver takes."""
+        self.at = 0
+        """Where in the bytes read the frame begins that is looked at now."""
+        self.data = b""
+        """The bytes that are looked at now."""
+        self.reads = 0
+        """How often bytes have come."""
+        self.waits_for_turn = False
+        """True while frames that have come are not looked at until their turn comes."""
+        self._charged = 0
+        """Work that a handler asked to count beside its frame."""
+        self._walked = 0
+        self._edits: list[tuple[int, int, bytes]] = []
+        self._grants: dict[int, int] = {}
+        self._rest = Pieces(budget)
+        self._need = self._began_ns = 0
+        self._held_frames = 0
+        """Bytes of header blocks that wait."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that are kept: of an incomplete frame, and withheld ones."""
+        return self._rest.size + self._held_frames + self.flow.held_bytes
+
+    @property
+    def frame_began_ns(self) -> int:
+        """When a frame or header block began that has come only in part; 0 if there is none."""
+        return self._began_ns if self._rest.size > 0 or self.continued > 0 else 0
+
+    def hand_to(self, handlers: Mapping[int, Handler], default: Handler) -> None:
+        """Set who looks at frames.
+
+        :param handlers: by kind; for DATA only those of watched streams are looked at, and what has no room.
+        :param default: looks at frames of all other kinds.
+        """
+        self._handlers = tuple(handlers.get(kind, default) for kind in range(_UNKNOWN + 1))
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    def walk(self, data: bytes, now_ns: int) -> None:
+        """Look at the next bytes; `take` then gives what goes on.
+
+        Of many frames only some are looked at in one turn of the event loop; without further bytes the next
+        ones are.
+
+        :raises WireError: if they break the protocol.
+        :raises NoRoomError: if there is no room for the rest.
+        """
+        # <hot> Runs for every read.
+        self.reads += 1
+        rest = self._rest
+        if rest.size:
+            if data:
+                rest.keep(data)
+            if rest.size < self._need or self.waits_for_turn:
+                return
+            data = rest.all()
+        self.data = data
+        self.at = 0
+        was_open = self.continued > 0
+        try:
+            self.at = self._frames(data, now_ns)
+        finally:  # what passed before a frame that is none has been decided and counted
+            self._walked = at = self.at
+        if not was_open or self.continued <= 0:
+            self._began_ns = now_ns
+        if at < len(data):
+            rest.keep(data[at:] if at else data)
+            if len(data) - at >= HEAD:
+                high, low = read_head(data, at)[:2]
+                self._need = HEAD + (high << 8 | low)
+            else:
+                self._need = HEAD
+
+    def _frames(self, data: bytes, now_ns: int) -> int:  # noqa: C901 - one loop, and hot
+        # <hot> One turn for each frame.
+        handlers, watched, flow, max_frame = self._handlers, self.watched, self.flow, self.max_frame
+        at, end, left = 0, len(data), WORK_PER_TURN
+        while left >= BATCH * (1 + CALL_WORK):
+            begin, calls = at, 0
+            for _ in _BATCH:
+                if end - at < HEAD:
+                    return at
+                high, low, kind, flags, stream = read_head(data, at)
+                size = high << 8 | low
+                stop = at + HEAD + size
+                if size > max_frame:
+                    max_frame = self._checked(size)
+                if stop > end:
+                    return at
+                if stream < 0:
+                    stream &= STREAM_MASK
+                if self.continued and (kind != CONTINUATION or stream != self.continued):
+                    self._out_of_place(kind)
+                if kind == DATA and size and stream not in watched and size <= flow.window:
+                    flow.window -= size
+                else:
+                    if kind <= HEADERS:
+                        calls += 1
+                    elif kind > _UNKNOWN:
+                        kind = _UNKNOWN
+                    self.at = at
+                    handlers[kind](data, at, stop, flags, stream, now_ns)
+                    if self._charged:
+                        at = stop
+                        break
+                at = stop
+            left -= BATCH + CALL_WORK * calls + (at - begin >> _BYTES_SHIFT) + self._charged
+            self._charged = 0
+        if end - at >= HEAD:
+            self.waits_for_turn = True
+            self.await_turn()
+        return at
+
+    def charge(self, work: int) -> None:
+        """Count more for the frame that is looked at than others take.
+
+        :param work: in the units of `WORK_PER_TURN`.
+        """
+        self._charged += work
+
+    def _out_of_place(self, kind: int) -> None:
+        if self.continued != _NOTHING_YET:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "a header block was left open")
+        if kind != SETTINGS:  # RFC 9113 section 3.4
+            raise WireError(
+                ErrorCode.PROTOCOL_ERROR, "frame_malformed", "the first frame is none of SETTINGS"
+            )
+        self.continued = 0
+
+    def _checked(self, size: int) -> int:
+        if size > self.max_frame:
+            text = f"a frame of {size} bytes, {self.max_frame} are the most"
+            raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_too_large", text)
+        return self.max_frame
+
+    def hold(self, size: int) -> None:
+        """Keep so many bytes of header blocks.
+
+        :raises NoRoomError: if there is no room for them.
+        """
+        if not self._budget.take(size):
+            raise NoRoomError
+        self._held_frames += size
+
+    def let_go(self, size: int) -> None:
+        """Keep so many bytes of header blocks no more."""
+        self._budget.give(size)
+        self._held_frames -= size
+
+    def drop(self) -> None:
+        """Forget all that is kept."""
+        self._rest.drop()
+        self.let_go(self._held_frames)
+        for outlet in tuple(self.flow.outlets.values()):
+            self.flow.close(outlet)
+        self._grants.clear()
+        self._edits.clear()
+
+    # -- changing what goes on ------------------------------------------------------------------------
+
+    def cut(self, start: int, stop: int) -> None:
+        """Have some of the bytes read not go on."""
+        self._edits.append((start, stop, b""))
+
+    def replace(self, start: int, stop: int, frame: bytes) -> None:
+        """Send something else in the place of a frame."""
+        self._edits.append((start, stop, frame))
+
+    def insert(self, frame: bytes) -> None:
+        """Send a frame before the one that is looked at now."""
+        self._edits.append((self.at, self.at, frame))
+
+    def insert_at(self, at: int, frame: bytes) -> None:
+        """Send a frame at a place in what was read now; several at one place in the order of the calls."""
+        self._edits.append((at, at, frame))
+
+    def waits(self, data: bytes, at: int, stop: int, flags: int, stream: int) -> None:
+        """A DATA frame without room, or behind others that wait, of a stream without a handler."""
+        flow, size = self.flow, stop - at - HEAD
+        outlet = flow.outlets.get(stream) or flow.open_late(stream)
+        if flow.fits(outlet, size):
+            flow.passed(outlet, size)
+            flow.close(outlet)
+            self.watched.discard(stream)
+            return
+        begin, end = unpadded(data, at, stop, flags)
+        self.cut(at, stop)
+        self.watched.add(stream)
+        self.grant(0, size - (end - begin))
+        self.grant(stream, size - (end - begin))
+        flow.send(outlet, flow.wait(data[begin:end]))
+        if flags & END_STREAM:
+            self.ends(outlet, frame(DATA, END_STREAM, stream))
+
+    def through(self, data: bytes, at: int, stop: int, flags: int, stream: int) -> tuple[int, int]:
+        """Let a DATA frame pass that is looked at, once there is room; returns where its content is."""
+        size = stop - at - HEAD
+        if stream not in self.flow.outlets and size <= self.flow.window:
+            self.flow.window -= size
+        else:
+            self.waits(data, at, stop, flags, stream)
+            self.watched.add(stream)
+        return unpadded(data, at, stop, flags)
+
+    def ends(self, outlet: Outlet, last: bytes) -> None:
+        """A stream ends with this frame, behind all that waits of it."""
+        self.watched.discard(outlet.stream)
+        self.revoke(outlet.stream)
+        outlet.ends = True
+        self.flow.send(outlet, last)
+
+    def is_behind(self, frames: bytes, stream: int, *, end: bool) -> bool:
+        """Whether frames of a stream have to wait behind others; they are queued then."""
+        outlet = self.flow.outlets.get(stream)
+        if outlet is None or not outlet.items:
+            return False
+        if end:
+            self.ends(outlet, frames)
+        else:
+            self.flow.send(outlet, frames)
+        return True
+
+    def over(self, stream: int) -> None:
+        """A stream is no more: what waits of it is dropped."""
+        self.watched.discard(stream)
+        self.revoke(stream)
+        outlet = self.flow.outlets.get(stream)
+        if outlet is not None:
+            self.flow.close(outlet)
+
+    def grant(self, stream: int, amount: int) -> None:
+        """Give the sender leave for so many bytes more, on a stream or (0) on the connection."""
+        if amount:
+            self._grants[stream] = self._grants.get(stream, 0) + amount
+
+    def settle(self) -> None:
+        """Tell the sender what it may send again."""
+        if self._grants:
+            for stream, amount in self._grants.items():
+                self.back.insert(window_update(stream, amount))
+            self._grants.clear()
+
+    def revoke(self, stream: int) -> None:
+        """A stream has ended: its sender need not be told what it may send on it."""
+        self._grants.pop(stream, None)
+
+    def is_untouched(self, data: bytes) -> bool:
+        """Whether what goes on now is `data`, as it was handed to `walk`."""
+        # <hot> Twice for every read.
+        return not (self._edits or self._grants) and self.data is data and self._walked == len(data)
+
+    def done(self) -> None:
+        """What was read has gone on as it came."""
+        self.data, self._walked, self.at = b"", 0, 0
+
+    def take(self, data: bytes | None = None) -> list[Buffer] | None:
+        """What goes on now.
+
+        :param data: what was handed to `walk`, if it was.
+        :return: None if it is `data`, as it came.
+        """
+        read, upto = self.data, self._walked
+        if not self._edits and read is data and upto == len(read):
+            self.done()
+            return None
+        parts: list[Buffer] = []
+        view = memoryview(read)
+        at = 0
+        for start, stop, put in sorted(self._edits, key=_start):
+            if start > at:
+                parts.append(view[at:start])
+            if put:
+                parts.append(put)
+            at = max(at, stop)
+        if upto > at:
+            parts.append(view[at:upto])
+        self._edits.clear()
+        self.done()
+        if len(parts) > 1 and sum(map(len, parts)) <= _JOINED_BYTES:
+            return [b"".join(parts)]
+        return parts
+
+
+def _start(edit: tuple[int, int, bytes]) -> int:
+    return edit[0]

@@ -1,0 +1,252 @@
+"""Which requests are looked at, and the headers that wait for their first message to be decided.
+
+The broker is not to hear of what is refused. Stream ids must ascend (RFC 9113 section 5.1.1): headers that
+are still undecided when those of a later stream go on go before them.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from typing import TypeAlias
+
+from sluicegate.sessions.pieces import NoRoomError
+from sluicegate_grpc.proxy.splice.answers import Answers
+from sluicegate_grpc.proxy.splice.call import Call
+from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.deciding import Deciding
+from sluicegate_grpc.proxy.splice.frames import (
+    END_STREAM,
+    MAX_WINDOW,
+    ErrorCode,
+    window_amount,
+    window_update,
+)
+from sluicegate_grpc.proxy.splice.refusals import Refusals
+from sluicegate_grpc.proxy.splice.requests import Request
+
+Mark: TypeAlias = tuple[int, int, Request]
+
+
+class Holding:
+    """The requests of one connection that policies ask about.
+
+    :param connection: the client's.
+    :param answers: what is to be seen of the broker's answers.
+    :param refusals: ends calls.
+    :param deciding: is told of calls that end undecided.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_connection",
+        "_deciding",
+        "_extras",
+        "_fresh",
+        "_held",
+        "_open",
+        "_refusals",
+        "_shared",
+        "_up",
+        "calls",
+        "highest",
+        "last",
+        "marks",
+    )
+
+    def __init__(
+        self, connection: Connection, answers: Answers, refusals: Refusals, deciding: Deciding
+    ) -> None:
+        self._connection = connection
+        self._shared = connection.shared
+        self._answers = answers
+        self._refusals = refusals
+        self._deciding = deciding
+        self._up = connection.up
+        self._open = connection.streams.ids
+        self.calls: dict[int, Call] = {}
+        """Requests that are looked at, by stream."""
+        self.marks: dict[int, Mark] = {}
+        """Where in the bytes read now the headers stand of requests whose first message is yet to come."""
+        self._extras: dict[int, list[tuple[int, int]]] = {}
+        """By stream: places of frames behind those headers that belong to them."""
+        self._held: list[int] = []
+        """Streams whose headers wait, in their order."""
+        self._fresh: list[Call] = []
+        """Calls whose headers are in the bytes read now."""
+        self.highest = 0
+        """The last stream that the broker knows of, or will in this turn."""
+        self.last = 0
+        """The last stream that the client has opened."""
+
+    def opened(self, stream: int, request: Request, at: int, stop: int, flags: int) -> None:
+        """A request has come whose headers are a frame of the bytes read now."""
+        # <hot> Runs for every request.
+        self.last = stream
+        self._open.add(stream)
+        if request.method is None or flags & END_STREAM:
+            self._passes(stream, request)
+        else:
+            self.marks[stream] = (at, stop, request)
+            self._up.watched.add(stream)
+
+    def opened_apart(self, stream: int, request: Request, frames: bytes, flags: int, now_ns: int) -> None:
+        """A request has come whose headers do not stand in the bytes read now as they are to go on."""
+        self.last = stream
+        self._open.add(stream)
+        if request.method is None or flags & END_STREAM:
+            self.flush(stream)  # here, for its place is the one at which these headers stand
+            self._passes(stream, request)
+            self._up.insert(frames)
+        else:
+            self._hold(self._new(stream, request, self._up.at), frames, now_ns)
+
+    def _passes(self, stream: int, request: Request) -> None:
+        """A request goes on without any message of it being looked at."""
+        self.highest = stream
+        if request.method is None:
+            self._shared.unknown(request.path)
+        self._watch_answer(stream, request)
+
+    def _watch_answer(self, stream: int, request: Request) -> None:
+        """Have an answer that may have to be rewritten read before it passes."""
+        rewrite = self._shared.rewrites.get(request.path)
+        if rewrite is not None:
+            self._answers.rewrite(stream, request, rewrite)
+
+    def _new(self, stream: int, request: Request, place: int, *, is_up: bool = False) -> Call:
+        outlet = self._up.flow.open(stream)
+        call = Call(stream, request, self._connection.caller(request), outlet, place)
+        call.is_up = is_up
+        if not is_up:
+            insort(self._held, stream)
+        self.calls[stream] = call
+        self._up.watched.add(stream)
+        self._fresh.append(call)
+        self._watch_answer(stream, request)
+        return call
+
+    def _hold(self, call: Call, frames: bytes, now_ns: int) -> None:
+        try:
+            self._up.hold(len(frames))
+        except NoRoomError:
+            self._shared.count("stream_refused")
+            self.forget(call, now_ns)
+            self._answers.cancelled(call.stream, now_ns)
+            self._refusals.reset(call.stream, ErrorCode.REFUSED_STREAM)
+            return
+        call.frames = frames
+
+    def call(self, stream: int, data: bytes, now_ns: int) -> Call | None:
+        """The call of a stream; one whose headers are in the bytes read now is taken out of them.
+
+        :return: None if it is not looked at, or if there was no room to hold it, so that it was refused.
+        """
+        mark = self.marks.pop(stream, None)
+        if mark is None:
+            return self.calls.get(stream)
+        at, stop, request = mark
+        frames = data[at:stop]
+        self._up.cut(at, stop)
+        call = self._new(stream, request, at)
+        for begin, end in self._extras.pop(stream, ()):
+            self._opens(call, data, begin, end, now_ns)
+        if self.calls.get(stream) is call:
+            self._hold(call, frames, now_ns)
+        return self.calls.get(stream)
+
+    def belongs(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> bool:
+        """Whether a frame of a stream (about its window) has to stay with headers that are held."""
+        if stream in self.marks:
+            self._extras.setdefault(stream, []).append((at, stop))
+            return True
+        call = self.calls.get(stream)
+        if call is None or call.is_up:
+            return False
+        self._opens(call, data, at, stop, now_ns)
+        return True
+
+    def _opens(self, call: Call, data: bytes, at: int, stop: int, now_ns: int) -> None:
+        """A frame opens the window of a call that is held: the broker is told of all of them in one."""
+        self._up.cut(at, stop)
+        amount = window_amount(data, at, stop)
+        call.credit += amount
+        if self.calls.get(call.stream) is not call:
+            return  # an earlier frame has ended it
+        if not amount:
+            self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
+        elif call.credit + self._connection.down.flow.initial > MAX_WINDOW:
+            self.broken(call, ErrorCode.FLOW_CONTROL_ERROR, now_ns)
+
+    def settle(self, data: bytes, now_ns: int) -> None:
+        """All that was read now was looked at: hold what is undecided, send on what others must not pass.
+
+        :param data: the bytes read.
+        """
+        if self.marks:
+            for stream in tuple(self.marks):
+                if stream > self.highest:
+                    self.call(stream, data, now_ns)
+                else:
+                    at, _, request = self.marks[stream]
+                    self._new(stream, request, at, is_up=True)
+            self.marks.clear()
+        self._extras.clear()
+        if self.calls:
+            self.flush(self.highest)
+            for call in self._fresh:
+                call.place = 0
+        self._fresh.clear()
+
+    def flush(self, upto: int) -> None:
+        """Send the headers of all streams up to one, in their order, each where it stood."""
+        if upto > self.highest:
+            self.highest = upto
+        count = bisect_right(self._held, upto)
+        for stream in self._held[:count]:
+            call = self.calls[stream]
+            call.is_up = True
+            opening = window_update(stream, call.credit) if call.credit else b""
+            self._up.insert_at(call.place, call.frames + opening)
+            self._drop_frames(call)
+        del self._held[:count]
+
+    def _drop_frames(self, call: Call) -> None:
+        self._up.let_go(len(call.frames))
+        call.frames = b""
+
+    def leave(self, call: Call, now_ns: int) -> None:
+        """Look at a call no more; what it has sent on already may still have to find room."""
+        if self.calls.get(call.stream) is not call:
+            return
+        del self.calls[call.stream]
+        if not call.is_up:
+            del self._held[bisect_left(self._held, call.stream)]
+        self._up.watched.discard(call.stream)
+        if call.timer is not None:
+            call.timer.cancel()
+        self._deciding.give_up(call, now_ns)
+        self._drop_frames(call)
+        for chunk in call.chunks:
+            self._up.flow.drop(call.outlet, chunk, over=True)
+        call.chunks.clear()
+
+    def forget(self, call: Call, now_ns: int) -> None:
+        """Look at a call no more, and drop what it could not send on."""
+        self.leave(call, now_ns)
+        self._up.over(call.stream)
+
+    def broken(self, call: Call, code: ErrorCode, now_ns: int) -> None:
+        """Reset a call whose client breaks the protocol (RFC 9113 section 5.4.2)."""
+        self._refusals.resets.count(now_ns)
+        self._shared.count("malformed_calls")
+        self.forget(call, now_ns)
+        self._answers.cancelled(call.stream, now_ns)
+        self._refusals.reset(call.stream, code)
+        if call.has_ended:
+            self._refusals.unbury(call.stream)
+        if call.is_up:
+            self._refusals.take_back(call.stream)
+
+    def closed(self, now_ns: int) -> None:
+        """The connection is gone."""
+        for call in tuple(self.calls.values()):
+            self.forget(call, now_ns)
+        self.marks.clear()

@@ -1,0 +1,148 @@
+"""What a request's headers say, read once for all requests that have the same."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from sluicegate.model import ANONYMOUS, Method, Role
+from sluicegate_grpc.proxy.splice.blocks import RequestBlocks, Volatile, check_updates, encode
+from sluicegate_grpc.proxy.splice.shared import Headers, Plans, Shared
+from sluicegate_grpc.proxy.splice.wellformed import is_method, is_wellformed
+from sluicegate_grpc.semantics.fields import Plan
+from sluicegate_grpc.semantics.status import Refusal
+
+_LENGTH = re.compile(r"[0-9]{1,15}")
+_NOTHING = Plans(*(Plan({}),) * 5)
+_VOLATILE = Volatile("grpc-timeout")
+"""Clients with deadlines send what is left of them."""
+_MAX_KNOWN = 1_024
+_MAX_KNOWN_BYTES = 8_192
+"""Of a header block that is remembered."""
+_PERMISSION_DENIED = 7
+_UNIMPLEMENTED = 12
+
+
+@dataclass(slots=True)
+class Request:
+    """The headers of requests, one object for all that are alike."""
+
+    path: str
+    """`/package.Service/Method`."""
+    method: Method | None = None
+    """None if no policy can ask about it."""
+    is_publish: bool = False
+    plans: Plans = _NOTHING
+    encoding: str = ""
+    """How its compressed messages are."""
+    length: int | None = None
+    """Bytes of all its DATA, if it tells."""
+    credentials: bytes = b""
+    """A digest of the words by which the broker knows its sender; empty if there are none."""
+    principal: str = ANONYMOUS
+    """The principal that the credentials claim."""
+    authorization: str = field(default="", repr=False)
+    """The very words, if the gate is to act in its sender's name."""
+    broker: str = ""
+    """The broker that it is for, if it names one."""
+    block: bytes = b""
+    """Its headers for the broker; empty if they may go as they came."""
+    is_malformed: bool = False
+    """True if servers may read something else in its headers than the gate."""
+    are_trailers: bool = False
+    """True if they may end a request."""
+    refusal: tuple[str, Refusal] | None = None
+    """Why it cannot go on, whatever the policies say: what is counted, and what is answered."""
+    is_plain: bool = True
+    """True if its headers may pass without being looked at again."""
+
+    @property
+    def known_method(self) -> Method:
+        """Its method.
+
+        :raises LookupError: if no policy can ask about it.
+        """
+        if self.method is None:
+            raise LookupError(f"no policy asks about {self.path}")
+        return self.method
+
+
+class RequestReader:
+    """Reads the header blocks of one client.
+
+    :param shared: the front's state; what is read is remembered there, for all clients.
+    """
+
+    __slots__ = ("_blocks", "_known", "_leaves_out", "_shared", "has_no_table")
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._known = shared.known_requests
+        self._blocks = RequestBlocks(shared.limits.header_list_bytes)
+        self.has_no_table = False
+        """True once the client knows that there is no table."""
+        self._leaves_out = not shared.edits
+        """Whether requests are one that differ only in what is volatile; those written anew are not."""
+
+    def read(self, block: bytes) -> Request:
+        """What a block says.
+
+        :raises WireError: if it cannot be read.
+        """
+        # <hot> Runs for every request.
+        key: bytes | None = block
+        is_plain = self._blocks.is_plain
+        if is_plain:
+            if (request := self._known.get(block)) is not None:
+                return request
+            key = _VOLATILE.without(block) if self._leaves_out and len(block) <= _MAX_KNOWN_BYTES else None
+            if key is not None and (request := self._known.get(key)) is not None:
+                return request
+        check_updates(block, may_have_table=not self.has_no_table)
+        headers, is_alone = self._blocks.read(block)
+        request = self._understand(headers)
+        if self._shared.edits and not request.is_malformed:  # trailers are, as headers
+            request.block, request.is_plain = encode(self._shared.edits.apply(headers)), False
+        elif not is_alone:
+            request.block, request.is_plain = encode(headers), False
+        if is_alone and is_plain and len(block) <= _MAX_KNOWN_BYTES:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[block if key is None else key] = request
+        return request
+
+    def _understand(self, headers: Headers) -> Request:
+        shared = self._shared
+        found = dict(reversed(headers))
+        request = Request(found.get(":path", ""), encoding=found.get("grpc-encoding", ""))
+        length = found.get("content-length", "")
+        request.length = int(length) if _LENGTH.fullmatch(length) else None
+        request.is_malformed = not is_wellformed(headers)
+        request.are_trailers = request.is_malformed and not any(name.startswith(":") for name in found)
+        request.refusal = self._refusal(request.path, found)
+        words = [value for name, value in headers if name == "authorization"]
+        if len(words) == 1 and (principal := shared.principal(headers)):
+            request.credentials, request.principal = sha256(words[0].encode()).digest(), principal
+        if shared.aliases is not None and len(words) == 1:
+            request.authorization = words[0]
+        if shared.methods.route_header:
+            request.broker = found.get(shared.methods.route_header, "")
+        request.is_plain = not (request.is_malformed or request.refusal or request.broker)
+        method = shared.methods.methods.get(request.path)
+        if method is not None and (method.is_policed or method.role is Role.LOOKUP):
+            request.method = method
+            request.is_publish = method.role is Role.PUBLISH
+            request.plans = shared.plans(request.path, method)
+        return request
+
+    def _refusal(self, path: str, found: Mapping[str, str]) -> tuple[str, Refusal] | None:
+        for name in self._shared.forbidden:
+            if name in found:
+                text = f"Metadata {name} is not for clients."
+                return "forbidden_header_refused", Refusal(_PERMISSION_DENIED, text, b"")
+        if not is_method(path):
+            text = f"{path[:200]!r} is no path of a method."
+            return "malformed_path", Refusal(_UNIMPLEMENTED, text, b"")
+        if not self._shared.knows(path) and (refusal := self._shared.unknown_methods.meet(path)) is not None:
+            return "unknown_method_refused", refusal
+        return None

@@ -1,0 +1,413 @@
+"""One gRPC client connection: two directions of HTTP/2 frames, and who looks at them.
+
+Rules of this file: no IO, no clock, no policy; what a frame means is told by the rooms.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from sluicegate.broker import PASS, Ask, Close, Command, Dial, NextTurn, ToClient, ToUpstream, WakeAt
+from sluicegate.sessions.pieces import NoRoomError
+from sluicegate_grpc.proxy.splice.absent import Absent
+from sluicegate_grpc.proxy.splice.answers import Answers
+from sluicegate_grpc.proxy.splice.broker_side import BrokerSide
+from sluicegate_grpc.proxy.splice.calling import Calling
+from sluicegate_grpc.proxy.splice.client_side import ClientSide
+from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.floods import Flood
+from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
+from sluicegate_grpc.proxy.splice.frames import PREFACE, ErrorCode, WireError, goaway
+from sluicegate_grpc.proxy.splice.opening import Opening
+from sluicegate_grpc.proxy.splice.refusals import Refusals
+from sluicegate_grpc.proxy.splice.settings import greeting
+from sluicegate_grpc.proxy.splice.shared import Address, Shared
+
+_STAND_IN_NS = 1_000_000_000
+
+
+class GrpcSession:
+    """One client connection and its upstream connection, without their sockets (`broker.TellingSession`).
+
+    :param shared: the front's state.
+    :param peer: the client's address, `host:port`.
+    :param addresses: brokers to connect to, tried in turn; empty if the relay has connected already, as it
+        does for a listener with an `upstream`.
+    :param routes: True if the first request may name the broker (`MethodMap.route_header`): nothing is
+        dialled before it has come.
+    :param stand_ins: brokers that answer in place of an only one that cannot be connected: their lookups lead
+        clients to where its topics are now. Clients soon have to try again whether it is back.
+    """
+
+    __slots__ = (
+        "_absent",
+        "_addresses",
+        "_answers",
+        "_calling",
+        "_client",
+        "_closing",
+        "_connection",
+        "_dialling",
+        "_down",
+        "_gates",
+        "_has_dialled",
+        "_holding",
+        "_is_greeted",
+        "_is_open",
+        "_opening",
+        "_policy_changes",
+        "_preface",
+        "_preface_ns",
+        "_routes",
+        "_shared",
+        "_stand_ins",
+        "_stands_in",
+        "_up",
+        "_wake_ns",
+    )
+
+    def __init__(
+        self,
+        shared: Shared,
+        peer: str,
+        addresses: tuple[Address, ...] = (),
+        *,
+        routes: bool = False,
+        stand_ins: tuple[Address, ...] = (),
+    ) -> None:
+        self._shared = shared
+        self._gates = shared.services.gates
+        self._policy_changes = self._gates.changes
+        """How many there had been when this session last went by them."""
+        self._connection = connection = Connection(shared, peer)
+        self._up = connection.up
+        self._down = connection.down
+        self._up.await_turn = partial(self._await_turn, self._up, self._walk_up)
+        self._down.await_turn = partial(self._await_turn, self._down, self._walk_down)
+        self._answers = Answers(connection)
+        refusals = Refusals(connection)
+        empty = Flood("empty_frames", shared.limits.empty_frames)
+        self._calling = Calling(connection, self._answers, refusals, empty)
+        self._holding = self._calling.holding
+        self._client = ClientSide(connection, self._calling, self._answers, refusals, empty)
+        broker = BrokerSide(connection, self._calling, self._answers, refusals)
+        self._client.broker, broker.client = broker, self._client
+        self._addresses = addresses
+        self._stand_ins = stand_ins
+        self._stands_in = False
+        self._routes = routes and bool(shared.methods.route_header)
+        self._opening = Opening(shared.services.budget, shared.limits) if addresses else None
+        self._absent: Absent | None = None
+        """Answers in place of a broker that cannot be connected."""
+        self._dialling = self._has_dialled = False
+        self._preface = b""
+        """What has come of the client's preface; the whole of it once it was seen."""
+        self._preface_ns = 0
+        """When it began to come."""
+        self._closing: Close | None = None
+        self._wake_ns = 0
+        self._is_open = False
+        """True once the client speaks HTTP/2 and its broker is connected."""
+        self._is_greeted = False
+        """True once the client has had SETTINGS."""
+        shared.sessions += 1
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept for this connection."""
+        early = self._opening.held_bytes if self._opening is not None else 0
+        early += self._absent.held_bytes if self._absent is not None else 0
+        return early + self._up.held_bytes + self._down.held_bytes + self._connection.streams.held_bytes
+
+    @property
+    def open_calls(self) -> int:
+        """Calls that the broker has yet to answer; streams of messages do not count."""
+        return len(self._connection.streams.ids) - self._answers.deliveries
+
+    @property
+    def frame_began_ns(self) -> int:
+        """When the client began a frame that it has sent only in part; 0 if there is none."""
+        return self._up.frame_began_ns if len(self._preface) == len(PREFACE) else self._preface_ns
+
+    @property
+    def is_logged_in(self) -> bool:
+        """True once the client is known to speak HTTP/2, and its first frames have gone to the broker."""
+        return self._is_open or self._absent is not None
+
+    @property
+    def client(self) -> str:
+        """The peer's address."""
+        return self._connection.peer
+
+    # -- what the relay calls -------------------------------------------------------------------------
+
+    def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes from the client."""
+        # <hot> Runs for every read.
+        if not self._is_open:
+            return self._begin(data, now_ns) if self._absent is None else self._absent.receive(data)
+        try:
+            self._walk_up(data, now_ns)
+        except (WireError, NoRoomError) as error:
+            self._broken(error)
+        return PASS if self._all_passed(self._up, data) else self._finish(now_ns, up=data)
+
+    def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes from the broker."""
+        # <hot> Runs for every read.
+        if self._closing is not None:
+            return ()
+        try:
+            self._walk_down(data, now_ns)
+        except (WireError, NoRoomError) as error:
+            self._broken(error)
+        return PASS if self._all_passed(self._down, data) else self._finish(now_ns, down=data)
+
+    def _all_passed(self, frames: FrameStream, data: bytes) -> bool:
+        """Whether these bytes go on as they came and nothing else is to be done: so it nearly always is."""
+        passed = (
+            frames.is_untouched(data)
+            and frames.back.is_untouched(b"")
+            and self._closing is None
+            and not self._answers.ready
+            and not self._connection.has_news
+        )
+        if passed:
+            frames.done()
+        return passed
+
+    def stands_in(self) -> None:
+        """Another broker answers in the place of the one that was asked for."""
+        self._stands_in = True
+        self._shared.count("stood_in")
+
+    def dialled(self, now_ns: int) -> Sequence[Command]:
+        """The broker is connected: it gets what the client has sent so far."""
+        opening, self._opening = self._opening, None
+        if opening is None:
+            return ()
+        self._is_open = True
+        data = opening.take()
+        self._up.insert(data[: len(PREFACE)])
+        self._guarded(self._walk_up, data[len(PREFACE) :], now_ns)
+        if self._stands_in:
+            self._connection.at(now_ns + _STAND_IN_NS, self._try_again)
+        return self._finish(now_ns)
+
+    def _try_again(self, now_ns: int) -> None:
+        """Have the client connect anew, which may lead to the broker that it wants."""
+        self._client.goes_away("the broker may be back")
+
+    def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
+        """The broker cannot be connected: the client's requests are told so, then it is closed."""
+        opening, self._opening = self._opening, None
+        if opening is None:
+            return [Close("upstream_unreachable", reason)]
+        text = f"{self._shared.broker} cannot be reached: {reason}"
+        self._absent = Absent(text, self._shared.limits, is_greeted=self._is_greeted)
+        return self._absent.begin(opening.take()[len(PREFACE) :], now_ns)
+
+    def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
+        """Something that waits may be due."""
+        self._wake_ns = 0
+        if client_gone:
+            return [Close("client_gone")]
+        if self._absent is not None:
+            return self._absent.wake(now_ns)
+        self._follow_policies()
+        self._guarded(self._run_due, b"", now_ns)
+        return self._finish(now_ns)
+
+    def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
+        """What the front was asked is known, or cannot be known (then it is an exception)."""
+        self._follow_policies()
+
+        def answered(data: bytes, now_ns: int) -> None:
+            self._connection.answered(question, now_ns)
+
+        self._guarded(answered, b"", now_ns)
+        return self._finish(now_ns)
+
+    @property
+    def reads_while_ending(self) -> bool:
+        """Calls that are under way need the client's windows and data; new ones are made elsewhere."""
+        return self._is_open
+
+    def ending(self, now_ns: int) -> Sequence[Command]:
+        """Send GOAWAY, then close once no call is left to answer (`broker.EndingSession`).
+
+        Streams of messages do not count: they have no end of their own.
+        """
+        if self._closing is not None:
+            return ()
+        if not self._is_open:
+            return () if self._has_dialled or self._absent is not None else [Close("")]
+        self._client.goes_away("the gateway ends")
+        out = list(self._finish(now_ns))
+        return out if self.open_calls else [*out, Close("")]
+
+    def closed(self, now_ns: int) -> None:
+        """The connection is gone: whatever it held or was counted for is released."""
+        for _ in self.parting(now_ns):
+            pass
+
+    def parting(self, now_ns: int) -> Iterator[None]:
+        """The same in slices (`broker.PartingSession`)."""
+        self._holding.closed(now_ns)
+        self._answers.closed(now_ns)
+        if self._opening is not None:
+            self._opening.take()
+        self._absent = None
+        self._shared.sessions -= 1
+        yield from self._connection.parting(now_ns)
+
+    # -- the beginning ----------------------------------------------------------------------------------
+
+    def _begin(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        """Bytes of a client that is not known to speak HTTP/2 yet, or whose broker is not connected."""
+        self._guarded(self._opened, data, now_ns)
+        return self._finish(now_ns)
+
+    def _opened(self, data: bytes, now_ns: int) -> None:
+        lacks = len(PREFACE) - len(self._preface)
+        if lacks:
+            self._preface_ns = self._preface_ns or now_ns
+            self._preface += data[:lacks]
+            if not PREFACE.startswith(self._preface):
+                text = "not HTTP/2 with prior knowledge; is the client to speak TLS?"
+                raise WireError(ErrorCode.PROTOCOL_ERROR, "not_http2", text)
+        opening = self._opening
+        if opening is not None:
+            opening.keep(data)
+            self._dial(opening)
+            return
+        if lacks <= len(data):
+            self._is_open = True
+        self._up.insert(data[:lacks])
+        self._walk_up(data[lacks:], now_ns)
+
+    def _dial(self, opening: Opening) -> None:
+        """Connect to the broker as soon as it is known."""
+        if self._has_dialled or len(self._preface) < len(PREFACE):
+            return
+        if self._routes:
+            if not self._is_greeted:  # clients wait for SETTINGS before they ask for anything
+                self._down.insert(self._greeting())
+            headers = opening.first_request()
+            if headers is None:
+                return
+            broker = headers.get(self._shared.methods.route_header, "")
+            self._addresses = (self._shared.route(broker) if broker else None) or self._addresses
+            self._client.bound = self._addresses
+        self._has_dialled = self._dialling = True
+
+    # -- making commands ------------------------------------------------------------------------------
+
+    def _guarded(self, walk: Callable[[bytes, int], None], data: bytes, now_ns: int) -> None:
+        if self._closing is not None:
+            return
+        try:
+            walk(data, now_ns)
+        except (WireError, NoRoomError) as error:
+            self._broken(error)
+
+    def _broken(self, error: WireError | NoRoomError) -> None:
+        """A peer has broken the protocol, or there is no room: the connection ends."""
+        self._is_open = False
+        last = self._holding.highest
+        if isinstance(error, WireError):
+            self._shared.count(error.counter)
+            self._down.insert(goaway(last, error.code, str(error)))
+            self._closing = Close(error.counter, f"{error} from or for {self.client}")
+        else:
+            self._down.insert(goaway(last, ErrorCode.ENHANCE_YOUR_CALM, "no room"))
+            self._closing = Close("buffer_budget_used_up", "all clients together hold too many bytes")
+
+    def _follow_policies(self) -> None:
+        """Go by the policies of now if they have changed."""
+        if self._policy_changes != self._gates.changes:
+            self._policy_changes = self._gates.changes
+            self._connection.policies_changed()
+
+    def _walk_up(self, data: bytes, now_ns: int) -> None:
+        if self._policy_changes != self._gates.changes:
+            self._follow_policies()
+        self._up.walk(data, now_ns)
+        holding = self._holding
+        if holding.marks or holding.calls:
+            holding.settle(self._up.data, now_ns)
+
+    def _walk_down(self, data: bytes, now_ns: int) -> None:
+        if self._policy_changes != self._gates.changes:
+            self._follow_policies()
+        self._down.walk(data, now_ns)
+        streams = self._connection.streams
+        if len(streams.ids) < streams.floor:
+            streams.shrink()
+
+    def _await_turn(self, frames: FrameStream, walk: Callable[[bytes, int], None]) -> None:
+        def turn(now_ns: int) -> None:
+            frames.waits_for_turn = False
+            walk(b"", now_ns)
+
+        self._connection.ask(NextTurn(), turn)
+
+    def _run_due(self, data: bytes, now_ns: int) -> None:
+        self._connection.timers.run_due(now_ns)
+        self._holding.settle(b"", now_ns)
+
+    def _finish(self, now_ns: int, up: bytes | None = None, down: bytes | None = None) -> Sequence[Command]:
+        """Add what rooms have left: bytes for either side, questions, wake-ups, the end."""
+        # <hot> Runs for every read, of which nearly all pass as they came.
+        connection = self._connection
+        if self._answers.ready:
+            self._answers.go_on(now_ns)
+        self._up.settle()
+        self._down.settle()
+        passes = False
+        out: list[Command] = []
+        parts = self._up.take(up)
+        if parts is None:
+            passes = True
+        elif parts:
+            out.extend(map(ToUpstream, parts))
+        answers = self._down.take(down)
+        if answers is None:
+            passes = True
+        elif answers:
+            if not self._is_greeted and (own := self._greeting()):
+                answers.insert(0, own)
+            out.extend(map(ToClient, answers))
+        connection.has_news = False
+        due_ns = connection.timers.due_ns
+        if due_ns is not None and (self._wake_ns == 0 or due_ns < self._wake_ns):
+            self._wake_ns = due_ns
+            out.append(WakeAt(due_ns))
+        self._rest(out)
+        if not passes:
+            return out
+        if not out:
+            return PASS
+        whole: Command = ToUpstream(up) if up is not None else ToClient(down or b"")
+        return [whole, *out]
+
+    def _greeting(self) -> bytes:
+        """What goes before the first frame: SETTINGS, if the broker's have not come.
+
+        The broker's follow, and of the acknowledgements the broker is to see only that of its own.
+        """
+        self._is_greeted = True
+        if self._client.broker.had_settings:
+            return b""
+        self._client.swallows_ack = True
+        return greeting(self._shared.limits)
+
+    def _rest(self, out: list[Command]) -> None:
+        connection = self._connection
+        if connection.new_questions:
+            out.extend(map(Ask, connection.new_questions))
+            connection.new_questions.clear()
+        if self._dialling:
+            self._dialling = False
+            out.append(Dial(self._addresses + self._stand_ins, in_order=bool(self._stand_ins)))
+        if self._closing is not None:
+            out.append(self._closing)

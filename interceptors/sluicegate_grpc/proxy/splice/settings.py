@@ -1,0 +1,72 @@
+"""SETTINGS as they pass the gate.
+
+Header compression is stateless on both sides (SETTINGS_HEADER_TABLE_SIZE 0, RFC 7541 section 4.2): so a
+request that is refused need not go to the broker, and the gate's own answers change no header table.
+"""
+
+from collections.abc import Iterator, Mapping
+from struct import Struct
+
+from sluicegate_grpc.proxy.splice.frames import LEAST_MAX_FRAME, SETTINGS, ErrorCode, WireError, frame
+from sluicegate_grpc.proxy.splice.shared import Limits
+
+TABLE_SIZE = 1
+MAX_STREAMS = 3
+INITIAL_WINDOW = 4
+MAX_FRAME = 5
+_DEFAULTS = {TABLE_SIZE: 4_096, MAX_STREAMS: 2**32 - 1, MAX_FRAME: LEAST_MAX_FRAME}
+_LARGEST_FRAME = 2**24 - 1
+_MAX_ENTRIES = 32
+"""Of one frame: there are less than ten kinds."""
+_ENTRY = Struct(">HI")
+
+
+def entries(payload: bytes) -> Iterator[tuple[int, int]]:
+    """Identifiers and values.
+
+    :raises WireError: if it is cut off, has too many, or asks for frames of a size that there is not.
+    """
+    if len(payload) % _ENTRY.size:
+        raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", f"SETTINGS of {len(payload)} bytes")
+    if len(payload) > _MAX_ENTRIES * _ENTRY.size:
+        text = f"SETTINGS with over {_MAX_ENTRIES} entries"
+        raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "settings_flood", text)
+    for name, value in _ENTRY.iter_unpack(payload):
+        if name == MAX_FRAME and not LEAST_MAX_FRAME <= value <= _LARGEST_FRAME:
+            text = f"SETTINGS_MAX_FRAME_SIZE of {value} bytes"
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", text)
+        yield name, value
+
+
+def shrinks_table(payload: bytes) -> bool:
+    """Whether a peer asks for a smaller table than it has from the beginning, and so waits to be told."""
+    return any(name == TABLE_SIZE and value < _DEFAULTS[TABLE_SIZE] for name, value in entries(payload))
+
+
+def for_clients(limits: Limits) -> Mapping[int, int]:
+    """The most that a broker's settings may say to its clients."""
+    return {TABLE_SIZE: 0, MAX_STREAMS: limits.streams, MAX_FRAME: limits.frame_bytes}
+
+
+def for_brokers(limits: Limits) -> Mapping[int, int]:
+    """The most that a client's settings may say to its broker."""
+    return {TABLE_SIZE: 0, MAX_FRAME: limits.frame_bytes}
+
+
+def bounded(payload: bytes, most: Mapping[int, int], *, first: bool) -> bytes:
+    """The same settings within bounds.
+
+    :param most: by setting.
+    :param first: True for the first of a side, which say too what is less than the defaults.
+    """
+    kept = [(name, min(value, most.get(name, value))) for name, value in entries(payload)]
+    if first:
+        said = {name for name, _ in kept}
+        less = [(name, value) for name, value in most.items() if value < _DEFAULTS[name]]
+        kept[:0] = [(name, value) for name, value in less if name not in said]
+    return b"".join(_ENTRY.pack(name, value) for name, value in kept)
+
+
+def greeting(limits: Limits) -> bytes:
+    """The SETTINGS by which the gate begins where the broker's have not come (RFC 9113 section 3.4)."""
+    return frame(SETTINGS, 0, 0, bounded(b"", for_clients(limits), first=True))

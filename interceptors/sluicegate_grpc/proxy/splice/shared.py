@@ -1,0 +1,147 @@
+"""What all connections of one gRPC front share."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from sluicegate.broker import Services
+from sluicegate.engine.delay import FirstSeen
+from sluicegate.model import Method, MethodMap
+from sluicegate_grpc.proxy.edits import Edits
+from sluicegate_grpc.proxy.splice.resuming import Aliases
+from sluicegate_grpc.proxy.unknown import UnknownMethods
+from sluicegate_grpc.semantics.calls import Calls
+from sluicegate_grpc.semantics.fields import Plan
+from sluicegate_grpc.semantics.plans import plan, response_plan
+from sluicegate_grpc.semantics.status import Refusal
+
+if TYPE_CHECKING:
+    from sluicegate_grpc.proxy.splice.requests import Request
+
+Address: TypeAlias = tuple[str, int]
+Headers: TypeAlias = Sequence[tuple[str, str]]
+"""Names (lower case) and values of a request's headers, pseudo-headers included."""
+Rewrite: TypeAlias = Callable[[bytes], bytes | Refusal | None]
+"""Makes another message of a response: None leaves it, a refusal ends the call instead of it."""
+_MAX_ACCEPTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one client connection may make the gate do. Bytes, and events per second."""
+
+    header_list_bytes: int = 65_536
+    """Of the headers of one request, by RFC 9113 section 6.5.2 (names, values, 32 for each)."""
+    continuations: int = 32
+    """CONTINUATION frames of one header block."""
+    frame_bytes: int = 65_536
+    """Payload of a frame; both sides are told so (SETTINGS_MAX_FRAME_SIZE). At least 16,384."""
+    message_bytes: int = 16 * 1024 * 1024
+    """A message that has to be there as a whole before it can be decided, and what it may inflate to."""
+    stream_bytes: int = 8 * 1024 * 1024
+    """What is withheld of one stream, beyond what its receiver's window lets come."""
+    streams: int = 4_000
+    """Requests that are open at once; clients are told so (SETTINGS_MAX_CONCURRENT_STREAMS)."""
+    resets: int = 1_000
+    """Streams that a client resets, or makes the gate reset (CVE-2023-44487, CVE-2025-8671)."""
+    windows: int = 10_000
+    """WINDOW_UPDATE frames, besides some for each read from the broker."""
+    pings: int = 1_000
+    settings: int = 100
+    empty_frames: int = 10_000
+    """DATA frames that carry nothing and end nothing, PRIORITY frames and frames of unknown types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """How the messages of one method are read."""
+
+    request: Plan
+    named: Plan
+    """For requests of producers whose id is not known, but that may tell their name."""
+    response: Plan
+    timeless: Plan
+    """For responses if it does not matter when they were published."""
+    sizes: Plan
+    """For responses of which only the size matters."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """The front's state as its sessions see it."""
+
+    services: Services
+    calls: Calls
+    methods: MethodMap
+    max_hold_ns: int
+    """How long a call may be held for a rate."""
+    limits: Limits = field(default_factory=Limits)
+    rewrites: Mapping[str, Rewrite] = field(default_factory=dict)
+    """By the path of a method: what makes another response message of the broker's."""
+    looked_up: Callable[[str, bytes, int], None] = lambda topic, answer, now_ns: None
+    """Called with a topic, the broker's answer to a LOOKUP of it, which is rewritten, and the time."""
+    route: Callable[[str], tuple[Address, ...] | None] = lambda broker: None
+    """The addresses of the broker that a request's `route_header` names; None if it is not allowed."""
+    question: Callable[[str], object] | None = None
+    """What to ask the front for a topic's subscriptions; it tells `calls.listed` before it answers."""
+    principal: Callable[[Headers], str | None] = lambda headers: None
+    """Who a request says it is from; worth nothing until the broker has accepted a call with these words."""
+    counts: Counter[str] = field(default_factory=Counter)
+    sessions: int = 0
+    """Connections open now."""
+    first_seen: FirstSeen = field(default_factory=FirstSeen)
+    edits: Edits = field(default_factory=Edits)
+    """What is changed in the headers of every request."""
+    forbidden: frozenset[str] = frozenset()
+    """Metadata (lower case) by which a client would say that it is more than a client; it is refused."""
+    unknown_methods: UnknownMethods = field(default_factory=lambda: UnknownMethods("pass"))
+    """What becomes of calls of methods that the map does not name."""
+    aliases: Aliases | None = None
+    """Ids of producers that were created anew at the new owner of their topic; None if they are not."""
+    broker: str = "the broker"
+    """What clients are told of that cannot be connected."""
+    accepted: dict[bytes, None] = field(default_factory=dict)
+    """Digests of credentials with which the broker has accepted a call, the oldest first."""
+
+    known_requests: "dict[bytes, Request]" = field(default_factory=dict)
+    """What header blocks say, by their bytes."""
+    _plans: dict[str, "Plans"] = field(default_factory=dict)
+
+    def plans(self, path: str, method: Method) -> "Plans":
+        """How a method's requests and responses are read."""
+        found = self._plans.get(path)
+        if found is None:
+            timeless = replace(method, published=())
+            found = self._plans[path] = Plans(
+                plan(method),
+                plan(method, named=True),
+                response_plan(method),
+                response_plan(timeless),
+                response_plan(replace(timeless, position=())),
+            )
+        return found
+
+    def count(self, event: str) -> None:
+        """Count an event under its name."""
+        self.counts[event] += 1
+
+    def counters(self) -> Mapping[str, int]:
+        """Event counters by name."""
+        return {**self.counts, "sessions": self.sessions}
+
+    def unknown(self, path: str) -> None:
+        """Count a call of a method that the map does not name, and that no answer is rewritten of."""
+        if not self.knows(path):
+            self.counts["unknown_method"] += 1
+
+    def knows(self, path: str) -> bool:
+        """Whether the map names a method, or its answers are rewritten."""
+        return path in self.methods.methods or path in self.rewrites
+
+    def accept(self, credentials: bytes) -> None:
+        """The broker has accepted a call with these credentials."""
+        self.accepted.pop(credentials, None)
+        self.accepted[credentials] = None
+        if len(self.accepted) > _MAX_ACCEPTED:
+            del self.accepted[next(iter(self.accepted))]

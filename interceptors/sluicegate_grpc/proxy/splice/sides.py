@@ -1,0 +1,183 @@
+"""What is common to frames of both sides: header blocks that come in pieces, windows, and settings."""
+
+from collections.abc import Mapping
+from struct import Struct
+
+from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.floods import Flood
+from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
+from sluicegate_grpc.proxy.splice.frames import (
+    ACK,
+    END_HEADERS,
+    HAS_PRIORITY,
+    HEAD,
+    MAX_WINDOW,
+    PADDED,
+    SETTINGS,
+    STREAM_MASK,
+    ErrorCode,
+    WireError,
+    frame,
+    unpadded,
+    window_update,
+)
+from sluicegate_grpc.proxy.splice.settings import INITIAL_WINDOW, MAX_FRAME, bounded, entries, shrinks_table
+
+_MAX_TOLD = 1_000
+_HAS_MORE = PADDED | HAS_PRIORITY
+"""A HEADERS frame holds more than its block."""
+
+
+_read_amount = Struct(">I").unpack_from
+
+
+class Block:
+    """A header block that comes in several frames.
+
+    :param flags: of its HEADERS frame.
+    :param frames: those that have come, as they were.
+    :param content: of the block.
+    """
+
+    __slots__ = ("content", "flags", "frames", "pieces")
+
+    def __init__(self, flags: int, frames: bytes, content: bytes) -> None:
+        self.flags = flags
+        self.frames = frames
+        self.content = content
+        self.pieces = 0
+
+
+class Side:
+    """One of the two peers, by the frames that it sends.
+
+    :param connection: what it is a side of.
+    :param frames: its frames.
+    :param most: what its SETTINGS may say to the other one.
+    """
+
+    def __init__(self, connection: Connection, frames: FrameStream, most: Mapping[int, int]) -> None:
+        self._connection = connection
+        self._frames = frames
+        self._most = most
+        self._limits = limits = connection.shared.limits
+        self._block: Block | None = None
+        self.had_settings = False
+        """True once its SETTINGS have come."""
+        self.waits_for_update = False
+        """True if its decoder wants to be told that there is no table."""
+        self._settings_flood = Flood("settings", limits.settings)
+
+    # -- header blocks --------------------------------------------------------------------------------
+
+    def headers(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A HEADERS frame."""
+        # <hot> Runs for every request and answer.
+        begin, end = at + HEAD, stop
+        if flags & _HAS_MORE:
+            begin, end = unpadded(data, at, stop, flags)
+            if flags & HAS_PRIORITY and _read_amount(data, begin - 5)[0] & STREAM_MASK == stream:
+                text = f"stream {stream} depends on itself"  # RFC 7540 5.3.1; RFC 9113 has no priorities
+                raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", text)
+        if not stream:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "HEADERS on no stream")
+        if flags & END_HEADERS:
+            self.block(data, at, stop, data[begin:end], flags, stream, now_ns)
+            return
+        self._frames.cut(at, stop)
+        self._frames.hold(stop - at)
+        self._block = Block(flags, data[at:stop], data[begin:end])
+        self._frames.continued = stream
+
+    def continuation(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A CONTINUATION frame: the block is looked at once it is whole, and goes on in one piece."""
+        block = self._block
+        if block is None:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "CONTINUATION of nothing")
+        self._frames.cut(at, stop)
+        self._frames.hold(stop - at)
+        block.pieces += 1
+        block.frames += data[at:stop]
+        block.content += data[at + HEAD : stop]
+        too_many = block.pieces > self._limits.continuations
+        if too_many or len(block.content) > self._limits.header_list_bytes:
+            text = f"a header block of {len(block.content)} bytes in {block.pieces + 1} frames"
+            raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "continuation_flood", text)
+        if flags & END_HEADERS:
+            self._block = None
+            self._frames.continued = 0
+            self._frames.let_go(len(block.frames))
+            self.apart(block, stream, now_ns)
+
+    def block(
+        self, data: bytes, at: int, stop: int, block: bytes, flags: int, stream: int, now_ns: int
+    ) -> None:
+        """A header block in one frame, which passes unless it is cut."""
+        raise NotImplementedError
+
+    def apart(self, block: Block, stream: int, now_ns: int) -> None:
+        """A header block that came in several frames, which were cut."""
+        raise NotImplementedError
+
+    # -- the connection -------------------------------------------------------------------------------
+
+    def settings(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A SETTINGS frame: told to the other side with what the gate needs.
+
+        :raises WireError: if there are too many, or it is malformed (RFC 9113 section 6.5).
+        """
+        self._settings_flood.count(now_ns)
+        if stream:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"SETTINGS on stream {stream}")
+        if flags & ACK:
+            if stop - at > HEAD:
+                raise WireError(
+                    ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "SETTINGS acknowledged with more"
+                )
+            self._acknowledged(stop)
+            return
+        payload = data[at + HEAD : stop]
+        told = bounded(payload, self._most, first=not self.had_settings)
+        self.had_settings = True
+        self.waits_for_update = self.waits_for_update or shrinks_table(payload)
+        if told != payload:
+            self._frames.replace(at, stop, frame(SETTINGS, 0, 0, told))
+        waiting = self._frames.back.told
+        waiting.append(told)
+        if len(waiting) > _MAX_TOLD:
+            raise WireError(
+                ErrorCode.ENHANCE_YOUR_CALM, "settings_flood", "SETTINGS that nobody acknowledges"
+            )
+
+    def _acknowledged(self, stop: int) -> None:
+        """What the other side wants holds from here on, for what is withheld here too (section 6.5.3)."""
+        frames = self._frames
+        frames.at = stop
+        told = dict(entries(frames.told.popleft() if frames.told else b""))
+        if INITIAL_WINDOW in told:
+            frames.flow.initial_changed(told[INITIAL_WINDOW])
+        frames.max_frame = max(frames.max_frame, told.get(MAX_FRAME, 0))
+
+    def window(self, data: bytes, at: int, stop: int, stream: int) -> None:
+        """A WINDOW_UPDATE frame: without what the other side was told already.
+
+        :raises WireError: if it is none.
+        """
+        # <hot> Runs once or twice for every call.
+        if stop - at != HEAD + 4:
+            raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", "WINDOW_UPDATE of another size")
+        amount = _read_amount(data, at + HEAD)[0] & MAX_WINDOW
+        if not amount and not stream:
+            raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "WINDOW_UPDATE of nothing")
+        flow = self._frames.back.flow
+        if not (flow.debt or flow.outlets):  # nothing is corrected, as nearly always
+            if not stream:
+                flow.opened(amount)
+            return
+        told = flow.updated(stream, amount)
+        if told == amount:
+            return
+        if told:
+            self._frames.replace(at, stop, window_update(stream, told))
+        else:
+            self._frames.cut(at, stop)

@@ -1,0 +1,13 @@
+"""What calls mean for the engine: who is attached, and which operation a call is. No clock, no gRPC library.
+
+All interceptors of one gate share one `Calls`. Its methods are not safe for threads: callers in several
+threads hold a lock around each call. None of them waits.
+"""
+
+from sluicegate_grpc.semantics.calls.attaching import Attaching, LostPlace
+from sluicegate_grpc.semantics.calls.calls import Calls
+from sluicegate_grpc.semantics.calls.places import Caller, Id, Place, Position
+from sluicegate_grpc.semantics.calls.publishing import UNNAMED
+from sluicegate_grpc.semantics.calls.stream import Stream
+
+__all__ = ["UNNAMED", "Attaching", "Caller", "Calls", "Id", "LostPlace", "Place", "Position", "Stream"]

@@ -1,0 +1,93 @@
+"""One call that attaches a producer or a consumer, on its way through the gate and to the broker."""
+
+from dataclasses import dataclass, replace
+
+from sluicegate.model import Action, Decision, Operation, Outcome, Reason
+from sluicegate.sessions.admission import Admission
+from sluicegate_grpc.semantics.calls.places import Caller, Place
+
+_FULL = "max_attachments"
+
+
+@dataclass(frozen=True, slots=True)
+class LostPlace(Decision):
+    """A refusal of one who was attached before: NOT_FOUND, which has clients attach anew."""
+
+
+def lost_place(refusal: Decision) -> LostPlace:
+    """The same refusal, in the form for a client that claims to be attached."""
+    return LostPlace(
+        Action.REJECT,
+        refusal.reasons,
+        factor=refusal.factor,
+        policy_version=refusal.policy_version,
+        id=refusal.id,
+    )
+
+
+def refused(delay: Decision) -> Decision:
+    """A refusal in place of a delay, where a call cannot wait."""
+    return replace(delay, action=Action.REJECT, delay_ns=0)
+
+
+def no_room(topic: str, limit: int) -> Decision:
+    """The refusal of a client for which the gate has no room.
+
+    :param limit: how many producers and consumers it keeps.
+    """
+    text = (
+        f"Attachment limit reached for topic {topic}. Current: {limit}, Limit: {limit}. "
+        "Wait for producers and consumers to disconnect."
+    )
+    return Decision(Action.REJECT, (Reason(_FULL, Outcome.LIMIT_REACHED, text, limit, limit),))
+
+
+class Attaching(Admission):
+    """State of one request to attach a producer or a consumer, until the broker responds.
+
+    While `must_list` is set, the topic's subscriptions must be told first: `Calls.listed`, `Calls.again`.
+    Report the response with `Calls.attached` or `Calls.failed`. After a refusal neither is needed.
+
+    :param place: what is to be attached; None if there is no room for one more.
+    :param caller: whose it is to be.
+    :param attach: adds the producer or consumer.
+    :param create: creates the subscription if there is none; None for a producer.
+    :param known: True if it calls itself attached already.
+    """
+
+    __slots__ = ("caller", "decision", "ended", "joined", "known", "place", "reliable", "taken")
+
+    def __init__(
+        self,
+        place: Place | None,
+        caller: Caller,
+        attach: Operation,
+        create: Operation | None,
+        *,
+        known: bool = False,
+    ) -> None:
+        super().__init__(attach, create)
+        self.place = place
+        self.caller = caller
+        self.known = known
+        self.decision: Decision | None = None
+        """None if it may go on to the broker; DELAY to ask again (`Calls.again`) after a while."""
+        self.taken = False
+        """True once the place was taken."""
+        self.joined = False
+        """True if the place was not the caller's before."""
+        self.reliable: bool | None = None
+        """Whether the topic's messages must all arrive, if the call says so."""
+        self.ended = False
+        """True once nothing is left to give back."""
+
+    @property
+    def topic(self) -> str:
+        """The topic's full name."""
+        return self.attach.topic
+
+    def end(self) -> None:
+        """Nothing of it is under way any more."""
+        self.ended = True
+        if self.place is not None:
+            self.place.pending -= 1

@@ -1,0 +1,475 @@
+"""What a call means for the engine: see the package."""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from sluicegate.engine.gate import Gate
+from sluicegate.model import (
+    Action,
+    Decision,
+    Method,
+    MethodMap,
+    Operation,
+    OperationKind,
+    Role,
+)
+from sluicegate.sessions.admission import allowed
+from sluicegate_grpc.semantics.calls.attaching import Attaching, lost_place, no_room, refused
+from sluicegate_grpc.semantics.calls.owners import Owners
+from sluicegate_grpc.semantics.calls.places import Caller, Id, Key, Place, Places, Position
+from sluicegate_grpc.semantics.calls.publishing import (
+    UNNAMED,
+    Unproven,
+    key_of,
+    of_another_topic,
+    of_no_topic,
+    unknown_id,
+)
+from sluicegate_grpc.semantics.calls.stream import Stream
+from sluicegate_grpc.semantics.calls.topics import Topics
+from sluicegate_grpc.semantics.calls.unacked import Unacked
+from sluicegate_grpc.semantics.fields import Values
+
+_PRODUCER = OperationKind.ATTACH_PRODUCER
+_CONSUMER = OperationKind.ATTACH_CONSUMER
+_PUBLISH = OperationKind.PUBLISH
+_DELAY = Action.DELAY
+
+
+class Calls:
+    """See the package.
+
+    :param methods: which method is which operation.
+    :param gates: `(topic, exempt, now_ns) -> Gate`, asked for each call.
+    :param ghost_release_ns: after so long without a stream or a call, a producer or consumer does not count.
+    :param max_attachments: bound on the producers and consumers that are kept.
+    :param list_valid_ns: how long a list of a topic's subscriptions counts as new (`Attaching.must_list`);
+        None if there are no lists, so that those count which this gate has admitted.
+    """
+
+    def __init__(
+        self,
+        methods: MethodMap,
+        gates: Callable[[str, bool, int], Gate],
+        ghost_release_ns: int,
+        max_attachments: int = 100_000,
+        list_valid_ns: int | None = None,
+    ) -> None:
+        self.methods = methods
+        self.gate = gates
+        """`(topic, exempt, now_ns)`: the gate of a topic."""
+        self.ghosts_released = 0
+        self.unknown_ids = 0
+        """Calls by ids that no one here was given."""
+        self.unproven = Unproven()
+        """Producers that count by their own word; see `proved`."""
+        self._ghost_release_ns = ghost_release_ns
+        self._places = Places(max_attachments)
+        self._producers = self._places.producers
+        self._by_attaching = any(method.role is Role.ATTACH_PRODUCER for method in methods.methods.values())
+        self._topics = Topics(list_valid_ns)
+        self._unacked = Unacked(gates)
+        self.owners = Owners(gates, self._places, self._topics, self._release)
+        self._look_ns = 0
+        self._nameless = 0
+
+    def __len__(self) -> int:
+        """Producers and consumers that are kept, those that no longer count included."""
+        return len(self._places)
+
+    # -- attaching ------------------------------------------------------------------------------------
+
+    def attach(self, method: Method, values: Values, caller: Caller, now_ns: int) -> Attaching:
+        """Decide a call that attaches a producer, or a consumer with its subscription.
+
+        :return: what is to be done is in its `decision` and `must_list`.
+        """
+        is_producer = method.role is Role.ATTACH_PRODUCER
+        name = values.producer if is_producer else values.consumer
+        if not name:  # without a name, each call counts as another one
+            self._nameless += 1
+            name = f"unnamed {self._nameless} of {caller.client}"
+        key = (values.topic, "" if is_producer else values.subscription, str(name))
+        attaching = self._attaching(_PRODUCER if is_producer else _CONSUMER, key, caller)
+        if is_producer and method.reliable:
+            attaching.reliable = bool(values.reliable)
+        self.again(attaching, now_ns)
+        return attaching
+
+    def _attaching(self, kind: OperationKind, key: Key, caller: Caller, known: bool = False) -> Attaching:
+        place = self._places.get(kind, key)
+        create = None
+        if kind is _CONSUMER and key[1]:
+            create = Operation(
+                OperationKind.CREATE_SUBSCRIPTION,
+                key[0],
+                caller.principal,
+                caller.client,
+                subscription=key[1],
+            )
+        if place is not None:
+            place.pending += 1
+        return Attaching(place, caller, caller.operation(kind, key), create, known=known)
+
+    def again(self, attaching: Attaching, now_ns: int) -> Decision | None:
+        """Ask once more about a call that was delayed, or whose topic's subscriptions were listed.
+
+        :return: its new `decision`.
+        """
+        place = attaching.place
+        if place is None:
+            attaching.ended = True
+            attaching.decision = no_room(attaching.topic, self._places.limit)
+            return attaching.decision
+        gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
+        topics = self._topics
+        if topics.are_listed:
+            if attaching.lists_first(gate, topics.listings, now_ns):
+                return None
+        elif attaching.create is not None and gate.asks(OperationKind.CREATE_SUBSCRIPTION):
+            gate.state.subscriptions_known = True
+        decision = attaching.decide(gate, now_ns)
+        attaching.decision = decision
+        if decision is None:
+            self._take(attaching, place, now_ns)
+        elif decision.action is not _DELAY:
+            self.failed(attaching, now_ns)
+            if attaching.known:
+                attaching.decision = lost_place(decision)
+        return attaching.decision
+
+    def listed(self, topic: str, names: Iterable[str] | None, asked_ns: int, now_ns: int) -> None:
+        """A topic's subscriptions are told.
+
+        :param names: all of them; None if the broker could not tell, so that what was known stays.
+        :param asked_ns: when it was asked; what was let in since exists in any case.
+        """
+        self._topics.listings.answered(topic, now_ns)
+        if names is not None:
+            self.gate(topic, False, now_ns).state.learn_subscriptions(names, asked_ns)
+
+    def _take(self, attaching: Attaching, place: Place, now_ns: int) -> None:
+        caller = attaching.caller
+        attaching.taken = True
+        attaching.joined = caller not in place.callers
+        place.used_by(caller)
+        place.refs.setdefault(caller.client, attaching.attach)
+        place.seen_ns = now_ns
+        self._places.taken(place)
+
+    def attached(self, attaching: Attaching, attachment: Id | None, now_ns: int) -> None:
+        """The broker let it attach.
+
+        :param attachment: what the broker calls it; None if it has no such names.
+        """
+        place = attaching.place
+        if place is None or attaching.ended:
+            return
+        attaching.end()
+        place.settled = True
+        if attaching.caller in place.callers:
+            place.callers[attaching.caller] = True
+        place.seen_ns = now_ns
+        if attachment is not None:
+            self._named(place, attachment, now_ns)
+        if attaching.reliable is not None:
+            self._topics.learn_reliable(attaching.topic, attaching.reliable)
+
+    def _named(self, place: Place, attachment: Id, now_ns: int) -> None:
+        claim = self.unproven.pop(attachment, None)
+        if claim is not None:
+            claim.end()
+        same = self._places.name(place, attachment)
+        if same is not None and same.topic == place.topic:
+            self._leave(same, now_ns)  # it counted by its id while its name was unknown
+
+    def failed(self, attaching: Attaching, now_ns: int, *, is_known: bool = True) -> None:
+        """It is not attached: the broker refused it, or its call ended early. Doing it again does nothing.
+
+        :param is_known: False if the broker has the call and its outcome is unknown.
+        """
+        place = attaching.place
+        if place is None or attaching.ended:
+            return
+        attaching.end()
+        gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
+        if attaching.taken and attaching.joined and not place.callers.get(attaching.caller):
+            ref = place.withdrawn(attaching.caller)
+            if ref is not None:
+                gate.detach(ref)
+        if not place.pending and not place.settled:
+            self._release(place, now_ns)
+        if attaching.created and not is_known and self._topics.are_listed:
+            attaching.confirmed()  # it may exist: the next list will tell
+            self._topics.listings.outdated(attaching.topic)
+        attaching.withdraw(gate, now_ns)
+
+    # -- publishing -----------------------------------------------------------------------------------
+
+    def publish(
+        self, method: Method, values: Values, caller: Caller, now_ns: int
+    ) -> tuple[Operation, Decision | None]:
+        """Decide a call that publishes.
+
+        :return: the operation, to be kept only if it is delayed, and None if it may go on; or `UNNAMED`.
+        """
+        # <hot> Runs for every publish.
+        called = values.producer if self._by_attaching else (values.topic, values.producer)
+        place = self._producers.get(called) if method.producer else None
+        if place is None or not place.held:
+            found = self._unattached(place, method, values, caller, now_ns)
+            if not isinstance(found, Place):
+                return found
+            place = found
+        if values.topic != place.key[0] and values.topic and method.topic:
+            # Brokers use the one or the other: a client that could choose would choose its limits.
+            return caller.operation(_PUBLISH, place.key), of_another_topic(values)
+        place.seen_ns = now_ns
+        op = place.publishing
+        if op is None or place.publisher is not caller:
+            place.used_by(caller)
+            op = place.publishing = caller.operation(_PUBLISH, place.key)
+            place.publisher = caller
+        op.messages = 1
+        op.bytes = op.largest = values.payload
+        if method.batch:
+            op.messages, op.largest = values.messages, values.largest
+        decision = self.gate(op.topic, caller.exempt, now_ns).publish(op, now_ns)
+        if decision is not None:
+            if decision.action is _DELAY:
+                place.publishing = None  # it is the delayed call's own from here on
+            elif (decision := allowed(decision)) is not None and self.unproven:
+                self._never_sent(op, caller, now_ns)
+        return op, decision
+
+    def wants_name(self, method: Method, values: Values) -> bool:
+        """Whether the name of a publish's producer must be read, as its id is unknown."""
+        return bool(method.name) and values.producer not in self._producers
+
+    def publish_again(self, op: Operation, caller: Caller, now_ns: int) -> Decision | None:
+        """Ask once more about a publish that was delayed."""
+        return allowed(self.gate(op.topic, caller.exempt, now_ns).publish(op, now_ns))
+
+    def abandon(self, op: Operation, caller: Caller, now_ns: int) -> None:
+        """Give up a publish that was delayed; nothing is charged."""
+        self.gate(op.topic, caller.exempt, now_ns).abandon(op, now_ns)
+        if self.unproven:
+            self._never_sent(op, caller, now_ns)
+
+    def _never_sent(self, op: Operation, caller: Caller, now_ns: int) -> None:
+        """The broker will not answer a publish, by which its producer may have been proved."""
+        place = self._places.find(_PRODUCER, (op.topic, "", op.producer))
+        if place is not None:
+            self._unproved(place, caller, now_ns)
+
+    def _unproved(self, place: Place, caller: Caller, now_ns: int) -> None:
+        """What a caller says of a place will not be proved any more."""
+        for called, attaching in self.unproven.of(place):
+            if attaching.caller is caller:
+                self.proved(called, now_ns, is_known=False)
+
+    def _unattached(
+        self, place: Place | None, method: Method, values: Values, caller: Caller, now_ns: int
+    ) -> Place | tuple[Operation, Decision | None]:
+        """A publish by a producer that is not counted: it attaches by it, if the topic has room.
+
+        Those who attach by another call may have done so long ago, or before this gate was started: what they
+        say their topic and their name are has to be believed then, until the broker answers.
+        """
+        called = self._called_by(method, values, caller)
+        if method.by_connection:
+            place = self._producers.get(called)
+            if place is not None and place.held:
+                return place
+        key = place.key if place is not None else key_of(method, values, caller, has_ids=self._by_attaching)
+        if key is None:
+            return self._uncounted(method, values, caller, now_ns)
+        comes_back = self._by_attaching and not method.by_connection
+        attaching = self._attaching(_PRODUCER, key, caller, known=comes_back)
+        decision = self.again(attaching, now_ns)
+        if decision is None and attaching.place is not None:
+            self._places.name(attaching.place, called)
+            if place is None and self._by_attaching:
+                self.unproven[called] = attaching
+            else:
+                self.attached(attaching, called, now_ns)
+            return attaching.place
+        self.failed(attaching, now_ns)
+        if decision is not None and decision.action is _DELAY:
+            # The operation is that of an attachment: asked again as a publish, nothing would be counted.
+            decision = lost_place(decision) if comes_back else refused(decision)
+        return attaching.attach, decision
+
+    def unproven_by(self, method: Method, values: Values, caller: Caller) -> Id | None:
+        """The id of a producer whose publish was let go and that counts by its own word alone."""
+        if not self.unproven:
+            return None
+        called = self._called_by(method, values, caller)
+        return called if called in self.unproven else None
+
+    def proved(self, producer: Id, now_ns: int, *, is_known: bool) -> None:
+        """The broker has answered the message of a producer that counted by its own word.
+
+        :param is_known: False if it did not take the message: then anybody may have sent it, and the producer
+            counts no more, unless others know it.
+        """
+        attaching = self.unproven.pop(producer, None)
+        if attaching is None:
+            return
+        if is_known:
+            self.attached(attaching, producer, now_ns)
+        elif attaching.place is not None:
+            self._places.unname(attaching.place, producer)
+            self.failed(attaching, now_ns)
+
+    def _called(self, values: Values) -> Id:
+        """The key of a producer: its id, or topic and name if it was given none."""
+        return values.producer if self._by_attaching else (values.topic, values.producer)
+
+    def _called_by(self, method: Method, values: Values, caller: Caller) -> Id:
+        """The same, of a producer that may be a connection."""
+        return (values.topic, f"connection {caller.client}") if method.by_connection else self._called(values)
+
+    def _uncounted(
+        self, method: Method, values: Values, caller: Caller, now_ns: int
+    ) -> tuple[Operation, Decision | None]:
+        """A publish that counts for no producer: its id is unknown and has no topic, or is missing."""
+        op = Operation(_PUBLISH, values.topic if method.topic else "", caller.principal, caller.client)
+        if not op.topic:
+            self.unknown_ids += not method.by_connection
+            return op, of_no_topic() if method.by_connection else unknown_id("producer", values.producer)
+        if values.producer:
+            return op, UNNAMED
+        op.messages, op.bytes, op.largest = values.messages, values.payload, values.largest or values.payload
+        return op, self.publish_again(op, caller, now_ns)
+
+    # -- dispatch -------------------------------------------------------------------------------------
+
+    def dispatching(self, method: Method, values: Values, caller: Caller, now_ns: int) -> Stream | None:
+        """A stream opens by which messages are delivered.
+
+        :return: None if its consumer is unknown; else see `Stream.decision`, and close it in any case.
+        """
+        if method.topic:
+            attaching = self.attach(method, values, caller, now_ns)
+            return self._stream(attaching.place, caller, attaching, whole=True)
+        place = self._places.consumers.get(values.consumer)
+        if place is None:
+            self.unknown_ids += 1
+            return None
+        if place.held:
+            self._used(place, caller, now_ns)
+            return self._stream(place, caller, None, whole=False)
+        attaching = self._attaching(_CONSUMER, place.key, caller, known=True)
+        self.again(attaching, now_ns)
+        return self._stream(place, caller, attaching, whole=False)
+
+    def _stream(
+        self, place: Place | None, caller: Caller, attaching: Attaching | None, *, whole: bool
+    ) -> Stream:
+        return Stream(self, place, caller, attaching, whole)
+
+    def opened(self, stream: Stream, now_ns: int) -> None:
+        """A stream goes on to the broker, its `decision` being None."""
+        if stream.attaching is not None:
+            self.attached(stream.attaching, None, now_ns)
+
+    def stream_ended(self, place: Place, now_ns: int, *, gone: bool) -> None:
+        """A stream of a consumer's has ended; called by the stream.
+
+        :param gone: True to release it, if it was the last.
+        """
+        place.seen_ns = now_ns
+        if gone and not place.in_use:
+            self._release(place, now_ns)
+
+    def is_reliable(self, topic: str) -> bool:
+        """Whether a topic is reliable; True if that is unknown."""
+        return self._topics.is_reliable(topic)
+
+    # -- acknowledgements -----------------------------------------------------------------------------
+
+    def acknowledge(self, method: Method, values: Values, caller: Caller, now_ns: int) -> None:
+        """A consumer acknowledges a message, or gives it back."""
+        topic, subscription = values.topic, values.subscription
+        place = self._places.consumers.get(values.consumer) if method.consumer else None
+        if place is not None:
+            self._used(place, caller, now_ns)
+            topic, subscription, _ = place.key
+        self.acknowledged(topic, subscription, values.position, now_ns)
+
+    def acknowledged(self, topic: str, subscription: str, position: Position, now_ns: int) -> None:
+        """A delivered message no longer counts as unacknowledged for its consumer."""
+        self._unacked.acknowledged((topic, subscription), position, now_ns)
+
+    def delivered(self, place: Place, position: Position, now_ns: int) -> None:
+        """A message was delivered to a consumer that is to acknowledge it."""
+        self._unacked.delivered(place, position, now_ns)
+
+    # -- staying and leaving --------------------------------------------------------------------------
+
+    def touch(self, attachment: Id, caller: Caller, now_ns: int) -> None:
+        """A call tells that a producer or consumer is still there."""
+        for places in (self._producers, self._places.consumers):
+            place = places.get(attachment)
+            if place is not None and place.held:
+                self._used(place, caller, now_ns)
+
+    def detach(self, method: Method, values: Values, caller: Caller, now_ns: int) -> None:
+        """A producer or consumer has taken leave, and the broker took notice."""
+        if method.attachment or method.producer:
+            self._leave(
+                self._producers.get(self._called(values) if method.producer else values.attachment), now_ns
+            )
+        if method.attachment or method.consumer:
+            consumers = self._places.consumers
+            self._leave(consumers.get(values.consumer if method.consumer else values.attachment), now_ns)
+
+    def caller_gone(self, caller: Caller, now_ns: int, most: int | None = None) -> None:
+        """A connection was closed: release what no other one uses, at most so many of its places."""
+        for place in tuple(islice(caller.places, most)):
+            self._unproved(place, caller, now_ns)
+            place.left_by(caller)
+            if not place.callers and not place.in_use:
+                self._release(place, now_ns)
+
+    def release_ghosts(self, now_ns: int) -> int:
+        """Release clients that were silent for too long; call it once a second.
+
+        :return: how many.
+        """
+        if now_ns < self._look_ns:
+            return 0
+        before_ns = now_ns - self._ghost_release_ns
+        oldest_ns, released = now_ns, 0
+        for place in self._places:
+            if not place.held or place.in_use:
+                continue
+            if place.seen_ns <= before_ns:
+                self._release(place, now_ns)
+                released += 1
+            elif place.seen_ns < oldest_ns:
+                oldest_ns = place.seen_ns
+        # A client that is heard of from now on is due later than the one that is due next.
+        self._look_ns = oldest_ns + self._ghost_release_ns
+        self.ghosts_released += released
+        return released
+
+    def _used(self, place: Place, caller: Caller, now_ns: int) -> None:
+        place.seen_ns = now_ns
+        if caller not in place.callers:
+            place.used_by(caller)
+
+    def _leave(self, place: Place | None, now_ns: int) -> None:
+        if place is not None and place.held:
+            self._release(place, now_ns)
+
+    def _release(self, place: Place, now_ns: int) -> None:
+        gate = self.gate(place.topic, False, now_ns)
+        for op in place.refs.values():
+            gate.detach(op)
+        for called, attaching in self.unproven.of(place):
+            self.unproven.pop(called)
+            attaching.end()
+        self._unacked.forget(place)
+        self._places.released(place)

@@ -1,0 +1,119 @@
+"""Which broker serves which topic, as the brokers said, and what follows when that changes."""
+
+from collections.abc import Callable
+
+from sluicegate.engine.gate import Gate
+from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate_grpc.semantics.calls.places import Id, Key, Place, Places
+from sluicegate_grpc.semantics.calls.topics import Topics
+
+_MAX_TOPICS = 10_000
+_UNDECIDED = Decision(Action.ALLOW, ())
+
+
+class Owners:
+    """The owner of each topic, as look-ups name it.
+
+    It knows at most 10,000 topics: beyond that it forgets the ones that were looked up least recently.
+
+    When a topic moves, the producers and consumers at its old owner no longer count, even if their
+    connections are still open: a broker that hangs closes none. Clients that are still there attach again at
+    the new owner, and are not refused because of the places of the dead. Rates, delays and policies stay as
+    they are.
+
+    Where the gate creates producers anew (`keep_ns`), a producer whose connection is open keeps its place for
+    that long: it goes on at the new owner without attaching, and another producer must not take the only
+    place while it is silent.
+
+    :param gates: as for `Calls`.
+    :param places: who is attached.
+    :param topics: what is known of topics; the list of subscriptions of one that moved is outdated.
+    :param release: releases a place.
+    """
+
+    __slots__ = (
+        "_gates",
+        "_kept",
+        "_owners",
+        "_places",
+        "_release",
+        "_topics",
+        "changes",
+        "keep_ns",
+        "on_change",
+        "released",
+    )
+
+    def __init__(
+        self,
+        gates: Callable[[str, bool, int], Gate],
+        places: Places,
+        topics: Topics,
+        release: Callable[[Place, int], None],
+    ) -> None:
+        self.changes = 0
+        """Topics that have moved."""
+        self.released = 0
+        """Producers and consumers that no longer count, as their topic has moved."""
+        self.on_change: Callable[[str, str, str], None] = lambda topic, before, owner: None
+        """Called with a topic that has moved, its old owner and its new one."""
+        self.keep_ns = 0
+        """How long producers of a topic that has moved keep their places while they are silent."""
+        self._gates = gates
+        self._places = places
+        self._topics = topics
+        self._release = release
+        self._owners: dict[str, str] = {}
+        self._kept: dict[Place, int] = {}
+        """Since when producers keep their places at a new owner, the oldest first."""
+
+    def owner(self, topic: str) -> str:
+        """The broker that was last said to serve a topic; empty if none was."""
+        return self._owners.get(topic, "")
+
+    def producer(self, called: Id) -> Key | None:
+        """What a producer is counted by that is known by an id."""
+        place = self._places.producers.get(called)
+        return place.key if place is not None else None
+
+    def renamed(self, called: Id, created: Id) -> None:
+        """A producer was created anew; its broker calls it something else now."""
+        place = self._places.producers.get(called)
+        if place is not None:
+            self._places.name(place, created)
+
+    def learned(self, topic: str, owner: str, now_ns: int) -> None:
+        """A broker has said which one serves a topic."""
+        before = self._owners.pop(topic, "")
+        self._owners[topic] = owner
+        if len(self._owners) > _MAX_TOPICS:
+            del self._owners[next(iter(self._owners))]
+        if before and before != owner:
+            self._changed(topic, before, owner, now_ns)
+
+    def release_silent(self, now_ns: int) -> None:
+        """Release the producers that kept their places and were not heard of in time; due once a second."""
+        while self._kept:
+            place, since_ns = next(iter(self._kept.items()))
+            if now_ns < since_ns + self.keep_ns:
+                return
+            del self._kept[place]
+            if place.held and not place.pending and place.seen_ns <= since_ns:
+                self._release(place, now_ns)
+                self.released += 1
+
+    def _changed(self, topic: str, before: str, owner: str, now_ns: int) -> None:
+        self.changes += 1
+        for place in self._places.of_topic(topic):
+            if not place.held or place.pending:
+                continue
+            if self.keep_ns and place.kind is OperationKind.ATTACH_PRODUCER:
+                self._kept.pop(place, None)
+                self._kept[place] = now_ns
+            else:
+                self._release(place, now_ns)
+                self.released += 1
+        self._topics.listings.outdated(topic)
+        op = Operation(OperationKind.OWNER_CHANGED, topic, "", f"{before} -> {owner}")
+        self._gates(topic, False, now_ns).record(op, _UNDECIDED, now_ns)
+        self.on_change(topic, before, owner)

@@ -1,0 +1,89 @@
+"""How the messages of a method are read: what of them, as one message or as a batch."""
+
+from collections.abc import Mapping
+
+from sluicegate.model.methods import Method, Path, Role
+from sluicegate_grpc.semantics.fields import (
+    IN_RESPONSE,
+    KINDS,
+    LENGTH,
+    Data,
+    Missing,
+    Plan,
+    Values,
+    occurrences,
+)
+
+
+class _WholePlan(Plan):
+    """A plan whose messages count with all of their bytes, not with those of their payload."""
+
+    __slots__ = ()
+
+    def read(self, data: Data, start: int, stop: int, end: int | None = None) -> Values | Missing:
+        """As `Plan.read`."""
+        values = super().read(data, start, stop, end)
+        if isinstance(values, Values):
+            values.payload = (stop if end is None else end) - start
+        return values
+
+
+class _BatchPlan(Plan):
+    """A plan for requests that carry several messages: it reads them when all of them are there.
+
+    :param paths: as for `Plan`, of what stands beside the messages.
+    :param number: of the repeated field whose messages they are.
+    :param message: reads one of them.
+    """
+
+    __slots__ = ("_message", "_tag")
+
+    def __init__(self, paths: Mapping[str, Path], number: int, message: Plan) -> None:
+        super().__init__(paths)
+        self._tag = number << 3 | LENGTH
+        self._message = message
+
+    def read(self, data: Data, start: int, stop: int, end: int | None = None) -> Values | Missing:
+        """As `Plan.read`; MORE for a message that is not all there."""
+        if end is not None and stop < end:
+            return Missing.MORE
+        values = super().read(data, start, stop)
+        if isinstance(values, Missing):
+            return values
+        values.messages = values.payload = 0
+        for begin, after in occurrences(data, start, stop, self._tag):
+            message = self._message.read(data, begin, after)
+            if isinstance(message, Missing):
+                return message
+            values.messages += 1
+            values.payload += message.payload
+            values.largest = max(values.largest, message.payload)
+        return values
+
+
+def plan(method: Method, *, named: bool = False) -> Plan:
+    """How to read a method's requests.
+
+    :param named: whether to look for the producer's name too, which few messages are asked for.
+    """
+    elsewhere = IN_RESPONSE.get(method.role, frozenset())
+    paths: dict[str, Path] = {name: getattr(method, name) for name in KINDS if name not in elsewhere}
+    if not named:
+        del paths["name"]
+    counts_whole = method.role is Role.PUBLISH and method.size_of == "message"
+    payload = paths.pop("payload", ()) if counts_whole or method.batch else ()
+    if not method.batch:
+        return _WholePlan(paths) if counts_whole else Plan(paths)
+    message = _WholePlan({}) if counts_whole else Plan({"payload": payload[1:]})
+    return _BatchPlan(paths, method.batch[0], message)
+
+
+def response_plan(method: Method) -> Plan:
+    """How to read a method's responses."""
+    paths: dict[str, Path] = {
+        name: getattr(method, name) for name in IN_RESPONSE.get(method.role, frozenset())
+    }
+    if method.role is Role.DISPATCH and method.size_of == "message":
+        del paths["payload"]
+        return _WholePlan(paths)
+    return Plan(paths)

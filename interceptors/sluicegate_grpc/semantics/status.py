@@ -1,0 +1,90 @@
+"""What a refused call is told: status code, text, and the details of Google's richer error model.
+
+Codes: https://grpc.io/docs/guides/status-codes/; details: `google/rpc/error_details.proto`, which goes in the
+trailer `grpc-status-details-bin` as a `google.rpc.Status`.
+"""
+
+from dataclasses import dataclass
+
+from google.protobuf.duration_pb2 import Duration
+from google.rpc.error_details_pb2 import ErrorInfo, QuotaFailure, RetryInfo
+from google.rpc.status_pb2 import Status
+
+from sluicegate.decisions.ids import with_id
+from sluicegate.model import Action, Decision, Outcome, Reason
+from sluicegate_grpc.semantics.calls.attaching import LostPlace
+
+INVALID_ARGUMENT = 3
+NOT_FOUND = 5
+RESOURCE_EXHAUSTED = 8
+FAILED_PRECONDITION = 9
+UNAVAILABLE = 14
+DOMAIN = "sluicegate"
+"""Domain of the reasons in `google.rpc.ErrorInfo`."""
+_BY_OUTCOME = {
+    Outcome.LIMIT_REACHED: RESOURCE_EXHAUSTED,
+    Outcome.INVALID: INVALID_ARGUMENT,
+    Outcome.PRECONDITION: FAILED_PRECONDITION,
+}
+_LEAST_RETRY_NS = 1_000_000
+"""Clients read a delay of 0 as leave to come back at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The end of a call."""
+
+    code: int
+    """gRPC status code."""
+    text: str
+    details: bytes
+    """A serialized `google.rpc.Status`; empty if there is nothing to add."""
+
+
+def refusal(decision: Decision, topic: str) -> Refusal:
+    """The end of a call that is refused.
+
+    :param decision: the refusal, or what the call was held for until it could be held no longer.
+    :param topic: the topic's full name.
+    """
+    code = NOT_FOUND if isinstance(decision, LostPlace) else _BY_OUTCOME[decision.reasons[0].outcome]
+    text = with_id(decision.text, decision.id)
+    status = Status(code=code, message=text)
+    for reason in decision.reasons:
+        status.details.add().Pack(_error_info(reason, decision, topic))
+    if decision.delay_ns or decision.action is Action.DELAY:
+        wait = Duration()
+        wait.FromNanoseconds(max(_LEAST_RETRY_NS, decision.delay_ns))
+        status.details.add().Pack(RetryInfo(retry_delay=wait))
+    exhausted = [reason for reason in decision.reasons if reason.outcome is Outcome.LIMIT_REACHED]
+    if exhausted:
+        failure = QuotaFailure()
+        for reason in exhausted:
+            failure.violations.add(subject=f"topic:{topic}", description=reason.text)
+        status.details.add().Pack(failure)
+    return Refusal(code, text, status.SerializeToString())
+
+
+def malformed(method: str) -> Refusal:
+    """The end of a call whose message cannot be read.
+
+    :param method: its full name.
+    """
+    return Refusal(INVALID_ARGUMENT, f"Malformed message for {method}", b"")
+
+
+def _error_info(reason: Reason, decision: Decision, topic: str) -> ErrorInfo:
+    metadata = {
+        "topic": topic,
+        "policy": reason.policy,
+        "limit": _number(reason.limit),
+        "current": _number(reason.current),
+        "level": reason.level,
+        "decision_id": decision.id,
+    }
+    kept = {name: value for name, value in metadata.items() if value}
+    return ErrorInfo(reason=reason.policy.upper() or "UNKNOWN_ID", domain=DOMAIN, metadata=kept)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else f"{value:.3f}"

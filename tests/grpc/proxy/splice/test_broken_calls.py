@@ -1,0 +1,97 @@
+"""Clients that break the rules of one call while the gate holds it: the gate answers, as no broker can."""
+
+import pytest
+from tests.grpc.proxy.splice.oracle import gate, service
+from tests.grpc.proxy.splice.oracle.raw import assert_serves, block, headers, opened
+from tests.grpc.proxy.splice.oracle.reshape import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HAS_PRIORITY,
+    HEADERS,
+    RST_STREAM,
+    WINDOW_UPDATE,
+    frame,
+)
+
+PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED = 1, 3, 5
+BEGUN = headers(3)
+"""A publish, of which the gate waits for the message."""
+SHORT = headers(3, service.PUBLISH, ("content-length", "7"))
+
+
+def update(amount: int) -> bytes:
+    return frame(WINDOW_UPDATE, 0, 3, amount.to_bytes(4))
+
+
+BROKEN = {
+    "a window opened by nothing": (BEGUN + update(0), PROTOCOL_ERROR),
+    "a window opened too far": (BEGUN + update(2**31 - 1), FLOW_CONTROL_ERROR),
+    "a window opened one byte too far": (BEGUN + update(2**31 - 65_535), FLOW_CONTROL_ERROR),
+    "a window opened too far in steps": (BEGUN + update(2**30) * 2, FLOW_CONTROL_ERROR),
+    "headers twice": (BEGUN + headers(3), PROTOCOL_ERROR),
+    "trailers with pseudo-headers": (BEGUN + headers(3, end=True), PROTOCOL_ERROR),
+    "trailers that do not end it": (
+        BEGUN + frame(HEADERS, END_HEADERS, 3, b"\0\1a\1b"),
+        PROTOCOL_ERROR,
+    ),
+    "less than its length": (SHORT + frame(DATA, END_STREAM, 3, bytes(6)), PROTOCOL_ERROR),
+    "more than its length": (SHORT + frame(DATA, 0, 3, bytes(4)) * 2, PROTOCOL_ERROR),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_call_that_breaks_the_protocol_is_reset_alone(name: str, apart: bool) -> None:
+    sent, code = BROKEN[name]
+    client = opened(gate.shared())
+    at = len(SHORT if sent.startswith(SHORT) else BEGUN)
+
+    client.send(*((sent[:at], sent[at:]) if apart else (sent,)))
+
+    assert client.resets(3) == [code]
+    assert client.wire.closed is None
+    assert 3 not in client.server.seen
+    assert client.front.counts["malformed_calls"] == 1
+    assert client.wire.session.held_bytes == 0
+    assert_serves(client, 5)
+
+
+def test_a_held_call_may_have_the_widest_window_that_there_is() -> None:
+    client = opened(gate.shared()).send(BEGUN, update(2**31 - 1 - 65_535))
+
+    assert client.resets(3) == []
+    assert "malformed_calls" not in client.front.counts
+
+
+def test_headers_on_a_stream_that_its_client_has_reset_end_the_connection() -> None:
+    client = opened(gate.shared()).send(BEGUN, frame(RST_STREAM, 0, 3, bytes(4)), headers(3))
+    assert client.wire.closed is not None
+    assert client.goaway == STREAM_CLOSED
+
+
+def test_a_stream_that_depends_on_itself_ends_the_connection() -> None:
+    priority = (3).to_bytes(4) + b"\x0f"
+    flags = END_HEADERS | HAS_PRIORITY
+    client = opened(gate.shared()).send(frame(HEADERS, flags, 3, priority + block(service.OTHER)))
+    assert client.wire.closed is not None
+    assert client.goaway == PROTOCOL_ERROR
+
+
+def test_headers_that_are_not_whole_count_in_what_all_may_keep() -> None:
+    client = opened(gate.shared())
+    budget = client.front.services.budget
+    content = block(service.OTHER)
+    client.send(frame(HEADERS, 0, 3, content[:9]), frame(CONTINUATION, 0, 3, content[9:20]))
+    assert budget.used == client.wire.session.held_bytes == 9 + 9 + 9 + 11
+    client.send(frame(CONTINUATION, END_HEADERS, 3, content[20:]))
+    assert budget.used == client.wire.session.held_bytes == 0
+
+    client.send(frame(HEADERS, 0, 5, content[:9]))
+    budget.limit = 100
+    client.send(frame(CONTINUATION, 0, 5, bytes(100)))
+    assert client.wire.closed is not None
+    assert client.wire.closed.counter == "buffer_budget_used_up"
+    client.wire.hang_up()
+    assert budget.used == 0

@@ -1,0 +1,304 @@
+"""Streams of messages: paced without loss, dropped only where that may be, held until they are due."""
+
+import gzip
+from typing import Any
+
+import pytest
+from tests.bench import SECOND, START, Bench
+from tests.grpc.proxy.splice.oracle import service
+from tests.grpc.proxy.splice.talk import ACK, METHODS, RECEIVE, SUBSCRIBE, TOPIC, Talk, delivered, front
+
+from sluicegate.broker import PASS
+from sluicegate_grpc.proxy.splice import Limits
+from sluicegate_grpc.proxy.splice.delivering import Delivering
+
+
+def opened(talk: Talk) -> int:
+    """A consumer with an open stream."""
+    talk.subscribe()
+    stream = talk.receive()
+    talk.answer(stream, end=False)
+    return stream
+
+
+def positions(talk: Talk, stream: int) -> list[int]:
+    """Which messages the client has."""
+    return [each[6] for each in service.messages(bytes(talk.client(stream).data))]
+
+
+def test_messages_within_the_rates_pass_as_the_same_bytes() -> None:
+    talk = Talk(front(max_dispatch_rate=100))
+    stream = opened(talk)
+    for at in range(3):
+        talk.wire.server.h2.send_data(stream, delivered(at))
+    talk.wire.collect()
+    data = talk.wire.from_server.take(10_000)
+    assert talk.session.receive_upstream(data, talk.wire.now) is PASS
+    gate = talk.shared.services.gates.get(TOPIC, False, talk.wire.now)
+    assert (gate.state.dispatched_messages, gate.state.dispatched_bytes) == (3, 30)
+
+
+@pytest.mark.parametrize("delay_ms", [0, 1])  # read in different ways
+def test_sizes_can_be_those_of_whole_messages(delay_ms: int) -> None:
+    talk = Talk(front(max_dispatch_rate_bytes=1_000_000, fixed_delivery_delay=delay_ms))
+    talk.shared.methods = METHODS.sized_by("message")
+    stream = opened(talk)
+    messages = [delivered(at, 10_000, published=1) for at in range(3)]
+    for message in messages:
+        talk.answer(stream, message[:100], end=False)  # a message in two frames
+        talk.answer(stream, message[100:], end=False)
+    talk.wire.pass_time(SECOND)
+    talk.wire.settle()
+    state = talk.shared.services.gates.get(TOPIC, False, talk.wire.now).state
+    assert (state.dispatched_messages, state.dispatched_bytes) == (3, sum(map(len, messages)) - 3 * 5)
+    talk.hang_up()
+
+
+def test_a_message_that_waits_is_not_decided_again_for_each_that_comes_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    talk = Talk(front(max_dispatch_rate=1))
+    stream = opened(talk)
+    asked = []
+    ask = Delivering._ask
+
+    def counting(watcher: Delivering, *arguments: Any) -> int:
+        asked.append(arguments)
+        return ask(watcher, *arguments)
+
+    monkeypatch.setattr(Delivering, "_ask", counting)
+    talk.answer(stream, *[delivered(at) for at in range(200)], end=False)
+    assert positions(talk, stream) == [0]
+    assert len(asked) <= 3
+    talk.wire.pass_time(3 * SECOND)
+    talk.wire.settle()
+    assert len(positions(talk, stream)) > 2
+    talk.hang_up()
+
+
+@pytest.mark.seed("S1-071", "S1-076", "S1-080", "S1-081")
+@pytest.mark.parametrize("policy", ["max_dispatch_rate", "max_subscription_dispatch_rate"])
+def test_reliable_messages_are_paced_in_order_and_none_is_lost(policy: str) -> None:
+    bench = Bench()
+    talk = Talk(front(bench))
+    bench.set_topic(TOPIC, **{policy: 10})
+    stream = opened(talk)
+    talk.answer(stream, b"".join(delivered(at) for at in range(30)))
+    assert positions(talk, stream) == list(range(10))
+    assert not talk.client(stream).is_over
+    assert talk.session.held_bytes > 0
+    talk.wire.pass_time(SECOND)
+    talk.wire.settle()
+    assert positions(talk, stream) in (list(range(19)), list(range(20)))
+    talk.wire.pass_time(SECOND + SECOND // 10)
+    talk.wire.settle()
+    assert positions(talk, stream) == list(range(30))
+    assert talk.client(stream).status == "0"
+    assert talk.session.held_bytes == 0
+    talk.hang_up()
+
+
+@pytest.mark.seed("S1-070")
+def test_what_may_be_lost_is_dropped_and_counted() -> None:
+    talk = Talk(front(max_dispatch_rate=10, on_limit__max_dispatch_rate="drop"))
+    attach = talk.call("/t.Broker/Attach", service.message((1, TOPIC), (2, "p")))
+    talk.answer(attach, service.message((1, 7)))
+    stream = opened(talk)
+    talk.answer(stream, b"".join(delivered(at) for at in range(30)), end=False)
+    assert positions(talk, stream) == list(range(10))
+    assert talk.shared.counts["dispatch_dropped"] == 20
+    assert talk.session.held_bytes == 0
+    # The broker got leave for what was dropped, or its stream would stop.
+    window = talk.wire.server.h2.local_flow_control_window(stream)
+    answers = 2 * len(service.message((1, 7)))
+    assert window == 65_535 - 10 * len(delivered(0)) - answers
+    talk.hang_up()
+
+
+def test_a_slow_stream_does_not_stop_the_others_on_its_connection() -> None:
+    talk = Talk(front(max_dispatch_rate=1))
+    stream = opened(talk)
+    other = talk.call("/t.Other/Anything", service.message((1, 5)))
+    for _ in range(4):
+        talk.answer(stream, delivered(1, 16_000), end=False)
+    talk.answer(other, service.message((1, b"y" * 16_000)))
+    assert talk.client(other).is_over
+    assert len(talk.client(stream).data) == len(delivered(1, 16_000))
+    talk.hang_up()
+
+
+def test_a_message_larger_than_the_windows_is_paced_too() -> None:
+    talk = Talk(front(max_dispatch_rate=1))
+    stream = opened(talk)
+    sent = delivered(0, 60_000) + delivered(1, 60_000)
+    left = sent
+    for _ in range(200):
+        size = min(len(left), max(0, talk.wire.server.window(stream)), 16_384)
+        if size:
+            talk.wire.server.h2.send_data(stream, left[:size])
+            left = left[size:]
+        talk.wire.settle()
+        talk.take(talk.wire.client)
+        talk.wire.pass_time(SECOND // 50)
+        talk.wire.settle()
+    assert bytes(talk.client(stream).data) == sent
+    assert talk.session.held_bytes == 0
+    talk.hang_up()
+
+
+def test_a_stream_that_its_client_gives_up_leaves_nothing() -> None:
+    talk = Talk(front(max_dispatch_rate=1))
+    stream = opened(talk)
+    talk.answer(stream, *(delivered(at) for at in range(5)), end=False)
+    assert talk.session.held_bytes > 0
+    talk.wire.client.h2.reset_stream(stream, error_code=8)
+    talk.wire.settle()
+    assert talk.session.held_bytes == 0
+    assert talk.consumers() == 0
+    talk.hang_up()
+
+
+def test_messages_are_held_until_they_are_due_in_order_and_never_early() -> None:
+    bench = Bench()
+    talk = Talk(front(bench, fixed_delivery_delay=3_000))
+    stream = opened(talk)
+    now_ms = bench.wall_ms(START)
+    sent = [delivered(0, published=now_ms - 2_000), delivered(1, published=now_ms), delivered(2)]
+    talk.answer(stream, b"".join(sent), end=False)
+    seen: dict[int, int] = {}
+    for step in range(400):
+        for position in positions(talk, stream):
+            seen.setdefault(position, step * 10)
+        talk.wire.pass_time(SECOND // 100)
+        talk.wire.settle()
+    assert list(seen) == [0, 1, 2]
+    assert 1_000 <= seen[0] <= 1_050
+    assert 3_000 <= seen[1] <= seen[2] <= 3_050
+    talk.hang_up()
+
+
+def test_a_delay_does_not_bind_the_stream_to_its_window_and_what_is_held_is_bounded() -> None:
+    talk = Talk(front(fixed_delivery_delay=5_000, limits=Limits(stream_bytes=200_000)))
+    stream = opened(talk)
+    sent = 0
+    for at in range(1_000):
+        message = delivered(at % 100, 1_000)
+        if talk.wire.server.window(stream) < len(message):
+            break
+        talk.wire.server.h2.send_data(stream, message)
+        talk.wire.settle()
+        sent += len(message)
+    assert 250_000 <= sent <= 200_000 + 65_535
+    assert talk.session.held_bytes == sent
+    talk.wire.pass_time(6 * SECOND)
+    for _ in range(20):
+        talk.take(talk.wire.client)
+    assert len(talk.client(stream).data) == sent
+    assert talk.session.held_bytes == 0
+    talk.hang_up()
+
+
+@pytest.mark.seed("S1-090")
+def test_at_the_limit_of_unacknowledged_messages_the_stream_waits_for_one() -> None:
+    talk = Talk(front(max_unacked_messages_per_consumer=2))
+    stream = opened(talk)
+    talk.answer(stream, b"".join(delivered(at) for at in range(4)), end=False)
+    assert positions(talk, stream) == [0, 1]
+    acked = talk.call(ACK, service.message((1, TOPIC), (2, "s"), (3, 0)))
+    talk.answer(acked)
+    assert positions(talk, stream) == [0, 1, 2]
+    talk.wire.pass_time(5 * SECOND)
+    talk.wire.settle()
+    assert positions(talk, stream) == [0, 1, 2]
+    talk.hang_up()
+
+
+def test_an_acknowledgement_by_another_connection_counts_as_well() -> None:
+    shared = front(max_unacked_messages_per_consumer=1)
+    talk, other = Talk(shared), Talk(shared, "10.0.0.2:5000")
+    stream = opened(talk)
+    talk.answer(stream, b"".join(delivered(at) for at in range(2)), end=False)
+    assert positions(talk, stream) == [0]
+    other.call(ACK, service.message((1, TOPIC), (2, "s"), (3, 0)))
+    talk.wire.pass_time(SECOND // 10)
+    talk.wire.settle()
+    assert positions(talk, stream) == [0, 1]
+
+
+def test_policies_that_come_later_hold_for_streams_that_are_open() -> None:
+    bench = Bench()
+    talk = Talk(front(bench))
+    stream = opened(talk)
+    talk.answer(stream, *(delivered(at) for at in range(5)), end=False)
+    assert positions(talk, stream) == list(range(5))
+    bench.set_topic(TOPIC, max_dispatch_rate=1)
+    talk.answer(stream, *(delivered(at) for at in range(5, 8)), end=False)
+    assert positions(talk, stream) == list(range(6))
+    bench.set_topic(TOPIC, max_dispatch_rate=0)
+    talk.wire.pass_time(SECOND)
+    talk.wire.settle()
+    assert positions(talk, stream) == list(range(8))
+    talk.hang_up()
+
+
+def test_compressed_and_unreadable_messages_are_metered_by_what_can_be_told() -> None:
+    talk = Talk(front(max_dispatch_rate=2))
+    talk.subscribe()
+    stream = talk.receive()
+    talk.wire.server.h2.send_headers(stream, [*service.ANSWER, ("grpc-encoding", "gzip")])
+    raw = service.field(1, 1) + service.field(2, b"m" * 300)
+    for sent in (
+        service.framed(gzip.compress(raw), 1),
+        service.framed(b"\xff" * 40),
+        service.framed(b"?", 1),
+    ):
+        talk.wire.server.h2.send_data(stream, sent)
+    talk.wire.settle()
+    gate = talk.shared.services.gates.get(TOPIC, False, talk.wire.now)
+    assert (gate.state.dispatched_messages, gate.state.dispatched_bytes) == (2, 300 + 40)
+    talk.wire.pass_time(SECOND)
+    talk.wire.settle()
+    assert gate.state.dispatched_messages == 3
+    talk.hang_up()
+
+
+def test_the_consumer_of_a_stream_counts_once_however_often_it_comes_back() -> None:
+    talk = Talk(front(max_consumers_per_topic=1))
+    stream = opened(talk)
+    talk.answer(stream, status=14)  # the broker ends the stream: the consumer comes back
+    assert talk.consumers() == 1
+    again = talk.receive()
+    talk.answer(again, delivered(1), end=False)
+    assert positions(talk, again) == [1]
+    assert talk.refused(talk.call(SUBSCRIBE, service.message((1, TOPIC), (2, "d"), (3, "s"))))[0] == "8"
+    talk.hang_up()
+
+
+@pytest.mark.parametrize("status", [1, 4])
+def test_a_stream_that_ran_out_of_time_gives_its_place_back_whoever_tells_first(status: int) -> None:
+    talk = Talk()
+    talk.subscribe()
+    stream = talk.receive()
+    assert talk.consumers() == 1
+    talk.answer(stream, status=status)  # the client's RST_STREAM comes later, of a stream that is no more
+    assert talk.consumers() == 0
+
+
+def test_messages_that_wait_are_not_lost_when_the_broker_wants_no_more_of_the_request() -> None:
+    bench = Bench()
+    talk = Talk(front(bench))
+    bench.set_topic(TOPIC, max_dispatch_rate=10)
+    talk.subscribe()
+    stream = talk.call(RECEIVE, service.message((1, 9)), end=False)
+    broker = talk.wire.server.h2
+    broker.send_headers(stream, service.ANSWER)
+    broker.send_data(stream, b"".join(delivered(at) for at in range(15)))
+    broker.send_headers(stream, [("grpc-status", "0")], end_stream=True)
+    broker.reset_stream(stream, 0)
+    talk.wire.settle()
+    assert positions(talk, stream) == list(range(10))
+    talk.wire.pass_time(SECOND)
+    talk.wire.settle()
+    assert positions(talk, stream) == list(range(15))
+    assert talk.client(stream).status == "0"
+    talk.hang_up()

@@ -1,0 +1,213 @@
+"""Producers that their broker does not know any more are created anew; their clients keep their ids."""
+
+import gzip
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.bench import SECOND
+from tests.grpc.proxy.splice.oracle import service
+from tests.grpc.proxy.splice.talk import METHODS, PUBLISH, TOPIC, Talk, front
+
+from sluicegate.model import Method, Role
+from sluicegate.model.methods import Path
+from sluicegate_grpc.proxy.splice.resuming import Aliases, Resumption
+from sluicegate_grpc.proxy.splice.shared import Limits
+from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
+
+ALIVE = "/t.Broker/Alive"
+NEW = 2**60
+
+
+class Resumer:
+    """Creates nothing by itself: tests say what becomes of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, str, str, str]] = []
+        self.found = Resumption()
+
+    def begin(self, producer: int, topic: str, name: str, authorization: str) -> Resumption:
+        self.asked.append((producer, topic, name, authorization))
+        return self.found
+
+    def renamed(self, message: bytes, path: Path, producer: int) -> bytes:
+        if b"unreadable" in message:
+            raise ValueError
+        was = service.field(path[0], 7)
+        assert was in message
+        return message.replace(was, service.field(path[0], producer), 1)
+
+
+class Bench(Talk):
+    def __init__(self, **policies: Any) -> None:
+        self.resumer = Resumer()
+        shared = front(**policies)
+        alive = Method(Role.KEEP_ALIVE, attachment=(2,))
+        named = Method(Role.PUBLISH, topic=(1,), producer=(2,), payload=(3,), name=(4,))
+        shared.methods = replace(METHODS, methods={**METHODS.methods, ALIVE: alive, PUBLISH: named})
+        shared.aliases = Aliases(self.resumer)
+        super().__init__(shared)
+
+    def late(self) -> None:
+        """A moment later, the session looks whether the producer was created."""
+        self.wire.pass_time(SECOND)
+        self.wire.settle()
+
+    def resumed(self) -> None:
+        """A producer by the id 7 that the broker knows by another one."""
+        self.attach()
+        stream = self.publish()
+        self.answer(stream, status=5)
+        self.resumer.found.created, self.resumer.found.done = NEW, True
+        self.late()
+
+    def server(self, stream: int) -> bytes:
+        """What the broker got."""
+        return bytes(self.wire.server.seen[stream].data)
+
+
+@pytest.mark.seed("S3-013")
+def test_the_client_is_told_to_send_again_and_its_id_is_written_anew() -> None:
+    of = Bench()
+    of.attach()
+    stream = of.call(PUBLISH, service.publish(TOPIC, 7, b"x"), ("authorization", "Bearer secret"))
+    of.answer(stream, status=5)
+    of.late()
+    assert not of.client(stream).is_over
+    assert of.resumer.asked == [(7, TOPIC, "p", "Bearer secret")]
+    of.resumer.found.created, of.resumer.found.done = NEW, True
+    of.late()
+    assert (of.client(stream).status, of.producers()) == ("14", 1)
+    again = of.publish()
+    assert of.server(again) == service.publish(TOPIC, NEW, b"x" * 10)
+    of.answer(again)
+    assert of.client(again).status == "0"
+    of.hang_up()
+
+
+@pytest.mark.parametrize("way", ["one frame", "pieces", "compressed"])
+def test_messages_of_any_form_get_the_new_id(way: str) -> None:
+    of = Bench()
+    of.resumed()
+    data, expected = (service.publish(TOPIC, called, b"x" * 100_000) for called in (7, NEW))
+    if way == "compressed":
+        stream = of.call(PUBLISH, service.framed(gzip.compress(data[5:]), 1), ("grpc-encoding", "gzip"))
+    else:
+        stream = of.call(PUBLISH, b"", end=False)
+        cut = len(data) if way == "one frame" else 1_000
+        of.send(stream, data[:cut])
+        of.send(stream, data[cut:], end=True)
+    for _ in range(20):
+        of.take(of.wire.server)
+    assert of.server(stream) == expected
+    of.answer(stream)
+    assert of.client(stream).status == "0"
+    of.hang_up()
+
+
+def test_windows_hold_although_messages_grow() -> None:
+    of = Bench()
+    of.resumed()
+    for _ in range(300):
+        stream = of.publish(1_000)
+        of.take(of.wire.server)
+        of.answer(stream)
+        assert of.client(stream).status == "0"
+    of.hang_up()
+
+
+def test_health_checks_get_the_new_id() -> None:
+    of = Bench()
+    of.resumed()
+    stream = of.call(ALIVE, service.message((1, 0), (2, 7)))
+    assert of.server(stream) == service.message((1, 0), (2, NEW))
+
+
+def test_other_producers_keep_theirs() -> None:
+    of = Bench()
+    of.resumed()
+    of.attach("q", 8)
+    stream = of.publish(producer=8)
+    assert of.server(stream) == service.publish(TOPIC, 8, b"x" * 10)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"), [(None, "5"), (Refusal(UNAVAILABLE, "no owner yet", b""), "14")]
+)
+def test_what_cannot_be_resumed_is_told(refusal: Refusal | None, status: str) -> None:
+    of = Bench()
+    of.attach()
+    stream = of.publish()
+    of.answer(stream, status=5)
+    of.resumer.found.refusal, of.resumer.found.done = refusal, True
+    of.late()
+    assert of.client(stream).status == status
+    assert not of.shared.aliases
+    of.hang_up()
+
+
+def test_other_answers_pass_at_once() -> None:
+    of = Bench()
+    of.attach()
+    for status in (0, 3, 8, 14):
+        stream = of.publish()
+        of.answer(stream, status=status)
+        assert of.client(stream).status == str(status)
+    assert not of.resumer.asked
+
+
+def test_a_client_that_gives_up_meanwhile_is_told_nothing() -> None:
+    of = Bench()
+    of.attach()
+    stream = of.publish()
+    of.answer(stream, status=5)
+    of.wire.client.h2.reset_stream(stream)
+    of.wire.settle()
+    of.resumer.found.created, of.resumer.found.done = NEW, True
+    of.late()
+    assert of.client(stream).status == ""
+    of.hang_up()
+
+
+def test_a_connection_may_end_meanwhile() -> None:
+    of = Bench()
+    of.attach()
+    of.answer(of.publish(), status=5)
+    of.hang_up()
+
+
+def test_a_producer_known_by_its_own_word_is_created_in_its_name() -> None:
+    """As after a restart of the gate."""
+    of = Bench(max_producers_per_topic=1)
+    stream = of.call(PUBLISH, service.message((1, TOPIC), (2, 7), (3, b"x"), (4, "p")))
+    of.answer(stream, status=5)
+    assert of.resumer.asked == [(7, TOPIC, "p", "")]
+    of.resumer.found.created, of.resumer.found.done = NEW, True
+    of.late()
+    assert (of.client(stream).status, of.producers()) == ("14", 1)
+
+
+def test_a_message_that_cannot_be_written_anew_is_refused() -> None:
+    of = Bench()
+    of.resumed()
+    stream = of.call(PUBLISH, service.publish(TOPIC, 7, b"unreadable"))
+    assert of.refused(stream)[0] == "3"
+
+
+def test_a_message_whose_headers_tell_its_length_keeps_its_id() -> None:
+    of = Bench()
+    of.resumed()
+    data = service.publish(TOPIC, 7, b"x")
+    stream = of.call(PUBLISH, data, ("content-length", str(len(data))))
+    assert of.server(stream) == data
+
+
+def test_so_many_ids_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluicegate_grpc.proxy.splice.resuming._MAX_ALIASES", 3)
+    aliases = Aliases(Resumer())
+    for producer in (1, 2, 3, 1, 4):
+        aliases.add(producer, producer + 100)
+    assert aliases == {3: 103, 1: 101, 4: 104}
+    aliases.add(1, 1)  # its broker gave it its own id again
+    assert aliases == {3: 103, 4: 104}
+    assert Limits().streams  # bounds what waits at once

@@ -1,0 +1,103 @@
+"""Publishes by ids that this gate has not given: known by the name in the message, however it comes."""
+
+import gzip
+from dataclasses import replace
+
+import pytest
+from tests.bench import SECOND
+from tests.grpc.proxy.splice.oracle import service
+from tests.grpc.proxy.splice.talk import METHODS, PUBLISH, TOPIC, Talk, front
+
+from sluicegate.model import Method, Role
+
+NAMED = Method(Role.PUBLISH, topic=(1,), producer=(2,), payload=(3,), name=(4,))
+
+
+def talk() -> Talk:
+    shared = front(max_producers_per_topic=1)
+    shared.methods = replace(METHODS, methods={**METHODS.methods, PUBLISH: NAMED})
+    return Talk(shared)
+
+
+def publish(of: Talk, way: str, called: int = 7, name: str = "p", size: int = 2_000) -> int:
+    data = service.message((1, TOPIC), (2, called), (3, b"x" * size), (4, name))
+    if way == "compressed":
+        data = service.framed(gzip.compress(data[5:]), compressed=1)
+        return of.call(PUBLISH, data, ("grpc-encoding", "gzip"))
+    if way == "one frame":
+        return of.call(PUBLISH, data)
+    stream = of.call(PUBLISH, data[:1_000], end=False)
+    of.send(stream, data[1_000:], end=True)
+    return stream
+
+
+@pytest.mark.parametrize("way", ["one frame", "pieces", "compressed"])
+def test_it_is_the_producer_of_that_name(way: str) -> None:
+    of = talk()
+    stream = publish(of, way)
+    assert of.producers() == 1
+    of.answer(stream)
+    assert of.client(stream).status == "0"
+    of.attach("p", 7)
+    assert of.producers() == 1
+    of.answer(publish(of, way))
+    assert of.refused(of.attach("q", 8))[0] == "8"
+    of.hang_up()
+    assert of.producers() == 0
+
+
+@pytest.mark.parametrize("way", ["one frame", "pieces", "compressed"])
+def test_who_is_not_known_to_the_broker_gives_the_place_back_at_once(way: str) -> None:
+    of = talk()
+    for called in range(100, 110):
+        stream = publish(of, way, called, name="" if called % 2 else "p")
+        of.answer(stream, status=5)
+        assert (of.client(stream).status, of.producers()) == ("5", 0)
+    first, second = publish(of, way, 100), publish(of, way, 100)  # both under way
+    of.answer(first, status=5)
+    assert of.producers() == 0
+    of.answer(second, status=5)
+    of.attach("p", 7)
+    assert of.producers() == 1
+    of.hang_up()
+
+
+@pytest.mark.parametrize("way", ["one frame", "pieces"])
+def test_who_is_refused_gives_the_place_back_and_who_waits_is_proved_then(way: str) -> None:
+    of = talk()
+    of.shared.services.set_topic(  # type: ignore[attr-defined]
+        TOPIC,
+        **{
+            "max_producers_per_topic": 1,
+            "max_message_size": 3_000,
+            "max_publish_rate": 1,
+            "burst_seconds": 1,
+            "on_limit.max_publish_rate": "delay",
+        },
+    )
+    assert of.refused(publish(of, "one frame", 100, size=4_000))[0] == "3"
+    assert of.producers() == 0
+    of.answer(publish(of, way))
+    waiting = publish(of, way, 8)  # by another id: the broker may have given another
+    assert waiting not in of.wire.server.seen
+    of.wire.pass_time(SECOND)
+    of.wire.settle()
+    of.answer(waiting, status=5)
+    assert of.producers() == 1
+    of.hang_up()
+    assert of.producers() == 0
+
+
+def test_a_message_of_which_the_name_is_still_to_come_waits_for_it() -> None:
+    of = talk()
+    data = service.message((1, TOPIC), (2, 7), (3, b"x" * 10_000), (4, "p"))
+    stream = of.call(PUBLISH, data[:5_000], end=False)
+    assert (of.producers(), of.wire.server.seen.get(stream)) == (0, None)
+    of.send(stream, data[5_000:], end=True)
+    of.answer(stream)
+    again = of.call(PUBLISH, data[:5_000], end=False)  # its id is known now: the rest passes as it comes
+    assert again in of.wire.server.seen
+    of.send(again, data[5_000:], end=True)
+    of.answer(again)
+    assert of.producers() == 1
+    of.hang_up()
