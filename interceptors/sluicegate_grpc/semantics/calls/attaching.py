@@ -55,7 +55,7 @@ class Attaching(Admission):
     :param known: True if it calls itself attached already.
     """
 
-    __slots__ = ("caller", "decision", "ended", "joined", "known", "place", "reliable", "taken")
+    __slots__ = ("caller", "decision", "ended", "known", "place", "reliable", "taken")
 
     def __init__(
         self,
@@ -74,8 +74,6 @@ class Attaching(Admission):
         """None if it may go on to the broker; DELAY to ask again (`Calls.again`) after a while."""
         self.taken = False
         """True once the place was taken."""
-        self.joined = False
-        """True if the place was not the caller's before."""
         self.reliable: bool | None = None
         """Whether the topic's messages must all arrive, if the call says so."""
         self.ended = False
@@ -90,4 +88,4 @@ class Attaching(Admission):
         """Nothing of it is under way any more."""
         self.ended = True
         if self.place is not None:
-            self.place.pending -= 1
+            self.place.ended(self.caller)

@@ -16,7 +16,7 @@ from sluicegate.model import (
 from sluicegate.sessions.admission import allowed
 from sluicegate_grpc.semantics.calls.attaching import Attaching, lost_place, no_room, refused
 from sluicegate_grpc.semantics.calls.owners import Owners
-from sluicegate_grpc.semantics.calls.places import Caller, Id, Key, Place, Places, Position
+from sluicegate_grpc.semantics.calls.places import Caller, Id, Key, Part, Place, Places, Position
 from sluicegate_grpc.semantics.calls.publishing import (
     UNNAMED,
     Unproven,
@@ -108,7 +108,7 @@ class Calls:
                 subscription=key[1],
             )
         if place is not None:
-            place.pending += 1
+            place.begun(caller)
         return Attaching(place, caller, caller.operation(kind, key), create, known=known)
 
     def again(self, attaching: Attaching, now_ns: int) -> Decision | None:
@@ -151,8 +151,7 @@ class Calls:
     def _take(self, attaching: Attaching, place: Place, now_ns: int) -> None:
         caller = attaching.caller
         attaching.taken = True
-        attaching.joined = caller not in place.callers
-        place.used_by(caller)
+        place.used_by(caller, Part.ATTACHING)
         place.refs.setdefault(caller.client, attaching.attach)
         place.seen_ns = now_ns
         self._places.taken(place)
@@ -168,7 +167,7 @@ class Calls:
         attaching.end()
         place.settled = True
         if attaching.caller in place.callers:
-            place.callers[attaching.caller] = True
+            place.callers[attaching.caller] = Part.ATTACHED
         place.seen_ns = now_ns
         if attachment is not None:
             self._named(place, attachment, now_ns)
@@ -193,8 +192,11 @@ class Calls:
             return
         attaching.end()
         gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
-        if attaching.taken and attaching.joined and not place.callers.get(attaching.caller):
-            ref = place.withdrawn(attaching.caller)
+        caller = attaching.caller
+        part = place.callers.get(caller)
+        has_gone = part is None and attaching.taken
+        if caller not in place.pending and (part is Part.ATTACHING or has_gone):
+            ref = place.withdrawn(caller)
             if ref is not None:
                 gate.detach(ref)
         if not place.pending and not place.settled:

@@ -1,6 +1,7 @@
 """Who is attached: one place for each producer and consumer, however often its client attached it."""
 
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import TypeAlias
 
 from sluicegate.model import Operation, OperationKind
@@ -48,6 +49,17 @@ class Caller:
         )
 
 
+class Part(Enum):
+    """What part a caller has in a place."""
+
+    ATTACHING = "attaching"
+    """Calls under way are to attach it; without them the caller has no part in it."""
+    USING = "using"
+    """The caller uses what is attached."""
+    ATTACHED = "attached"
+    """The broker let it attach by this caller."""
+
+
 class Place:
     """One producer or consumer.
 
@@ -81,13 +93,13 @@ class Place:
         """True while it is counted."""
         self.settled = False
         """True once the broker let it attach."""
-        self.pending = 0
-        """Calls that attach it and are under way."""
+        self.pending: dict[Caller, int] = {}
+        """Calls that attach it and are under way, by caller."""
         self.streams = 0
         """Open streams by which it is delivered to."""
         self.seen_ns = 0
-        self.callers: dict[Caller, bool] = {}
-        """Whose it is, and whether the broker let it attach by that caller."""
+        self.callers: dict[Caller, Part] = {}
+        """Whose it is."""
         self.refs: dict[str, Operation] = {}
         """By what it was attached, by client."""
         self.publisher: Caller | None = None
@@ -107,11 +119,24 @@ class Place:
     @property
     def in_use(self) -> bool:
         """True while something says by itself that it is there."""
-        return self.streams > 0 or self.pending > 0
+        return self.streams > 0 or bool(self.pending)
 
-    def used_by(self, caller: Caller) -> None:
-        """Note one more caller, on whose account it stays."""
-        self.callers.setdefault(caller, False)
+    def begun(self, caller: Caller) -> None:
+        """A call to attach it is under way."""
+        self.pending[caller] = self.pending.get(caller, 0) + 1
+
+    def ended(self, caller: Caller) -> None:
+        """Undo `begun`."""
+        self.pending[caller] -= 1
+        if not self.pending[caller]:
+            del self.pending[caller]
+
+    def used_by(self, caller: Caller, part: Part = Part.USING) -> None:
+        """Note one more caller, on whose account it stays.
+
+        :param part: of a caller that had none.
+        """
+        self.callers.setdefault(caller, part)
         caller.places[self] = None
 
     def left_by(self, caller: Caller) -> None:

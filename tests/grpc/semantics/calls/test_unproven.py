@@ -127,6 +127,16 @@ def test_one_that_waits_for_its_answer_is_no_ghost() -> None:
     assert lab.producers == 0
 
 
+def test_a_connection_takes_along_all_ids_of_a_producer_whose_first_id_is_unknown() -> None:
+    lab = Lab(METHODS, max_producers_per_topic=1)
+    assert send(lab, 3, "p") is None
+    assert send(lab, 1, "p") is None
+    lab.calls.proved(3, 0, is_known=False)
+    assert lab.producers == 1  # id 1 may still be the producer
+    lab.calls.caller_gone(lab.me, 0)
+    assert (lab.producers, len(lab.calls.unproven)) == (0, 0)
+
+
 @given(
     st.lists(
         st.tuples(
