@@ -14,8 +14,8 @@ from benchmarks.harness.arms import Bench
 from benchmarks.harness.names import ENGINE
 from benchmarks.harness.processes import UnavailableError
 from benchmarks.harness.scenario import Scenario
-from sluicegate.gateway.embedded import EmbeddedGateway
-from sluicegate_kafka.demo.embedded import mock_cluster
+from sluicegate.gateway.in_process import EmbeddedGateway
+from sluicegate_kafka.demo.mock_cluster import mock_cluster
 
 _RENEWALS, _QUICK_RENEWALS = 1_000, 50
 _BROKEN_EVERY = 5

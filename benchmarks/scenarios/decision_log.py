@@ -44,7 +44,7 @@ from sluicegate.decisions.reading import read_decisions
 from sluicegate.decisions.spool import parquet_files, spools
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.sink import DecisionSink, NullSink
-from sluicegate.gateway.embedded import EmbeddedGateway
+from sluicegate.gateway.in_process import EmbeddedGateway
 from sluicegate.model import Action, Decision, Operation, OperationKind
 
 _DECISIONS, _QUICK_DECISIONS = 1_000_000, 100_000
@@ -358,7 +358,7 @@ def _real(directory: Path, messages: int) -> dict[str, float]:
 
 
 async def _serve(directory: Path, messages: int) -> int:
-    from sluicegate_kafka.demo.embedded import mock_cluster
+    from sluicegate_kafka.demo.mock_cluster import mock_cluster
 
     async with mock_cluster() as nodes:
         file = directory / "gateway.yaml"

@@ -39,7 +39,7 @@ def _full_disk(bench: Bench, _name: str, quick: bool) -> dict[str, float]:
 
 
 async def _measure(stack: ExitStack, directory: Path, full_s: float) -> dict[str, float]:
-    from sluicegate_kafka.demo.embedded import mock_cluster
+    from sluicegate_kafka.demo.mock_cluster import mock_cluster
 
     state = mount_volume(stack, directory / "state", _VOLUME)
     async with mock_cluster() as nodes:

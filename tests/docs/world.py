@@ -25,7 +25,7 @@ from sluicegate.demo.ports import free_ports
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason
 from sluicegate.store import SqliteStore
 from sluicegate.testing import build_gate
-from sluicegate_kafka.demo.embedded import mock_cluster
+from sluicegate_kafka.demo.mock_cluster import mock_cluster
 from sluicegate_pulsar.reference import ReferenceBroker, Settings
 from sluicegate_reports.results import to_json
 

@@ -14,7 +14,7 @@ from sluicegate.broker import Listener
 from sluicegate.config.models import GatewayConfig
 from sluicegate.engine.sink import NullSink
 from sluicegate.gateway.acceptor import Acceptor
-from sluicegate.gateway.embedded import EmbeddedGateway
+from sluicegate.gateway.in_process import EmbeddedGateway
 from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
 

@@ -14,11 +14,11 @@ from tests.gateway.lab import upstream
 from tests.gateway.shown import accepted, renewed
 
 from sluicegate.demo.ports import free_ports
-from sluicegate.gateway.embedded import EmbeddedGateway
+from sluicegate.gateway.in_process import EmbeddedGateway
 from sluicegate.gateway.tls import TlsFiles
 from sluicegate_kafka.cluster.login import login_options
 from sluicegate_kafka.config import KafkaConfig
-from sluicegate_kafka.demo.embedded import mock_cluster
+from sluicegate_kafka.demo.mock_cluster import mock_cluster
 
 
 async def test_a_connected_producer_stays_and_new_clients_see_the_new_certificate(tmp_path: Path) -> None:

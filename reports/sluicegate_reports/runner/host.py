@@ -46,7 +46,7 @@ def _log(order: Mapping[str, Any], broker: BrokerConfig, stack: AsyncExitStack) 
 @asynccontextmanager
 async def _gate(order: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
     """The proxy."""
-    from sluicegate.gateway.embedded import EmbeddedGateway
+    from sluicegate.gateway.in_process import EmbeddedGateway
 
     async with AsyncExitStack() as stack:
         # The log asks less of a gate than the engine's protocol promises; mypy cannot tell for attributes.
@@ -102,7 +102,7 @@ async def _pulsar(order: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
 @asynccontextmanager
 async def _kafka(order: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
     """Librdkafka's mock cluster."""
-    from sluicegate_kafka.demo.embedded import LABEL, mock_cluster
+    from sluicegate_kafka.demo.mock_cluster import LABEL, mock_cluster
 
     async with mock_cluster() as addresses:
         yield {"address": addresses[0], "version": LABEL}

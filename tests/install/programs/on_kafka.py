@@ -6,7 +6,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 from tests.install.programs.gate import LARGE, SMALL, TOPICS, gate, tell
 
-from sluicegate_kafka.demo.embedded import mock_cluster
+from sluicegate_kafka.demo.mock_cluster import mock_cluster
 
 
 async def main() -> None:

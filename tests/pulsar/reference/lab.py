@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.reference.broker import Broker, Settings
-from sluicegate_pulsar.reference.connection import Connection
+from sluicegate_pulsar.reference.client_connection import Connection
 from sluicegate_pulsar.reference.consumers import Command, Consumer, Deliver
 from sluicegate_pulsar.reference.delays import DelaySettings
 from sluicegate_pulsar.reference.entries import Entry

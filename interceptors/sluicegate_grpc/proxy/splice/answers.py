@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from sluicegate_grpc.proxy.splice.blocks import value_alone
-from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.delivering import Delivering
 from sluicegate_grpc.proxy.splice.messages import (
     PREFIX,

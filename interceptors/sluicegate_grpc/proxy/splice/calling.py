@@ -6,7 +6,7 @@ from functools import partial
 from sluicegate.model.methods import Path
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.call import Call, Step
-from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.deciding import Deciding, RefusedError
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frames import (

@@ -3,7 +3,7 @@
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.blocks import NO_TABLE
 from sluicegate_grpc.proxy.splice.calling import Calling
-from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.floods import Allowance, Flood
 from sluicegate_grpc.proxy.splice.frames import (
     ACK,

@@ -7,7 +7,7 @@ from sluicegate.model import Action, Decision, Method, Operation, Role
 from sluicegate.sessions.admission import Hold
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.call import Call
-from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Attaching, Caller, Id
 from sluicegate_grpc.semantics.calls.publishing import unknown_id

@@ -13,7 +13,7 @@ from sluicegate.engine.timers import Timer
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.model import Action
 from sluicegate_grpc.proxy.splice.blocks import value_alone
-from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk
 from sluicegate_grpc.proxy.splice.frames import HEAD, unpadded
 from sluicegate_grpc.proxy.splice.messages import (

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.call import Call
-from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.deciding import Deciding
 from sluicegate_grpc.proxy.splice.frames import (
     END_STREAM,

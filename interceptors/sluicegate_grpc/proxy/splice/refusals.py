@@ -2,7 +2,7 @@
 
 from sluicegate_grpc.proxy.splice.blocks import trailers
 from sluicegate_grpc.proxy.splice.call import Call
-from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, ErrorCode, header_frames, rst_stream
 from sluicegate_grpc.semantics.status import Refusal

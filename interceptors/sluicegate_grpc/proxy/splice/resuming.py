@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sluicegate.model import Method
     from sluicegate.model.methods import Path
     from sluicegate_grpc.proxy.splice.answers import Watcher
-    from sluicegate_grpc.proxy.splice.connection import Connection
+    from sluicegate_grpc.proxy.splice.connection_state import Connection
     from sluicegate_grpc.proxy.splice.requests import Request
 
 _LOOK_NS = 20_000_000

@@ -3,7 +3,7 @@
 from collections import deque
 
 from sluicegate_grpc.proxy.splice.blocks import trailers, value_alone
-from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk
 from sluicegate_grpc.proxy.splice.frames import (
     END_STREAM,

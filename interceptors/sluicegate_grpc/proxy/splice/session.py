@@ -13,7 +13,7 @@ from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.broker_side import BrokerSide
 from sluicegate_grpc.proxy.splice.calling import Calling
 from sluicegate_grpc.proxy.splice.client_side import ClientSide
-from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.frames import PREFACE, ErrorCode, WireError, goaway

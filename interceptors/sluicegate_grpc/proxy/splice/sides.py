@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from struct import Struct
 
-from sluicegate_grpc.proxy.splice.connection import Connection
+from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.frames import (

@@ -11,12 +11,12 @@ from danube.proto import SchemaRegistry_pb2_grpc as schema_services
 
 from sluicegate_danube.reference.admin import Admin
 from sluicegate_danube.reference.cluster import Cluster
-from sluicegate_danube.reference.consuming import Consuming
+from sluicegate_danube.reference.consumer_service import Consuming
 from sluicegate_danube.reference.discovery import Discovery, Health
 from sluicegate_danube.reference.edge import Edge
 from sluicegate_danube.reference.node import Node
-from sluicegate_danube.reference.producing import Producing
-from sluicegate_danube.reference.registry import Registry
+from sluicegate_danube.reference.producer_service import Producing
+from sluicegate_danube.reference.schema_registry import Registry
 from sluicegate_danube.reference.settings import Settings
 
 _OPTIONS = (

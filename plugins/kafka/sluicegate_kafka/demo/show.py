@@ -8,8 +8,9 @@ from sluicegate.broker import Extra
 from sluicegate.demo.kinds import attaching, delays, dispatch_rates, publish_rates, sizes
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
-from sluicegate_kafka.demo import embedded, filling, only_kafka
+from sluicegate_kafka.demo import filling, only_kafka
 from sluicegate_kafka.demo.clients import KafkaClient, clients
+from sluicegate_kafka.demo.mock_cluster import LABEL, mock_cluster
 
 _NOTES = (
     "the mock cluster cannot list consumer groups, so here max_subscriptions_per_topic counts the groups "
@@ -28,7 +29,7 @@ class KafkaDemo:
     """librdkafka's mock cluster behind the gate, aiokafka in front of it."""
 
     extra = Extra("sluicegate[kafka]", {"aiokafka": "aiokafka", "confluent_kafka": "confluent-kafka"})
-    label = embedded.LABEL
+    label = LABEL
     scenes: tuple[Scene, ...] = (
         attaching.producers("demo.producers"),
         sizes.message_size("demo.size"),
@@ -55,7 +56,7 @@ class KafkaDemo:
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
         """Start the mock cluster, and find free ports for a gate in front of it."""
-        async with embedded.mock_cluster(_NODES) as addresses:
+        async with mock_cluster(_NODES) as addresses:
             port = free_ports(1 + _NODES)
             entry = {
                 "bootstrap": list(addresses),

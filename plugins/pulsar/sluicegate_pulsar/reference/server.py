@@ -10,7 +10,7 @@ from typing import cast
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.reference.admin import make_app
 from sluicegate_pulsar.reference.broker import LABEL, Broker, Settings
-from sluicegate_pulsar.reference.connection import Connection
+from sluicegate_pulsar.reference.client_connection import Connection
 from sluicegate_pulsar.reference.names import parse_name
 from sluicegate_pulsar.reference.subscription import Subscription
 from sluicegate_pulsar.reference.web import WebServer

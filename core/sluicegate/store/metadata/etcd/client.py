@@ -15,7 +15,7 @@ from sluicegate.store.metadata.base import (
     refuse_short,
     refuse_unusable,
 )
-from sluicegate.store.metadata.etcd import connection as api
+from sluicegate.store.metadata.etcd import channels as api
 from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
 from sluicegate.store.metadata.etcd.address import EtcdAddress
 from sluicegate.store.metadata.etcd.watching import Watch

@@ -12,7 +12,7 @@ from sluicegate.backoff import Backoff
 from sluicegate.store.base import StoreError
 from sluicegate.store.metadata.base import CompactedError, Entry, Event
 from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
-from sluicegate.store.metadata.etcd.connection import WATCH, Connection, first_answer
+from sluicegate.store.metadata.etcd.channels import WATCH, Connection, first_answer
 from sluicegate.store.metadata.etcd.errors import explain, is_away, is_stale_login
 
 _FIRST_RETRY_NS = 50_000_000

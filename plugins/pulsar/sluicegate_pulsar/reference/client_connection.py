@@ -7,11 +7,11 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.reference.broker import LABEL, Broker
-from sluicegate_pulsar.reference.consuming import Consuming
+from sluicegate_pulsar.reference.connected_consumers import Consuming
+from sluicegate_pulsar.reference.connected_producers import Producing
 from sluicegate_pulsar.reference.errors import RefusedError
 from sluicegate_pulsar.reference.link import NOBODY, Link
 from sluicegate_pulsar.reference.lookups import Lookups
-from sluicegate_pulsar.reference.producing import Producing
 
 _PROTOCOL_VERSION = 20
 _HEADERS = 10 * 1024
