@@ -12,8 +12,8 @@ from benchmarks.harness.etcd import Etcd, why_no_etcd
 from benchmarks.harness.names import METADATA_ETCD, METADATA_MEMORY
 from benchmarks.harness.processes import UnavailableError
 from benchmarks.harness.scenario import Scenario
-from sluicegate.store.metadata.base import Listing, MetadataStore
 from sluicegate.store.metadata.memory import MemoryMetadata
+from sluicegate.store.metadata.metadata_store import Listing, MetadataStore
 from sluicegate.store.metadata.opening import open_metadata
 from sluicegate_danube.failover import keys, runner
 from sluicegate_danube.failover.controller import Controller

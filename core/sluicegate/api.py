@@ -44,7 +44,7 @@ from sluicegate.config import (
 from sluicegate.decisions import explain_last
 from sluicegate.engine.answers import InvalidAnswerError
 from sluicegate.engine.check import Check, CheckCall, Stage
-from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.factors import Factor, Factors
 from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.pressure import Backlog, PressureSource

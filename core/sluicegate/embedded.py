@@ -27,7 +27,7 @@ from sluicegate.gateway.engine_host import EngineHost
 from sluicegate.gateway.facts import Facts
 from sluicegate.gateway.log_sink import LogSink
 from sluicegate.gateway.plugins import Plugins, load_plugins
-from sluicegate.gateway.watching import PolicyWatch
+from sluicegate.gateway.policies_in_force import PolicyWatch
 from sluicegate.hooks import hookimpl
 from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName, path_name
 from sluicegate.private_files import make_folder

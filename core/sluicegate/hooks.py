@@ -16,7 +16,7 @@ import pluggy
 
 from sluicegate.broker import BrokerDriver
 from sluicegate.engine.check import Check
-from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.factors import Factor, Factors
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.pressure import PressureSource

@@ -6,7 +6,7 @@ from tests.builtin.lab import PolicyLab, publish, verdict
 
 from sluicegate.builtin.delay import DelayPolicies
 from sluicegate.config.fields import PolicyFields
-from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.model import Action, Operation, Outcome, PolicyValue
 
 HOUR_MS = 3_600_000

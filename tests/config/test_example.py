@@ -18,8 +18,8 @@ from sluicegate.builtin import builtin_plugins
 from sluicegate.config import BrokerConfig, GatewayConfig, PolicyModel
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import PolicyFields, models_in
+from sluicegate.config.json_schema import json_schema
 from sluicegate.config.load import Loaded, load
-from sluicegate.config.schema import json_schema
 from sluicegate.config.tree import Plain, parse
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_grpc.proxy.entry import MapEntry

@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate.config.errors import Finding
 from sluicegate.config.models import Admin, BrokerConfig, Ports
-from sluicegate.config.ports import port_findings
+from sluicegate.config.port_conflicts import port_findings
 from sluicegate.config.tree import parse
 
 Found = list[tuple[int, str]]

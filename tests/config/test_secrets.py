@@ -13,11 +13,11 @@ from pydantic import BaseModel, ValidationError
 
 from sluicegate.config.errors import Finding, render
 from sluicegate.config.fields import PolicyFields, models_in
+from sluicegate.config.json_schema import json_schema
 from sluicegate.config.load import file_model, load, read
-from sluicegate.config.schema import json_schema
 from sluicegate.config.secrets import resembles_secret, shown_key, shown_text
 from sluicegate.gateway.plugins import Plugins, load_plugins
-from sluicegate.gateway.watching import PolicyWatch
+from sluicegate.gateway.policies_in_force import PolicyWatch
 
 MARKS = ("Hunter2Zq9", "90817263544")
 KEYS = (

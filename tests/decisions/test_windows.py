@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.decisions.conftest import FakeGate
 
-from sluicegate.decisions import windows as windows_module
-from sluicegate.decisions.windows import WINDOW_NS, AllowWindows, Window
+from sluicegate.decisions import allow_windows as windows_module
+from sluicegate.decisions.allow_windows import WINDOW_NS, AllowWindows, Window
 from sluicegate.model import Operation, OperationKind, TopicName
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.demo.scenes import NoBroker, scene
 
 from sluicegate.demo import Backend
-from sluicegate.demo.gate import Gate, GateError
+from sluicegate.demo.gate_process import Gate, GateError
 from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
 

@@ -8,7 +8,7 @@ import pytest
 from tests.demo.scenes import BEGAN_S, log, row
 
 from sluicegate.demo import Scene, Seen, Verdict
-from sluicegate.demo.kinds import delays, dispatch_rates, publish_rates, sizes
+from sluicegate.demo.kinds import dispatch_rates, fixed_delays, publish_rates, sizes
 from sluicegate.demo.kinds.changing_rates import Segment
 from sluicegate.demo.kinds.judging import worst
 from sluicegate.demo.topic_log import TopicLog
@@ -212,7 +212,7 @@ def delayed(released_ms: float, ages_ms: float = 2010.0, **more: list[float]) ->
     return Seen(True, "20 of 20 messages", facts=facts), log(rows)
 
 
-DELAY = delays.fixed_delay("demo.t")
+DELAY = fixed_delays.fixed_delay("demo.t")
 
 
 def test_a_delay_may_be_late_and_never_early() -> None:
@@ -228,7 +228,7 @@ def test_a_delay_keeps_the_order_where_the_system_does() -> None:
     mixed = [PUBLISHED_MS[1], PUBLISHED_MS[0], *PUBLISHED_MS[2:]]
     found = delayed(2001, published_ms=mixed, received_ms=[each + 2100 for each in PUBLISHED_MS])
     assert DELAY.judge(*found).verdict is DIFFERENT
-    assert delays.fixed_delay("demo.t", in_order=False).judge(*found).verdict is RIGHT
+    assert fixed_delays.fixed_delay("demo.t", in_order=False).judge(*found).verdict is RIGHT
 
 
 def test_a_delayed_message_that_never_comes_is_different() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.engine.delay import _MAX_FIRST_SEEN, DelayRule, FirstSeen, asked_ms, due_ms
+from sluicegate.engine.delivery_time import _MAX_FIRST_SEEN, DelayRule, FirstSeen, asked_ms, due_ms
 
 HOUR_MS = 3_600_000
 

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.lab import TOPIC, KeepingSink, MakeGate
 
 from sluicegate.engine.check import Check, CheckCall, Stage
-from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.gate import GateFaults, compile_gate
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import Waiter

@@ -5,7 +5,7 @@ import pytest
 
 from sluicegate import hookimpl
 from sluicegate.engine.check import Check
-from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import GateFaults
 from sluicegate.engine.sink import NullSink
 from sluicegate.gateway.compiler import GateCompiler

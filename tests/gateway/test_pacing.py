@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sluicegate.broker import PASS, Close, Command, Listener, PauseReading
-from sluicegate.gateway import pacing, relay, turns, upstream_side
-from sluicegate.gateway.pacing import TURN
-from sluicegate.gateway.reading import SESSION
+from sluicegate.gateway import fair_reading, relay, turns, upstream_side
+from sluicegate.gateway.fair_reading import TURN
+from sluicegate.gateway.read_control import SESSION
 from sluicegate.gateway.relay import ClientSide
 from sluicegate.gateway.turns import SLICE_NS, Turns
 from sluicegate.gateway.upstream_side import UpstreamSide
@@ -37,9 +37,9 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     it = Clock()
-    for module in (relay, upstream_side, pacing, turns):
+    for module in (relay, upstream_side, fair_reading, turns):
         monkeypatch.setattr(module, "monotonic_ns", it)
-    monkeypatch.setattr(pacing, "thread_time_ns", it)
+    monkeypatch.setattr(fair_reading, "thread_time_ns", it)
     return it
 
 

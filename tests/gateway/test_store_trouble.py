@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.gateway.test_watching import Lab
 
-from sluicegate.gateway import watching
+from sluicegate.gateway import policies_in_force
 from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Level
 from sluicegate.store import SqliteStore
@@ -23,7 +23,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_ns = SECOND
-        monkeypatch.setattr(watching, "monotonic_ns", lambda: self.now_ns)
+        monkeypatch.setattr(policies_in_force, "monotonic_ns", lambda: self.now_ns)
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_store_that_is_damaged_while_the_gateway_runs_keeps_the_last_good_poli
 def test_facts_that_wait_are_bounded_and_those_given_up_are_counted(
     lab: Lab, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_FACTS_LIMIT", 5)
+    monkeypatch.setattr(policies_in_force, "_FACTS_LIMIT", 5)
     repair = locked(lab, monkeypatch)
     for node in range(8):
         lab.watch.keep_fact("b1", f"node.{node}", "a")

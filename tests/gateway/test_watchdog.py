@@ -17,14 +17,14 @@ from sluicegate.engine.check import Check
 from sluicegate.engine.gate import GateFaults, compile_gate
 from sluicegate.engine.holders import OTHER, Holder, holder_of
 from sluicegate.engine.sink import NullSink
-from sluicegate.gateway import held_by, watchdog
+from sluicegate.gateway import loop_holders, watchdog
 from sluicegate.gateway.interrupting import interrupt_main, interrupt_nobody, interruption
 from sluicegate.gateway.watchdog import MOST_NAMES, RunDelay, Watchdog
 from sluicegate.metrics.exposition import GatewayCollector
 from sluicegate.model import Decision, Operation, OperationKind
 
 MS = 1_000_000
-held_by.enter()
+loop_holders.enter()
 
 
 class Lab:

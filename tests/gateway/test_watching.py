@@ -9,7 +9,7 @@ from tests.gateway.certificates import Authority
 
 from sluicegate.config.load import load
 from sluicegate.gateway.plugins import CHOICE, load_plugins
-from sluicegate.gateway.watching import PolicyWatch
+from sluicegate.gateway.policies_in_force import PolicyWatch
 from sluicegate.model import Level
 from sluicegate.store import SqliteStore, StoreError
 

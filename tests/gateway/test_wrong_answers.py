@@ -13,7 +13,7 @@ from tests.gateway.test_dynamics import engine_of
 
 from sluicegate import hookimpl
 from sluicegate.engine.check import Check, Stage
-from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import FAULTS_TO_OPEN, GateFaults
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.quota import Quota

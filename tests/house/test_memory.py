@@ -19,7 +19,8 @@ for system in {systems}:
 """
 SUPERVISOR = """
 import sys
-import sluicegate.cli.run, sluicegate.gateway.supervisor, sluicegate.gateway.watching, sluicegate.metrics.http
+import sluicegate.cli.run, sluicegate.gateway.supervisor, sluicegate.metrics.http
+import sluicegate.gateway.policies_in_force
 from sluicegate.gateway.plugins import load_plugins
 assert set(load_plugins(()).drivers) >= {"kafka", "pulsar"}
 """

@@ -55,7 +55,7 @@ PLANTS = {
         "the interceptors and the proxy",
     ),
     # Its front may ask the broker; a file of its session may not reach it.
-    "plugins/kafka/sluicegate_kafka/session/shared/places.py": (
+    "plugins/kafka/sluicegate_kafka/session/shared/client_counts.py": (
         "import sluicegate_kafka.front",
         "a session reaches",
     ),

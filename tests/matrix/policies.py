@@ -10,7 +10,14 @@ from typing import Final
 
 from tests.matrix.kinds import connection_rate, storage
 
-from sluicegate.demo.kinds import attaching, delays, dispatch_rates, publish_rates, sizes, unacknowledged
+from sluicegate.demo.kinds import (
+    attach_limits,
+    dispatch_rates,
+    fixed_delays,
+    publish_rates,
+    sizes,
+    unacknowledged,
+)
 from sluicegate.demo.scene import Scene
 from sluicegate_pulsar.demo import only_pulsar
 
@@ -65,26 +72,26 @@ _MESSAGES, _BYTES = publish_rates.publish_rate, publish_rates.publish_rate_bytes
 _OF_TOPIC, _OF_EACH = dispatch_rates.dispatch_rate, dispatch_rates.subscription_dispatch_rate
 
 SHOWN: Final[tuple[Shown, ...]] = (
-    Shown("max_producers_per_topic", partial(attaching.producers, limit=LIMIT, excess=_EXCESS)),
+    Shown("max_producers_per_topic", partial(attach_limits.producers, limit=LIMIT, excess=_EXCESS)),
     Shown(
         "max_subscriptions_per_topic",
-        partial(attaching.subscriptions, limit=LIMIT, excess=_EXCESS),
+        partial(attach_limits.subscriptions, limit=LIMIT, excess=_EXCESS),
         partitions=CLIENTS,
     ),
     Shown(
         "max_consumers_per_topic",
-        partial(attaching.consumers_of_topic, limit=LIMIT, excess=_EXCESS, replaced=True),
+        partial(attach_limits.consumers_of_topic, limit=LIMIT, excess=_EXCESS, replaced=True),
         partitions=CLIENTS,
     ),
     Shown(
         "max_consumers_per_topic",
-        partial(attaching.consumers_of_topic, limit=LIMIT, excess=_EXCESS, alone=True, replaced=True),
+        partial(attach_limits.consumers_of_topic, limit=LIMIT, excess=_EXCESS, alone=True, replaced=True),
         "assign",
         ("kafka",),
     ),
     Shown(
         "max_consumers_per_subscription",
-        partial(attaching.consumers_of_subscription, limit=LIMIT, excess=_EXCESS, replaced=True),
+        partial(attach_limits.consumers_of_subscription, limit=LIMIT, excess=_EXCESS, replaced=True),
         partitions=CLIENTS,
     ),
     Shown("max_publish_rate", _publishing(_MESSAGES, "max_publish_rate")),
@@ -114,20 +121,20 @@ SHOWN: Final[tuple[Shown, ...]] = (
     ),
     Shown(
         "fixed_delivery_delay",
-        partial(delays.fixed_delay, alone=False),
+        partial(fixed_delays.fixed_delay, alone=False),
         systems=("danube", "kafka"),
         many=False,
     ),
     Shown(
         "fixed_delivery_delay",
-        partial(delays.fixed_delay, in_order=False),
+        partial(fixed_delays.fixed_delay, in_order=False),
         "shared",
         ("pulsar",),
         many=False,
     ),
     Shown(
         "fixed_delivery_delay",
-        partial(delays.fixed_delay, exclusive=True),
+        partial(fixed_delays.fixed_delay, exclusive=True),
         "exclusive",
         ("pulsar",),
         many=False,

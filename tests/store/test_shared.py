@@ -18,7 +18,7 @@ from sluicegate.store import PolicyStore, StoreError
 from sluicegate.store import replica as replica_module
 from sluicegate.store.metadata import Event, Listing, MemoryMetadata
 from sluicegate.store.plugin import sluicegate_metadata_store
-from sluicegate.store.shared import SharedStore
+from sluicegate.store.shared_store import SharedStore
 
 RATE = "max_publish_rate"
 
@@ -76,7 +76,7 @@ def test_two_administrators_lose_no_update(etcd_url: str) -> None:
 
 
 def test_the_history_is_bounded(etcd_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluicegate.store.shared._KEPT_CHANGES", 3)
+    monkeypatch.setattr("sluicegate.store.shared_store._KEPT_CHANGES", 3)
     with opened(etcd_url) as store:
         for number in range(5):
             store.set(Level.BROKER, "", RATE, number, "ann")

@@ -14,8 +14,8 @@ from tests.waiting import until
 from sluicegate.gateway.plugins import CHOICE, Plugins
 from sluicegate.model import Level
 from sluicegate.store import MemoryStore, PolicyStore, StoreError
-from sluicegate.store.base import StoreAwayError
 from sluicegate.store.local_copy import Known, LocalCopy
+from sluicegate.store.policy_store import StoreAwayError
 from sluicegate.store.standby import StandbyStore, is_remote
 
 URL = "etcd://ann:s3cret@etcd-1:2379,etcd-2:2379/sluicegate/eu?password_file=/run/secret"

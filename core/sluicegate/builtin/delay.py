@@ -8,7 +8,7 @@ from pydantic import Field
 from sluicegate.config import Delay, Duration, PolicyModel
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, Stage
-from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import hookimpl
 from sluicegate.model import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sluicegate.children import ChildError
-from sluicegate.demo.gate import GateError
+from sluicegate.demo.gate_process import GateError
 from sluicegate.demo.scene import BrokerDemo, Verdict
 from sluicegate.gateway.plugins import PluginError, Plugins, load_plugins
 

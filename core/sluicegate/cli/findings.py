@@ -21,7 +21,7 @@ from sluicegate.config.secrets import shown_value
 from sluicegate.config.tree import Place
 from sluicegate.config.validation import Path
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.features.storage_quota.fields import LIMITS
+from sluicegate.features.storage_quota.quota_fields import LIMITS
 from sluicegate.gateway.plugins import PluginError
 from sluicegate.model import Level, PolicyLayer, Setting, TopicName
 from sluicegate.store import StoreError

@@ -85,10 +85,10 @@ def _usable(file: str, opened: Opened) -> list[Finding]:
 async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over: bool) -> int:
     from sluicegate.gateway.child import WorkerFailedError
     from sluicegate.gateway.plugins import PluginError
+    from sluicegate.gateway.policies_in_force import PolicyWatch
     from sluicegate.gateway.succession import Succession
     from sluicegate.gateway.supervisor import Supervisor
     from sluicegate.gateway.unraisable import tell_in_the_log
-    from sluicegate.gateway.watching import PolicyWatch
     from sluicegate.metrics.http import AdminServer
     from sluicegate.store import StoreError
 

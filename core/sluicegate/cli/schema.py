@@ -6,7 +6,7 @@ import os
 import click
 
 from sluicegate.cli.opening import plugins_for
-from sluicegate.config.schema import json_schema
+from sluicegate.config.json_schema import json_schema
 
 
 @click.command()

@@ -14,9 +14,9 @@ from sluicegate.config.environment import override, overrides
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import CEILING, OPTIONS, PolicyFields
 from sluicegate.config.models import Admin, BrokerConfig, GatewayConfig, PolicyModel
-from sluicegate.config.names import impossible_names
-from sluicegate.config.ports import port_findings
+from sluicegate.config.port_conflicts import port_findings
 from sluicegate.config.tree import MAX_BYTES, Node, Place, Plain, parse
+from sluicegate.config.unreachable import impossible_names
 from sluicegate.config.validation import translate
 from sluicegate.model import Level, PolicyLayer, Setting, Source
 

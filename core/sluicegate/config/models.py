@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias
 from pydantic import Field, field_validator, model_validator
 
 from sluicegate.config.overload import OverloadConfig
-from sluicegate.config.pressure import PressureConfig
+from sluicegate.config.pressure_section import PressureConfig
 from sluicegate.config.storage import StorageConfig
 from sluicegate.config.strict import Strict as Strict
 from sluicegate.config.tls_models import BrokerTls as BrokerTls

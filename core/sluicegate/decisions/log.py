@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from sluicegate.decisions.allow_windows import AllowWindows, Window
 from sluicegate.decisions.cost import DecidedGate
 from sluicegate.decisions.files import Keeping, LogFiles
 from sluicegate.decisions.ids import DecisionIds
@@ -24,7 +25,6 @@ from sluicegate.decisions.journal import RefusalJournal
 from sluicegate.decisions.queue import Allowed, RowQueue
 from sluicegate.decisions.rows import MAX_BATCH_ROWS, Row, mappings, of_rows, of_windows
 from sluicegate.decisions.spool import encode
-from sluicegate.decisions.windows import AllowWindows, Window
 from sluicegate.model import Decision, Operation
 from sluicegate.wall_clock import WallClock
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
+from sluicegate.decisions.allow_windows import Window
 from sluicegate.decisions.columns import COLUMNS, OPERATION_NAMES, WINDOW_MS
 from sluicegate.decisions.cost import DecidedGate
 from sluicegate.decisions.interned import Ids, Interned
-from sluicegate.decisions.windows import Window
 from sluicegate.model import Action, Decision, OperationKind, Reason
 
 Row: TypeAlias = tuple[int, DecidedGate, OperationKind, str, str, str, int, int, Decision | None]

@@ -10,7 +10,7 @@ from typing import Any
 
 from sluicegate.children import Child, ChildError
 from sluicegate.decisions.reading import read_decisions
-from sluicegate.demo.gate import Gate
+from sluicegate.demo.gate_process import Gate
 from sluicegate.demo.grouping import groups, room
 from sluicegate.demo.player import Task
 from sluicegate.demo.policy_file import PolicyFile

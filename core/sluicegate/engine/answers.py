@@ -12,7 +12,7 @@ from reprlib import Repr
 from typing import Any, TypeVar
 
 from sluicegate.engine.check import Check, Stage
-from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.switch import Switch
 from sluicegate.model import Action, Decision, Operation, OperationKind, Outcome, Reason

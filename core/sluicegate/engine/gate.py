@@ -8,7 +8,7 @@ from functools import partial
 from sluicegate.engine import texts
 from sluicegate.engine.answers import CAUGHT, error_text
 from sluicegate.engine.check import Check, Stage
-from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults, GuardedCheck, plugin_of
 from sluicegate.engine.sink import DecisionSink
 from sluicegate.engine.state import TopicState

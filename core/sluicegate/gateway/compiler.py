@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from sluicegate.config.fields import PolicyFields
 from sluicegate.engine.answers import CAUGHT, InvalidAnswerError, error_text, usable_checks, usable_rule
 from sluicegate.engine.check import Check
-from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.gate import Gate, compile_gate
 from sluicegate.engine.gates import GateCache

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from time import monotonic_ns
 
 from sluicegate.broker import Close
-from sluicegate.gateway.reading import ENDING
+from sluicegate.gateway.read_control import ENDING
 from sluicegate.gateway.relay import ClientSide
 
 _PARTING_NS = 1_000_000_000

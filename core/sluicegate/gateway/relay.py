@@ -27,10 +27,10 @@ from sluicegate.broker import (
     WakeAt,
 )
 from sluicegate.gateway.deadlines import Deadlines, is_idle
+from sluicegate.gateway.fair_reading import CHEAP_NS, UNTIMED_BYTES
 from sluicegate.gateway.limits import Limits
-from sluicegate.gateway.pacing import CHEAP_NS, UNTIMED_BYTES
 from sluicegate.gateway.parting import part
-from sluicegate.gateway.reading import (
+from sluicegate.gateway.read_control import (
     ASKING,
     DIALLING,
     KEPT_WHILE,

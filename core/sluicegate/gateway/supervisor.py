@@ -15,7 +15,7 @@ from sluicegate.gateway.compacting import Compactor
 from sluicegate.gateway.handover import Offered
 from sluicegate.gateway.held_listeners import HeldListeners
 from sluicegate.gateway.listening import Inherited
-from sluicegate.gateway.watching import PolicyWatch
+from sluicegate.gateway.policies_in_force import PolicyWatch
 from sluicegate.gateway.web import SupervisedServices, WebListener, open_listener
 from sluicegate.model import Level
 

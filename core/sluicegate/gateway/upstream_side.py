@@ -5,8 +5,8 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, cast
 
 from sluicegate.broker import PASS
-from sluicegate.gateway.pacing import CHEAP_NS, TURN, UNTIMED_BYTES, PacedReading
-from sluicegate.gateway.reading import FULL
+from sluicegate.gateway.fair_reading import CHEAP_NS, TURN, UNTIMED_BYTES, PacedReading
+from sluicegate.gateway.read_control import FULL
 from sluicegate.gateway.splicing import WORTHWHILE, Splice, begin
 
 if TYPE_CHECKING:

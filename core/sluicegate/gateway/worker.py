@@ -15,7 +15,7 @@ from sluicegate.engine.budget import Budget
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.holders import tell_by
 from sluicegate.engine.sink import DecisionSink
-from sluicegate.gateway import held_by
+from sluicegate.gateway import loop_holders
 from sluicegate.gateway.background import BackgroundTasks
 from sluicegate.gateway.connections import Connections
 from sluicegate.gateway.context import GatewayContext
@@ -297,5 +297,5 @@ class Worker:
         }
 
 
-held_by.enter()
+loop_holders.enter()
 tell_by(Worker, "replace", lambda variables: {"work": "policy change"})

@@ -1,8 +1,8 @@
 """The words of the product: operations, decisions, policies. Standard library only."""
 
 from sluicegate.model.decision import Action, Decision, Outcome, Reason
+from sluicegate.model.identifiers import ANONYMOUS, TopicName, path_name
 from sluicegate.model.methods import Method, MethodMap, Path, Role, SizeOf, UnknownRule
-from sluicegate.model.names import ANONYMOUS, TopicName, path_name
 from sluicegate.model.operation import Operation, OperationKind
 from sluicegate.model.policy import (
     EffectivePolicies,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue
-from sluicegate.store.base import Change, Row, layers_of
+from sluicegate.store.policy_store import Change, Row, layers_of
 
 _KEPT_CHANGES = 1_000
 

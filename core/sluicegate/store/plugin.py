@@ -3,11 +3,11 @@
 from functools import partial
 
 from sluicegate.hooks import hookimpl
-from sluicegate.store.base import PolicyStore
 from sluicegate.store.memory import MemoryStore
 from sluicegate.store.metadata.etcd.address import etcd_address
 from sluicegate.store.metadata.opening import etcd_metadata
-from sluicegate.store.shared import SharedStore
+from sluicegate.store.policy_store import PolicyStore
+from sluicegate.store.shared_store import SharedStore
 from sluicegate.store.sqlite import SqliteStore
 from sluicegate.store.sqlite_file import sqlite_path
 

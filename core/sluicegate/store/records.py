@@ -4,7 +4,7 @@ import json
 from urllib.parse import quote
 
 from sluicegate.model import Level
-from sluicegate.store.base import Change, Row
+from sluicegate.store.policy_store import Change, Row
 
 _LEVELS = {level.label: level for level in Level}
 

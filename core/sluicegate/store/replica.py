@@ -5,9 +5,9 @@ import threading
 from collections.abc import Coroutine, Sequence
 from time import monotonic
 
-from sluicegate.store.base import Row, StoreAwayError, StoreError
-from sluicegate.store.metadata.base import Entry, Event, Listing, MetadataStore
 from sluicegate.store.metadata.following import follow
+from sluicegate.store.metadata.metadata_store import Entry, Event, Listing, MetadataStore
+from sluicegate.store.policy_store import Row, StoreAwayError, StoreError
 from sluicegate.store.records import decoded_row
 
 VERSION_KEY = "version"

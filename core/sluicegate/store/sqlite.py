@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue
-from sluicegate.store.base import Change, Row, layers_of
+from sluicegate.store.policy_store import Change, Row, layers_of
 from sluicegate.store.sqlite_file import SqliteFile
 
 SCHEMA_VERSION = 1

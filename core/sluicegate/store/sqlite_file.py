@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from sluicegate.private_files import make_database, make_folder
 from sluicegate.sqlite_wal import use_wal
-from sluicegate.store.base import StoreError
+from sluicegate.store.policy_store import StoreError
 
 _BUSY_S = 1.0
 Result = TypeVar("Result")

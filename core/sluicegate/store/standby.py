@@ -7,8 +7,8 @@ from time import monotonic_ns
 
 from sluicegate.backoff import Backoff
 from sluicegate.model import Level, PolicyLayer, PolicyValue
-from sluicegate.store.base import Change, PolicyStore, StoreAwayError, StoreError
 from sluicegate.store.local_copy import Known, LocalCopy
+from sluicegate.store.policy_store import Change, PolicyStore, StoreAwayError, StoreError
 from sluicegate.store.sqlite_file import sqlite_path
 
 log = logging.getLogger(__name__)

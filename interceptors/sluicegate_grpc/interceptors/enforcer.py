@@ -13,7 +13,7 @@ from weakref import WeakMethod
 
 from google.protobuf.descriptor import ServiceDescriptor
 
-from sluicegate.engine.delay import DelayRule, FirstSeen, due_ms
+from sluicegate.engine.delivery_time import DelayRule, FirstSeen, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.model import ANONYMOUS, Action, Decision, Method, MethodMap, Operation, PolicySet, Role

@@ -12,7 +12,7 @@ from google.rpc.status_pb2 import Status
 
 from sluicegate.decisions.ids import with_id
 from sluicegate.model import Action, Decision, Outcome, Reason
-from sluicegate_grpc.semantics.calls.attaching import LostPlace
+from sluicegate_grpc.semantics.calls.attach_call import LostPlace
 
 INVALID_ARGUMENT = 3
 NOT_FOUND = 5

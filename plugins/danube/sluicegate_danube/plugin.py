@@ -90,7 +90,7 @@ def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSour
     """Offer backlogs of topics, against a configured quota."""
     if context.system != DanubeDriver.system:
         return []
-    from sluicegate_danube.pressure import pressure_sources
+    from sluicegate_danube.backlogs import pressure_sources
 
     return list(pressure_sources(context))
 

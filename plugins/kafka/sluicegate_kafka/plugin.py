@@ -100,6 +100,6 @@ def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSour
     """Offer backlogs of topics, as consumer groups and log directories tell them."""
     if context.system != KafkaDriver.system:
         return []
-    from sluicegate_kafka.cluster.pressure import pressure_sources
+    from sluicegate_kafka.cluster.backlogs import pressure_sources
 
     return list(pressure_sources(context))

@@ -90,7 +90,7 @@ def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSour
     """Offer backlogs of topics, as the admin API tells them."""
     if context.system != PulsarDriver.system:
         return []
-    from sluicegate_pulsar.cluster.pressure import pressure_sources
+    from sluicegate_pulsar.cluster.backlogs import pressure_sources
 
     return list(pressure_sources(context))
 

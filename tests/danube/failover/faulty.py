@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from tests.danube.failover.world import World, entries
 
-from sluicegate.store.base import StoreError
-from sluicegate.store.metadata.base import NO_LEASE, Delete, Entry, Event, Listing, Put, Unchanged
+from sluicegate.store.metadata.metadata_store import NO_LEASE, Delete, Entry, Event, Listing, Put, Unchanged
+from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.failover import keys
 from sluicegate_danube.failover.view import ClusterView
 

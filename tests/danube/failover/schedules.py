@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.danube.failover.faulty import DiedError, Fault, FaultyStore, Law
 from tests.danube.failover.world import CONTROLLER_TTL_S, World, turn
 
-from sluicegate.store.base import StoreError
+from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.failover.controller import Controller
 from sluicegate_danube.failover.figures import Figures
 from sluicegate_danube.failover.load_manager import LoadManager

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 from tests.danube.failover.world import CONTROLLER_TTL_S, World, entries, turn
 
-from sluicegate.store.metadata.base import Listing
+from sluicegate.store.metadata.metadata_store import Listing
 from sluicegate_danube.failover import keys
 from sluicegate_danube.failover.controller import Controller
 from sluicegate_danube.failover.election import Election

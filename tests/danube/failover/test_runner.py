@@ -9,9 +9,9 @@ import pytest
 from tests.danube.failover.world import World, entries
 from tests.waiting import until_so
 
-from sluicegate.store.base import StoreAwayError, StoreError
-from sluicegate.store.metadata.base import Delete, Entry, Event, Put, Unchanged
 from sluicegate.store.metadata.memory import MemoryMetadata
+from sluicegate.store.metadata.metadata_store import Delete, Entry, Event, Put, Unchanged
+from sluicegate.store.policy_store import StoreAwayError, StoreError
 from sluicegate_danube.failover import keys, runner
 from sluicegate_danube.failover.controller import Controller
 from sluicegate_danube.failover.election import Election, ForeignLoadManagerError

@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from sluicegate.store.metadata.base import Delete, Event, Listing, MetadataStore
 from sluicegate.store.metadata.memory import MemoryMetadata
+from sluicegate.store.metadata.metadata_store import Delete, Event, Listing, MetadataStore
 from sluicegate_danube.failover import keys
 from sluicegate_danube.failover.controller import Controller
 from sluicegate_danube.failover.election import Election

@@ -6,7 +6,7 @@ from danube import DanubeClient, SubType
 from tests.danube.support.clients import consuming, danube_client, producing
 
 from sluicegate_danube.reference import ReferenceBroker, Settings
-from sluicegate_danube.reference.settings import MAX_MESSAGE_BYTES
+from sluicegate_danube.reference.broker_settings import MAX_MESSAGE_BYTES
 
 
 @pytest.mark.parametrize("size", [MAX_MESSAGE_BYTES, 8 << 20])

@@ -6,10 +6,10 @@ from danube.proto import DanubeApi_pb2 as pb
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluicegate_danube.reference.broker_settings import Settings
 from sluicegate_danube.reference.choosing import chooser
 from sluicegate_danube.reference.consumers import Consumer
 from sluicegate_danube.reference.log import Log, Storage
-from sluicegate_danube.reference.settings import Settings
 from sluicegate_danube.reference.subscription import Reliable
 
 MAX_UNACKED = 4

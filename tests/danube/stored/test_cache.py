@@ -10,7 +10,7 @@ from tests.waiting import LONG_S, until_so
 
 from sluicegate.store.metadata import Entry, Event, Listing, MemoryMetadata
 from sluicegate_danube.failover import keys
-from sluicegate_danube.reference.settings import Settings
+from sluicegate_danube.reference.broker_settings import Settings
 from sluicegate_danube.reference.stored import create_namespace, create_topic
 from sluicegate_danube.reference.stored.assignments import Assignments
 from sluicegate_danube.reference.stored.cache import PrefixCache

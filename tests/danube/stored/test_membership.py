@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.waiting import until_so
 
-from sluicegate.store.base import StoreError
 from sluicegate.store.metadata import Entry, MemoryMetadata
+from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.reference.stored.membership import Membership
 
 KEY, VALUE, TTL_S = "/cluster/register/1", b'"http://a:1"', 9

@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 from tests.waiting import until_so
 
-from sluicegate.store.base import StoreError
 from sluicegate.store.metadata import MemoryMetadata
+from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.reference.stored import writes as module
 from sluicegate_danube.reference.stored.writes import Writes
 

@@ -4,9 +4,9 @@ import pytest
 from tests.features.adaptive.lab import FakeContext, Lab
 
 from sluicegate.engine.pressure import Backlog
+from sluicegate.features.adaptive.controller_state import KEY
 from sluicegate.features.adaptive.plugin import AdaptiveThrottling
 from sluicegate.features.adaptive.settings import ENABLED, MEMORY_HIGH, MEMORY_LOW
-from sluicegate.features.adaptive.status import KEY
 from sluicegate.testing import ManualClock
 
 BROKER = {

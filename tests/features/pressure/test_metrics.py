@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.features.pressure.serving import failed, ok, server
 
-from sluicegate.features.pressure.exposition import Selector, labels_of, series, total
-from sluicegate.features.pressure.metrics import JVM_HEAP, MetricsError, MetricsMemory
+from sluicegate.features.pressure.scraped_memory import JVM_HEAP, MetricsError, MetricsMemory
+from sluicegate.features.pressure.text_format import Selector, labels_of, series, total
 from sluicegate.http_get import HttpError
 
 PULSAR = """\

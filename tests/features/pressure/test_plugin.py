@@ -9,7 +9,7 @@ from tests.features.adaptive.lab import FakeContext
 from tests.features.pressure.serving import ok, server
 
 from sluicegate.config.models import BrokerConfig
-from sluicegate.config.pressure import MemorySource, PressureConfig
+from sluicegate.config.pressure_section import MemorySource, PressureConfig
 from sluicegate.engine.pressure import PressureSource
 from sluicegate.features.pressure.pacing import Paced
 from sluicegate.features.pressure.plugin import sluicegate_pressure_sources

@@ -8,13 +8,13 @@ import pytest
 from tests.features.adaptive.lab import FakeContext
 from tests.features.pressure.serving import failed, ok, server
 
-from sluicegate.config.pressure import BacklogConfig, PressureConfig
+from sluicegate.config.pressure_section import BacklogConfig, PressureConfig
 from sluicegate.engine.pressure import Backlog
 from sluicegate.engine.state import TopicState
 from sluicegate.model import TopicName
 from sluicegate.testing import ManualClock
 from sluicegate_pulsar.cluster.admin import AdminApiError
-from sluicegate_pulsar.cluster.pressure import PulsarBacklogs
+from sluicegate_pulsar.cluster.backlogs import PulsarBacklogs
 from sluicegate_pulsar.config import Admin, PulsarConfig
 from sluicegate_pulsar.plugin import sluicegate_pressure_sources
 

@@ -10,7 +10,7 @@ import pytest
 from tests.features.storage_quota.lab import CONSUMED, Context, limits, usage
 
 from sluicegate.features.storage_quota import BrokerUsage, Snapshot, State, StorageQuota, StorageReadError
-from sluicegate.features.storage_quota.metrics import COUNTERS, GAUGES, VOLUME_GAUGES
+from sluicegate.features.storage_quota.quota_metrics import COUNTERS, GAUGES, VOLUME_GAUGES
 
 UPSTREAM = {
     "ThrottleFactor": "throttle_factor",

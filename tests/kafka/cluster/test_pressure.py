@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.config.pressure import BacklogConfig
+from sluicegate.config.pressure_section import BacklogConfig
 from sluicegate.engine.pressure import Backlog
-from sluicegate_kafka.cluster.pressure import Log, backlogs
+from sluicegate_kafka.cluster.backlogs import Log, backlogs
 
 NONE = BacklogConfig()
 LOGS = {("a", 0): Log(0, 100, 10_000), ("a", 1): Log(50, 150, 20_000), ("b", 0): Log(0, 0, 0)}

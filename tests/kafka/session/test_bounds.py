@@ -20,7 +20,7 @@ from tests.kafka.session.messages import (
 )
 from tests.kafka.session.wire import Bench, Wire, request, response
 
-from sluicegate_kafka.session.fetching import reading
+from sluicegate_kafka.session.fetching import fetched_topics
 
 NOT_ENOUGH_REPLICAS = 19
 LEAVE = 13
@@ -166,7 +166,7 @@ def test_topics_attached_by_one_connection_are_bounded_over_all_its_groups() -> 
 
 def test_topics_that_one_connection_fetches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them may be forgotten: it would go on being fetched uncounted."""
-    monkeypatch.setattr(reading, "_MAX_TOPICS", 2)
+    monkeypatch.setattr(fetched_topics, "_MAX_TOPICS", 2)
     wire = Wire(Bench(max_consumers_per_topic=1))
     wire.client_sends(fetch("t"))
     wire.client_sends(fetch("a"))

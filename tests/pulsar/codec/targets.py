@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError
 from sluicegate_pulsar.codec.frames import ABSENT, Parts, check_sum, command_type, parse_command, split
-from sluicegate_pulsar.codec.messages import consumer_of, read_message
+from sluicegate_pulsar.codec.message_frames import consumer_of, read_message
 from sluicegate_pulsar.codec.metadata import at_once, largest_message, read_metadata, with_deliver_at
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
 from sluicegate_pulsar.codec.receipts import producer_of

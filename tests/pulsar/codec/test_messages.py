@@ -17,7 +17,7 @@ from tests.pulsar.codec.strategies import (
 
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import ABSENT, split
-from sluicegate_pulsar.codec.messages import consumer_of, read_message
+from sluicegate_pulsar.codec.message_frames import consumer_of, read_message
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, Message, MessageIdData
 
 _METADATA = a_metadata(num_messages_in_batch=12, deliver_at_time=77)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar.codec.strategies import a_metadata, with_broker_entry, without_checksum
 
-from sluicegate_pulsar.codec.messages import times_of
+from sluicegate_pulsar.codec.message_frames import times_of
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand, Message, MessageIdData
 
 

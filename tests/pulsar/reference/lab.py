@@ -8,8 +8,8 @@ from sluicegate_pulsar.reference.broker import Broker, Settings
 from sluicegate_pulsar.reference.client_connection import Connection
 from sluicegate_pulsar.reference.consumers import Command, Consumer, Deliver
 from sluicegate_pulsar.reference.delays import DelaySettings
-from sluicegate_pulsar.reference.entries import Entry
-from sluicegate_pulsar.reference.keys import slot_of
+from sluicegate_pulsar.reference.hash_ranges import slot_of
+from sluicegate_pulsar.reference.stored_entry import Entry
 from sluicegate_pulsar.reference.subscription import Subscription
 
 TOPIC = "persistent://public/default/orders"

@@ -8,7 +8,7 @@ from tests.pulsar.reference.lab import TOPIC
 from tests.pulsar.reference.running import Running, client, running
 
 from sluicegate_pulsar.reference import Settings
-from sluicegate_pulsar.reference.names import parse_name
+from sluicegate_pulsar.reference.topic_names import parse_name
 
 PATH = "/admin/v2/persistent/public/default/orders"
 

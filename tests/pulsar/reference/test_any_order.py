@@ -9,7 +9,7 @@ from tests.pulsar.reference.lab import NOW, Log, consumer, subscription
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.reference.consumers import Command, Consumer, Deliver
-from sluicegate_pulsar.reference.keys import SLOTS
+from sluicegate_pulsar.reference.hash_ranges import SLOTS
 
 STEPS = st.lists(
     st.tuples(

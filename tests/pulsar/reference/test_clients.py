@@ -9,7 +9,7 @@ import pytest
 from tests.pulsar.reference.running import NOTHING_MS, TIMEOUT_MS, Running, client, running
 
 from sluicegate_pulsar.reference import Settings
-from sluicegate_pulsar.reference.names import parse_name
+from sluicegate_pulsar.reference.topic_names import parse_name
 
 TYPES = [
     pulsar.ConsumerType.Exclusive,

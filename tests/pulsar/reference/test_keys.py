@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_pulsar.codec.pulsar_pb2 import MessageMetadata
-from sluicegate_pulsar.reference.keys import key_of, murmur3, slot_of
+from sluicegate_pulsar.reference.hash_ranges import key_of, murmur3, slot_of
 
 
 # Of the hash's own test vectors, cut to 31 bits.

@@ -4,10 +4,10 @@ import pytest
 from tests.pulsar.reference.lab import NOW, Log, consumer, delivered, entries, subscription
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.consumers import Consumer, Deliver, Disconnect, TellActive
 from sluicegate_pulsar.reference.delays import DelaySettings
-from sluicegate_pulsar.reference.errors import RefusedError
-from sluicegate_pulsar.reference.keys import SLOTS
+from sluicegate_pulsar.reference.hash_ranges import SLOTS
 from sluicegate_pulsar.reference.subscription import Subscription
 
 EXCLUSIVE, SHARED = pb.Subscribe.EXCLUSIVE, pb.Subscribe.SHARED

@@ -5,10 +5,10 @@ from tests.pulsar.reference.lab import NOW, TOPIC
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.reference.broker import Broker, Settings
-from sluicegate_pulsar.reference.errors import RefusedError
-from sluicegate_pulsar.reference.names import Name, parse_name
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.policies import DelayedDelivery
 from sluicegate_pulsar.reference.topic import Topic
+from sluicegate_pulsar.reference.topic_names import Name, parse_name
 
 
 def broker(settings: Settings | None = None) -> Broker:

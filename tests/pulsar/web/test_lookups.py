@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from tests.pulsar.web.fake_admin import FakeAdmin
 from tests.pulsar.web.lab import FakeServices, config, lab_of
 
-from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.lookups import rewritten
-from sluicegate_pulsar.web.places import WebAddresses, origin, translation
+from sluicegate_pulsar.web.rewritten_addresses import WebAddresses, origin, translation
 
 PATHS = [
     "/lookup/v2/topic/persistent/public/default/orders",

@@ -3,7 +3,7 @@
 import pytest
 
 from sluicegate.model import Level
-from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.routes import Delayed, Lookup, Other, route
 
 

@@ -12,12 +12,12 @@ from typing import TypeAlias
 from sluicegate.engine.check import Check
 from sluicegate.engine.pressure import Backlog
 from sluicegate.engine.state import TopicState
+from sluicegate.features.adaptive.controller_metrics import ControllerMetrics
+from sluicegate.features.adaptive.controller_state import Status
 from sluicegate.features.adaptive.formulas import linear_pressure
 from sluicegate.features.adaptive.logs import OncePerMinute, Transitions
-from sluicegate.features.adaptive.metrics import ControllerMetrics
 from sluicegate.features.adaptive.readings import Readings
 from sluicegate.features.adaptive.settings import ENABLED, Settings
-from sluicegate.features.adaptive.status import Status
 from sluicegate.features.adaptive.topic import NO_BACKLOG, Evaluation, Step, ThrottledTopic
 from sluicegate.hooks import BrokerContext
 from sluicegate.model import EffectivePolicies

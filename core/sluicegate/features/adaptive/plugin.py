@@ -7,8 +7,8 @@ from sluicegate.engine.check import Check
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.task import Task
 from sluicegate.features.adaptive.controller import AdaptiveController
+from sluicegate.features.adaptive.controller_state import KEY
 from sluicegate.features.adaptive.settings import ENABLED, POLICY, AdaptivePolicies
-from sluicegate.features.adaptive.status import KEY
 from sluicegate.hooks import BrokerContext, hookimpl
 from sluicegate.model import EffectivePolicies, TopicName
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from sluicegate.config.models import BrokerConfig
-from sluicegate.config.pressure import MemorySource
+from sluicegate.config.pressure_section import MemorySource
 from sluicegate.engine.pressure import PressureSource
-from sluicegate.features.pressure.metrics import MetricsMemory
 from sluicegate.features.pressure.process import ProcessMemory
+from sluicegate.features.pressure.scraped_memory import MetricsMemory
 from sluicegate.hooks import BrokerContext, hookimpl
 
 

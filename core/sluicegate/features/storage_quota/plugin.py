@@ -6,8 +6,8 @@ from sluicegate.config.models import PolicyModel
 from sluicegate.config.storage import StorageConfig
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.task import Task
-from sluicegate.features.storage_quota.fields import POLICY, StoragePolicies, limits_of
 from sluicegate.features.storage_quota.quota import StorageQuota
+from sluicegate.features.storage_quota.quota_fields import POLICY, StoragePolicies, limits_of
 from sluicegate.features.storage_quota.sources import reader
 from sluicegate.hooks import BrokerContext, hookimpl
 

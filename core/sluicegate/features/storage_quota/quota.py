@@ -10,8 +10,8 @@ from sluicegate.config.models import OnUnknown
 from sluicegate.config.storage import StorageConfig
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.task import Task
-from sluicegate.features.storage_quota.fields import POLICY, STALE_AFTER, limits_of, problem_with
-from sluicegate.features.storage_quota.metrics import StorageMetrics
+from sluicegate.features.storage_quota.quota_fields import POLICY, STALE_AFTER, limits_of, problem_with
+from sluicegate.features.storage_quota.quota_metrics import StorageMetrics
 from sluicegate.features.storage_quota.snapshot import BrokerUsage, Snapshot
 from sluicegate.features.storage_quota.usage_tracker import UsageTracker, Verdict
 from sluicegate.features.storage_quota.volumes import Limits, State

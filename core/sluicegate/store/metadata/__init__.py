@@ -1,6 +1,8 @@
 """Shared metadata in keys: who is alive, who owns what. In memory, in SQLite (one host) or in etcd."""
 
-from sluicegate.store.metadata.base import (
+from sluicegate.store.metadata.following import follow
+from sluicegate.store.metadata.memory import MemoryMetadata
+from sluicegate.store.metadata.metadata_store import (
     NO_LEASE,
     TRANSACTION_LIMIT,
     CompactedError,
@@ -13,8 +15,6 @@ from sluicegate.store.metadata.base import (
     Put,
     Unchanged,
 )
-from sluicegate.store.metadata.following import follow
-from sluicegate.store.metadata.memory import MemoryMetadata
 from sluicegate.store.metadata.opening import open_metadata
 
 __all__ = [

@@ -6,8 +6,8 @@ from contextlib import aclosing
 from time import monotonic_ns
 
 from sluicegate.backoff import Backoff
-from sluicegate.store.base import StoreError
-from sluicegate.store.metadata.base import Event, Listing, MetadataStore
+from sluicegate.store.metadata.metadata_store import Event, Listing, MetadataStore
+from sluicegate.store.policy_store import StoreError
 
 _FIRST_RETRY_NS = 100_000_000
 _LONGEST_RETRY_NS = 2_000_000_000

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 
-from sluicegate.store.metadata.base import (
+from sluicegate.store.metadata.metadata_store import (
     NO_LEASE,
     CompactedError,
     Delete,

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from time import monotonic_ns
 
-from sluicegate.store.base import StoreError
-from sluicegate.store.metadata.base import (
+from sluicegate.store.metadata.keyspace import KeySpace
+from sluicegate.store.metadata.metadata_store import (
     NO_LEASE,
     Delete,
     Entry,
@@ -16,7 +16,7 @@ from sluicegate.store.metadata.base import (
     refuse_short,
     refuse_unusable,
 )
-from sluicegate.store.metadata.keyspace import KeySpace
+from sluicegate.store.policy_store import StoreError
 
 _KEPT = 10_000
 _NS = 1_000_000_000

@@ -1,10 +1,10 @@
 """The metadata store behind a URL."""
 
-from sluicegate.store.base import StoreError
-from sluicegate.store.metadata.base import MetadataStore
 from sluicegate.store.metadata.etcd.address import EtcdAddress, etcd_address
 from sluicegate.store.metadata.memory import MemoryMetadata
+from sluicegate.store.metadata.metadata_store import MetadataStore
 from sluicegate.store.metadata.sqlite import SqliteMetadata
+from sluicegate.store.policy_store import StoreError
 from sluicegate.store.sqlite_file import sqlite_path
 
 
@@ -31,7 +31,7 @@ def etcd_metadata(address: EtcdAddress) -> MetadataStore:
     :raises StoreError: if gRPC is not installed.
     """
     try:
-        from sluicegate.store.metadata.etcd.client import EtcdMetadata
+        from sluicegate.store.metadata.etcd.etcd_store import EtcdMetadata
     except ImportError as error:
         missing = f"etcd needs packages that are not installed ({error})"
         raise StoreError(missing, "pip install 'sluicegate[etcd]'") from error

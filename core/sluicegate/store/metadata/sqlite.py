@@ -8,9 +8,8 @@ from pathlib import Path
 from time import monotonic_ns
 from typing import TypeVar
 
-from sluicegate.store.base import StoreError
 from sluicegate.store.metadata import sqlite_keys as keys
-from sluicegate.store.metadata.base import (
+from sluicegate.store.metadata.metadata_store import (
     NO_LEASE,
     Delete,
     Entry,
@@ -21,6 +20,7 @@ from sluicegate.store.metadata.base import (
     refuse_short,
     refuse_unusable,
 )
+from sluicegate.store.policy_store import StoreError
 from sluicegate.store.sqlite_file import SqliteFile
 
 _KEPT = 10_000

@@ -7,7 +7,8 @@ import sqlite3
 from collections.abc import Sequence
 from itertools import groupby
 
-from sluicegate.store.metadata.base import (
+from sluicegate.store.metadata.keys import end_of, key_bytes, key_text
+from sluicegate.store.metadata.metadata_store import (
     NO_LEASE,
     CompactedError,
     Delete,
@@ -18,7 +19,6 @@ from sluicegate.store.metadata.base import (
     Put,
     Unchanged,
 )
-from sluicegate.store.metadata.keys import end_of, key_bytes, key_text
 
 SCHEMA_VERSION = 1
 SCHEMA = """

@@ -11,8 +11,8 @@ from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
 from sluicegate.model import ANONYMOUS, MethodMap, Role
+from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced, finish
 from sluicegate_grpc.interceptors.aio.streams import Police, Requests, StreamStream, StreamUnary, fail
-from sluicegate_grpc.interceptors.aio.waiting import ListSubscriptions, Paced, finish
 from sluicegate_grpc.interceptors.enforcer import (
     Attachment,
     CallEnforcer,

@@ -10,7 +10,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
 from sluicegate.model import MethodMap, Role
-from sluicegate_grpc.interceptors.aio.waiting import ListSubscriptions, Paced, finish
+from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced, finish
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
 from sluicegate_grpc.interceptors.enforcer import (
     Attachment,

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import grpc
 from grpc import aio
 
-from sluicegate_grpc.interceptors.aio.waiting import Paced
+from sluicegate_grpc.interceptors.aio.call_waits import Paced
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
 from sluicegate_grpc.interceptors.enforcer import RefusedError, encoded
 from sluicegate_grpc.semantics.status import Refusal

@@ -17,8 +17,14 @@ from sluicegate_grpc.interceptors.enforcer import (
     RefusedError,
     encoded,
 )
+from sluicegate_grpc.interceptors.sync.call_waits import (
+    EndedError,
+    ListSubscriptions,
+    Paced,
+    Patience,
+    finish,
+)
 from sluicegate_grpc.interceptors.sync.refused import PolicyRpcError
-from sluicegate_grpc.interceptors.sync.waiting import EndedError, ListSubscriptions, Paced, Patience, finish
 from sluicegate_grpc.semantics.calls import Caller
 from sluicegate_grpc.semantics.fields import Missing, Values
 from sluicegate_grpc.semantics.status import Refusal

@@ -19,7 +19,13 @@ from sluicegate_grpc.interceptors.enforcer import (
     RefusedError,
     common_name,
 )
-from sluicegate_grpc.interceptors.sync.waiting import EndedError, ListSubscriptions, Paced, Patience, finish
+from sluicegate_grpc.interceptors.sync.call_waits import (
+    EndedError,
+    ListSubscriptions,
+    Paced,
+    Patience,
+    finish,
+)
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.fields import Missing, Values
 from sluicegate_grpc.semantics.status import Refusal

@@ -4,7 +4,7 @@
 broker's protocol but what a `MethodMap` says, and what the front puts into `Shared`.
 """
 
-from sluicegate_grpc.proxy.splice.session import GrpcSession
+from sluicegate_grpc.proxy.splice.grpc_session import GrpcSession
 from sluicegate_grpc.proxy.splice.shared import Limits, Shared
 
 __all__ = ["GrpcSession", "Limits", "Shared"]

@@ -5,6 +5,7 @@ from sluicegate_grpc.proxy.splice.blocks import NO_TABLE
 from sluicegate_grpc.proxy.splice.calling import Calling
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.delivering import Delivering
+from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.frames import (
     CONTINUATION,
     DATA,
@@ -20,7 +21,6 @@ from sluicegate_grpc.proxy.splice.frames import (
     WireError,
     header_frames,
 )
-from sluicegate_grpc.proxy.splice.refusals import Refusals
 from sluicegate_grpc.proxy.splice.settings import for_clients
 from sluicegate_grpc.proxy.splice.sides import Block, Side
 

@@ -8,6 +8,7 @@ from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.call import Call, Step
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.deciding import Deciding, RefusedError
+from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frames import (
     DATA,
@@ -29,7 +30,6 @@ from sluicegate_grpc.proxy.splice.messages import (
     read_prefix,
     with_prefix,
 )
-from sluicegate_grpc.proxy.splice.refusals import Refusals
 from sluicegate_grpc.proxy.splice.requests import Request
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import UNNAMED

@@ -4,6 +4,7 @@ from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.blocks import NO_TABLE
 from sluicegate_grpc.proxy.splice.calling import Calling
 from sluicegate_grpc.proxy.splice.connection_state import Connection
+from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.floods import Allowance, Flood
 from sluicegate_grpc.proxy.splice.frames import (
     ACK,
@@ -23,7 +24,6 @@ from sluicegate_grpc.proxy.splice.frames import (
     header_frames,
     idle,
 )
-from sluicegate_grpc.proxy.splice.refusals import Refusals
 from sluicegate_grpc.proxy.splice.requests import Request, RequestReader
 from sluicegate_grpc.proxy.splice.settings import for_brokers
 from sluicegate_grpc.proxy.splice.shared import Address

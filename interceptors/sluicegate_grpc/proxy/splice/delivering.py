@@ -7,7 +7,7 @@ how much the broker sends, and the connection's window is given back, so that ot
 from collections import deque
 from typing import TYPE_CHECKING
 
-from sluicegate.engine.delay import DelayRule, due_ms
+from sluicegate.engine.delivery_time import DelayRule, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.timers import Timer
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS

@@ -12,6 +12,7 @@ from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.call import Call
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.deciding import Deciding
+from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.frames import (
     END_STREAM,
     MAX_WINDOW,
@@ -19,7 +20,6 @@ from sluicegate_grpc.proxy.splice.frames import (
     window_amount,
     window_update,
 )
-from sluicegate_grpc.proxy.splice.refusals import Refusals
 from sluicegate_grpc.proxy.splice.requests import Request
 
 Mark: TypeAlias = tuple[int, int, Request]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from sluicegate.broker import Services
-from sluicegate.engine.delay import FirstSeen
+from sluicegate.engine.delivery_time import FirstSeen
 from sluicegate.model import Method, MethodMap
 from sluicegate_grpc.proxy.edits import Edits
 from sluicegate_grpc.proxy.splice.resuming import Aliases

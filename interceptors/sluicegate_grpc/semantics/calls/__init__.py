@@ -4,9 +4,9 @@ All interceptors of one gate share one `Calls`. Its methods are not safe for thr
 threads hold a lock around each call. None of them waits.
 """
 
-from sluicegate_grpc.semantics.calls.attaching import Attaching, LostPlace
+from sluicegate_grpc.semantics.calls.attach_call import Attaching, LostPlace
+from sluicegate_grpc.semantics.calls.attachments import Caller, Id, Place, Position
 from sluicegate_grpc.semantics.calls.calls import Calls
-from sluicegate_grpc.semantics.calls.places import Caller, Id, Place, Position
 from sluicegate_grpc.semantics.calls.publishing import UNNAMED
 from sluicegate_grpc.semantics.calls.stream import Stream
 

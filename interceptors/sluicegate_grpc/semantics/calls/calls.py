@@ -14,9 +14,9 @@ from sluicegate.model import (
     Role,
 )
 from sluicegate.sessions.admission import allowed
-from sluicegate_grpc.semantics.calls.attaching import Attaching, lost_place, no_room, refused
+from sluicegate_grpc.semantics.calls.attach_call import Attaching, lost_place, no_room, refused
+from sluicegate_grpc.semantics.calls.attachments import Caller, Id, Key, Part, Place, Places, Position
 from sluicegate_grpc.semantics.calls.owners import Owners
-from sluicegate_grpc.semantics.calls.places import Caller, Id, Key, Part, Place, Places, Position
 from sluicegate_grpc.semantics.calls.publishing import (
     UNNAMED,
     Unproven,
@@ -27,7 +27,7 @@ from sluicegate_grpc.semantics.calls.publishing import (
 )
 from sluicegate_grpc.semantics.calls.stream import Stream
 from sluicegate_grpc.semantics.calls.topics import Topics
-from sluicegate_grpc.semantics.calls.unacked import Unacked
+from sluicegate_grpc.semantics.calls.unacked_positions import Unacked
 from sluicegate_grpc.semantics.fields import Values
 
 _PRODUCER = OperationKind.ATTACH_PRODUCER

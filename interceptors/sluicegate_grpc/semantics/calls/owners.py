@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
-from sluicegate_grpc.semantics.calls.places import Id, Key, Place, Places
+from sluicegate_grpc.semantics.calls.attachments import Id, Key, Place, Places
 from sluicegate_grpc.semantics.calls.topics import Topics
 
 _MAX_TOPICS = 10_000

@@ -6,8 +6,8 @@ A producer may have attached before this gate was started, so its word counts un
 from collections.abc import Iterator
 
 from sluicegate.model import Action, Decision, Method, Outcome, Reason
-from sluicegate_grpc.semantics.calls.attaching import Attaching, LostPlace
-from sluicegate_grpc.semantics.calls.places import Caller, Id, Key, Place
+from sluicegate_grpc.semantics.calls.attach_call import Attaching, LostPlace
+from sluicegate_grpc.semantics.calls.attachments import Caller, Id, Key, Place
 from sluicegate_grpc.semantics.fields import Values
 
 UNNAMED = LostPlace(

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Decision, Operation, OperationKind
-from sluicegate_grpc.semantics.calls.attaching import Attaching
-from sluicegate_grpc.semantics.calls.places import Caller, Place, Position
+from sluicegate_grpc.semantics.calls.attach_call import Attaching
+from sluicegate_grpc.semantics.calls.attachments import Caller, Place, Position
 
 if TYPE_CHECKING:
     from sluicegate_grpc.semantics.calls.calls import Calls

@@ -5,7 +5,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 
 from sluicegate.broker import Extra
-from sluicegate.demo.kinds import attaching, delays, dispatch_rates, publish_rates, sizes, unacknowledged
+from sluicegate.demo.kinds import (
+    attach_limits,
+    dispatch_rates,
+    fixed_delays,
+    publish_rates,
+    sizes,
+    unacknowledged,
+)
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
 from sluicegate_danube.demo import failover
@@ -30,20 +37,20 @@ class DanubeDemo:
     extra = Extra("sluicegate[danube]", {"danube": "danube-client", "grpc": "grpcio", "hpack": "hpack"})
     label = "in-memory reference broker, not Danube"
     scenes: tuple[Scene, ...] = (
-        attaching.producers("/default/producers"),
+        attach_limits.producers("/default/producers"),
         sizes.message_size("/default/size"),
         publish_rates.publish_rate("/default/rate", on_limit={"max_publish_rate": "delay"}),
         publish_rates.publish_rate_reject("/default/impatient"),
         sizes.observe_only("/default/observed"),
         sizes.live_change("/default/change"),
-        attaching.subscriptions("/default/subscriptions"),
-        attaching.consumers_of_topic("/default/consumers"),
-        attaching.consumers_of_subscription("/default/workers"),
+        attach_limits.subscriptions("/default/subscriptions"),
+        attach_limits.consumers_of_topic("/default/consumers"),
+        attach_limits.consumers_of_subscription("/default/workers"),
         dispatch_rates.dispatch_rate("/default/dispatch"),
         dispatch_rates.subscription_dispatch_rate("/default/readers"),
         dispatch_rates.dispatch_rate_drop(_FLEETING),
         unacknowledged.unacknowledged("/default/unacked"),
-        delays.fixed_delay("/default/delayed"),
+        fixed_delays.fixed_delay("/default/delayed"),
         failover.failover(_FAILOVER),
     )
 
@@ -55,7 +62,7 @@ class DanubeDemo:
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
         """Start two reference brokers, and find free ports for a gate in front of them."""
-        from sluicegate_danube.demo.cluster import DemoCluster
+        from sluicegate_danube.demo.demo_cluster import DemoCluster
 
         topics = {scene.topic: scene.topic not in _UNRELIABLE for scene in self.scenes}
         async with DemoCluster(topics) as cluster:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from time import monotonic_ns
 
-from sluicegate.store.base import StoreError
-from sluicegate.store.metadata.base import Event, Listing, MetadataStore, Unchanged
+from sluicegate.store.metadata.metadata_store import Event, Listing, MetadataStore, Unchanged
+from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.failover import keys
 from sluicegate_danube.failover.absences import Absences
 from sluicegate_danube.failover.durable import incomplete

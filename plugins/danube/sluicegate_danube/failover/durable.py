@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sluicegate.store.metadata.base import MetadataStore
+from sluicegate.store.metadata.metadata_store import MetadataStore
 from sluicegate_danube.failover.keys import (
     NamespaceEntry,
     TopicEntry,

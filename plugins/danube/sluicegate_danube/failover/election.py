@@ -9,7 +9,7 @@ if the key is still as this controller wrote it, however late the change arrives
 import json
 from collections.abc import Callable
 
-from sluicegate.store.metadata.base import Entry, LeaseExpiredError, MetadataStore, Put, Unchanged
+from sluicegate.store.metadata.metadata_store import Entry, LeaseExpiredError, MetadataStore, Put, Unchanged
 from sluicegate_danube.failover.keys import FOREIGN_WRITER, LEADER, controller_key
 from sluicegate_danube.failover.values import ValueShapeError, leader_id
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from sluicegate.store.metadata.base import Event, Unchanged
+from sluicegate.store.metadata.metadata_store import Event, Unchanged
 from sluicegate_danube.failover import keys
 
 _RECORDED_NS = 30_000_000_000

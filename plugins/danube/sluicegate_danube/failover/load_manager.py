@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from sluicegate.store.metadata.base import Delete, MetadataStore, Put, Unchanged
+from sluicegate.store.metadata.metadata_store import Delete, MetadataStore, Put, Unchanged
 from sluicegate_danube.failover.durable import unlisted
 from sluicegate_danube.failover.figures import Figures
 from sluicegate_danube.failover.keys import assignment_key

@@ -8,7 +8,7 @@ topics share a transaction, up to the store's bound.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sluicegate.store.metadata.base import TRANSACTION_LIMIT, Delete, Entry, Put, Unchanged
+from sluicegate.store.metadata.metadata_store import TRANSACTION_LIMIT, Delete, Entry, Put, Unchanged
 from sluicegate_danube.failover.keys import (
     EMPTY,
     assignment_key,

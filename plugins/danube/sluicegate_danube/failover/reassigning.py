@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from sluicegate.store.metadata.base import MetadataStore, Unchanged
+from sluicegate.store.metadata.metadata_store import MetadataStore, Unchanged
 from sluicegate_danube.failover import keys
 from sluicegate_danube.failover.election import Election
 from sluicegate_danube.failover.figures import Figures

@@ -7,9 +7,9 @@ from contextlib import suppress
 from time import monotonic_ns
 
 from sluicegate.backoff import Backoff
-from sluicegate.store.base import StoreError
-from sluicegate.store.metadata.base import MetadataStore
 from sluicegate.store.metadata.following import follow
+from sluicegate.store.metadata.metadata_store import MetadataStore
+from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.failover.controller import Controller
 from sluicegate_danube.failover.keys import CLUSTER
 

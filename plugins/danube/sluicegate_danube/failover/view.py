@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from sluicegate.store.metadata.base import Entry, Event, Listing
+from sluicegate.store.metadata.metadata_store import Entry, Event, Listing
 from sluicegate_danube.failover import keys
 from sluicegate_danube.failover.values import (
     ValueShapeError,

@@ -5,7 +5,7 @@ answers well enough for Danube's own clients; never judge Danube by it. `Referen
 process, `python -m sluicegate_danube.reference` as one of its own.
 """
 
+from sluicegate_danube.reference.broker_settings import LABEL, Settings
 from sluicegate_danube.reference.server import ReferenceBroker
-from sluicegate_danube.reference.settings import LABEL, Settings
 
 __all__ = ["LABEL", "ReferenceBroker", "Settings"]

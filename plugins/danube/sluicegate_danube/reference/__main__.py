@@ -10,12 +10,12 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 import grpc.aio
 
 from sluicegate.config.errors import ConfigErrors
-from sluicegate.store.base import StoreError
 from sluicegate.store.metadata import MetadataStore, open_metadata
+from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.method_map import METHOD_MAP
 from sluicegate_danube.reference import LABEL, ReferenceBroker
 from sluicegate_danube.reference.stored import StoredBroker
-from sluicegate_danube.reference.stored.broker import TTL_S
+from sluicegate_danube.reference.stored.stored_broker import TTL_S
 
 
 def _arguments(arguments: list[str] | None) -> argparse.Namespace:

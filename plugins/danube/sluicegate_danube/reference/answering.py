@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import grpc.aio
 from google.protobuf.message import Message
 
-from sluicegate_danube.reference.errors import RefusedError
-from sluicegate_danube.reference.settings import MAX_MESSAGE_BYTES
+from sluicegate_danube.reference.broker_errors import RefusedError
+from sluicegate_danube.reference.broker_settings import MAX_MESSAGE_BYTES
 
 Self = TypeVar("Self")
 Request = TypeVar("Request", bound=Message)

@@ -6,11 +6,11 @@ import secrets
 from danube.proto import DanubeApi_pb2 as pb
 from grpc import StatusCode
 
+from sluicegate_danube.reference.broker_errors import RefusedError
+from sluicegate_danube.reference.broker_settings import Settings
 from sluicegate_danube.reference.consumers import Consumer
-from sluicegate_danube.reference.errors import RefusedError
 from sluicegate_danube.reference.log import Storage
 from sluicegate_danube.reference.schemas import Schemas
-from sluicegate_danube.reference.settings import Settings
 from sluicegate_danube.reference.subscription import CallLater, Subscription
 from sluicegate_danube.reference.topic import Topic
 

@@ -8,7 +8,7 @@ from danube.proto import DanubeApi_pb2_grpc as services
 from grpc import StatusCode
 
 from sluicegate_danube.reference.answering import Context, answering
-from sluicegate_danube.reference.errors import RefusedError
+from sluicegate_danube.reference.broker_errors import RefusedError
 from sluicegate_danube.reference.node import Node
 from sluicegate_danube.reference.subscription import Subscription
 

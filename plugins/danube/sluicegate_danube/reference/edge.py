@@ -7,7 +7,7 @@ from danube.proto import DanubeApi_pb2 as pb
 from google.protobuf.message import DecodeError
 
 from sluicegate_danube.reference.answering import Context
-from sluicegate_danube.reference.errors import RefusedError
+from sluicegate_danube.reference.broker_errors import RefusedError
 from sluicegate_danube.reference.node import Node
 from sluicegate_danube.wire import bytes_field, fields, text_field, varint, varint_field
 

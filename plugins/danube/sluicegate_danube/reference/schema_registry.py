@@ -7,7 +7,7 @@ from danube.proto import SchemaRegistry_pb2_grpc as services
 from grpc import StatusCode
 
 from sluicegate_danube.reference.answering import Context, answering
-from sluicegate_danube.reference.errors import RefusedError
+from sluicegate_danube.reference.broker_errors import RefusedError
 from sluicegate_danube.reference.schemas import MODES, Schemas, Subject, Version
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import orjson
 from grpc import StatusCode
 
-from sluicegate_danube.reference.errors import RefusedError
+from sluicegate_danube.reference.broker_errors import RefusedError
 
 MODES = ("none", "backward", "forward", "full")
 """Which readers must understand which data: none, new readers old data, old readers new data, both."""

@@ -10,6 +10,7 @@ from danube.proto import DanubeApi_pb2_grpc as services
 from danube.proto import SchemaRegistry_pb2_grpc as schema_services
 
 from sluicegate_danube.reference.admin import Admin
+from sluicegate_danube.reference.broker_settings import Settings
 from sluicegate_danube.reference.cluster import Cluster
 from sluicegate_danube.reference.consumer_service import Consuming
 from sluicegate_danube.reference.discovery import Discovery, Health
@@ -17,7 +18,6 @@ from sluicegate_danube.reference.edge import Edge
 from sluicegate_danube.reference.node import Node
 from sluicegate_danube.reference.producer_service import Producing
 from sluicegate_danube.reference.schema_registry import Registry
-from sluicegate_danube.reference.settings import Settings
 
 _OPTIONS = (
     # The services themselves refuse more than 4 MiB, with Danube's status; gRPC's own would be another.

@@ -6,10 +6,10 @@ from typing import Protocol
 
 from danube.proto import DanubeApi_pb2 as pb
 
+from sluicegate_danube.reference.broker_settings import Settings
 from sluicegate_danube.reference.choosing import Choose
 from sluicegate_danube.reference.consumers import Consumer
 from sluicegate_danube.reference.log import Log
-from sluicegate_danube.reference.settings import Settings
 
 CallLater = Callable[[float, Callable[[int], None], int], object]
 """Calls a function with an offset, that many seconds later."""

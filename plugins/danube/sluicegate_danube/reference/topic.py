@@ -3,10 +3,10 @@
 from danube.proto import DanubeApi_pb2 as pb
 from grpc import StatusCode
 
+from sluicegate_danube.reference.broker_errors import RefusedError
+from sluicegate_danube.reference.broker_settings import Settings
 from sluicegate_danube.reference.choosing import EXCLUSIVE, chooser
-from sluicegate_danube.reference.errors import RefusedError
 from sluicegate_danube.reference.log import Storage
-from sluicegate_danube.reference.settings import Settings
 from sluicegate_danube.reference.subscription import CallLater, Reliable, Subscription, Unreliable
 
 

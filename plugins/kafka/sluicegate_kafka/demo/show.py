@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 
 from sluicegate.broker import Extra
-from sluicegate.demo.kinds import attaching, delays, dispatch_rates, publish_rates, sizes
+from sluicegate.demo.kinds import attach_limits, dispatch_rates, fixed_delays, publish_rates, sizes
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
 from sluicegate_kafka.demo import filling, only_kafka
@@ -31,19 +31,19 @@ class KafkaDemo:
     extra = Extra("sluicegate[kafka]", {"aiokafka": "aiokafka", "confluent_kafka": "confluent-kafka"})
     label = LABEL
     scenes: tuple[Scene, ...] = (
-        attaching.producers("demo.producers"),
+        attach_limits.producers("demo.producers"),
         sizes.message_size("demo.size"),
         publish_rates.publish_rate("demo.rate"),
         publish_rates.publish_rate_bytes("demo.byterate"),
         publish_rates.publish_rate_reject("demo.impatient", on_limit={"max_publish_rate": "reject"}),
         sizes.observe_only("demo.observed"),
         sizes.live_change("demo.change"),
-        attaching.subscriptions("demo.subscriptions", on_unknown={"max_subscriptions_per_topic": "last"}),
-        attaching.consumers_of_topic("demo.consumers", one_each=True),
-        attaching.consumers_of_subscription("demo.workers", limit=1),
+        attach_limits.subscriptions("demo.subscriptions", on_unknown={"max_subscriptions_per_topic": "last"}),
+        attach_limits.consumers_of_topic("demo.consumers", one_each=True),
+        attach_limits.consumers_of_subscription("demo.workers", limit=1),
         dispatch_rates.dispatch_rate("demo.dispatch"),
         dispatch_rates.subscription_dispatch_rate("demo.readers"),
-        delays.fixed_delay("demo.delayed"),
+        fixed_delays.fixed_delay("demo.delayed"),
         *only_kafka.SCENES,
         *filling.SCENES,
     )

@@ -5,7 +5,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 
 from sluicegate.broker import Extra
-from sluicegate.demo.kinds import attaching, delays, dispatch_rates, publish_rates, sizes, unacknowledged
+from sluicegate.demo.kinds import (
+    attach_limits,
+    dispatch_rates,
+    fixed_delays,
+    publish_rates,
+    sizes,
+    unacknowledged,
+)
 from sluicegate.demo.ports import free_ports
 from sluicegate.demo.scene import Backend, Scene
 from sluicegate_pulsar.demo import only_pulsar, pressing
@@ -26,27 +33,27 @@ class PulsarDemo:
     )
     label = "in-memory reference broker, not Pulsar"
     scenes: tuple[Scene, ...] = (
-        attaching.producers(_topic("producers")),
+        attach_limits.producers(_topic("producers")),
         sizes.message_size(_topic("size")),
         publish_rates.publish_rate(_topic("rate")),
         publish_rates.publish_rate_reject(_topic("impatient"), on_limit={"max_publish_rate": "reject"}),
         *only_pulsar.SCENES,
         sizes.observe_only(_topic("observed")),
         sizes.live_change(_topic("change")),
-        attaching.subscriptions(_topic("subscriptions")),
-        attaching.consumers_of_topic(_topic("consumers")),
-        attaching.consumers_of_subscription(_topic("workers")),
+        attach_limits.subscriptions(_topic("subscriptions")),
+        attach_limits.consumers_of_topic(_topic("consumers")),
+        attach_limits.consumers_of_subscription(_topic("workers")),
         dispatch_rates.dispatch_rate(_topic("dispatch")),
         dispatch_rates.subscription_dispatch_rate(_topic("readers")),
         unacknowledged.unacknowledged(_topic("unacked")),
-        delays.fixed_delay(_topic("delayed-shared"), in_order=False),
-        delays.fixed_delay(
+        fixed_delays.fixed_delay(_topic("delayed-shared"), in_order=False),
+        fixed_delays.fixed_delay(
             _topic("delayed-exclusive"),
             "fixed-delay-exclusive",
             "the same on an exclusive subscription, where the broker itself does not delay",
             exclusive=True,
         ),
-        delays.fixed_delay(
+        fixed_delays.fixed_delay(
             _topic("delayed-always"),
             "fixed-delay-overrides",
             "the same for messages whose client asks for delivery at once",

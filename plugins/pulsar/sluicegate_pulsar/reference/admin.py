@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.reference.broker import Broker, Settings
-from sluicegate_pulsar.reference.errors import RefusedError
-from sluicegate_pulsar.reference.names import Name, parse_name
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.policies import DelayedDelivery
+from sluicegate_pulsar.reference.topic_names import Name, parse_name
 
 _DONE = 204
 _STATUS: dict[int, int] = {pb.INVALID_TOPIC_NAME: 412, pb.TOPIC_NOT_FOUND: 404, pb.NOT_ALLOWED_ERROR: 409}

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.consumers import Command
 from sluicegate_pulsar.reference.delays import DelaySettings
-from sluicegate_pulsar.reference.errors import RefusedError
-from sluicegate_pulsar.reference.names import Name, parse_name
 from sluicegate_pulsar.reference.policies import DelayedDelivery
 from sluicegate_pulsar.reference.subscription import Subscription
 from sluicegate_pulsar.reference.topic import Topic
+from sluicegate_pulsar.reference.topic_names import Name, parse_name
 
 LABEL = "sluicegate-reference-broker"
 """What it says it is, where a broker would say its version. It is no Pulsar."""

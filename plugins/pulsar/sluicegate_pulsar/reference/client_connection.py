@@ -7,9 +7,9 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import parse_command
 from sluicegate_pulsar.reference.broker import LABEL, Broker
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.connected_consumers import Consuming
 from sluicegate_pulsar.reference.connected_producers import Producing
-from sluicegate_pulsar.reference.errors import RefusedError
 from sluicegate_pulsar.reference.link import NOBODY, Link
 from sluicegate_pulsar.reference.lookups import Lookups
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import MAGIC_BROKER_ENTRY
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.consumers import Command, Consumer, Deliver, Disconnect, TellActive
-from sluicegate_pulsar.reference.entries import Entry
-from sluicegate_pulsar.reference.errors import RefusedError
 from sluicegate_pulsar.reference.link import NOBODY, Link
+from sluicegate_pulsar.reference.stored_entry import Entry
 from sluicegate_pulsar.reference.subscription import Subscription
 from sluicegate_pulsar.reference.topic import Topic
 

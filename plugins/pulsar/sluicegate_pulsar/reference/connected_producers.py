@@ -5,7 +5,7 @@ from google.protobuf.message import DecodeError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import check_sum, split
-from sluicegate_pulsar.reference.errors import RefusedError
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.link import NOBODY, Link
 from sluicegate_pulsar.reference.topic import Producer, Topic
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from sluicegate_pulsar.reference.entries import Entry
+from sluicegate_pulsar.reference.stored_entry import Entry
 
 
 class Connection(Protocol):

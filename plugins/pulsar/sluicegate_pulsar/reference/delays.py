@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from sluicegate_pulsar.reference.entries import Entry
+from sluicegate_pulsar.reference.stored_entry import Entry
 
 
 @dataclass(slots=True)

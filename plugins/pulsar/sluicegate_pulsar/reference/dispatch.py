@@ -7,10 +7,10 @@ clock. The time comes in as an argument, and what is to be done comes out as com
 from collections.abc import Callable
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.consumers import Consumer
-from sluicegate_pulsar.reference.entries import Entry
-from sluicegate_pulsar.reference.errors import RefusedError
-from sluicegate_pulsar.reference.keys import SLOTS
+from sluicegate_pulsar.reference.hash_ranges import SLOTS
+from sluicegate_pulsar.reference.stored_entry import Entry
 
 
 class Dispatch:

@@ -6,7 +6,7 @@ from struct import Struct
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import command_frame
 from sluicegate_pulsar.reference.broker import Broker
-from sluicegate_pulsar.reference.errors import RefusedError
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 
 _sizes = Struct(">II").pack
 NOBODY = (1 << 64) - 1

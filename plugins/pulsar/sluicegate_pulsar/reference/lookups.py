@@ -1,9 +1,9 @@
 """Where topics are, which there are, and what their schemas are."""
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.reference.errors import RefusedError
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.link import Link
-from sluicegate_pulsar.reference.names import parse_name
+from sluicegate_pulsar.reference.topic_names import parse_name
 
 
 class Lookups:

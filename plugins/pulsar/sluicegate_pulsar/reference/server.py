@@ -11,8 +11,8 @@ from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.reference.admin import make_app
 from sluicegate_pulsar.reference.broker import LABEL, Broker, Settings
 from sluicegate_pulsar.reference.client_connection import Connection
-from sluicegate_pulsar.reference.names import parse_name
 from sluicegate_pulsar.reference.subscription import Subscription
+from sluicegate_pulsar.reference.topic_names import parse_name
 from sluicegate_pulsar.reference.web import WebServer
 
 _log = logging.getLogger(__name__)

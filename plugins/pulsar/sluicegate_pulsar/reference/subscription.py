@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.consumers import Command, Consumer, Deliver, Disconnect, TellActive
 from sluicegate_pulsar.reference.cursor import Cursor
 from sluicegate_pulsar.reference.delays import DelayedEntries, DelaySettings
 from sluicegate_pulsar.reference.dispatch import Dispatch, make_dispatch
-from sluicegate_pulsar.reference.entries import Entry
-from sluicegate_pulsar.reference.errors import RefusedError
+from sluicegate_pulsar.reference.stored_entry import Entry
 
 _LOOK_AHEAD = 2_000
 """Entries that may wait for a busy key on a Key_Shared subscription before reading on stops."""

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 from sluicegate_pulsar.reference.delays import DelaySettings
-from sluicegate_pulsar.reference.entries import Entry
-from sluicegate_pulsar.reference.errors import RefusedError
-from sluicegate_pulsar.reference.keys import key_of, slot_of
-from sluicegate_pulsar.reference.names import Name
+from sluicegate_pulsar.reference.hash_ranges import key_of, slot_of
+from sluicegate_pulsar.reference.stored_entry import Entry
 from sluicegate_pulsar.reference.subscription import Subscription
+from sluicegate_pulsar.reference.topic_names import Name
 
 _SIGN = 1 << 63
 

@@ -15,7 +15,7 @@ from sluicegate.broker import PolicyRefusedError, PolicyUnavailableError, WebSer
 from sluicegate.model import Level, Source
 from sluicegate_pulsar.web import document, global_policy
 from sluicegate_pulsar.web.document import FIELDS, FIXED, Wanted
-from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.passing import Asked
 from sluicegate_pulsar.web.routes import Delayed
 from sluicegate_pulsar.web.topics import TopicsOfNamespace, applied_ms, too_short

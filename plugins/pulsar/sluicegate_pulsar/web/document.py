@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluicegate.model import PolicyValue
-from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.http_errors import WebError
 
 FIXED, MAX, ACTIVE, TICK = (
     "fixed_delivery_delay",

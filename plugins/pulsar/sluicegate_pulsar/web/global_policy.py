@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 from sluicegate.model import Level
 from sluicegate_pulsar.web import document
-from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.passing import Asked
 from sluicegate_pulsar.web.routes import Delayed
 from sluicegate_pulsar.web.topics import too_short

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sluicegate_pulsar.web.errors import WebError
-from sluicegate_pulsar.web.places import Translate
+from sluicegate_pulsar.web.http_errors import WebError
+from sluicegate_pulsar.web.rewritten_addresses import Translate
 
 _PLAIN = ("brokerUrl", "nativeUrl")
 _SECURE = ("brokerUrlTls", "brokerUrlSsl")

@@ -12,7 +12,7 @@ import httpx
 
 from sluicegate.broker import Receive, Scope, Send
 from sluicegate.broker_ports import shown
-from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.upstream import MARK, Answer, Headers, Upstream, end_to_end
 
 log = logging.getLogger("sluicegate.pulsar.web")

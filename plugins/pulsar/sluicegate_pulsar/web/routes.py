@@ -8,7 +8,7 @@ from urllib.parse import unquote, unquote_plus
 from sluicegate.model import Level, TopicName
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.names import topic_name
-from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.http_errors import WebError
 
 _DOMAINS = ("persistent", "non-persistent")
 _DELAYED = "delayedDelivery"

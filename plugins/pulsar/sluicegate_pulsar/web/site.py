@@ -9,11 +9,11 @@ from sluicegate.broker import Receive, Scope, Send, WebServices
 from sluicegate_pulsar.config import PulsarConfig, Web
 from sluicegate_pulsar.web.delayed import DelayedDelivery
 from sluicegate_pulsar.web.document import MAX_BODY
-from sluicegate_pulsar.web.errors import WebError
 from sluicegate_pulsar.web.global_policy import is_global
+from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.lookups import rewritten
 from sluicegate_pulsar.web.passing import Asked, ClientGone, answer_with, asked, pass_on, read_body
-from sluicegate_pulsar.web.places import Translate, WebAddresses, translation
+from sluicegate_pulsar.web.rewritten_addresses import Translate, WebAddresses, translation
 from sluicegate_pulsar.web.routes import Delayed, Lookup, route
 from sluicegate_pulsar.web.upstream import Upstream
 

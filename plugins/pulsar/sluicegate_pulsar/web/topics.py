@@ -11,7 +11,7 @@ from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import EffectivePolicies, Level, TopicName
 from sluicegate_pulsar.web import document
 from sluicegate_pulsar.web.document import FIXED, MAX
-from sluicegate_pulsar.web.errors import WebError
+from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.passing import Asked
 from sluicegate_pulsar.web.routes import whole_topic
 from sluicegate_pulsar.web.upstream import Upstream

@@ -9,8 +9,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from sluicegate_pulsar.web.errors import WebError
-from sluicegate_pulsar.web.places import WebAddresses
+from sluicegate_pulsar.web.http_errors import WebError
+from sluicegate_pulsar.web.rewritten_addresses import WebAddresses
 
 Headers = Sequence[tuple[bytes, bytes]]
 

@@ -14,7 +14,7 @@ from tests.real.needs import need
 from tests.waiting import LONG_S
 
 from sluicegate.store.metadata.etcd.address import etcd_address
-from sluicegate.store.metadata.etcd.client import EtcdMetadata
+from sluicegate.store.metadata.etcd.etcd_store import EtcdMetadata
 
 SCHEDULES = 10
 

@@ -23,7 +23,7 @@ from tests.kafka.session.messages import (
 from tests.kafka.session.wire import SECOND, Bench, Wire, request, response
 
 from sluicegate_kafka.session.shared.audience import Audience
-from sluicegate_kafka.session.shared.places import Places
+from sluicegate_kafka.session.shared.client_counts import Places
 from sluicegate_kafka.session.shared.readers import Membership, Reader
 
 sync_request: Any = import_module("kio.schema.sync_group.v5.request")

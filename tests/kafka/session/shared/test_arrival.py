@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.engine.delay import UNKNOWN
+from sluicegate.engine.delivery_time import UNKNOWN
 from sluicegate_kafka.session.shared import arrival
 from sluicegate_kafka.session.shared.arrival import Arrival, Arrivals
 

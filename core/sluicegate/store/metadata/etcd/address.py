@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
-from sluicegate.store.base import StoreError
+from sluicegate.store.policy_store import StoreError
 
 DEFAULT_PORT = 2379
 _SCHEMES = {"etcd": False, "etcds": True}

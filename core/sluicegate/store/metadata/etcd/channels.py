@@ -10,10 +10,16 @@ import grpc
 import grpc.aio
 from grpc.aio import AioRpcError
 
-from sluicegate.store.base import StoreError
 from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
 from sluicegate.store.metadata.etcd.address import EtcdAddress
-from sluicegate.store.metadata.etcd.errors import explain, is_away, is_stale_login, is_unreached, is_unsure
+from sluicegate.store.metadata.etcd.etcd_errors import (
+    explain,
+    is_away,
+    is_stale_login,
+    is_unreached,
+    is_unsure,
+)
+from sluicegate.store.policy_store import StoreError
 
 _LARGEST_ANSWER = 64 * 2**20
 _OPTIONS = (

@@ -9,11 +9,11 @@ from typing import Any
 from grpc.aio import EOF, AioRpcError
 
 from sluicegate.backoff import Backoff
-from sluicegate.store.base import StoreError
-from sluicegate.store.metadata.base import CompactedError, Entry, Event
 from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
 from sluicegate.store.metadata.etcd.channels import WATCH, Connection, first_answer
-from sluicegate.store.metadata.etcd.errors import explain, is_away, is_stale_login
+from sluicegate.store.metadata.etcd.etcd_errors import explain, is_away, is_stale_login
+from sluicegate.store.metadata.metadata_store import CompactedError, Entry, Event
+from sluicegate.store.policy_store import StoreError
 
 _FIRST_RETRY_NS = 50_000_000
 _LONGEST_RETRY_NS = 1_000_000_000

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from sluicegate.store.base import StoreError
-from sluicegate.store.metadata.base import MetadataStore
+from sluicegate.store.metadata.metadata_store import MetadataStore
 from sluicegate.store.metadata.opening import open_metadata
+from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.failover.preview import Planned
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from time import monotonic_ns
 
 import click
 
-from sluicegate.store.metadata.base import MetadataStore
+from sluicegate.store.metadata.metadata_store import MetadataStore
 from sluicegate_danube.failover import reassigning
 from sluicegate_danube.failover.commands.options import (
     CONTROLLER_TTL_S,

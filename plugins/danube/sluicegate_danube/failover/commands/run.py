@@ -11,8 +11,8 @@ import click
 from pydantic_core import PydanticCustomError
 
 from sluicegate.config.units import DURATION
-from sluicegate.store.base import StoreError
-from sluicegate.store.metadata.base import MetadataStore
+from sluicegate.store.metadata.metadata_store import MetadataStore
+from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.failover import keys, runner
 from sluicegate_danube.failover.commands.options import (
     CONTROLLER_TTL_S,

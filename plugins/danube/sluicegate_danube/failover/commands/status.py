@@ -2,7 +2,7 @@
 
 import click
 
-from sluicegate_danube.failover import status as state
+from sluicegate_danube.failover import failover_state as state
 from sluicegate_danube.failover.commands.options import json_option, show, store_option, with_store
 
 

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 
-from sluicegate.store.base import StoreError
 from sluicegate.store.metadata import MetadataStore
+from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.failover import keys
 from sluicegate_danube.reference.stored.cache import PrefixCache
 from sluicegate_danube.reference.stored.cluster import StoredCluster

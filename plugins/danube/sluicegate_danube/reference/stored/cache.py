@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 
-from sluicegate.store.base import StoreError
 from sluicegate.store.metadata import Event, Listing, MetadataStore, follow
+from sluicegate.store.policy_store import StoreError
 
 log = logging.getLogger("sluicegate.danube.reference")
 

@@ -10,11 +10,11 @@ from grpc import StatusCode
 from sluicegate.store.metadata import MetadataStore
 from sluicegate_danube.failover.keys import EMPTY, topic_key
 from sluicegate_danube.reference.answering import Context
+from sluicegate_danube.reference.broker_errors import RefusedError
+from sluicegate_danube.reference.broker_settings import Settings
 from sluicegate_danube.reference.cluster import PARTITION, Cluster
 from sluicegate_danube.reference.consumers import Consumer
-from sluicegate_danube.reference.errors import RefusedError
 from sluicegate_danube.reference.node import Node
-from sluicegate_danube.reference.settings import Settings
 from sluicegate_danube.reference.stored.provisioning import (
     SCHEMA,
     TopicMetadata,

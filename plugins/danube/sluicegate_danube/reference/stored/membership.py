@@ -5,8 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from time import monotonic_ns
 
-from sluicegate.store.base import StoreError
 from sluicegate.store.metadata import NO_LEASE, LeaseExpiredError, MetadataStore, Put, Unchanged
+from sluicegate.store.policy_store import StoreError
 
 log = logging.getLogger("sluicegate.danube.reference")
 

@@ -5,7 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from sluicegate.store.base import StoreError
+from sluicegate.store.policy_store import StoreError
 
 log = logging.getLogger("sluicegate.danube.reference")
 _MOST = 10_000

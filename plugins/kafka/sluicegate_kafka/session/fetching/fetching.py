@@ -9,7 +9,7 @@ ask again at once, for ever.
 from struct import Struct
 
 from sluicegate.broker import Buffer
-from sluicegate.engine.delay import DelayRule, due_ms
+from sluicegate.engine.delivery_time import DelayRule, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation, OperationKind
 from sluicegate.sessions.admission import allowed
@@ -24,7 +24,7 @@ from sluicegate_kafka.codec.fetch import (
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.records import CONTROL, LOG_APPEND_TIME, Batch, iter_batches
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
-from sluicegate_kafka.session.fetching.reading import Reading
+from sluicegate_kafka.session.fetching.fetched_topics import Reading
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
 from sluicegate_kafka.session.requests.pending import Expected, Held
 from sluicegate_kafka.session.requests.sliced import (

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from operator import itemgetter
 from typing import NamedTuple
 
-from sluicegate.engine.delay import UNKNOWN
+from sluicegate.engine.delivery_time import UNKNOWN
 
 MAX_PARTITIONS = 20_000
 """Partitions that are kept; beyond it the one that was seen first is forgotten."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from sluicegate.engine.gate import Gate
 from sluicegate_kafka.session.requests.connection import Connection, Identity
-from sluicegate_kafka.session.shared.places import Places, name_of
+from sluicegate_kafka.session.shared.client_counts import Places, name_of
 from sluicegate_kafka.session.shared.readers import MemberKey, Membership, Reader
 
 _NEVER = 1 << 62

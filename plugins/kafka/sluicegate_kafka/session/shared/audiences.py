@@ -6,7 +6,7 @@ from sluicegate_kafka.codec.assignments import Partitions
 from sluicegate_kafka.codec.committed import Offsets
 from sluicegate_kafka.session.requests.connection import Connection, Identity
 from sluicegate_kafka.session.shared.audience import Audience
-from sluicegate_kafka.session.shared.places import Places
+from sluicegate_kafka.session.shared.client_counts import Places
 from sluicegate_kafka.session.shared.readers import MemberKey, Membership, Reader
 
 _NOTHING: frozenset[int] = frozenset()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.engine.gate import Gate
 from sluicegate_kafka.session.requests.connection import Connection
-from sluicegate_kafka.session.shared.places import Places, name_of
+from sluicegate_kafka.session.shared.client_counts import Places, name_of
 
 if TYPE_CHECKING:
     from sluicegate_kafka.session.producing.attached import Attached

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation
 from sluicegate_kafka.session.requests.connection import Connection
-from sluicegate_kafka.session.shared.places import name_of
+from sluicegate_kafka.session.shared.client_counts import name_of
 
 if TYPE_CHECKING:
     from sluicegate_kafka.session.shared.audience import Audience

@@ -14,7 +14,7 @@ from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
-from sluicegate_pulsar.codec.messages import read_message, times_of
+from sluicegate_pulsar.codec.message_frames import read_message, times_of
 from sluicegate_pulsar.session.consumers.due import Dates, dates_of, due_in_ms
 from sluicegate_pulsar.session.consumers.permits import Permits
 from sluicegate_pulsar.session.consumers.unacked import Entry, Unacked

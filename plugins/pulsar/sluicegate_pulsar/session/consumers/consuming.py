@@ -9,9 +9,9 @@ from sluicegate_pulsar.codec.frames import command_frame, parse_command
 from sluicegate_pulsar.session.consumers.consumer import Consumer
 from sluicegate_pulsar.session.consumers.delivering import Delivering
 from sluicegate_pulsar.session.consumers.subscribing import Subscribing
+from sluicegate_pulsar.session.requests.attach_requests import Request
 from sluicegate_pulsar.session.requests.connection import Connection, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
-from sluicegate_pulsar.session.requests.waiting import Request
 from sluicegate_pulsar.session.shared.refusals import NO_REQUEST, error
 from sluicegate_pulsar.session.shared.shared import Shared
 

@@ -10,7 +10,7 @@ from sluicegate.sessions.pieces import NoRoomError
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame, parse_command
-from sluicegate_pulsar.codec.messages import consumer_of
+from sluicegate_pulsar.codec.message_frames import consumer_of
 from sluicegate_pulsar.session.consumers.consumer import Consumer
 from sluicegate_pulsar.session.consumers.withheld import OverfullError
 from sluicegate_pulsar.session.requests.connection import Connection, Handler

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from sluicegate.engine.delay import DelayRule
+from sluicegate.engine.delivery_time import DelayRule
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import ABSENT, Parts
-from sluicegate_pulsar.codec.messages import MessageHead
+from sluicegate_pulsar.codec.message_frames import MessageHead
 from sluicegate_pulsar.session.shared.shared import Shared
 
 

@@ -13,8 +13,8 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError, ServerError
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producers.producers import Producers
+from sluicegate_pulsar.session.requests.attach_requests import Request, Waiting, create_operation
 from sluicegate_pulsar.session.requests.connection import Connection
-from sluicegate_pulsar.session.requests.waiting import Request, Waiting, create_operation
 from sluicegate_pulsar.session.shared.refusals import consumer_refusal, producer_refusal
 from sluicegate_pulsar.session.shared.shared import Shared
 

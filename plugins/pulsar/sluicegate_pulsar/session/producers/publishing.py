@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 
 from sluicegate.broker import NextTurn
-from sluicegate.engine.delay import DelayRule, asked_ms, due_ms
+from sluicegate.engine.delivery_time import DelayRule, asked_ms, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision
 from sluicegate.sessions.pieces import NoRoomError

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from sluicegate.broker import Services
 from sluicegate.engine.budget import Budget
-from sluicegate.engine.delay import FirstSeen
+from sluicegate.engine.delivery_time import FirstSeen
 from sluicegate.engine.gates import GateCache
 from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.config import PulsarConfig

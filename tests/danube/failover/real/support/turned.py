@@ -7,7 +7,7 @@ from tests.waiting import until_so
 
 from sluicegate.store.metadata import Delete, MetadataStore, Put
 from sluicegate.store.metadata.etcd.address import EtcdAddress
-from sluicegate.store.metadata.etcd.client import EtcdMetadata
+from sluicegate.store.metadata.etcd.etcd_store import EtcdMetadata
 from sluicegate_danube.failover import keys
 from sluicegate_danube.reference.stored import StoredBroker, create_topic
 

@@ -2,7 +2,12 @@
 
 from collections.abc import AsyncGenerator, Sequence
 
-from sluicegate.store.metadata.base import (
+from sluicegate.store.metadata.etcd import channels as api
+from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
+from sluicegate.store.metadata.etcd.address import EtcdAddress
+from sluicegate.store.metadata.etcd.watching import Watch
+from sluicegate.store.metadata.keys import end_of, key_bytes, key_text
+from sluicegate.store.metadata.metadata_store import (
     NO_LEASE,
     CompactedError,
     Delete,
@@ -15,11 +20,6 @@ from sluicegate.store.metadata.base import (
     refuse_short,
     refuse_unusable,
 )
-from sluicegate.store.metadata.etcd import channels as api
-from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
-from sluicegate.store.metadata.etcd.address import EtcdAddress
-from sluicegate.store.metadata.etcd.watching import Watch
-from sluicegate.store.metadata.keys import end_of, key_bytes, key_text
 
 _PAGE = 500
 """Keys of one answer; a listing takes as many as it needs, all of one revision."""

@@ -10,8 +10,8 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue
-from sluicegate.store.base import Change, Row, StoreAwayError, StoreError, layers_of
-from sluicegate.store.metadata.base import Delete, MetadataStore, Put, Unchanged
+from sluicegate.store.metadata.metadata_store import Delete, MetadataStore, Put, Unchanged
+from sluicegate.store.policy_store import Change, Row, StoreAwayError, StoreError, layers_of
 from sluicegate.store.records import decoded_change, decoded_row, encoded_change, encoded_row, setting_key
 from sluicegate.store.replica import VERSION_KEY, Replica
 

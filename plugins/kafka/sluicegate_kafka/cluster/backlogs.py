@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.config.pressure import BacklogConfig
+from sluicegate.config.pressure_section import BacklogConfig
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.features.pressure.pacing import Paced
 from sluicegate.hooks import BrokerContext

@@ -14,11 +14,11 @@ from sluicegate_grpc.proxy.splice.broker_side import BrokerSide
 from sluicegate_grpc.proxy.splice.calling import Calling
 from sluicegate_grpc.proxy.splice.client_side import ClientSide
 from sluicegate_grpc.proxy.splice.connection_state import Connection
+from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.frames import PREFACE, ErrorCode, WireError, goaway
-from sluicegate_grpc.proxy.splice.opening import Opening
-from sluicegate_grpc.proxy.splice.refusals import Refusals
+from sluicegate_grpc.proxy.splice.greeting import Opening
 from sluicegate_grpc.proxy.splice.settings import greeting
 from sluicegate_grpc.proxy.splice.shared import Address, Shared
 

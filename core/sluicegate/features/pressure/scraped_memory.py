@@ -2,7 +2,7 @@
 
 import ssl
 
-from sluicegate.features.pressure.exposition import Selector, total
+from sluicegate.features.pressure.text_format import Selector, total
 from sluicegate.http_get import http_get, shown_url
 
 JVM_HEAP = (

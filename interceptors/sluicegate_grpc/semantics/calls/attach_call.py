@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from sluicegate.model import Action, Decision, Operation, Outcome, Reason
 from sluicegate.sessions.admission import Admission
-from sluicegate_grpc.semantics.calls.places import Caller, Place
+from sluicegate_grpc.semantics.calls.attachments import Caller, Place
 
 _FULL = "max_attachments"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sluicegate.store.metadata.base import Listing, MetadataStore
+from sluicegate.store.metadata.metadata_store import Listing, MetadataStore
 from sluicegate_danube.failover import keys
 from sluicegate_danube.failover.durable import incomplete, unlisted
 from sluicegate_danube.failover.values import ValueShapeError, leader_id

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sluicegate.store.base import StoreError
+from sluicegate.store.policy_store import StoreError
 
 NO_LEASE = 0
 """In place of a lease: the key stays until it is deleted."""

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from sluicegate.config.pressure import BacklogConfig
+from sluicegate.config.pressure_section import BacklogConfig
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.engine.state import TopicState
-from sluicegate.features.pressure.exposition import series
 from sluicegate.features.pressure.pacing import Paced
+from sluicegate.features.pressure.text_format import series
 from sluicegate.hooks import BrokerContext
 from sluicegate.http_get import http_get
 from sluicegate_danube.config import DanubeConfig

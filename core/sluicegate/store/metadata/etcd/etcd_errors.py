@@ -3,9 +3,9 @@
 import grpc
 from grpc.aio import AioRpcError
 
-from sluicegate.store.base import StoreAwayError, StoreError
-from sluicegate.store.metadata.base import CompactedError, LeaseExpiredError
 from sluicegate.store.metadata.etcd.address import EtcdAddress
+from sluicegate.store.metadata.metadata_store import CompactedError, LeaseExpiredError
+from sluicegate.store.policy_store import StoreAwayError, StoreError
 
 _UNREACHED = "failed to connect to all addresses"
 _AWAY = frozenset(

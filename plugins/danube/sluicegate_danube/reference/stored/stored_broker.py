@@ -11,8 +11,8 @@ import grpc.aio
 
 from sluicegate.store.metadata import NO_LEASE, MetadataStore
 from sluicegate_danube.failover import keys
+from sluicegate_danube.reference.broker_settings import Settings
 from sluicegate_danube.reference.server import call_later, start_server
-from sluicegate_danube.reference.settings import Settings
 from sluicegate_danube.reference.stored.assignments import Assignments
 from sluicegate_danube.reference.stored.cluster import StoredCluster, StoredNode
 from sluicegate_danube.reference.stored.membership import Membership

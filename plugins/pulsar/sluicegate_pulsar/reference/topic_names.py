@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.reference.errors import RefusedError
+from sluicegate_pulsar.reference.broker_errors import RefusedError
 
 _NAME = re.compile(r"(persistent|non-persistent)://(?P<namespace>[^/]+/[^/]+)/[^/]+", re.DOTALL)
 _PARTITION = re.compile(r"(?P<parent>.+)-partition-(?P<number>0|[1-9][0-9]*)", re.DOTALL)

@@ -4,7 +4,7 @@ import asyncio
 import select
 from abc import abstractmethod
 
-from sluicegate.gateway.pacing import TURN, PacedReading
+from sluicegate.gateway.fair_reading import TURN, PacedReading
 from sluicegate.gateway.turns import Turns
 
 DIALLING = 1
