@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 from tests.bench import SECOND, START
-from tests.grpc.splice.oracle import service
-from tests.grpc.splice.talk import PUBLISH, TOPIC, Talk, front
+from tests.grpc.proxy.splice.oracle import service
+from tests.grpc.proxy.splice.talk import PUBLISH, TOPIC, Talk, front
 from tests.kafka.session import messages as kafka
 from tests.kafka.session.wire import Bench as KafkaBench
 from tests.kafka.session.wire import Wire as KafkaWire
@@ -26,7 +26,7 @@ from sluicegate.gateway.engine_host import EngineHost
 from sluicegate.gateway.facts import Facts
 from sluicegate.gateway.messages import policies_from_json, policies_to_json
 from sluicegate.gateway.plugins import load_plugins
-from sluicegate.gateway.watching import PolicyWatch
+from sluicegate.gateway.policies_in_force import PolicyWatch
 
 Walks: TypeAlias = Mapping[str, Walk]
 """Walks of one case by name. What is held has one until it is held, one from its wake-up to the bytes for the
