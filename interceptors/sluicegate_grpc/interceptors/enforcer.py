@@ -16,14 +16,14 @@ from google.protobuf.descriptor import ServiceDescriptor
 from sluicegate.engine.delivery_time import DelayRule, FirstSeen, due_ms
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
-from sluicegate.model import ANONYMOUS, Action, Decision, Method, MethodMap, Operation, PolicySet, Role
+from sluicegate.model import ANONYMOUS, Action, Decision, MethodMap, Operation, PolicySet, Role
 from sluicegate.sessions.admission import Hold
-from sluicegate_grpc.checking import check, wrong_shape
+from sluicegate_grpc.checking import check
+from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Attaching, Caller, Calls, Id, Stream
 from sluicegate_grpc.semantics.calls.publishing import unknown_id
-from sluicegate_grpc.semantics.fields import Missing, Plan, Values
-from sluicegate_grpc.semantics.plans import plan, response_plan
+from sluicegate_grpc.semantics.fields import Missing, Values
 
 _MAX_CALLERS = 100_000
 _LIST_VALID_NS = 1_000_000_000
@@ -78,37 +78,6 @@ class RefusedError(Exception):
     def __init__(self, refusal: status.Refusal) -> None:
         super().__init__(refusal.text)
         self.refusal = refusal
-
-
-class Policed:
-    """A method that policies care about."""
-
-    __slots__ = ("method", "name", "request", "response")
-
-    def __init__(self, name: str, method: Method) -> None:
-        self.name = name
-        self.method = method
-        self.request = plan(method, named=True)
-        self.response: Plan = response_plan(method)
-
-    def read(self, data: bytes) -> Values | Missing:
-        """The values of a request."""
-        values = self.request.read(data, 0, len(data))
-        if isinstance(values, Values) and values.name is None:
-            values.name = ""  # it was looked for
-        return values
-
-    def read_response(self, data: bytes) -> Values | Missing:
-        """The values of a response."""
-        return self.response.read(data, 0, len(data))
-
-    def check_shape(self, *, response_streaming: bool) -> None:
-        """See whether a method of this shape can be what the map says.
-
-        :raises ValueError: if not.
-        """
-        if mistake := wrong_shape(self.method.role, response_streaming=response_streaming):
-            raise ValueError(f"{self.name} {mistake}")
 
 
 class CallEnforcer:
@@ -445,21 +414,6 @@ def _held(hold: Hold, decision: Decision, topic: str, now_ns: int) -> Wait:
 
 def _wait(ns: int) -> Wait:
     return Wait(max(ns, _LEAST_WAIT_NS))
-
-
-def encoded(message: Any) -> bytes:
-    """The bytes of a message that a client sends or has received.
-
-    :param message: a protobuf message, or bytes where a client encodes by itself.
-    :raises TypeError: if it is neither.
-    """
-    if isinstance(message, bytes):
-        return message
-    encode = getattr(message, "SerializeToString", None)
-    if encode is None:
-        raise TypeError(f"expected a protobuf message or bytes, got {type(message).__name__}")
-    data: bytes = encode()
-    return data
 
 
 def common_name(auth_context: Mapping[str, Any]) -> str:

@@ -13,14 +13,8 @@ from grpc import aio
 from sluicegate.model import ANONYMOUS, MethodMap, Role
 from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced, finish
 from sluicegate_grpc.interceptors.aio.streams import Police, Requests, StreamStream, StreamUnary, fail
-from sluicegate_grpc.interceptors.enforcer import (
-    Attachment,
-    CallEnforcer,
-    Engine,
-    Policed,
-    RefusedError,
-    encoded,
-)
+from sluicegate_grpc.interceptors.enforcer import Attachment, CallEnforcer, Engine, RefusedError
+from sluicegate_grpc.interceptors.policed import Policed, encoded
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.fields import Missing, Values
 

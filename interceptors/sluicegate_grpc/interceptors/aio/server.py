@@ -12,14 +12,8 @@ from grpc import aio
 from sluicegate.model import MethodMap, Role
 from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced, finish
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
-from sluicegate_grpc.interceptors.enforcer import (
-    Attachment,
-    CallEnforcer,
-    Engine,
-    Policed,
-    RefusedError,
-    common_name,
-)
+from sluicegate_grpc.interceptors.enforcer import Attachment, CallEnforcer, Engine, RefusedError, common_name
+from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.fields import Missing, Values
 from sluicegate_grpc.semantics.status import Refusal

@@ -13,7 +13,8 @@ from grpc import aio
 
 from sluicegate_grpc.interceptors.aio.call_waits import Paced
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
-from sluicegate_grpc.interceptors.enforcer import RefusedError, encoded
+from sluicegate_grpc.interceptors.enforcer import RefusedError
+from sluicegate_grpc.interceptors.policed import encoded
 from sluicegate_grpc.semantics.status import Refusal
 
 Police = Callable[[Any], Awaitable[None]]

@@ -9,14 +9,8 @@ import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 
 from sluicegate.model import ANONYMOUS, MethodMap, Role
-from sluicegate_grpc.interceptors.enforcer import (
-    Attachment,
-    CallEnforcer,
-    Engine,
-    Policed,
-    RefusedError,
-    encoded,
-)
+from sluicegate_grpc.interceptors.enforcer import Attachment, CallEnforcer, Engine, RefusedError
+from sluicegate_grpc.interceptors.policed import Policed, encoded
 from sluicegate_grpc.interceptors.sync.call_waits import (
     EndedError,
     ListSubscriptions,

@@ -11,14 +11,8 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from sluicegate.model import MethodMap, Role
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
-from sluicegate_grpc.interceptors.enforcer import (
-    Attachment,
-    CallEnforcer,
-    Engine,
-    Policed,
-    RefusedError,
-    common_name,
-)
+from sluicegate_grpc.interceptors.enforcer import Attachment, CallEnforcer, Engine, RefusedError, common_name
+from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.interceptors.sync.call_waits import (
     EndedError,
     ListSubscriptions,

@@ -174,9 +174,6 @@ class Places:
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def __iter__(self) -> Iterator[Place]:
-        return iter(tuple(self._by_key.values()))
-
     @property
     def producers(self) -> dict[Id, Place]:
         """By the ids that the broker gave them."""
@@ -190,6 +187,24 @@ class Places:
     def of_topic(self, topic: str) -> tuple[Place, ...]:
         """All places of a topic."""
         return tuple(self._by_topic.get(topic, ()))
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self._by_key.values())
+
+    def silent_since(self, time_ns: int, now_ns: int) -> tuple[list[Place], int]:
+        """Places that count although their client was silent since a time, with no call or stream open.
+
+        :return: these, and when the one of the others was heard of that has been silent the longest.
+        """
+        silent, oldest_ns = [], now_ns
+        for place in self:
+            if not place.held or place.in_use:
+                continue
+            if place.seen_ns <= time_ns:
+                silent.append(place)
+            elif place.seen_ns < oldest_ns:
+                oldest_ns = place.seen_ns
+        return silent, oldest_ns
 
     def find(self, kind: OperationKind, key: Key) -> Place | None:
         """A place, if there is one."""

@@ -4,15 +4,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from sluicegate.engine.gate import Gate
-from sluicegate.model import (
-    Action,
-    Decision,
-    Method,
-    MethodMap,
-    Operation,
-    OperationKind,
-    Role,
-)
+from sluicegate.model import Action, Decision, Method, MethodMap, Operation, OperationKind, Role
 from sluicegate.sessions.admission import allowed
 from sluicegate_grpc.semantics.calls.attach_call import Attaching, lost_place, no_room, refused
 from sluicegate_grpc.semantics.calls.attachments import Caller, Id, Key, Part, Place, Places, Position
@@ -32,12 +24,13 @@ from sluicegate_grpc.semantics.fields import Values
 
 _PRODUCER = OperationKind.ATTACH_PRODUCER
 _CONSUMER = OperationKind.ATTACH_CONSUMER
+_CREATE = OperationKind.CREATE_SUBSCRIPTION
 _PUBLISH = OperationKind.PUBLISH
 _DELAY = Action.DELAY
 
 
 class Calls:
-    """See the package.
+    """Turns calls into the operations that gates decide, and keeps who is attached by them.
 
     :param methods: which method is which operation.
     :param gates: `(topic, exempt, now_ns) -> Gate`, asked for each call.
@@ -100,13 +93,7 @@ class Calls:
         place = self._places.get(kind, key)
         create = None
         if kind is _CONSUMER and key[1]:
-            create = Operation(
-                OperationKind.CREATE_SUBSCRIPTION,
-                key[0],
-                caller.principal,
-                caller.client,
-                subscription=key[1],
-            )
+            create = Operation(_CREATE, key[0], caller.principal, caller.client, subscription=key[1])
         if place is not None:
             place.begun(caller)
         return Attaching(place, caller, caller.operation(kind, key), create, known=known)
@@ -126,7 +113,7 @@ class Calls:
         if topics.are_listed:
             if attaching.lists_first(gate, topics.listings, now_ns):
                 return None
-        elif attaching.create is not None and gate.asks(OperationKind.CREATE_SUBSCRIPTION):
+        elif attaching.create is not None and gate.asks(_CREATE):
             gate.state.subscriptions_known = True
         decision = attaching.decide(gate, now_ns)
         attaching.decision = decision
@@ -304,9 +291,7 @@ class Calls:
 
     def unproven_by(self, method: Method, values: Values, caller: Caller) -> Id | None:
         """The id of a producer whose publish was let go and that counts by its own word alone."""
-        if not self.unproven:
-            return None
-        called = self._called_by(method, values, caller)
+        called = self._called_by(method, values, caller) if self.unproven else None
         return called if called in self.unproven else None
 
     def proved(self, producer: Id, now_ns: int, *, is_known: bool) -> None:
@@ -354,22 +339,17 @@ class Calls:
         """
         if method.topic:
             attaching = self.attach(method, values, caller, now_ns)
-            return self._stream(attaching.place, caller, attaching, whole=True)
+            return Stream(self, attaching.place, caller, attaching, whole=True)
         place = self._places.consumers.get(values.consumer)
         if place is None:
             self.unknown_ids += 1
             return None
         if place.held:
             self._used(place, caller, now_ns)
-            return self._stream(place, caller, None, whole=False)
+            return Stream(self, place, caller, None, whole=False)
         attaching = self._attaching(_CONSUMER, place.key, caller, known=True)
         self.again(attaching, now_ns)
-        return self._stream(place, caller, attaching, whole=False)
-
-    def _stream(
-        self, place: Place | None, caller: Caller, attaching: Attaching | None, *, whole: bool
-    ) -> Stream:
-        return Stream(self, place, caller, attaching, whole)
+        return Stream(self, place, caller, attaching, whole=False)
 
     def opened(self, stream: Stream, now_ns: int) -> None:
         """A stream goes on to the broker, its `decision` being None."""
@@ -420,9 +400,8 @@ class Calls:
     def detach(self, method: Method, values: Values, caller: Caller, now_ns: int) -> None:
         """A producer or consumer has taken leave, and the broker took notice."""
         if method.attachment or method.producer:
-            self._leave(
-                self._producers.get(self._called(values) if method.producer else values.attachment), now_ns
-            )
+            called = self._called(values) if method.producer else values.attachment
+            self._leave(self._producers.get(called), now_ns)
         if method.attachment or method.consumer:
             consumers = self._places.consumers
             self._leave(consumers.get(values.consumer if method.consumer else values.attachment), now_ns)
@@ -442,20 +421,13 @@ class Calls:
         """
         if now_ns < self._look_ns:
             return 0
-        before_ns = now_ns - self._ghost_release_ns
-        oldest_ns, released = now_ns, 0
-        for place in self._places:
-            if not place.held or place.in_use:
-                continue
-            if place.seen_ns <= before_ns:
-                self._release(place, now_ns)
-                released += 1
-            elif place.seen_ns < oldest_ns:
-                oldest_ns = place.seen_ns
+        ghosts, next_ns = self._places.silent_since(now_ns - self._ghost_release_ns, now_ns)
+        for place in ghosts:
+            self._release(place, now_ns)
         # A client that is heard of from now on is due later than the one that is due next.
-        self._look_ns = oldest_ns + self._ghost_release_ns
-        self.ghosts_released += released
-        return released
+        self._look_ns = next_ns + self._ghost_release_ns
+        self.ghosts_released += len(ghosts)
+        return len(ghosts)
 
     def _used(self, place: Place, caller: Caller, now_ns: int) -> None:
         place.seen_ns = now_ns

@@ -1,0 +1,54 @@
+"""A method that policies care about, and the messages of its calls."""
+
+from typing import Any
+
+from sluicegate.model import Method
+from sluicegate_grpc.checking import wrong_shape
+from sluicegate_grpc.semantics.fields import Missing, Plan, Values
+from sluicegate_grpc.semantics.plans import plan, response_plan
+
+
+class Policed:
+    """A method that policies care about."""
+
+    __slots__ = ("method", "name", "request", "response")
+
+    def __init__(self, name: str, method: Method) -> None:
+        self.name = name
+        self.method = method
+        self.request = plan(method, named=True)
+        self.response: Plan = response_plan(method)
+
+    def read(self, data: bytes) -> Values | Missing:
+        """The values of a request."""
+        values = self.request.read(data, 0, len(data))
+        if isinstance(values, Values) and values.name is None:
+            values.name = ""  # it was looked for
+        return values
+
+    def read_response(self, data: bytes) -> Values | Missing:
+        """The values of a response."""
+        return self.response.read(data, 0, len(data))
+
+    def check_shape(self, *, response_streaming: bool) -> None:
+        """See whether a method of this shape can be what the map says.
+
+        :raises ValueError: if not.
+        """
+        if mistake := wrong_shape(self.method.role, response_streaming=response_streaming):
+            raise ValueError(f"{self.name} {mistake}")
+
+
+def encoded(message: Any) -> bytes:
+    """The bytes of a message that a client sends or has received.
+
+    :param message: a protobuf message, or bytes where a client encodes by itself.
+    :raises TypeError: if it is neither.
+    """
+    if isinstance(message, bytes):
+        return message
+    encode = getattr(message, "SerializeToString", None)
+    if encode is None:
+        raise TypeError(f"expected a protobuf message or bytes, got {type(message).__name__}")
+    data: bytes = encode()
+    return data
