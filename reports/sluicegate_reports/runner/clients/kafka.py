@@ -54,6 +54,8 @@ class _Producer:
     def __init__(self, addresses: tuple[str, ...], client_id: str, plan: ProducerPlan) -> None:
         self._topic = plan.topic
         self._started = False
+        # A message that finds the batch full waits in aiokafka, where a later one would overtake it.
+        self._handing_over = asyncio.Lock()
         self._partition = 0 if plan.partitions == 1 else None
         self._client: Any = AIOKafkaProducer(
             bootstrap_servers=list(addresses),
@@ -78,7 +80,8 @@ class _Producer:
 
     async def publish(self, payload: bytes) -> None:
         try:
-            answer = await self._client.send(self._topic, payload, partition=self._partition)
+            async with self._handing_over:
+                answer = await self._client.send(self._topic, payload, partition=self._partition)
             await answer
         except KafkaError as error:
             raise _said(error) from None
