@@ -134,6 +134,20 @@ def test_time_without_a_processor_does_not_count(caplog: pytest.LogCaptureFixtur
     assert not caplog.records
 
 
+def test_what_the_kernel_tells_only_when_the_thread_runs_does_not_count(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lab = Lab()
+
+    def look(_: object) -> None:
+        lab.starved += 130 * MS
+
+    lab.dog = Watchdog(lab, 100 * MS, clock=lambda: lab.now, starved=lambda: lab.starved, interrupt=look)
+    lab.hold(120)
+    assert caplog.messages == []
+    assert lab.dog.holds() == {}
+
+
 def test_lines_are_limited_and_tell_how_many_were_left_out(caplog: pytest.LogCaptureFixture) -> None:
     lab = Lab()
     for _ in range(20):

@@ -133,16 +133,19 @@ class Watchdog:
         holder = look.wait()
         if not asked_ns or self._asked_ns != asked_ns:
             return  # it answered while it was looked at: what it does now is something else
+        held_ns = self._held_ns()
+        if held_ns < self._longest_ns:
+            return  # it had no processor, which the kernel tells once the thread runs again
         # Of several looks the first that names something counts; the loop may be between two pieces of work.
         if self._holder is None or self._holder.held_by == OTHER:
             self._holder = holder
-        self._tell(self._holder)
+        self._tell(self._holder, held_ns)
 
     def _held_ns(self) -> int:
         starved_ns = self._starved() - self._starved_ns
         return self._clock() - self._asked_ns - starved_ns
 
-    def _tell(self, holder: Holder) -> None:
+    def _tell(self, holder: Holder, held_ns: int) -> None:
         left_out = self._throttle.passes(holder.held_by, self._clock())
         if left_out is None:
             return
@@ -151,7 +154,7 @@ class Watchdog:
             fields["left_out"] = left_out
         log.warning(
             "event loop held for %d ms so far by %s; all clients wait",
-            self._held_ns() // _MS,
+            held_ns // _MS,
             holder.held_by,
             extra=fields,
         )
@@ -168,7 +171,7 @@ class Watchdog:
             if held_ns >= self._longest_ns:
                 self._count(holder.held_by if holder is not None else OTHER, held_ns)
                 if late is not None:  # it was in a call of C code, and looked once that was over
-                    self._tell(late)
+                    self._tell(late, held_ns)
         self._asked_ns = 0
 
     def _count(self, name: str, held_ns: int) -> None:
