@@ -16,7 +16,7 @@ class Figures:
     """What a walk may take.
 
     :param at_most: files and moves, as last recorded.
-    :param goal: files and moves that are wanted; None if nobody has named any.
+    :param goal: the files and moves to come down to; None if no goal is set.
     """
 
     at_most: tuple[int, int]

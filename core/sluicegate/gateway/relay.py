@@ -159,7 +159,10 @@ class ClientSide(PausableReading):
             commands = session.receive_client(data, now_ns)
             if commands:
                 self.unanswered = True
-                self.carry_out([ToUpstream(data)] if commands is PASS else commands)
+                if commands is PASS:
+                    self._to_upstream(data)
+                else:
+                    self.carry_out(commands)
         except Exception as error:  # noqa: BLE001 - whatever a session raises ends its own client only
             self.failed(error)
 
@@ -187,7 +190,7 @@ class ClientSide(PausableReading):
             return False  # it never said anything
         self._eof = True
         if self._wake_up is not None:
-            self._wake(client_gone=True)
+            self._wake()
         self._pass_eof()
         return True
 
@@ -314,7 +317,7 @@ class ClientSide(PausableReading):
         # What waits for nothing but its turn goes on, even if its client has said all and hung up.
         if self._pauses & SESSION or self._asks > self._slices or self._wake_up is not None:
             if self._is_client_gone():
-                self._wake(client_gone=True)
+                self._wake()
         else:
             moved_ns = 0 if self._upstream is None else self._upstream.moved_ns
             if is_idle(max(self.last_ns, moved_ns), now_ns, limits, is_half_closed=self._eof):
@@ -417,12 +420,11 @@ class ClientSide(PausableReading):
             self.failed(error)
         self._go_on()
 
-    def _wake(self, *, client_gone: bool | None = None) -> None:
-        client_gone = self._eof or self._is_client_gone() if client_gone is None else client_gone
+    def _wake(self) -> None:
         self._cancel_wake()
         if self.closing_ns or self.session is None:
             return
-        self.turn(self.session.wake, monotonic_ns(), client_gone)
+        self.turn(self.session.wake, monotonic_ns(), self._eof or self._is_client_gone())
 
     def _cancel_wake(self) -> None:
         if self._wake_up is not None:
