@@ -1,10 +1,17 @@
 """`sluicegate report compact`: compact a decision log by day. Needs neither Spark nor Java."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import click
 
+from sluicegate_reports.listing import is_table
 from sluicegate_reports.locations import FOLDER, NEW_FOLDER
 from sluicegate_reports.places import Place, told
 from sluicegate_reports.usage import Unusable, without
+
+if TYPE_CHECKING:
+    from sluicegate_reports.delta_table import Recorded
 
 
 @click.command("compact")
@@ -23,7 +30,12 @@ from sluicegate_reports.usage import Unusable, without
     metavar="DATE",
     help="Copy the days before this one, in UTC; today by default, as it is not over.",
 )
-def compact(log: Place, target: Place, before: object) -> None:
+@click.option(
+    "--delta",
+    is_flag=True,
+    help="Make DIR a Delta table, which later calls keep up. Needs the extra `delta`.",
+)
+def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
     """Copy the days that are over of the decision log LOG into few large files, by run, system and date.
 
     LOG stays as it is. A call takes what no call before it has taken; one that was ended is made again. Every
@@ -40,9 +52,22 @@ def compact(log: Place, target: Place, before: object) -> None:
         raise click.UsageError(f"--to {str(target)!r} is within {str(log)!r}: rows would be read twice")
     day = before.date() if isinstance(before, datetime) else None
     try:
+        record = _recorder() if delta or is_table(copy) else None
         done = compacting.compact(source, copy, day)
+        recorded = record(copy) if record else None
     except OSError as error:
         raise Unusable(told(error)) from None
     for left in done.left_out:
         click.echo(f"{left.path} is left out: it {left.reason}", err=True)
     click.echo(f"{done.rows:,} rows of {len(done.sources):,} files are now in {len(done.written):,} files")
+    if recorded is not None and recorded.files:
+        click.echo(f"the Delta table has {recorded.files:,} files more, in version {recorded.version}")
+
+
+def _recorder() -> "Callable[[Place], Recorded]":
+    """What keeps a table; loaded before anything is written, as it may not be installed."""
+    try:
+        from sluicegate_reports.delta_table import record
+    except ModuleNotFoundError as error:
+        raise Unusable(f"{error.name} is not installed: pip install 'sluicegate[delta]'") from None
+    return record

@@ -8,6 +8,8 @@ from sluicegate_reports.places import File, Location, Place, PlaceError, place, 
 
 FOLLOWED = "run=*/system=*/{part-,date=*/part-}*.parquet"
 """Patterns, in Hadoop's syntax, of a log's finished files: of a gateway, and of a compacted log."""
+_TABLE_LOG = "_delta_log"
+"""Folder of a compacted log that holds a Delta table's own log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ Listed: TypeAlias = Location | Listing
 
 
 def listing(folder: Listed) -> Listing:
-    """List a folder, if that was not done; without it there are no files.
+    """List a folder, if that was not done; without it there are no files. A table's own log is left out.
 
     :raises PlaceError: if it cannot be listed.
     """
@@ -44,9 +46,22 @@ def listing(folder: Listed) -> Listing:
         return folder
     where = place(folder).absolute()
     try:
-        return Listing(where, tuple(where.files()))
+        files = where.files()
     except OSError as error:
         raise PlaceError(f"cannot list {where}: {told(error)}") from None
+    own = (where / _TABLE_LOG).url + "/"
+    return Listing(where, tuple(file for file in files if not file.place.url.startswith(own)))
+
+
+def is_table(folder: Place) -> bool:
+    """Whether a compacted log is a Delta table too.
+
+    :raises PlaceError: if a store does not tell.
+    """
+    try:
+        return (folder / _TABLE_LOG).exists()
+    except OSError as error:
+        raise PlaceError(f"cannot list {folder}: {told(error)}") from None
 
 
 def is_finished(file: Place) -> bool:

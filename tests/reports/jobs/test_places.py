@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from deltalake import DeltaTable
 from pyarrow import fs
 from pyspark.sql import SparkSession
 from tests.reports import recorded
@@ -22,8 +23,10 @@ from tests.reports.jobs import daemons
 from tests.waiting import LONG_S
 
 from sluicegate_reports.compacting import compact
+from sluicegate_reports.delta_table import Recorded, record
 from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.jobs.follow import findings, follow
+from sluicegate_reports.listing import listing
 from sluicegate_reports.places import Place, PlaceError, place
 from sluicegate_reports.reading import read_decisions
 from sluicegate_reports.results import from_json
@@ -153,6 +156,10 @@ def test_a_log_is_compacted_into_a_store(keys: Mapping[str, str], tmp_path: Path
     assert (compact(tmp_path, copy).rows, compact(tmp_path, copy).rows) == (6, 0)
     (gathered,) = copy.files()
     assert gathered.place.parent.relative_to(copy) == "run=r/system=kafka/date=2026-11-21"
+    assert (record(copy), record(copy)) == (Recorded(1, 0), Recorded(0, 0))
+    options = {"allow_http": "true"}
+    assert DeltaTable(copy.url, storage_options=options).to_pyarrow_dataset().count_rows() == 6
+    assert (compact(tmp_path, copy).rows, len(listing(copy).files)) == (0, 1)
     assert compact(copy, tmp_path / "back").rows == 6
 
 
