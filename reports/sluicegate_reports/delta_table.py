@@ -1,9 +1,8 @@
 """Keeps a compacted log as a Delta table, for readers that find a table's files by its own log.
 
 The Parquet files stay where `compacting` puts them; `_delta_log` beside them lists those that are whole. One
-transaction adds all files that the table lacks, so a call completes what an interrupted one left undone.
-
-Protocol: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+transaction adds all files that the table lacks, so a call completes what an interrupted one left undone. The
+format is Delta Lake's (its PROTOCOL.md).
 """
 
 import time
