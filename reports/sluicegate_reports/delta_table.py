@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate_reports.listing import is_finished, is_table, listing
@@ -56,8 +56,9 @@ def record(copy: Place) -> Recorded:
             return Recorded(len(new), 0)
         if new:
             _add_columns(table)
-            actions: list[AddAction | RemoveAction] = [_add(file, copy) for file in new]
-            table.create_write_transaction(actions, "append", table.schema(), partition_by=_PARTITIONS)
+            table.create_write_transaction(
+                [_add(file, copy) for file in new], "append", table.schema(), partition_by=_PARTITIONS
+            )
             table.update_incremental()
         return Recorded(len(new), table.version())
 
