@@ -337,7 +337,7 @@ _MAKERS: dict[str, _Maker] = {
 # -- a gate's own log -----------------------------------------------------------------------------
 
 _REAL_FILE = """brokers:
-- {{name: main, system: kafka, bootstrap: [{nodes}], listen: {{port: 0}}}}
+- {{name: main, system: kafka, bootstrap: [{nodes}], listen: {{port: 0}}, node_port_base: 39292}}
 state_dir: {directory}
 decisions: {{detail: full}}
 policies:

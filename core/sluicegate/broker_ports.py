@@ -48,7 +48,7 @@ class BrokerEndpoints(Protocol):
 def node_ports(config: BrokerEndpoints) -> Iterator[Ports]:
     """The ports that stand for the configured brokers; a single one has the listener's port."""
     count = len(set(config.addresses))
-    if count > 1 and config.first_node_port > 1:  # a listener on any free port has no next one
+    if count > 1:
         yield Ports(config.listen.host, config.first_node_port, count, ("node_port_base",), "node ports")
 
 

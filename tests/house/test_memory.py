@@ -14,7 +14,7 @@ drivers = load_plugins(()).drivers
 for system in {systems}:
     driver = drivers[system]
     driver.front(driver.config_model.model_validate({{
-        "name": "b", "system": system, "bootstrap": ["127.0.0.1:1"], "listen": {{"port": 0}},
+        "name": "b", "system": system, "bootstrap": ["127.0.0.1:1"], "listen": {{"port": 19092}},
     }}))
 """
 SUPERVISOR = """

@@ -58,7 +58,7 @@ async def test_the_gates_own_login_uses_the_configured_name_and_the_newest_certi
     authority = Authority(tmp_path)
     cert, key = authority.issue("gate", "gate")
     identity = {"tls": {"ca": authority.ca, "cert": cert, "key": key, "server_name": "kafka.internal"}}
-    entry = {"name": "k", "system": "kafka", "bootstrap": ["127.0.0.1:1"], "listen": {"port": 0}}
+    entry = {"name": "k", "system": "kafka", "bootstrap": ["127.0.0.1:1"], "listen": {"port": 19092}}
     config = KafkaConfig.model_validate({**entry, "identity": identity})
     files = TlsFiles.of_entry(config)
     options = login_options(config, files.context_for)

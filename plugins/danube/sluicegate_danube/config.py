@@ -1,12 +1,13 @@
 """What a Danube entry under `brokers:` may say."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from sluicegate.broker_ports import node_ports
 from sluicegate.config.models import Ports, Strict
+from sluicegate.config.node_ports import NodePortsConfig
 from sluicegate.model import Level
 from sluicegate_danube.names import could_be_topic
 from sluicegate_grpc.proxy.config import GrpcConfig, Http2
@@ -29,7 +30,7 @@ class Admin(Strict):
     )
 
 
-class DanubeConfig(GrpcConfig):
+class DanubeConfig(NodePortsConfig, GrpcConfig):
     """One Danube cluster."""
 
     system: Literal["danube"] = Field(description="Kind of broker.")
@@ -37,10 +38,6 @@ class DanubeConfig(GrpcConfig):
         default=(),
         description="Brokers that clients may be sent to, host:port, `*` for any part of a name; besides "
         "`bootstrap`. Lookups that answer with others are refused.",
-    )
-    node_port_base: Annotated[int, Field(ge=1, le=65_535, strict=True)] | None = Field(
-        default=None,
-        description="First of the ports that stand for single brokers; the listening port + 1 if unset.",
     )
     route: Literal["ports", "metadata"] = Field(
         default="ports",
@@ -56,9 +53,9 @@ class DanubeConfig(GrpcConfig):
     )
 
     @property
-    def first_node_port(self) -> int:
-        """The port of the first broker."""
-        return self.node_port_base if self.node_port_base is not None else self.listen.port + 1
+    def leads_to_nodes(self) -> bool:
+        """A single broker has the listener's port."""
+        return self.route == "ports" and bool(len(set(self.addresses)) > 1 or self.known_brokers)
 
     def ports(self) -> Iterator[Ports]:
         """Besides the listener those that stand for single brokers, if clients are led to them."""

@@ -3,11 +3,12 @@
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from sluicegate.config.models import BrokerConfig, BrokerTls, ClientTls, Ports, Strict
+from sluicegate.config.node_ports import FirstPort, NodePortsConfig
 from sluicegate.config.units import Count, Duration, HostPort, Size, refuse
 from sluicegate.model import Level
 from sluicegate_kafka.codec.request_sizes import API_KEYS
@@ -53,14 +54,14 @@ class Identity(Strict):
         return self
 
 
-class KafkaConfig(BrokerConfig):
+class KafkaConfig(NodePortsConfig):
     """One Kafka cluster."""
 
     storage_sources: ClassVar[frozenset[str]] = BrokerConfig.storage_sources | {"log_dirs", "snapshots"}
     publishes_snapshots: ClassVar[bool] = True
 
     system: Literal["kafka"] = Field(description="Kind of broker.")
-    node_port_base: Annotated[int, Field(ge=1, le=65_535, strict=True)] | None = Field(
+    node_port_base: FirstPort | None = Field(
         default=None,
         description="Clients reach broker N at this port + N; the listening port + 1 if unset.",
     )
@@ -106,18 +107,11 @@ class KafkaConfig(BrokerConfig):
                 raise refuse(f"unknown API {name!r}", f"{guess}names are as in 'offset_commit'")
         return value
 
-    @property
-    def first_node_port(self) -> int:
-        """The port of broker 0."""
-        return self.node_port_base if self.node_port_base is not None else self.listen.port + 1
-
     def ports(self) -> Iterator[Ports]:
         """Besides the listener the node ports. Only the brokers know their ids, mostly from 0 or 1."""
         yield from super().ports()
-        if self.listen.port or self.node_port_base is not None:
-            count = len(self.bootstrap) + 1
-            host, key = self.listen.host, ("node_port_base",)
-            yield Ports(host, self.first_node_port, count, key, "node ports", is_certain=False)
+        count, key = len(self.bootstrap) + 1, ("node_port_base",)
+        yield Ports(self.listen.host, self.first_node_port, count, key, "node ports", is_certain=False)
 
     def tls_sections(self) -> Iterator[tuple[tuple[str, ...], ClientTls | BrokerTls]]:
         """The gate's own login may have certificates too."""

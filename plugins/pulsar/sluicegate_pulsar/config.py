@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from sluicegate.broker_ports import node_ports
-from sluicegate.config.models import BrokerConfig, Listen, Ports, Strict
+from sluicegate.config.models import Listen, Ports, Strict
+from sluicegate.config.node_ports import NodePortsConfig
 from sluicegate.config.units import Count, Size, refuse
 from sluicegate.model import Level
 from sluicegate_pulsar.names import could_be_namespace, could_be_topic
@@ -54,7 +55,7 @@ class PublishQueue(Strict):
     )
 
 
-class PulsarConfig(BrokerConfig):
+class PulsarConfig(NodePortsConfig):
     """One Pulsar cluster."""
 
     refuses_paused_producers: ClassVar[bool] = True
@@ -65,11 +66,6 @@ class PulsarConfig(BrokerConfig):
         description="Brokers that clients may be sent to, host:port, `*` for any part of a name; besides "
         "`bootstrap`, and hosts that the admin API lists with a port of `bootstrap`. Lookups that answer "
         "with others are refused.",
-    )
-    node_port_base: Annotated[int, Field(ge=1, le=65_535, strict=True)] | None = Field(
-        default=None,
-        description="First of the ports that stand for single brokers, which clients need that look topics "
-        "up over HTTP; the listening port + 1 if unset.",
     )
     admin: Admin | None = Field(default=None, description="The cluster's admin API.")
     web: Web | None = Field(default=None, description="Listener in front of the admin API; needs `admin`.")
@@ -118,9 +114,9 @@ class PulsarConfig(BrokerConfig):
         return self
 
     @property
-    def first_node_port(self) -> int:
-        """The port of the first broker."""
-        return self.node_port_base if self.node_port_base is not None else self.listen.port + 1
+    def leads_to_nodes(self) -> bool:
+        """A single broker has the listener's port."""
+        return bool(len(set(self.addresses)) > 1 or self.known_brokers)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:

@@ -36,6 +36,8 @@ from sluicegate_reports.runs import OBSERVATIONS, Run, Trial, write_run
 
 _DRIVER = "sluicegate_reports.runner.driver"
 _READY_S = 300.0
+_UNUSED_PORT = 1
+"""Of a policy file that is read and never served."""
 _SILENCE_S = 300.0
 """Longest silence of the clients' process, which reports its progress twice a second."""
 ARM_START_S = 3.0
@@ -166,7 +168,8 @@ class Comparison:
         directory.mkdir(parents=True, exist_ok=True)
         file = directory / "policies.yaml"
         entry: dict[str, Any] = {"name": "compare", "system": arm.client, "bootstrap": ["127.0.0.1:1"]}
-        write_file(file, {**entry, "listen": {"port": 0}}, self.loaded.policies, directory / "state")
+        entry["listen"] = {"port": _UNUSED_PORT}
+        write_file(file, entry, self.loaded.policies, directory / "state")
         read = load(file, self.plugins.policy_models, self.plugins.broker_models, {})
         config = read.config.brokers[0]
         resolver = Resolver(

@@ -32,7 +32,7 @@ def test_one_policy_text_applies_to_all_systems(system: str) -> None:
     )
     driver = load_plugins(()).drivers[system]
     config = driver.config_model.model_validate(
-        {"name": "a", "system": system, "bootstrap": ["127.0.0.1:1"], "listen": {"port": 0}}
+        {"name": "a", "system": system, "bootstrap": ["127.0.0.1:1"], "listen": {"port": 19092}}
     )
     held = Resolver(PolicySet(1, layers), {}).resolve(driver.name_of(FULL[system], config))
     assert dict(held.values) == {"max_publish_rate": 7, "max_dispatch_rate": 7}
