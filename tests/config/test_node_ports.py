@@ -19,7 +19,7 @@ def entry(system: str, **further: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("system", _KINDS)
 def test_any_free_port_is_refused_where_the_ports_of_brokers_would_follow_it(system: str) -> None:
-    with pytest.raises(ValidationError, match="'listen.port' is 0"):
+    with pytest.raises(ValidationError, match=r"'listen\.port' is 0"):
         _KINDS[system].model_validate(entry(system))
 
 
@@ -37,5 +37,5 @@ def test_any_free_port_is_taken_where_nothing_follows_it(system: str, further: d
 
 @pytest.mark.parametrize("system", ["pulsar", "danube"])
 def test_brokers_that_are_known_by_a_pattern_need_ports_too(system: str) -> None:
-    with pytest.raises(ValidationError, match="'listen.port' is 0"):
+    with pytest.raises(ValidationError, match=r"'listen\.port' is 0"):
         _KINDS[system].model_validate(entry(system, bootstrap=["a:1"], known_brokers=["*.local:1"]))

@@ -29,7 +29,8 @@ def test_they_are_what_protobuf_reads(published: int, deliver_at: int | None, pa
 
 def test_what_is_unusual_is_left_to_a_closer_look() -> None:
     usual = _frame(a_metadata().SerializeToString())
-    for frame in (with_broker_entry(usual, b"\x08\x05"), without_checksum(usual), _frame(b"\xff\xff")):
+    chunk = _frame(a_metadata(num_chunks_from_msg=2, chunk_id=1).SerializeToString())
+    for frame in (with_broker_entry(usual, b"\x08\x05"), without_checksum(usual), _frame(b"\xff\xff"), chunk):
         assert times_of(frame, 0, len(frame)) is None
 
 

@@ -1,12 +1,17 @@
 """Chunked messages with a short fixed delay on a Shared subscription: all arrive, none early."""
 
+import time
 from collections import Counter
 from typing import Any
 
 import pytest
 from tests.pulsar.real.conftest import NewGate, NewTopic
-from tests.pulsar.real.support.family import ANSWER_S, Family, Form, collect, numbered
+from tests.pulsar.real.support.broker import PulsarBroker
+from tests.pulsar.real.support.family import ANSWER_S, Family, Form, Subscription, collect, numbered
 from tests.pulsar.real.support.java import JavaFamily
+from tests.pulsar.real.support.raw import RawClient
+
+from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
 
 DELAY_MS = 300
 COUNT = 8
@@ -39,6 +44,35 @@ def test_all_arrive_and_none_early(
     received = collect(consumer, COUNT, 2 * ANSWER_S)
     assert Counter(one.value for one in received) == Counter(values)
     assert min(one.at_ms - one.published_ms for one in received) >= DELAY_MS
+    consumer.close()
+
+
+@pytest.mark.seed("S2-022")
+@pytest.mark.parametrize("kind", [Subscription.SHARED, Subscription.KEY_SHARED])
+def test_chunks_that_the_broker_sends_out_of_order_make_one_message(
+    pulsar: PulsarBroker, new_gate: NewGate, new_topic: NewTopic, family: Family, kind: Subscription
+) -> None:
+    """As it does when it stands still for a moment: here the first chunk has a later delivery time."""
+    topic = new_topic()
+    gate = new_gate({"topics": [{"name": topic, **LARGE}]})
+    consumer = family.consume(gate.service_url, topic, "one", kind)
+    now_ms = time.time_ns() // 1_000_000
+    deliver_at = (now_ms + 3_000, now_ms + 2_000, now_ms - 1)
+    with RawClient(pulsar.address) as direct:
+        assert direct.producer(topic).type == BaseCommand.PRODUCER_SUCCESS
+        for number, at_ms in enumerate(deliver_at):
+            chunk: dict[str, Any] = {
+                "chunk_id": number,
+                "num_chunks_from_msg": 3,
+                "total_chunk_msg_size": 3,
+                "uuid": "raw-0",
+            }
+            receipt = direct.publish(
+                b"%d" % number, publish_time=now_ms, deliver_at_time=at_ms, partition_key="k", **chunk
+            )
+            assert receipt.type == BaseCommand.SEND_RECEIPT
+    (received,) = collect(consumer, 1)
+    assert (received.value, received.at_ms >= now_ms + DELAY_MS) == ("012", True)
     consumer.close()
 
 

@@ -89,7 +89,7 @@ def times_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
     :param start: offset of the frame's size.
     :param stop: offset after the frame.
     :returns: the delivery time is 0 where there is none; None where it takes `read_message` to tell, as the
-        frame is unusual or malformed.
+        frame is unusual or malformed, or a piece of a message.
     """
     try:
         at = start + 8 + _command_size(data, start + 4)[0]
@@ -99,7 +99,9 @@ def times_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
         metadata = _parse(data[at + 10 : at + 10 + size])
     except (DecodeError, struct.error):
         return None
-    return (metadata.publish_time, metadata.deliver_at_time) if metadata.publish_time else None
+    if not metadata.publish_time or metadata.num_chunks_from_msg > 1:
+        return None
+    return metadata.publish_time, metadata.deliver_at_time
 
 
 def read_message(data: bytes, start: int, stop: int) -> MessageHead:

@@ -86,6 +86,11 @@ class MetadataHead:
         return metadata.chunk_id if metadata.HasField("chunk_id") else None
 
     @property
+    def chunks(self) -> int:
+        """How many pieces its message has; 0 if it is no piece."""
+        return self._metadata.num_chunks_from_msg
+
+    @property
     def is_last_chunk(self) -> bool:
         """True for the chunk that completes its message, and for what is no chunk."""
         metadata = self._metadata

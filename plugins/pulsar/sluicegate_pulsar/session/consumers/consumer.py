@@ -14,7 +14,8 @@ from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import command_frame
-from sluicegate_pulsar.codec.message_frames import read_message, times_of
+from sluicegate_pulsar.codec.message_frames import MessageHead, read_message, times_of
+from sluicegate_pulsar.session.consumers.chunk_order import ChunkOrder, Kept
 from sluicegate_pulsar.session.consumers.due import Dates, dates_of, due_in_ms
 from sluicegate_pulsar.session.consumers.permits import Permits
 from sluicegate_pulsar.session.consumers.unacked import Entry, Unacked
@@ -51,6 +52,7 @@ class Consumer:
 
     __slots__ = (
         "_at_limit",
+        "_chunks",
         "_connection",
         "_glances",
         "_numbers",
@@ -94,6 +96,7 @@ class Consumer:
         self.is_live = False
         """True once the broker has let it in."""
         self._queue = WithheldQueue(shared, connection)
+        self._chunks = ChunkOrder(shared, connection)
         self._timer: Timer | None = None
         self._unacked = Unacked()
         self._numbers = count()
@@ -149,7 +152,7 @@ class Consumer:
         if self._queue:
             self.pump(now_ns)
         # What was withheld still goes first.
-        self.watched = self.watched or bool(self._queue)
+        self.watched = self.watched or bool(self._queue) or bool(self._chunks)
         if not self.watched:
             self.permits.exact = False
         self.flow()
@@ -170,9 +173,47 @@ class Consumer:
             head = read_message(data, start, stop)
         except ProtocolError:
             return self._unreadable(data, start, stop)
-        messages = head.messages
-        self.permits.used(messages, stop - start)
+        self.permits.used(head.messages, stop - start)
         gate = self._current(now_ns)
+        if head.metadata.is_chunk and self._orders_chunks(gate):
+            return self._chunk(gate, data, start, stop, head, now_ns)
+        return self._arrived(gate, data, start, stop, head, now_ns)
+
+    def _orders_chunks(self, gate: Gate) -> bool:
+        """Whether the broker holds back each chunk by itself, and can send it again."""
+        return self._reliable and not self.one_by_one and (gate.delay is not None or bool(self._chunks))
+
+    def _chunk(self, gate: Gate, data: bytes, start: int, stop: int, head: MessageHead, now_ns: int) -> bool:
+        """A chunk waits for those before it, and those that waited for it follow."""
+        if self._chunks.keep(data, start, stop, head, now_ns):
+            # The client does not see it yet, so the broker gets a permit for the chunk that is missing.
+            self.permits.grant(head.messages)
+            self.flow()
+            self._wake(_LONGEST_WAIT_NS, now_ns)
+            return False
+        followers = self._chunks.passed(head.metadata)
+        passes = self._arrived(gate, data, start, stop, head, now_ns)
+        if not followers:
+            return passes
+        if passes:
+            self._connection.answer(data[start:stop])
+        self._follow(gate, followers, now_ns)
+        return False
+
+    def _follow(self, gate: Gate, chunks: Iterable[Kept], now_ns: int) -> None:
+        """Chunks that have waited go on."""
+        for kept in chunks:
+            self.permits.grant(-kept.messages)
+            frame = kept.frame
+            head = read_message(frame, 0, len(frame))
+            if self._arrived(gate, frame, 0, len(frame), head, now_ns):
+                self._connection.answer(frame)
+
+    def _arrived(
+        self, gate: Gate, data: bytes, start: int, stop: int, head: MessageHead, now_ns: int
+    ) -> bool:
+        """A message in its turn; True if it passes as it came."""
+        messages = head.messages
         # All messages that brokers do not keep have the same id, 0:0, and none ever comes again.
         entry = (head.ledger_id, head.entry_id) if self._reliable else (0, next(self._numbers))
         if self.counts:
@@ -272,6 +313,9 @@ class Consumer:
         """Send on what is due."""
         queue = self._queue
         gate = self._current(now_ns)
+        if self._chunks:
+            self._follow(gate, self._chunks.overdue(now_ns), now_ns)
+            self._wake(_LONGEST_WAIT_NS, now_ns)
         while queue:
             if not self._connection.may_go_on():
                 self._wake(1, now_ns)
@@ -315,6 +359,7 @@ class Consumer:
         self.flow()
 
     def _drop(self, now_ns: int) -> None:
+        self._chunks.clear()
         self.permits.grant(self._queue.clear())
         self.gate.abandon(self._op, now_ns)
         self._at_limit = False
@@ -344,16 +389,20 @@ class Consumer:
         self.permits.grant(permits)
         if self._at_limit:
             return False
-        now = self.permits.take(self._queue.held_bytes)
+        now = self.permits.take(self._held_bytes)
         if now == permits:
             return True
         self._send_flow(now)
         return False
 
+    @property
+    def _held_bytes(self) -> int:
+        return self._queue.held_bytes + self._chunks.held_bytes
+
     def flow(self) -> None:
         """Pass on the permits that there is room for."""
         if not self._at_limit:
-            self._send_flow(self.permits.take(self._queue.held_bytes))
+            self._send_flow(self.permits.take(self._held_bytes))
 
     def _send_flow(self, permits: int) -> None:
         while permits > 0:

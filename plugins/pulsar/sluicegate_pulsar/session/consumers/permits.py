@@ -32,10 +32,13 @@ class Permits:
         """What the broker has and has not used. It is below 0 after a batch with more messages than it had
         permits for, which brokers send."""
         self.waiting = 0
-        """Granted, and not passed on yet."""
+        """Granted, and not passed on yet; below 0 if more was passed on."""
 
     def grant(self, messages: int) -> None:
-        """The client can take so many more messages; or was granted for some that it will never see."""
+        """The client can take so many more messages; or was granted for some that it will never see.
+
+        :param messages: below 0 to take back what was granted for a message that the client sees after all.
+        """
         self.waiting += messages
 
     def used(self, messages: int, size: int) -> None:
@@ -54,7 +57,7 @@ class Permits:
         :param withheld_bytes: what the consumer has in the gate.
         """
         waiting = self.waiting
-        if not waiting:
+        if waiting <= 0:
             return 0
         if self.exact:
             # Brokers that do not know how many messages a batch has send one entry for each permit.
