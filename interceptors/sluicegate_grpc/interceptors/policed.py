@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sluicegate.model import Method
+from sluicegate.model import Method, Role
 from sluicegate_grpc.checking import wrong_shape
 from sluicegate_grpc.semantics.fields import Missing, Plan, Values
 from sluicegate_grpc.semantics.plans import plan, response_plan
@@ -11,11 +11,13 @@ from sluicegate_grpc.semantics.plans import plan, response_plan
 class Policed:
     """A method that policies care about."""
 
-    __slots__ = ("method", "name", "request", "response")
+    __slots__ = ("attaches", "method", "name", "request", "response")
 
     def __init__(self, name: str, method: Method) -> None:
         self.name = name
         self.method = method
+        self.attaches = method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE)
+        """Whether a producer or consumer attaches by it."""
         self.request = plan(method, named=True)
         self.response: Plan = response_plan(method)
 
@@ -25,6 +27,10 @@ class Policed:
         if isinstance(values, Values) and values.name is None:
             values.name = ""  # it was looked for
         return values
+
+    def read_sent(self, message: Any) -> Values | Missing:
+        """The values of a request that a client sends; None instead of it if its stream has none."""
+        return Missing.MORE if message is None else self.read(encoded(message))
 
     def read_response(self, data: bytes) -> Values | Missing:
         """The values of a response."""

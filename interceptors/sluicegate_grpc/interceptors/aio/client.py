@@ -3,35 +3,31 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from itertools import count
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
 
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
-from sluicegate.model import ANONYMOUS, MethodMap, Role
+from sluicegate.model import MethodMap, Role
 from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced, finish
 from sluicegate_grpc.interceptors.aio.streams import Police, Requests, StreamStream, StreamUnary, fail
-from sluicegate_grpc.interceptors.enforcer import Attachment, CallEnforcer, Engine, RefusedError
+from sluicegate_grpc.interceptors.client import ClientPolicies, anonymous
+from sluicegate_grpc.interceptors.enforcer import Attachment, Engine, RefusedError
 from sluicegate_grpc.interceptors.policed import Policed, encoded
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.fields import Missing, Values
 
 Details: TypeAlias = aio.ClientCallDetails
 Continue: TypeAlias = "Callable[[Details, Any], Awaitable[Any]]"
-_CLIENTS = count(1)
-
-
-def _anonymous(_: "aio.Metadata | None") -> str:
-    return ANONYMOUS
 
 
 def policy_client_interceptors(
     engine: Engine,
     methods: MethodMap,
     *,
-    principal: "Callable[[aio.Metadata | None], str]" = _anonymous,
+    principal: "Callable[[aio.Metadata | None], str]" = anonymous,
     ghost_release_s: float = 30,
     list_subscriptions: ListSubscriptions | None = None,
     services: Sequence[ServiceDescriptor] = (),
@@ -41,53 +37,24 @@ def policy_client_interceptors(
     They are four, as grpc.aio takes an interceptor for the first kind only that it offers. Use those of one
     call for one channel, or for several that are one client.
 
-    :param engine: decides, such as a `sluicegate.embedded.PolicyEngine`.
-    :param methods: which method is which operation; others pass, and are counted.
-    :param principal: says whose a call is, by its metadata; ANONYMOUS if it is left out.
-    :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
-    :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
-        is left out, those count that were made by these calls.
-    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
-    :raises MethodMapError: if the map is not that of its services, or if some limit would not hold by it.
+    The parameters are those of `ClientPolicies`; `list_subscriptions` is asynchronous.
     """
-    lists = list_subscriptions is not None
-    enforcer = CallEnforcer(engine, methods, ghost_release_s, lists=lists, services=services)
-    client = _Client(enforcer, principal, list_subscriptions)
+    client = _Client(
+        engine,
+        methods,
+        principal=principal,
+        ghost_release_s=ghost_release_s,
+        list_subscriptions=list_subscriptions,
+        services=services,
+    )
     return [_UnaryUnary(client), _UnaryStream(client), _StreamUnary(client), _StreamStream(client)]
 
 
-class _Client:
+class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
     """What the four share."""
 
-    def __init__(
-        self,
-        enforcer: CallEnforcer,
-        principal: "Callable[[aio.Metadata | None], str]",
-        lists: ListSubscriptions | None,
-    ) -> None:
-        self.enforcer = enforcer
-        self.lists = lists
-        self._principal = principal
-        self._name = f"client {next(_CLIENTS)}"
-        self._streams = count(1)
-        self._proving: set[asyncio.Future[None]] = set()
-
-    def policed(self, details: Details, *, response_streaming: bool) -> Policed | None:
-        """What the map says of a call's method."""
-        name: Any = details.method  # bytes, whatever its type says
-        policed = self.enforcer.policed(name if isinstance(name, str) else name.decode())
-        if policed is not None:
-            policed.check_shape(response_streaming=response_streaming)
-        return policed
-
-    def caller(self, details: Details) -> Caller:
-        """Whose call it is."""
-        return self.enforcer.caller(self._principal(details.metadata), self._name)
-
-    def stream_caller(self, details: Details) -> Caller:
-        """One that goes with its stream."""
-        name = f"{self._name} stream {next(self._streams)}"
-        return self.enforcer.caller_of_its_own(self._principal(details.metadata), name)
+    _proving: ClassVar[set[asyncio.Future[None]]] = set()
+    """Tasks that only the event loop would refer to, and weakly."""
 
     async def police(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
         """Let a message of a publisher pass, or take notice of another.
@@ -107,7 +74,7 @@ class _Client:
 
         return police
 
-    async def proceed(self, proceed: Callable[[], Awaitable[Any]], producer: Id | None) -> Any:
+    async def _proceed(self, proceed: Callable[[], Awaitable[Any]], producer: Id | None) -> Any:
         """Make a call that may go on.
 
         :param producer: counts by its own word until the server has answered; None if it is known.
@@ -131,7 +98,38 @@ class _Client:
         finally:
             self.enforcer.proved(producer, is_known=is_known)
 
-    async def attach(
+    async def one_request(
+        self,
+        details: Details,
+        send: Callable[[Any], Awaitable[Any]],
+        request: Any,
+        *,
+        response_streaming: bool,
+    ) -> Any:
+        """Make a call with one request.
+
+        :raises AioRpcError: if it is refused here.
+        """
+        policed = self.policed(details, response_streaming=response_streaming)
+        if policed is None:
+            return await send(request)
+        values, caller, proceed = policed.read(encoded(request)), self.caller(details), partial(send, request)
+        if policed.attaches:
+            return await self._attach(policed, values, caller, proceed)
+        if policed.method.role is Role.DISPATCH:
+            return await self._deliver(policed, values, caller, proceed)
+        try:
+            await self.police(policed, values, caller)
+        except RefusedError as refused:
+            fail(refused.refusal)
+        call = await self._proceed(proceed, self.enforcer.unproven(policed, values, caller))
+        if policed.method.role is Role.DETACH and not response_streaming:
+            with suppress(aio.AioRpcError):
+                await call
+                self.enforcer.left(policed, values, caller)
+        return call
+
+    async def _attach(
         self,
         policed: Policed,
         values: Values | Missing,
@@ -154,7 +152,7 @@ class _Client:
         finally:
             attachment.failed()
 
-    async def deliver(
+    async def _deliver(
         self,
         policed: Policed,
         values: Values | Missing,
@@ -179,65 +177,32 @@ class _Client:
         return _paced(call, paced)
 
 
-class _UnaryUnary(aio.UnaryUnaryClientInterceptor):
+class _Kind:
+    """An interceptor for one kind of calls."""
+
     def __init__(self, client: _Client) -> None:
         self._client = client
 
+
+class _UnaryUnary(_Kind, aio.UnaryUnaryClientInterceptor):
     async def intercept_unary_unary(
         self, continuation: Continue, client_call_details: Details, request: Any
     ) -> Any:
-        client = self._client
-        policed = client.policed(client_call_details, response_streaming=False)
-        if policed is None:
-            return await continuation(client_call_details, request)
-        values = policed.read(encoded(request))
-        caller = client.caller(client_call_details)
-        if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
-            return await client.attach(
-                policed, values, caller, lambda: continuation(client_call_details, request)
-            )
-        try:
-            await client.police(policed, values, caller)
-        except RefusedError as refused:
-            fail(refused.refusal)
-        producer = client.enforcer.unproven(policed, values, caller)
-        call = await client.proceed(lambda: continuation(client_call_details, request), producer)
-        if policed.method.role is Role.DETACH:
-            with suppress(aio.AioRpcError):
-                await call
-                client.enforcer.left(policed, values, caller)
-        return call
+        return await self._client.one_request(
+            client_call_details, partial(continuation, client_call_details), request, response_streaming=False
+        )
 
 
-class _UnaryStream(aio.UnaryStreamClientInterceptor):
-    def __init__(self, client: _Client) -> None:
-        self._client = client
-
+class _UnaryStream(_Kind, aio.UnaryStreamClientInterceptor):
     async def intercept_unary_stream(
         self, continuation: Continue, client_call_details: Details, request: Any
     ) -> Any:
-        client = self._client
-        policed = client.policed(client_call_details, response_streaming=True)
-        if policed is None:
-            return await continuation(client_call_details, request)
-        values = policed.read(encoded(request))
-        caller = client.caller(client_call_details)
-        if policed.method.role is Role.DISPATCH:
-            return await client.deliver(
-                policed, values, caller, lambda: continuation(client_call_details, request)
-            )
-        try:
-            await client.police(policed, values, caller)
-        except RefusedError as refused:
-            fail(refused.refusal)
-        producer = client.enforcer.unproven(policed, values, caller)
-        return await client.proceed(lambda: continuation(client_call_details, request), producer)
+        return await self._client.one_request(
+            client_call_details, partial(continuation, client_call_details), request, response_streaming=True
+        )
 
 
-class _StreamUnary(aio.StreamUnaryClientInterceptor):
-    def __init__(self, client: _Client) -> None:
-        self._client = client
-
+class _StreamUnary(_Kind, aio.StreamUnaryClientInterceptor):
     async def intercept_stream_unary(
         self, continuation: Continue, client_call_details: Details, request_iterator: Any
     ) -> Any:
@@ -245,7 +210,7 @@ class _StreamUnary(aio.StreamUnaryClientInterceptor):
         policed = client.policed(client_call_details, response_streaming=False)
         if policed is None:
             return await continuation(client_call_details, request_iterator)
-        if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
+        if policed.attaches:
             attaching = _Attaching(client, policed, client.caller(client_call_details))
             sent = Requests(request_iterator, first=attaching.begin)
             return StreamUnary(await continuation(client_call_details, sent), sent, attaching.end)
@@ -255,10 +220,7 @@ class _StreamUnary(aio.StreamUnaryClientInterceptor):
         return StreamUnary(call, sent, lambda response: client.enforcer.gone(caller))
 
 
-class _StreamStream(aio.StreamStreamClientInterceptor):
-    def __init__(self, client: _Client) -> None:
-        self._client = client
-
+class _StreamStream(_Kind, aio.StreamStreamClientInterceptor):
     async def intercept_stream_stream(
         self, continuation: Continue, client_call_details: Details, request_iterator: Any
     ) -> Any:
@@ -289,7 +251,7 @@ class _Attaching:
 
     async def begin(self, request: Any) -> None:
         """Decide it by the first request."""
-        waiting = self._client.enforcer.attach(self._policed, _values(self._policed, request), self._caller)
+        waiting = self._client.enforcer.attach(self._policed, self._policed.read_sent(request), self._caller)
         self._attachment = await finish(waiting, self._client.lists)
         if self._has_ended:
             self._attachment.failed()
@@ -315,7 +277,7 @@ class _Opening:
 
     async def begin(self, request: Any) -> None:
         """Decide it by the first request."""
-        waiting = self._client.enforcer.open(self._policed, _values(self._policed, request), self._caller)
+        waiting = self._client.enforcer.open(self._policed, self._policed.read_sent(request), self._caller)
         self.paced = Paced(await finish(waiting, self._client.lists))
         if self._has_ended:
             self.paced.close()
@@ -334,7 +296,3 @@ async def _paced(call: Any, paced: Paced) -> AsyncIterator[Any]:
                 yield response
     finally:
         paced.close()
-
-
-def _values(policed: Policed, request: Any) -> Values | Missing:
-    return Missing.MORE if request is None else policed.read(encoded(request))

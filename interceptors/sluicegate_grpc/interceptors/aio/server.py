@@ -1,61 +1,30 @@
 """The server interceptor for grpc.aio: policies for a broker that is written with it."""
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from itertools import count
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
-from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
-from sluicegate.model import MethodMap, Role
+from sluicegate.model import Role
 from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced, finish
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
-from sluicegate_grpc.interceptors.enforcer import Attachment, CallEnforcer, Engine, RefusedError, common_name
+from sluicegate_grpc.interceptors.enforcer import Attachment, RefusedError
 from sluicegate_grpc.interceptors.policed import Policed
+from sluicegate_grpc.interceptors.server import Handler, Read, Serialize, ServerPolicies, is_ok
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.fields import Missing, Values
 from sluicegate_grpc.semantics.status import Refusal
 
 Context: TypeAlias = "aio.ServicerContext[Any, Any]"
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
-Read: TypeAlias = "tuple[Values | Missing, Any]"
 
 
-def _principal(context: Context) -> str:
-    return common_name(context.auth_context())
-
-
-class PolicyServerInterceptor(aio.ServerInterceptor):
+class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.ServerInterceptor):
     """Applies policies to the calls of a server: `grpc.aio.server(interceptors=[...])`.
 
-    :param engine: decides, such as a `sluicegate.embedded.PolicyEngine`.
-    :param methods: which method is which operation; others pass, and are counted.
-    :param principal: says whose a call is; the client certificate's common name or ANONYMOUS if left out.
-    :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
-    :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
-        is left out, those count that were made since the server started.
-    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
-    :raises MethodMapError: if the map is not that of its services, or if some limit would not hold by it.
+    Its parameters are those of `ServerPolicies`; `list_subscriptions` is asynchronous.
     """
-
-    def __init__(
-        self,
-        engine: Engine,
-        methods: MethodMap,
-        *,
-        principal: Callable[[Context], str] = _principal,
-        ghost_release_s: float = 30,
-        list_subscriptions: ListSubscriptions | None = None,
-        services: Sequence[ServiceDescriptor] = (),
-    ) -> None:
-        lists = list_subscriptions is not None
-        self.enforcer = CallEnforcer(engine, methods, ghost_release_s, lists=lists, services=services)
-        self._principal = principal
-        self._lists = list_subscriptions
-        self._wrapped: dict[str, tuple[object, Handler]] = {}
-        self._streams = count(1)
 
     async def intercept_service(
         self,
@@ -67,42 +36,10 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
         :raises ValueError: if the map gives its method a role that a method of its shape cannot have.
         :raises TypeError: if the handler is not asynchronous.
         """
-        handler = await continuation(handler_call_details)
-        policed = self.enforcer.policed(handler_call_details.method)
-        if handler is None or policed is None:
-            return handler
-        known = self._wrapped.get(policed.name)
-        if known is None or known[0] is not handler:
-            known = self._wrapped[policed.name] = (handler, self._wrap(handler, policed))
-        return known[1]
+        return self._policed(await continuation(handler_call_details), handler_call_details.method)
 
-    def _wrap(self, handler: Any, policed: Policed) -> Handler:
-        policed.check_shape(response_streaming=handler.response_streaming)
-        deserialize = handler.request_deserializer or _as_it_is
-
-        def read(data: bytes) -> Read:
-            return policed.read(data), deserialize(data)
-
-        if handler.request_streaming and handler.response_streaming:
-            return grpc.stream_stream_rpc_method_handler(self._stream_stream(handler, policed), read, None)
-        if handler.request_streaming:
-            return grpc.stream_unary_rpc_method_handler(self._stream_unary(handler, policed), read, None)
-        if handler.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(self._unary_stream(handler, policed), read, None)
-        return grpc.unary_unary_rpc_method_handler(*self._unary_unary(handler, policed, read))
-
-    def _caller(self, context: Context) -> Caller:
-        return self.enforcer.caller(self._principal(context), context.peer())
-
-    def _stream_caller(self, context: Context) -> Caller:
-        """One that goes with its stream: what only it attached is released then."""
-        return self.enforcer.caller_of_its_own(
-            self._principal(context), f"{context.peer()} stream {next(self._streams)}"
-        )
-
-    def _unary_unary(self, handler: Any, policed: Policed, read: Callable[[bytes], Read]) -> tuple[Any, ...]:
-        behavior = _asynchronous(handler.unary_unary, policed)
-        serialize = handler.response_serializer or _as_it_is
+    def _unary_unary(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
+        behavior = _asynchronous(behavior, policed)
 
         async def publish(request: Read, context: Context) -> Any:
             caller = self._caller(context)
@@ -112,7 +49,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
                 return await behavior(request[1], context)
             return await self._proving(behavior(request[1], context), producer, context)
 
-        async def attach(request: Read, context: Context) -> bytes:
+        async def attach(request: Read, context: Context) -> Any:
             return await self._attach(
                 policed, request[0], context, serialize, lambda: behavior(request[1], context)
             )
@@ -121,19 +58,18 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
             caller = self._caller(context)
             await self._police(policed, request[0], caller, context)
             response = await behavior(request[1], context)
-            if policed.method.role is Role.DETACH and _is_ok(context):
+            if policed.method.role is Role.DETACH and is_ok(context):
                 self.enforcer.left(policed, request[0], caller)
             return response
 
-        if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
-            return attach, read, None
-        return publish if policed.method.role is Role.PUBLISH else note, read, handler.response_serializer
+        if policed.attaches:
+            return attach
+        return publish if policed.method.role is Role.PUBLISH else note
 
     # -- streams --------------------------------------------------------------------------------------
 
-    def _unary_stream(self, handler: Any, policed: Policed) -> Any:
-        respond = _responding(handler.unary_stream, policed)
-        serialize = handler.response_serializer or _as_it_is
+    def _unary_stream(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
+        respond = _responding(behavior, policed)
 
         async def call(request: Read, context: Context) -> None:
             if policed.method.role is Role.DISPATCH:
@@ -148,9 +84,8 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
 
         return call
 
-    def _stream_stream(self, handler: Any, policed: Policed) -> Any:
-        respond = _responding(handler.stream_stream, policed)
-        serialize = handler.response_serializer or _as_it_is
+    def _stream_stream(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
+        respond = _responding(behavior, policed)
 
         async def call(reads: AsyncIterator[Read], context: Context) -> None:
             if policed.method.role is not Role.DISPATCH:
@@ -169,12 +104,11 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
 
         return call
 
-    def _stream_unary(self, handler: Any, policed: Policed) -> Any:
-        behavior = _asynchronous(handler.stream_unary, policed)
-        serialize = handler.response_serializer or _as_it_is
+    def _stream_unary(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
+        behavior = _asynchronous(behavior, policed)
 
         async def call(reads: AsyncIterator[Read], context: Context) -> Any:
-            if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
+            if policed.attaches:
                 values, first = await _first(reads)
                 requests = _Requests(self, None, reads, context, self._caller(context), first)
                 own = _Context(context, serialize, requests)
@@ -183,7 +117,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
                 )
             requests = _Requests(self, policed, reads, context, self._stream_caller(context))
             own = _Context(context, serialize, requests)
-            return serialize(await requests.during(behavior(requests, own)))
+            return await requests.during(behavior(requests, own))
 
         return call
 
@@ -192,7 +126,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
         policed: Policed,
         values: Values | Missing,
         context: Context,
-        serialize: Callable[[Any], bytes],
+        serialize: Serialize,
         respond: "Callable[[_Context], Awaitable[None]]",
     ) -> None:
         """Run a handler whose responses are messages to a consumer."""
@@ -213,9 +147,9 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
         policed: Policed,
         values: Values | Missing,
         context: Context,
-        serialize: Callable[[Any], bytes],
+        serialize: Serialize,
         respond: Callable[[], Awaitable[Any]],
-    ) -> bytes:
+    ) -> Any:
         """Run a handler by which a producer or consumer attaches."""
         try:
             waiting = self.enforcer.attach(policed, values, self._caller(context))
@@ -223,9 +157,9 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
         except RefusedError as refused:
             await abort(context, refused.refusal)
         try:
-            response = serialize(await respond())
-            if _is_ok(context):
-                attachment.answered(response)
+            response = await respond()
+            if is_ok(context):
+                attachment.answered(serialize(response))
             return response
         finally:
             attachment.failed()
@@ -235,7 +169,7 @@ class PolicyServerInterceptor(aio.ServerInterceptor):
         is_known = False
         try:
             response = await handler
-            is_known = _is_ok(context)
+            is_known = is_ok(context)
             return response
         finally:
             self.enforcer.proved(producer, is_known=is_known)
@@ -314,7 +248,7 @@ class _Context:
     def __init__(
         self,
         context: Context,
-        serialize: Callable[[Any], bytes],
+        serialize: Serialize,
         requests: _Requests | None = None,
         paced: Paced | None = None,
     ) -> None:
@@ -381,13 +315,3 @@ async def abort(context: Context, refusal: Refusal) -> NoReturn:
     trailers = ((DETAILS, refusal.details),) if refusal.details else ()
     await context.abort(CODES[refusal.code], refusal.text, trailers)
     raise AssertionError("abort returned")
-
-
-def _is_ok(context: Context) -> bool:
-    """Whether a handler that has returned means success; it may have set another code."""
-    code = context.code()
-    return not code or code is grpc.StatusCode.OK
-
-
-def _as_it_is(message: Any) -> Any:
-    return message

@@ -1,15 +1,16 @@
 """The client interceptor for gRPC's channels with threads."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import chain, count
+from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 import grpc
-from google.protobuf.descriptor import ServiceDescriptor
 
-from sluicegate.model import ANONYMOUS, MethodMap, Role
-from sluicegate_grpc.interceptors.enforcer import Attachment, CallEnforcer, Engine, RefusedError
+from sluicegate.model import Role
+from sluicegate_grpc.interceptors.client import ClientPolicies
+from sluicegate_grpc.interceptors.enforcer import Attachment, RefusedError
 from sluicegate_grpc.interceptors.policed import Policed, encoded
 from sluicegate_grpc.interceptors.sync.call_waits import (
     EndedError,
@@ -25,14 +26,10 @@ from sluicegate_grpc.semantics.status import Refusal
 
 Metadata: TypeAlias = "tuple[tuple[str, str | bytes], ...] | None"
 Continue: TypeAlias = "Callable[[Any, Any], Any]"
-_CLIENTS = count(1)
-
-
-def _anonymous(_: Metadata) -> str:
-    return ANONYMOUS
 
 
 class PolicyClientInterceptor(
+    ClientPolicies[Metadata, ListSubscriptions],
     grpc.UnaryUnaryClientInterceptor,
     grpc.UnaryStreamClientInterceptor,
     grpc.StreamUnaryClientInterceptor,
@@ -43,82 +40,33 @@ class PolicyClientInterceptor(
     A call that has to wait blocks its thread, one by which a producer or consumer attaches until it is
     answered, even where it was asked for as a future.
 
-    :param engine: decides, such as a `sluicegate.embedded.PolicyEngine`.
-    :param methods: which method is which operation; others pass, and are counted.
-    :param principal: says whose a call is, by its metadata; ANONYMOUS if it is left out.
-    :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
-    :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
-        is left out, those count that were made by these calls.
-    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
-    :raises MethodMapError: if the map is not that of its services, or if some limit would not hold by it.
+    Its parameters are those of `ClientPolicies`.
     """
-
-    def __init__(
-        self,
-        engine: Engine,
-        methods: MethodMap,
-        *,
-        principal: Callable[[Metadata], str] = _anonymous,
-        ghost_release_s: float = 30,
-        list_subscriptions: ListSubscriptions | None = None,
-        services: Sequence[ServiceDescriptor] = (),
-    ) -> None:
-        lists = list_subscriptions is not None
-        self.enforcer = CallEnforcer(engine, methods, ghost_release_s, lists=lists, services=services)
-        self._principal = principal
-        self._lists = list_subscriptions
-        self._name = f"client {next(_CLIENTS)}"
-        self._streams = count(1)
 
     def intercept_unary_unary(
         self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request: Any
     ) -> Any:
         """A call with one request and one response."""
-        policed = self._policed(client_call_details, response_streaming=False)
-        if policed is None:
-            return continuation(client_call_details, request)
-        values, caller = policed.read(encoded(request)), self._caller(client_call_details)
-        if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
-            return self._attach(policed, values, caller, lambda: continuation(client_call_details, request))
-        try:
-            self.police(policed, values, caller, Patience())
-        except RefusedError as refused:
-            return PolicyRpcError(refused.refusal)
-        call = self._proceed(lambda: continuation(client_call_details, request), policed, values, caller)
-        if policed.method.role is Role.DETACH:
-            with suppress(grpc.RpcError, grpc.FutureCancelledError):
-                call.result()
-                self.enforcer.left(policed, values, caller)
-        return call
+        return self._one_request(continuation, client_call_details, request, response_streaming=False)
 
     def intercept_unary_stream(
         self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request: Any
     ) -> Any:
         """A call with one request and a stream of responses."""
-        policed = self._policed(client_call_details, response_streaming=True)
-        if policed is None:
-            return continuation(client_call_details, request)
-        values, caller = policed.read(encoded(request)), self._caller(client_call_details)
-        if policed.method.role is Role.DISPATCH:
-            return self._deliver(policed, values, caller, lambda: continuation(client_call_details, request))
-        try:
-            self.police(policed, values, caller, Patience())
-        except RefusedError as refused:
-            return PolicyRpcError(refused.refusal)
-        return self._proceed(lambda: continuation(client_call_details, request), policed, values, caller)
+        return self._one_request(continuation, client_call_details, request, response_streaming=True)
 
     def intercept_stream_unary(
         self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request_iterator: Any
     ) -> Any:
         """A call with a stream of requests and one response."""
-        policed = self._policed(client_call_details, response_streaming=False)
+        policed = self.policed(client_call_details, response_streaming=False)
         if policed is None:
             return continuation(client_call_details, request_iterator)
-        if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
+        if policed.attaches:
             first, requests = _first(request_iterator)
-            caller = self._caller(client_call_details)
+            caller = self.caller(client_call_details)
             return self._attach(
-                policed, _values(policed, first), caller, lambda: continuation(client_call_details, requests)
+                policed, policed.read_sent(first), caller, lambda: continuation(client_call_details, requests)
             )
         sent = _Requests(self, policed, request_iterator, client_call_details)
         try:
@@ -133,14 +81,14 @@ class PolicyClientInterceptor(
         self, continuation: Continue, client_call_details: grpc.ClientCallDetails, request_iterator: Any
     ) -> Any:
         """A call with streams of requests and responses."""
-        policed = self._policed(client_call_details, response_streaming=True)
+        policed = self.policed(client_call_details, response_streaming=True)
         if policed is None:
             return continuation(client_call_details, request_iterator)
         if policed.method.role is Role.DISPATCH:
             first, requests = _first(request_iterator)
-            caller = self._caller(client_call_details)
+            caller = self.caller(client_call_details)
             return self._deliver(
-                policed, _values(policed, first), caller, lambda: continuation(client_call_details, requests)
+                policed, policed.read_sent(first), caller, lambda: continuation(client_call_details, requests)
             )
         sent = _Requests(self, policed, request_iterator, client_call_details)
         call = continuation(client_call_details, sent)
@@ -150,19 +98,28 @@ class PolicyClientInterceptor(
 
     # -- what they share ------------------------------------------------------------------------------
 
-    def _policed(self, details: Any, *, response_streaming: bool) -> Policed | None:
-        policed = self.enforcer.policed(details.method)
-        if policed is not None:
-            policed.check_shape(response_streaming=response_streaming)
-        return policed
-
-    def _caller(self, details: Any) -> Caller:
-        return self.enforcer.caller(self._principal(details.metadata), self._name)
-
-    def stream_caller(self, details: Any) -> Caller:
-        """A caller that goes with its stream."""
-        name = f"{self._name} stream {next(self._streams)}"
-        return self.enforcer.caller_of_its_own(self._principal(details.metadata), name)
+    def _one_request(
+        self, continuation: Continue, details: Any, request: Any, *, response_streaming: bool
+    ) -> Any:
+        policed = self.policed(details, response_streaming=response_streaming)
+        if policed is None:
+            return continuation(details, request)
+        values, caller = policed.read(encoded(request)), self.caller(details)
+        proceed = partial(continuation, details, request)
+        if policed.attaches:
+            return self._attach(policed, values, caller, proceed)
+        if policed.method.role is Role.DISPATCH:
+            return self._deliver(policed, values, caller, proceed)
+        try:
+            self.police(policed, values, caller, Patience())
+        except RefusedError as refused:
+            return PolicyRpcError(refused.refusal)
+        call = self._proceed(proceed, policed, values, caller)
+        if policed.method.role is Role.DETACH and not response_streaming:
+            with suppress(grpc.RpcError, grpc.FutureCancelledError):
+                call.result()
+                self.enforcer.left(policed, values, caller)
+        return call
 
     def police(self, policed: Policed, values: Values | Missing, caller: Caller, patience: Patience) -> None:
         """Let a message of a publisher pass, or take notice of another.
@@ -198,7 +155,7 @@ class PolicyClientInterceptor(
     ) -> Any:
         try:
             waiting = self.enforcer.attach(policed, values, caller)
-            attachment: Attachment = finish(waiting, Patience(), self._lists)
+            attachment: Attachment = finish(waiting, Patience(), self.lists)
         except RefusedError as refused:
             return PolicyRpcError(refused.refusal)
         try:
@@ -214,7 +171,7 @@ class PolicyClientInterceptor(
     ) -> Any:
         patience = Patience()
         try:
-            delivery = finish(self.enforcer.open(policed, values, caller), patience, self._lists)
+            delivery = finish(self.enforcer.open(policed, values, caller), patience, self.lists)
         except RefusedError as refused:
             return PolicyRpcError(refused.refusal)
         paced = Paced(delivery, patience)
@@ -333,7 +290,3 @@ def _first(requests: Any) -> tuple[Any, Iterator[Any]]:
     for first in iterated:
         return first, chain((first,), iterated)
     return None, iterated
-
-
-def _values(policed: Policed, request: Any) -> Values | Missing:
-    return Missing.MORE if request is None else policed.read(encoded(request))

@@ -1,18 +1,18 @@
 """The server interceptor for gRPC's server with threads. A call that is held keeps its thread."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, count
+from itertools import chain
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
-from google.protobuf.descriptor import ServiceDescriptor
 
-from sluicegate.model import MethodMap, Role
+from sluicegate.model import Role
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
-from sluicegate_grpc.interceptors.enforcer import Attachment, CallEnforcer, Engine, RefusedError, common_name
+from sluicegate_grpc.interceptors.enforcer import Attachment, RefusedError
 from sluicegate_grpc.interceptors.policed import Policed
+from sluicegate_grpc.interceptors.server import Handler, Read, Serialize, ServerPolicies, is_ok
 from sluicegate_grpc.interceptors.sync.call_waits import (
     EndedError,
     ListSubscriptions,
@@ -25,43 +25,13 @@ from sluicegate_grpc.semantics.fields import Missing, Values
 from sluicegate_grpc.semantics.status import Refusal
 
 Context: TypeAlias = grpc.ServicerContext
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
-Read: TypeAlias = "tuple[Values | Missing, Any]"
 
 
-def _principal(context: Context) -> str:
-    return common_name(context.auth_context())
-
-
-class PolicyServerInterceptor(grpc.ServerInterceptor):
+class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.ServerInterceptor):
     """Applies policies to the calls of a server: `grpc.server(..., interceptors=[...])`.
 
-    :param engine: decides, such as a `sluicegate.embedded.PolicyEngine`.
-    :param methods: which method is which operation; others pass, and are counted.
-    :param principal: says whose a call is; the client certificate's common name or ANONYMOUS if left out.
-    :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
-    :param list_subscriptions: tells which subscriptions a topic has, or None if that is not known now; if it
-        is left out, those count that were made since the server started.
-    :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
-    :raises MethodMapError: if the map is not that of its services, or if some limit would not hold by it.
+    Its parameters are those of `ServerPolicies`.
     """
-
-    def __init__(
-        self,
-        engine: Engine,
-        methods: MethodMap,
-        *,
-        principal: Callable[[Context], str] = _principal,
-        ghost_release_s: float = 30,
-        list_subscriptions: ListSubscriptions | None = None,
-        services: Sequence[ServiceDescriptor] = (),
-    ) -> None:
-        lists = list_subscriptions is not None
-        self.enforcer = CallEnforcer(engine, methods, ghost_release_s, lists=lists, services=services)
-        self._principal = principal
-        self._lists = list_subscriptions
-        self._wrapped: dict[str, tuple[object, Handler]] = {}
-        self._streams = count(1)
 
     def intercept_service(
         self,
@@ -72,72 +42,37 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
 
         :raises ValueError: if the map gives its method a role that a method of its shape cannot have.
         """
-        handler = continuation(handler_call_details)
-        policed = self.enforcer.policed(handler_call_details.method)
-        if handler is None or policed is None:
-            return handler
-        known = self._wrapped.get(policed.name)
-        if known is None or known[0] is not handler:
-            known = self._wrapped[policed.name] = (handler, self._wrap(handler, policed))
-        return known[1]
-
-    def _wrap(self, handler: Any, policed: Policed) -> Handler:
-        policed.check_shape(response_streaming=handler.response_streaming)
-        deserialize = handler.request_deserializer or _as_it_is
-        serialize = handler.response_serializer or _as_it_is
-
-        def read(data: bytes) -> Read:
-            return policed.read(data), deserialize(data)
-
-        if handler.request_streaming and handler.response_streaming:
-            call = self._stream_stream(handler.stream_stream, policed, serialize)
-            return grpc.stream_stream_rpc_method_handler(call, read, None)
-        if handler.request_streaming:
-            call = self._stream_unary(handler.stream_unary, policed, serialize)
-            return grpc.stream_unary_rpc_method_handler(call, read, None)
-        if handler.response_streaming:
-            call = self._unary_stream(handler.unary_stream, policed, serialize)
-            return grpc.unary_stream_rpc_method_handler(call, read, None)
-        call = self._unary_unary(handler.unary_unary, policed, serialize)
-        return grpc.unary_unary_rpc_method_handler(call, read, None)
-
-    def _caller(self, context: Context) -> Caller:
-        return self.enforcer.caller(self._principal(context), context.peer())
-
-    def _stream_caller(self, context: Context) -> Caller:
-        """One that goes with its stream: what only it attached is released then."""
-        client = f"{context.peer()} stream {next(self._streams)}"
-        return self.enforcer.caller_of_its_own(self._principal(context), client)
+        return self._policed(continuation(handler_call_details), handler_call_details.method)
 
     # -- the four kinds of calls ----------------------------------------------------------------------
 
-    def _unary_unary(self, behavior: Any, policed: Policed, serialize: Callable[[Any], bytes]) -> Any:
-        def publish(request: Read, context: Context) -> bytes:
+    def _unary_unary(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
+        def publish(request: Read, context: Context) -> Any:
             caller = self._caller(context)
             self._police(policed, request[0], caller, context)
             producer = self.enforcer.unproven(policed, request[0], caller)
             if producer is None:
-                return serialize(behavior(request[1], context))
+                return behavior(request[1], context)
             with self._proving(producer, context):
-                return serialize(behavior(request[1], context))
+                return behavior(request[1], context)
 
-        def attach(request: Read, context: Context) -> bytes:
+        def attach(request: Read, context: Context) -> Any:
             respond = partial(behavior, request[1], context)
             return self._attach(policed, request[0], context, serialize, respond)
 
-        def note(request: Read, context: Context) -> bytes:
+        def note(request: Read, context: Context) -> Any:
             caller = self._caller(context)
             self._police(policed, request[0], caller, context)
-            response = serialize(behavior(request[1], context))
-            if policed.method.role is Role.DETACH and _is_ok(context):
+            response = behavior(request[1], context)
+            if policed.method.role is Role.DETACH and is_ok(context):
                 self.enforcer.left(policed, request[0], caller)
             return response
 
-        if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
+        if policed.attaches:
             return attach
         return publish if policed.method.role is Role.PUBLISH else note
 
-    def _unary_stream(self, behavior: Any, policed: Policed, serialize: Callable[[Any], bytes]) -> Any:
+    def _unary_stream(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
         def call(request: Read, context: Context) -> Iterator[bytes]:
             respond = partial(behavior, request[1], context)
             if policed.method.role is Role.DISPATCH:
@@ -154,14 +89,14 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
     def _responses(
         self,
         respond: Callable[[], Iterable[Any]],
-        serialize: Callable[[Any], bytes],
+        serialize: Serialize,
         producer: Id | None,
         context: Context,
     ) -> Iterator[bytes]:
         with self._proving(producer, context):
             yield from map(serialize, respond())
 
-    def _stream_stream(self, behavior: Any, policed: Policed, serialize: Callable[[Any], bytes]) -> Any:
+    def _stream_stream(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
         def call(reads: Iterator[Read], context: Context) -> Iterator[bytes]:
             if policed.method.role is Role.DISPATCH:
                 values, requests = _first(reads)
@@ -172,13 +107,13 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
 
         return call
 
-    def _stream_unary(self, behavior: Any, policed: Policed, serialize: Callable[[Any], bytes]) -> Any:
-        def call(reads: Iterator[Read], context: Context) -> bytes:
-            if policed.method.role in (Role.ATTACH_PRODUCER, Role.SUBSCRIBE):
+    def _stream_unary(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
+        def call(reads: Iterator[Read], context: Context) -> Any:
+            if policed.attaches:
                 values, requests = _first(reads)
                 respond = partial(behavior, requests, context)
                 return self._attach(policed, values, context, serialize, respond)
-            return serialize(behavior(self._policed_requests(policed, reads, context), context))
+            return behavior(self._policed_requests(policed, reads, context), context)
 
         return call
 
@@ -200,7 +135,7 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
         is_known = False
         try:
             yield
-            is_known = _is_ok(context)
+            is_known = is_ok(context)
         finally:
             self.enforcer.proved(producer, is_known=is_known)
 
@@ -217,9 +152,9 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
         policed: Policed,
         values: Values | Missing,
         context: Context,
-        serialize: Callable[[Any], bytes],
+        serialize: Serialize,
         respond: Callable[[], Any],
-    ) -> bytes:
+    ) -> Any:
         """Run a handler by which a producer or consumer attaches."""
         try:
             waiting = self.enforcer.attach(policed, values, self._caller(context))
@@ -227,10 +162,10 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
         except (RefusedError, EndedError) as error:
             _end(context, error)
         try:
-            response = serialize(respond())
+            response = respond()
             # Handlers are not stopped when their call is cancelled, so whether the client waits is asked.
-            if _is_ok(context) and context.is_active():
-                attachment.answered(response)
+            if is_ok(context) and context.is_active():
+                attachment.answered(serialize(response))
             return response
         finally:
             attachment.failed()
@@ -240,7 +175,7 @@ class PolicyServerInterceptor(grpc.ServerInterceptor):
         policed: Policed,
         values: Values | Missing,
         context: Context,
-        serialize: Callable[[Any], bytes],
+        serialize: Serialize,
         respond: Callable[[], Iterable[Any]],
     ) -> Iterator[bytes]:
         """Run a handler whose responses are messages to a consumer."""
@@ -281,13 +216,3 @@ def _end(context: Context, error: RefusedError | EndedError) -> NoReturn:
         context.set_trailing_metadata(((DETAILS, refusal.details),))
     context.abort(CODES[refusal.code], refusal.text)
     raise AssertionError("abort returned")
-
-
-def _is_ok(context: Context) -> bool:
-    """Whether a handler that has returned means success; it may have set another code."""
-    code = context.code()  # type: ignore[attr-defined]  # types-grpcio lacks it
-    return code is None or code is grpc.StatusCode.OK
-
-
-def _as_it_is(message: Any) -> Any:
-    return message
