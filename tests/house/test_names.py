@@ -12,7 +12,6 @@ PACKAGES = sorted(
 CONVENTIONS = {
     "__init__": "Python's own",
     "__main__": "Python's own",
-    "generate": "the program beside a .proto that makes modules of it, run with `python -m`",
     "plugin": "the module of a room that implements hooks, which entry points and the gateway load",
 }
 

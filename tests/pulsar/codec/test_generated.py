@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from sluicegate_pulsar.codec import generate, pulsar_pb2
+from sluicegate_pulsar.codec import pulsar_pb2
 from sluicegate_pulsar.codec.errors import ServerError
 from sluicegate_pulsar.codec.pulsar_pb2 import BaseCommand
 
-FOLDER = Path(generate.__file__).parent
+FOLDER = Path(pulsar_pb2.__file__).parent
 
 
 def test_the_stub_knows_every_message_and_field() -> None:
@@ -15,7 +15,7 @@ def test_the_stub_knows_every_message_and_field() -> None:
         (_, _, body) = stub.partition(f"\nclass {name}(_message.Message):\n")
         body = body.partition("\nclass ")[0]
         for field in message.fields:
-            assert f"\n    {field.name}: " in body, f"{name}.{field.name}: run codec.generate"
+            assert f"\n    {field.name}: " in body, f"{name}.{field.name}: run .ci/generate_protobuf.py"
 
 
 def test_each_command_has_the_number_and_the_name_of_its_type() -> None:

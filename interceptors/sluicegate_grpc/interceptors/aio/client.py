@@ -13,7 +13,7 @@ from grpc import aio
 from sluicegate.model import MethodMap, Role
 from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced, finish
 from sluicegate_grpc.interceptors.aio.streams import Police, Requests, StreamStream, StreamUnary, fail
-from sluicegate_grpc.interceptors.client import ClientPolicies, anonymous
+from sluicegate_grpc.interceptors.client_side import ClientPolicies, anonymous
 from sluicegate_grpc.interceptors.enforcer import Attachment, Engine, RefusedError
 from sluicegate_grpc.interceptors.policed import Policed, encoded
 from sluicegate_grpc.semantics.calls import Caller, Id

@@ -12,7 +12,7 @@ from sluicegate_grpc.interceptors.aio.call_waits import ListSubscriptions, Paced
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
 from sluicegate_grpc.interceptors.enforcer import Attachment, RefusedError
 from sluicegate_grpc.interceptors.policed import Policed
-from sluicegate_grpc.interceptors.server import Handler, Read, Serialize, ServerPolicies, is_ok
+from sluicegate_grpc.interceptors.server_side import Handler, Read, Serialize, ServerPolicies, is_ok
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.fields import Missing, Values
 from sluicegate_grpc.semantics.status import Refusal

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from sluicegate.model import Role
-from sluicegate_grpc.interceptors.client import ClientPolicies
+from sluicegate_grpc.interceptors.client_side import ClientPolicies
 from sluicegate_grpc.interceptors.enforcer import Attachment, RefusedError
 from sluicegate_grpc.interceptors.policed import Policed, encoded
 from sluicegate_grpc.interceptors.sync.call_waits import (

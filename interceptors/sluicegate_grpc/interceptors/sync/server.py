@@ -12,7 +12,7 @@ from sluicegate.model import Role
 from sluicegate_grpc.interceptors.codes import CODES, DETAILS
 from sluicegate_grpc.interceptors.enforcer import Attachment, RefusedError
 from sluicegate_grpc.interceptors.policed import Policed
-from sluicegate_grpc.interceptors.server import Handler, Read, Serialize, ServerPolicies, is_ok
+from sluicegate_grpc.interceptors.server_side import Handler, Read, Serialize, ServerPolicies, is_ok
 from sluicegate_grpc.interceptors.sync.call_waits import (
     EndedError,
     ListSubscriptions,

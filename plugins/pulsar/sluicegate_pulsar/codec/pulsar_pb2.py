@@ -1,4 +1,4 @@
-"""Made from pulsar.proto by `python -m sluicegate_pulsar.codec.generate`: change that, not this."""
+"""Made from pulsar.proto by `python .ci/generate_protobuf.py`: change that, not this."""
 
 from google.protobuf import descriptor_pool as _descriptor_pool
 from google.protobuf.internal import builder as _builder

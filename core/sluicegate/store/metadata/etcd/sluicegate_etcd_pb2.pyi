@@ -47,7 +47,7 @@ class WatchEvent(_message.Message):
     KV_FIELD_NUMBER: _ClassVar[int]
     type: WatchEvent.EventType
     kv: KeyValue
-    def __init__(self, type: _Optional[_Union[WatchEvent.EventType, str]] = ..., kv: _Optional[_Union[KeyValue, _Mapping]] = ...) -> None: ...
+    def __init__(self, type: _Optional[_Union[WatchEvent.EventType, int, str]] = ..., kv: _Optional[_Union[KeyValue, _Mapping]] = ...) -> None: ...
 
 class RangeRequest(_message.Message):
     __slots__ = ("key", "range_end", "limit", "revision")
@@ -131,7 +131,7 @@ class Compare(_message.Message):
     target: Compare.CompareTarget
     key: bytes
     mod_revision: int
-    def __init__(self, result: _Optional[_Union[Compare.CompareResult, str]] = ..., target: _Optional[_Union[Compare.CompareTarget, str]] = ..., key: _Optional[bytes] = ..., mod_revision: _Optional[int] = ...) -> None: ...
+    def __init__(self, result: _Optional[_Union[Compare.CompareResult, int, str]] = ..., target: _Optional[_Union[Compare.CompareTarget, int, str]] = ..., key: _Optional[bytes] = ..., mod_revision: _Optional[int] = ...) -> None: ...
 
 class TxnRequest(_message.Message):
     __slots__ = ("compare", "success")
