@@ -48,7 +48,7 @@ async def test_after_a_compaction_there_is_a_listing_again() -> None:
         await store.put("/a/1", b"x")
         await store.put("/a/2", b"y")
         await store.delete("/a/1")
-        store.compact()
+        await store.compact()
         assert shown(await anext(found)) == {"/a/2": b"y"}
         await store.put("/a/3", b"z")
         assert shown(await anext(found)) == [("/a/3", b"z")]

@@ -195,10 +195,8 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         self.do(self.store.list(""))  # what has expired is noticed by the next call
-        if isinstance(self.store, MemoryMetadata):
-            self.store.compact()
-        elif isinstance(self.store, SqliteMetadata):
-            self.do(self.store.compact())
+        assert isinstance(self.store, MemoryMetadata | SqliteMetadata)
+        self.do(self.store.compact())
         self.model.compacted = len(self.model.states) - 1
 
     @rule(prefix=prefixes, data=st.data())

@@ -177,7 +177,7 @@ def test_after_a_compaction_the_policies_are_listed_again(lab: Lab) -> None:
 
     async def compacted() -> None:
         await lab.metadata.put("/gates/policies/version", b"9")
-        lab.metadata.compact()
+        await lab.metadata.compact()
 
     lab.store._run(compacted())
     until(lambda: lab.store.version() == 9)

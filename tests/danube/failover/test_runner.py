@@ -89,7 +89,7 @@ async def test_changes_that_were_compacted_are_listed_again(world: World) -> Non
     async with running(world) as controller:
         await until_so(lambda: controller.figures.leading)
         await world.leave(1)
-        world.memory.compact()
+        await world.memory.compact()
         await until_so(lambda: controller.figures.failovers == 1)
         assert await owners(world) == {2}
 
@@ -130,8 +130,7 @@ class Unreliable(MemoryMetadata):
 async def test_nothing_moves_while_the_store_is_away_and_all_of_it_afterwards(
     world: World, caplog: pytest.LogCaptureFixture, error: StoreError
 ) -> None:
-    unreliable = Unreliable(world.now_ns)
-    unreliable._space = world.memory._space
+    unreliable = Unreliable(world.now_ns, other=world.memory)
     async with running(world, store=unreliable) as controller:
         await until_so(lambda: controller.figures.leading)
         unreliable.error = error
@@ -165,7 +164,6 @@ async def test_it_stops_within_bounds_when_the_store_does_not_answer(world: Worl
         async def revoke(self, lease: int) -> None:
             raise StoreError("no answer", "look after etcd")
 
-    silent = Silent(world.now_ns)
-    silent._space = world.memory._space
+    silent = Silent(world.now_ns, other=world.memory)
     async with running(world, store=silent) as controller:
         await until_so(lambda: controller.figures.leading)

@@ -7,6 +7,7 @@ import pytest
 from tests.waiting import until_so
 
 from sluicegate.store.metadata import MemoryMetadata
+from sluicegate.store.metadata.sqlite_keys import get
 from sluicegate.store.policy_store import StoreError
 from sluicegate_danube.reference.stored import writes as module
 from sluicegate_danube.reference.stored.writes import Writes
@@ -23,7 +24,7 @@ async def test_writes_come_in_order_and_one_that_fails_ends_none() -> None:
     task = asyncio.ensure_future(writes.run())
     await until_so(lambda: writes.failed == 1)
     writes.add(partial(store.put, "/end", b""))
-    await until_so(lambda: store._space.get("/end"))
+    await until_so(lambda: get(store._space.connection, "/end"))
     found = await store.get("/k")
     assert found is not None
     assert found.value == b"2"

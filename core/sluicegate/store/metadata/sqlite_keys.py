@@ -66,7 +66,12 @@ def listing(connection: sqlite3.Connection, prefix: str) -> Listing:
 
 
 def since(connection: sqlite3.Connection, prefix: str, after: int) -> tuple[int, list[tuple[Event, ...]]]:
-    """The changes of keys that begin with a prefix; see `KeySpace.since`."""
+    """The changes of keys that begin with a prefix.
+
+    :param after: the last revision that is known.
+    :return: the revision up to which these are all, and the changes by revision.
+    :raises CompactedError: if they are no longer kept.
+    """
     if revision(connection) == after:
         return after, []
     connection.execute("BEGIN")
@@ -150,10 +155,10 @@ def revoke(connection: sqlite3.Connection, lease: int, kept: int) -> None:
     connection.execute("DELETE FROM lease WHERE number = ?", (lease,))
 
 
-def is_due(connection: sqlite3.Connection, now_ns: int) -> bool:
-    """Whether a lease is over."""
-    query = "SELECT 1 FROM lease WHERE expires_ns <= ? LIMIT 1"
-    return connection.execute(query, (now_ns,)).fetchone() is not None
+def next_expiry_ns(connection: sqlite3.Connection) -> int | None:
+    """When the next lease is over; None if there is none."""
+    found: int | None = connection.execute("SELECT min(expires_ns) FROM lease").fetchone()[0]
+    return found
 
 
 def expire(connection: sqlite3.Connection, now_ns: int, kept: int) -> None:
