@@ -12,6 +12,7 @@ from sluicegate.gateway import policies_in_force
 from sluicegate.gateway.plugins import CHOICE
 from sluicegate.model import Level
 from sluicegate.store import SqliteStore
+from sluicegate.store.sqlite_file import SqliteFile
 
 SECOND = 1_000_000_000
 BIG = "x" * 60_000
@@ -52,6 +53,12 @@ def locked(lab: Lab, _: pytest.MonkeyPatch) -> Repair:
     return holder.close
 
 
+def forget_connection(store: SqliteStore) -> None:
+    """Have the store open its file anew."""
+    assert isinstance(store._file, SqliteFile)
+    store._file.disconnect()
+
+
 def reopened(lab: Lab, monkeypatch: pytest.MonkeyPatch, uri: str, pragma: str) -> Repair:
     """Have the store open its file anew, in another way."""
     connect = sqlite3.connect
@@ -64,11 +71,11 @@ def reopened(lab: Lab, monkeypatch: pytest.MonkeyPatch, uri: str, pragma: str) -
     monkeypatch.setattr(sqlite3, "connect", open_so)
     store = lab.watch._store
     assert isinstance(store, SqliteStore)
-    store._file.disconnect()
+    forget_connection(store)
 
     def repair() -> None:
         monkeypatch.setattr(sqlite3, "connect", connect)
-        store._file.disconnect()
+        forget_connection(store)
 
     return repair
 
@@ -116,7 +123,7 @@ def test_a_store_that_is_damaged_while_the_gateway_runs_keeps_the_last_good_poli
     live = lab.directory / "policies.db"
     store = lab.watch._store
     assert isinstance(store, SqliteStore)
-    store._file.disconnect()
+    forget_connection(store)
     good = live.read_bytes()
     live.write_bytes(b"this is no database " * 400)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from sluicegate.model import Level, PolicyLayer, PolicyValue
 from sluicegate.store.policy_store import Change, Row, layers_of
-from sluicegate.store.sqlite_file import SqliteFile
+from sluicegate.store.sqlite_file import SqliteFile, SqliteMemory
 
 SCHEMA_VERSION = 1
 _DAMAGED = "restore it from a backup, or move it away: policies of the file still hold"
 _KEPT_CHANGES = 10_000
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS setting (
   level INTEGER NOT NULL, name TEXT NOT NULL, field TEXT NOT NULL, value TEXT NOT NULL,
   version INTEGER NOT NULL, PRIMARY KEY (level, name, field)) WITHOUT ROWID;
@@ -34,8 +34,9 @@ class SqliteStore:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._file = SqliteFile(path, "policy store", _SCHEMA, SCHEMA_VERSION, _DAMAGED)
-        self._file.do(lambda connection: None)
+        file = SqliteFile(path, "policy store", SCHEMA, SCHEMA_VERSION, _DAMAGED)
+        file.do(lambda connection: None)
+        self._file: SqliteFile | SqliteMemory = file
 
     def layers(self) -> tuple[int, tuple[PolicyLayer, ...]]:
         """Everything that is set, and the version it belongs to, read as one snapshot."""

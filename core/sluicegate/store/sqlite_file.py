@@ -1,7 +1,8 @@
-"""A SQLite file in WAL mode that processes of one host share."""
+"""A SQLite file in WAL mode that processes of one host share, and a database in memory in its place."""
 
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -116,3 +117,24 @@ class SqliteFile:
             f"{store} is damaged or of another kind ({text})",
             self._damaged,
         )
+
+
+class SqliteMemory:
+    """A connection to a database that lives as long as this object; safe for threads.
+
+    :param schema: statements that make it.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._connection.executescript(schema)
+        self._lock = threading.Lock()
+        weakref.finalize(self, self._connection.close)
+
+    def close(self) -> None:
+        """Keep it, as others may share it."""
+
+    def do(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run one action on the connection."""
+        with self._lock:
+            return action(self._connection)

@@ -24,7 +24,7 @@ async def test_writes_come_in_order_and_one_that_fails_ends_none() -> None:
     task = asyncio.ensure_future(writes.run())
     await until_so(lambda: writes.failed == 1)
     writes.add(partial(store.put, "/end", b""))
-    await until_so(lambda: get(store._space.connection, "/end"))
+    await until_so(lambda: store._space.tables.do(lambda connection: get(connection, "/end")))
     found = await store.get("/k")
     assert found is not None
     assert found.value == b"2"

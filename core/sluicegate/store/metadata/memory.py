@@ -1,14 +1,13 @@
 """A metadata store that lives as long as its process: for tests, demos and a reference broker."""
 
 import asyncio
-import sqlite3
-import weakref
 from collections.abc import Callable
 from time import monotonic_ns
 
 from sluicegate.store.metadata import sqlite_keys as keys
 from sluicegate.store.metadata.tables import KEPT, Action, Result, TableMetadata
 from sluicegate.store.policy_store import StoreError
+from sluicegate.store.sqlite_file import SqliteMemory
 
 _NS = 1_000_000_000
 
@@ -17,11 +16,9 @@ class _Space:
     """The keys that the clients of one store share."""
 
     def __init__(self) -> None:
-        self.connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self.connection.executescript(keys.SCHEMA)
+        self.tables = SqliteMemory(keys.SCHEMA)
         self.changed: set[asyncio.Event] = set()
         """Of the watches of all clients."""
-        weakref.finalize(self, self.connection.close)
 
 
 class MemoryMetadata(TableMetadata):
@@ -50,7 +47,7 @@ class MemoryMetadata(TableMetadata):
 
     def expire(self) -> None:
         """End the leases whose time is over."""
-        self._expire(self._space.connection)
+        self._space.tables.do(self._expire)
         self._tell()
 
     async def grant(self, ttl_s: int) -> int:
@@ -67,13 +64,13 @@ class MemoryMetadata(TableMetadata):
     async def _do(self, action: Action[Result]) -> Result:
         if self._is_closed:
             raise StoreError("the metadata store was closed", "open it again")
-        return action(self._space.connection)
+        return self._space.tables.do(action)
 
     def _wait_for_expiry(self) -> None:
         """Set a timer for the end of the next lease, so that leases expire without a call of any client."""
         if self._timer is not None:
             self._timer.cancel()
-        due_ns = keys.next_expiry_ns(self._space.connection)
+        due_ns = self._space.tables.do(keys.next_expiry_ns)
         if self._own_clock is None and due_ns is not None:
             wait_s = max(0, due_ns - self._now_ns()) / _NS
             self._timer = asyncio.get_running_loop().call_later(wait_s, self._expire_later)
