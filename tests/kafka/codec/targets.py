@@ -7,6 +7,7 @@ from sluicegate_kafka.codec import addresses, fetch, groups, produce, produce_re
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
 from sluicegate_kafka.codec.records import largest_record, walk_batches
+from sluicegate_kafka.codec.slices import Slices, at_once
 
 
 class Target(NamedTuple):
@@ -45,15 +46,19 @@ def _produce(frame: bytes, head: RequestHead) -> object:
     return kept
 
 
+def _whole(slices: Callable[..., Slices[Any]]) -> Callable[..., object]:
+    return lambda *arguments: at_once(slices(*arguments))
+
+
 def _fetch_response(frame: bytes, version: int) -> object:
-    response = fetch.scan_fetch_response(frame, version)
+    response = at_once(fetch.fetch_response_slices(frame, version))
     cuts = {}
     for topic_place, topic in enumerate(response.topics):
         for place, part in enumerate(topic.partitions):
             assert part.entry_start < part.records_start <= part.records_end <= len(frame)
             cuts[topic_place, place] = part.records_start
-    emptied = fetch.rebuild_fetch_response(frame, response, cuts, {})
-    again = fetch.scan_fetch_response(emptied[4:], version)
+    emptied = at_once(fetch.rebuilding_slices(frame, response, cuts, {}))
+    again = at_once(fetch.fetch_response_slices(emptied[4:], version))
     assert all(part.records_start == part.records_end for topic in again.topics for part in topic.partitions)
     for topic in response.topics:
         for part in topic.partitions:
@@ -74,7 +79,7 @@ def _metadata(frame: bytes, version: int) -> object:
 
 def _synced(frame: bytes, version: int) -> object:
     error, assignment = groups.sync_group_result(frame, version)
-    return error, groups.read_assignment(assignment)
+    return error, at_once(groups.assignment_slices(assignment))
 
 
 def _commit(read: Any, refuse: Any) -> Callable[[bytes, RequestHead], object]:
@@ -91,8 +96,8 @@ def _of(key: ApiKey, low: int, high: int, read: Callable[[bytes, RequestHead], o
 
 TARGETS = [
     _of(ApiKey.PRODUCE, 3, 12, _produce),
-    _of(ApiKey.FETCH, 4, 12, fetch.scan_fetch_request),
-    _of(ApiKey.JOIN_GROUP, 0, 9, groups.read_join_group),
+    _of(ApiKey.FETCH, 4, 12, _whole(fetch.fetch_request_slices)),
+    _of(ApiKey.JOIN_GROUP, 0, 9, _whole(groups.join_group_slices)),
     _of(ApiKey.LEAVE_GROUP, 0, 5, groups.read_leave_group),
     _of(ApiKey.SYNC_GROUP, 0, 5, groups.read_member),
     _of(ApiKey.OFFSET_FETCH, 1, 9, groups.offset_fetch_group),
@@ -142,23 +147,30 @@ TARGETS = [
         ApiKey.OFFSET_FETCH,
         range(1, 10),
         False,
-        lambda frame, version: groups.committed_offsets(frame, version, "g"),
+        lambda frame, version: at_once(groups.committed_offsets_slices(frame, version, "g")),
     ),
     Target(ApiKey.SYNC_GROUP, range(6), False, _synced),
     Target(
         ApiKey.OFFSET_COMMIT,
         range(2, 10),
         False,
-        lambda frame, version: groups.refused_topics(frame, ApiKey.OFFSET_COMMIT, version),
+        lambda frame, version: at_once(groups.refused_topics_slices(frame, ApiKey.OFFSET_COMMIT, version)),
     ),
     Target(
         ApiKey.TXN_OFFSET_COMMIT,
         range(6),
         False,
-        lambda frame, version: groups.refused_topics(frame, ApiKey.TXN_OFFSET_COMMIT, version),
+        lambda frame, version: at_once(
+            groups.refused_topics_slices(frame, ApiKey.TXN_OFFSET_COMMIT, version)
+        ),
     ),
     Target(ApiKey.CONSUMER_GROUP_HEARTBEAT, range(2), False, groups.consumer_group_heartbeat_result),
-    Target(ApiKey.CONSUMER_GROUP_HEARTBEAT, range(2), False, groups.heartbeat_assignment),
-    Target(ApiKey.METADATA, range(12, 13), False, lambda frame, version: groups.topic_names(frame)),
+    Target(ApiKey.CONSUMER_GROUP_HEARTBEAT, range(2), False, _whole(groups.heartbeat_assignment_slices)),
+    Target(
+        ApiKey.METADATA,
+        range(12, 13),
+        False,
+        lambda frame, version: at_once(groups.topic_names_slices(frame)),
+    ),
     Target(ApiKey.SASL_AUTHENTICATE, range(3), False, groups.sasl_authenticate_result),
 ]

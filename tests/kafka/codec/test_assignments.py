@@ -23,6 +23,7 @@ from sluicegate_kafka.codec import groups
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
+from sluicegate_kafka.codec.slices import at_once
 
 few = settings(max_examples=15, deadline=None)
 NAMES = st.text("abc", min_size=1, max_size=3)
@@ -61,13 +62,15 @@ def test_an_assignment_of_the_consumer_protocol(version: int, assigned: dict[str
         user_data=b"sticky",
     )
     frame = struct.pack(">h", version) + write_entity(entity)
-    assert groups.read_assignment(frame) == {topic: frozenset(each) for topic, each in assigned.items()}
+    assert at_once(groups.assignment_slices(frame)) == {
+        topic: frozenset(each) for topic, each in assigned.items()
+    }
 
 
 def test_no_assignment_and_one_of_another_protocol() -> None:
-    assert groups.read_assignment(b"") == {}
+    assert at_once(groups.assignment_slices(b"")) == {}
     with pytest.raises(ProtocolError):
-        groups.read_assignment(b"\x00\x02not this")
+        at_once(groups.assignment_slices(b"\x00\x02not this"))
 
 
 @pytest.mark.parametrize("version", range(2))
@@ -75,7 +78,7 @@ def test_no_assignment_and_one_of_another_protocol() -> None:
 @given(st.data())
 def test_a_heartbeats_assignment(version: int, data: st.DataObject) -> None:
     entity, frame = _drawn(data, ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
-    found = groups.heartbeat_assignment(frame, version)
+    found = at_once(groups.heartbeat_assignment_slices(frame, version))
     if entity.assignment is None:
         assert found is None
     else:
@@ -113,7 +116,7 @@ def test_asking_for_topics_by_id(ids: list[Any]) -> None:
 @given(st.data())
 def test_topic_names(data: st.DataObject) -> None:
     entity, frame = _drawn(data, ApiKey.METADATA, 12)
-    assert groups.topic_names(frame) == {
+    assert at_once(groups.topic_names_slices(frame)) == {
         _id(topic.topic_id): topic.name
         for topic in entity.topics
         if topic.error_code == 0 and topic.name is not None
@@ -129,7 +132,7 @@ def test_topic_names(data: st.DataObject) -> None:
 @given(st.data())
 def test_topics_of_which_nothing_was_committed(api_key: ApiKey, version: int, data: st.DataObject) -> None:
     entity, frame = _drawn(data, api_key, version)
-    assert groups.refused_topics(frame, api_key, version) == {
+    assert at_once(groups.refused_topics_slices(frame, api_key, version)) == {
         topic.name
         for topic in entity.topics
         if not any(partition.error_code == 0 for partition in topic.partitions)
@@ -159,7 +162,7 @@ def test_committed_offsets(version: int, data: st.DataObject) -> None:
     assert group == getattr(asked, "group_id", "")
     entity, answer = _drawn(data, ApiKey.OFFSET_FETCH, version)
     told = {each.group_id: each for each in entity.groups} if version >= 8 else {group: entity}
-    assert groups.committed_offsets(answer, version, group) == {
+    assert at_once(groups.committed_offsets_slices(answer, version, group)) == {
         name: {
             (topic.name, partition.partition_index): partition.committed_offset
             for topic in each.topics

@@ -21,14 +21,15 @@ from tests.kafka.codec.entities import (
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.fetch import (
-    rebuild_fetch_response,
-    scan_fetch_request,
-    scan_fetch_response,
+    fetch_request_slices,
+    fetch_response_slices,
+    rebuilding_slices,
 )
 from sluicegate_kafka.codec.fetch_requests import MAX_ENTRIES
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.records import walk_batches
+from sluicegate_kafka.codec.slices import at_once
 
 FETCH = 1
 versions = pytest.mark.parametrize("version", range(4, 13))
@@ -42,7 +43,7 @@ def test_requests_are_parsed_as_kafka_writes_them(version: int, data: st.DataObj
     entity = data.draw(entities(request_schema(FETCH, version)))
     raw = request_frame(entity)
     frame = b"ab" + raw + b"next"
-    request = scan_fetch_request(frame, parse_request_head(frame, 2, 2 + len(raw)))
+    request = at_once(fetch_request_slices(frame, parse_request_head(frame, 2, 2 + len(raw))))
     assert request.version == version
     assert request.replica_id == entity.replica_id
     assert request.max_wait_ms == entity.max_wait // datetime.timedelta(milliseconds=1)
@@ -66,7 +67,7 @@ def test_requests_are_parsed_as_kafka_writes_them(version: int, data: st.DataObj
 def test_responses_are_parsed_as_kafka_writes_them(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(response_schema(FETCH, version)))
     frame = response_frame(entity)
-    response = scan_fetch_response(frame, version)
+    response = at_once(fetch_response_slices(frame, version))
     assert response.throttle_ms == entity.throttle_time // datetime.timedelta(milliseconds=1)
     assert response.error == getattr(entity, "error_code", 0)
     assert response.session_id == getattr(entity, "session_id", 0)
@@ -76,7 +77,7 @@ def test_responses_are_parsed_as_kafka_writes_them(version: int, data: st.DataOb
             assert (part.index, part.error) == (stored.partition_index, stored.error_code)
             assert frame[part.records_start : part.records_end] == (stored.records or b"")
             assert part.entry_start < part.length_offset < part.records_start <= part.records_end
-    assert rebuild_fetch_response(frame, response, {}, {}) == struct.pack(">i", len(frame)) + frame
+    assert at_once(rebuilding_slices(frame, response, {}, {})) == struct.pack(">i", len(frame)) + frame
 
 
 def _changed(part: Any, records: bytes | None, code: int | None) -> Any:
@@ -91,7 +92,7 @@ def _changed(part: Any, records: bytes | None, code: int | None) -> Any:
 def test_a_cut_changes_nothing_else(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(response_schema(FETCH, version), batches=True))
     frame = response_frame(entity)
-    response = scan_fetch_response(frame, version)
+    response = at_once(fetch_response_slices(frame, version))
     cuts: dict[tuple[int, int], int] = {}
     refused: dict[tuple[int, int], int] = {}
     topics = []
@@ -113,7 +114,7 @@ def test_a_cut_changes_nothing_else(version: int, data: st.DataObject) -> None:
                     code = refused[topic_place, place] = errors.TOPIC_AUTHORIZATION_FAILED
             parts.append(_changed(part, records, code))
         topics.append(dataclasses.replace(topic, partitions=tuple(parts)))
-    framed = rebuild_fetch_response(frame, response, cuts, refused)
+    framed = at_once(rebuilding_slices(frame, response, cuts, refused))
     assert decode_framed(framed, FETCH, version) == dataclasses.replace(entity, responses=tuple(topics))
 
 
@@ -125,15 +126,17 @@ def test_a_large_partition_that_is_emptied_shortens_its_length(version: int) -> 
     else:
         body = bytes(4) + b"\0\0\0\1\0\1t\0\0\0\1" + bytes(22) + b"\xff" * 4 + struct.pack(">i", 20_000)
         frame = b"\0\0\0\1" + body + b"r" * 20_000
-    response = scan_fetch_response(frame, version)
+    response = at_once(fetch_response_slices(frame, version))
     start = response.topics[0].partitions[0].records_start
-    emptied = decode_framed(rebuild_fetch_response(frame, response, {(0, 0): start}, {}), FETCH, version)
+    emptied = decode_framed(at_once(rebuilding_slices(frame, response, {(0, 0): start}, {})), FETCH, version)
     assert emptied.responses[0].partitions[0].records == b""
-    half = decode_framed(rebuild_fetch_response(frame, response, {(0, 0): start + 100}, {}), FETCH, version)
+    half = decode_framed(
+        at_once(rebuilding_slices(frame, response, {(0, 0): start + 100}, {})), FETCH, version
+    )
     assert half.responses[0].partitions[0].records == b"r" * 100
     for outside in (start - 1, start + 20_001):
         with pytest.raises(ProtocolError, match="outside the records of partition 0"):
-            rebuild_fetch_response(frame, response, {(0, 0): outside}, {})
+            at_once(rebuilding_slices(frame, response, {(0, 0): outside}, {}))
 
 
 def _request(version: int, topics: bytes) -> bytes:
@@ -157,17 +160,17 @@ def _request(version: int, topics: bytes) -> bytes:
 def test_false_lengths_in_requests_are_refused(version: int, topics: bytes, reason: str) -> None:
     frame = _request(version, topics)
     with pytest.raises(ProtocolError, match=reason):
-        scan_fetch_request(frame, parse_request_head(frame))
+        at_once(fetch_request_slices(frame, parse_request_head(frame)))
 
 
 def test_requests_have_a_bounded_number_of_partitions() -> None:
     count = MAX_ENTRIES + 1
     frame = _request(12, b"\2\2t" + b"\xc2\x84\x3d" + bytes(count))
     with pytest.raises(ProtocolError, match="more than 1000000 partitions in a Fetch request"):
-        scan_fetch_request(frame, parse_request_head(frame))
+        at_once(fetch_request_slices(frame, parse_request_head(frame)))
     frame = _request(12, b"\1\2\2t" + b"\xc2\x84\x3d" + bytes(count))
     with pytest.raises(ProtocolError, match="more than 1000000 partitions forgotten"):
-        scan_fetch_request(frame, parse_request_head(frame))
+        at_once(fetch_request_slices(frame, parse_request_head(frame)))
 
 
 @pytest.mark.parametrize(
@@ -182,4 +185,4 @@ def test_requests_have_a_bounded_number_of_partitions() -> None:
 )
 def test_false_lengths_in_responses_are_refused(version: int, body: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
-        scan_fetch_response(b"\0\0\0\1" + (b"\0" if version >= 12 else b"") + body, version)
+        at_once(fetch_response_slices(b"\0\0\0\1" + (b"\0" if version >= 12 else b"") + body, version))

@@ -25,6 +25,7 @@ from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
 from sluicegate_kafka.codec.group_requests import MAX_GROUP_REQUEST
+from sluicegate_kafka.codec.slices import at_once
 
 few = settings(max_examples=15, deadline=None)
 CODE = errors.GROUP_MAX_SIZE_REACHED
@@ -61,7 +62,7 @@ def test_join_group(version: int, data: st.DataObject) -> None:
     entity, frame, head = _drawn(data, ApiKey.JOIN_GROUP, version)
     if entity.protocol_type == "consumer":
         return
-    join = groups.read_join_group(frame, head)
+    join = at_once(groups.join_group_slices(frame, head))
     assert join == (
         entity.group_id,
         entity.member_id,
@@ -93,13 +94,13 @@ def test_a_joining_consumer_names_its_topics(version: int) -> None:
         _subscription(each, topics) for each, topics in enumerate([["a", "b"], ["b"], ["c"], ["a", "d"]])
     ]
     frame = _join(version, "consumer", metadata)
-    join = groups.read_join_group(frame, parse_request_head(frame))
+    join = at_once(groups.join_group_slices(frame, parse_request_head(frame)))
     assert (join.group, join.topics) == ("g", ("a", "b", "c", "d"))
 
 
 def test_newer_subscription_versions_are_read() -> None:
     frame = _join(9, "consumer", [b"\0\x63" + _subscription(0, ["new"])[2:] + b"more", b""])
-    assert groups.read_join_group(frame, parse_request_head(frame)).topics == ("new",)
+    assert at_once(groups.join_group_slices(frame, parse_request_head(frame))).topics == ("new",)
 
 
 @pytest.mark.parametrize(
@@ -115,9 +116,9 @@ def test_newer_subscription_versions_are_read() -> None:
 def test_hostile_subscriptions(metadata: bytes, reason: str) -> None:
     frame = _join(9, "consumer", [metadata])
     with pytest.raises(ProtocolError, match=reason):
-        groups.read_join_group(frame, parse_request_head(frame))
+        at_once(groups.join_group_slices(frame, parse_request_head(frame)))
     other = _join(9, "connect", [metadata])
-    assert groups.read_join_group(other, parse_request_head(other)).topics == ()
+    assert at_once(groups.join_group_slices(other, parse_request_head(other))).topics == ()
 
 
 @_versions(0, 5)
@@ -230,7 +231,7 @@ def test_other_requests_are_not_read() -> None:
     with pytest.raises(ProtocolError, match="API key 13 version 6, expected 13 in 0 to 5"):
         groups.read_leave_group(frame, parse_request_head(frame))
     with pytest.raises(ProtocolError, match="API key 13 version 6, expected 11 in 0 to 9"):
-        groups.read_join_group(frame, parse_request_head(frame))
+        at_once(groups.join_group_slices(frame, parse_request_head(frame)))
 
 
 def test_the_size_of_group_requests_is_bounded() -> None:

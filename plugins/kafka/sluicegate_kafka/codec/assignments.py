@@ -15,7 +15,7 @@ from sluicegate_kafka.codec.primitives import (
     write_nullable_string,
     write_string,
 )
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, guarded_slices
 
 Partitions: TypeAlias = Mapping[str, frozenset[int]]
 """Partitions by topic."""
@@ -70,11 +70,6 @@ def sync_group_result(frame: bytes, version: int) -> tuple[int, bytes]:
     return error, cursor.byte_string() or b""
 
 
-def read_assignment(assignment: bytes) -> Partitions:
-    """A ConsumerProtocolAssignment, read at once; errors as for `assignment_slices`."""
-    return at_once(assignment_slices(assignment))
-
-
 @guarded_slices
 def assignment_slices(assignment: bytes) -> Slices[Partitions]:
     """A ConsumerProtocolAssignment; yields between two slices.
@@ -94,11 +89,6 @@ def assignment_slices(assignment: bytes) -> Slices[Partitions]:
         topic = cursor.string()
         found[topic] = frozenset(cursor.i32s(cursor.array_length()))
     return found
-
-
-def heartbeat_assignment(frame: bytes, version: int) -> PartitionsById | None:
-    """The assignment in a heartbeat's response, read at once; parameters and errors as for the slices."""
-    return at_once(heartbeat_assignment_slices(frame, version))
 
 
 @guarded_slices
@@ -159,11 +149,6 @@ def ask_topic_names(correlation_id: int, client_id: str, topic_ids: Collection[b
             b"\0\0\0",  # make no topic, tell no rights, no tags
         ]
     )
-
-
-def topic_names(frame: bytes) -> Mapping[bytes, str]:
-    """Topic names by id, read at once; parameters and errors as for `topic_names_slices`."""
-    return at_once(topic_names_slices(frame))
 
 
 @guarded_slices

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body
 from sluicegate_kafka.codec.primitives import Cursor, guarded
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, guarded_slices
 
 Offsets: TypeAlias = Mapping[tuple[str, int], int]
 """Offset by topic and partition; -1 where nothing is committed."""
@@ -24,11 +24,6 @@ def offset_fetch_group(frame: bytes, head: RequestHead) -> str:
         return ""
     body = frame if head.end == len(frame) else frame[: head.end]
     return Cursor(body, head.body, is_flexible(ApiKey.OFFSET_FETCH, head.version)).string()
-
-
-def committed_offsets(frame: bytes, version: int, group: str) -> Mapping[str, Offsets]:
-    """The offsets in an OffsetFetch response, read at once; parameters and errors as for the slices."""
-    return at_once(committed_offsets_slices(frame, version, group))
 
 
 @guarded_slices

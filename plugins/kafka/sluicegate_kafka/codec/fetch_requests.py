@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, TypeAlias
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import MALFORMED, Cursor, skip_tags
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
 
 VERSIONS: Final = (4, 12)
 """Lowest and highest version read here; 13 and later name topics by id only."""
@@ -51,11 +51,6 @@ class FetchRequest(NamedTuple):
     topics: FetchTopics
     forgotten: list[tuple[str, list[int]]]
     """What an incremental request takes out of its session."""
-
-
-def scan_fetch_request(frame: bytes, head: RequestHead) -> FetchRequest:
-    """Read a Fetch request at once; parameters and errors as for `fetch_request_slices`."""
-    return at_once(fetch_request_slices(frame, head))
 
 
 def fetch_request_slices(frame: bytes, head: RequestHead) -> Slices[FetchRequest]:

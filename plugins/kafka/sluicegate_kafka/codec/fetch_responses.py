@@ -16,7 +16,7 @@ from sluicegate_kafka.codec.primitives import (
     with_length,
     write_uvarint,
 )
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
 
 _FIRST_WITH_LOG_START = 5
 _FIRST_WITH_PREFERRED = 11
@@ -58,11 +58,6 @@ class FetchResponse(NamedTuple):
     error: int
     session_id: int
     topics: list[FetchTopic]
-
-
-def scan_fetch_response(frame: bytes, version: int) -> FetchResponse:
-    """Find the records in a Fetch response at once; parameters and errors as for `fetch_response_slices`."""
-    return at_once(fetch_response_slices(frame, version))
 
 
 def fetch_response_slices(frame: bytes, version: int) -> Slices[FetchResponse]:
@@ -142,13 +137,6 @@ def _legacy(cursor: Cursor, count: int, version: int) -> list[FetchPartition]:
         partitions.append(FetchPartition(index, error, length_offset + 4, at, start, length_offset))
     cursor.at = at
     return partitions
-
-
-def rebuild_fetch_response(
-    frame: bytes, response: FetchResponse, cuts: Mapping[Place, int], errors: Mapping[Place, int]
-) -> bytes:
-    """Rebuild a Fetch response at once; parameters and errors as for `rebuilding_slices`."""
-    return at_once(rebuilding_slices(frame, response, cuts, errors))
 
 
 def rebuilding_slices(

@@ -86,11 +86,6 @@ def group_cursor(frame: bytes, head: RequestHead, api_key: ApiKey) -> Cursor:
     return Cursor(body, head.body, is_flexible(api_key, head.version))
 
 
-def read_join_group(frame: bytes, head: RequestHead) -> JoinGroup:
-    """Read a JoinGroup request at once; errors as for `join_group_slices`."""
-    return at_once(join_group_slices(frame, head))
-
-
 @guarded_slices
 def join_group_slices(frame: bytes, head: RequestHead) -> Slices[JoinGroup]:
     """Read a JoinGroup request, versions 0 to 9; yields between two slices.

@@ -18,7 +18,7 @@ from sluicegate_kafka.codec.primitives import (
     write_nullable_string,
     write_string,
 )
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, guarded_slices
 
 _NOT_THROTTLED = bytes(4)
 _FIRST_LEAVING_TOGETHER = 3
@@ -174,11 +174,6 @@ def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, st
     cursor.nullable_string()  # error message
     member_id = cursor.nullable_string() or ""
     return error, member_id, cursor.i32()
-
-
-def refused_topics(frame: bytes, api_key: ApiKey, version: int) -> set[str]:
-    """Topics that were not committed, read at once; parameters and errors as for `refused_topics_slices`."""
-    return at_once(refused_topics_slices(frame, api_key, version))
 
 
 @guarded_slices

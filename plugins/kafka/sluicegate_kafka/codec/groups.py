@@ -3,17 +3,13 @@
 from sluicegate_kafka.codec.assignments import (
     ask_topic_names,
     assignment_slices,
-    heartbeat_assignment,
     heartbeat_assignment_slices,
     leave_by_heartbeat,
-    read_assignment,
     read_member,
     sync_group_result,
-    topic_names,
     topic_names_slices,
 )
 from sluicegate_kafka.codec.committed import (
-    committed_offsets,
     committed_offsets_slices,
     offset_fetch_group,
 )
@@ -24,7 +20,6 @@ from sluicegate_kafka.codec.group_requests import (
     join_group_slices,
     offset_commit_slices,
     read_consumer_group_heartbeat,
-    read_join_group,
     read_leave_group,
     read_offset_commit,
     read_txn_offset_commit,
@@ -40,7 +35,6 @@ from sluicegate_kafka.codec.group_responses import (
     refuse_join_group,
     refuse_offset_commit,
     refuse_txn_offset_commit,
-    refused_topics,
     refused_topics_slices,
 )
 from sluicegate_kafka.codec.sasl import (
@@ -57,10 +51,8 @@ __all__ = [
     "OffsetCommit",
     "ask_topic_names",
     "assignment_slices",
-    "committed_offsets",
     "committed_offsets_slices",
     "consumer_group_heartbeat_result",
-    "heartbeat_assignment",
     "heartbeat_assignment_slices",
     "heartbeat_error",
     "is_accepted",
@@ -71,9 +63,7 @@ __all__ = [
     "offset_commit_slices",
     "offset_fetch_group",
     "principal_of",
-    "read_assignment",
     "read_consumer_group_heartbeat",
-    "read_join_group",
     "read_leave_group",
     "read_offset_commit",
     "read_member",
@@ -83,13 +73,11 @@ __all__ = [
     "refuse_join_group",
     "refuse_offset_commit",
     "refuse_txn_offset_commit",
-    "refused_topics",
     "refused_topics_slices",
     "sasl_authenticate_result",
     "sasl_mechanism",
     "sasl_token",
     "sync_group_result",
-    "topic_names",
     "topic_names_slices",
     "txn_offset_commit_slices",
 ]
