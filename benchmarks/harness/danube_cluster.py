@@ -1,24 +1,22 @@
 """Reference brokers that an etcd makes a cluster, and the failover controllers of it: a process each."""
 
 import json
-import os
-import signal
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.harness.etcd import Etcd
 from benchmarks.harness.processes import Child, free_port
+from sluicegate_reports.runner.brokers.restartable import Restartable
 
 _START_S = 300
 
 
-class Part:
-    """One process that can be killed, paused and started again; each start has a log of its own.
+class Part(Restartable):
+    """One process; each start has a log of its own.
 
     :param name: of its logs.
     :param directory: where they are.
@@ -28,12 +26,6 @@ class Part:
         self.name = name
         self._directory = directory
         self._starts = 0
-        self._child: Child | None = None
-
-    @property
-    def running(self) -> bool:
-        """Whether it was started, and neither stopped nor killed since."""
-        return self._child is not None
 
     @property
     def logs(self) -> list[Path]:
@@ -47,52 +39,17 @@ class Part:
         """What is run, and what it prints once it is ready."""
         raise NotImplementedError
 
-    def launch(self) -> None:
-        """Start it; nothing if it runs."""
-        if self._child is None:
-            self._starts += 1
-            self._child = Child(self.name, self._command()[0], self._log(self._starts))
+    def begin(self) -> Child:
+        """Start it."""
+        self._starts += 1
+        return Child(self.name, self._command()[0], self._log(self._starts))
 
     def wait(self) -> None:
         """Return once it is ready.
 
         :raises UnavailableError: if it ends before that.
         """
-        assert self._child is not None, f"{self.name} does not run"
-        self._child.wait_for(self._command()[1], _START_S)
-
-    def start(self) -> Self:
-        """Start it, and wait until it is ready."""
-        self.launch()
-        self.wait()
-        return self
-
-    def stop(self) -> None:
-        """End it in an orderly way (SIGTERM); nothing if it does not run."""
-        if self._child is not None:
-            self.resume()
-            self._child.stop()
-            self._child = None
-
-    def kill(self) -> None:
-        """`kill -9`."""
-        self._signal(signal.SIGKILL)
-        assert self._child is not None
-        self._child.stop()
-        self._child = None
-
-    def pause(self) -> None:
-        """Stop it from running, with its connections open."""
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Have it run again."""
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._child is not None, f"{self.name} does not run"
-        with suppress(ProcessLookupError):
-            os.killpg(self._child.pid, number)
+        self.child.wait_for(self._command()[1], _START_S)
 
 
 class Broker(Part):

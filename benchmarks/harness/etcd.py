@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import ssl
 import time
 import urllib.request
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.harness.processes import Child, free_port
+from sluicegate_reports.runner.brokers.restartable import Restartable
 
 _START_S = 120
 _HEARTBEAT_MS, _ELECTION_MS = 50, 500
@@ -35,7 +35,7 @@ def why_no_etcd() -> str | None:
     return None if shutil.which("etcd") else "etcd is not installed (Debian: etcd-server)"
 
 
-class Etcd:
+class Etcd(Restartable):
     """One member; it can be stopped, killed and started again on the same ports with the same data.
 
     :param directory: for its data and its log.
@@ -55,7 +55,6 @@ class Etcd:
         self._options = tuple(options)
         self.cluster: Sequence[Etcd] = (self,)
         """All members of the first start."""
-        self._child: Child | None = None
 
     @property
     def url(self) -> str:
@@ -67,13 +66,7 @@ class Etcd:
         """Its name and its peers' address of it."""
         return f"{self.name}=http://127.0.0.1:{self._peer_port}"
 
-    @property
-    def pid(self) -> int:
-        """Process id, while it runs."""
-        assert self._child is not None
-        return self._child.pid
-
-    def launch(self) -> None:
+    def begin(self) -> Child:
         """Start its process."""
         client = f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
         peer = self.peer.partition("=")[2]
@@ -88,41 +81,18 @@ class Etcd:
                 command += ["--client-cert-auth", "--trusted-ca-file", self._tls.client_ca]
         # The environment of the caller may name other options of etcd.
         own = {name: "" for name in os.environ if name.startswith("ETCD_")}
-        self._child = Child(f"etcd {self.name}", [*command, *self._options], self.log, own)
+        return Child(f"etcd {self.name}", [*command, *self._options], self.log, own)
 
     def wait(self) -> None:
         """Return once it serves clients."""
-        assert self._child is not None
-        self._child.wait_for("serving client traffic", _START_S)
-        self._child.wait_for_port(self.port, _START_S)
-
-    def start(self) -> Self:
-        """Start it, and wait until it serves clients."""
-        self.launch()
-        self.wait()
-        return self
-
-    def stop(self) -> None:
-        """End it in an orderly way."""
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
-
-    def kill(self) -> None:
-        """End it at once, as a crash does."""
-        assert self._child is not None
-        os.killpg(self._child.pid, signal.SIGKILL)
-        self.stop()
+        self.child.wait_for("serving client traffic", _START_S)
+        self.child.wait_for_port(self.port, _START_S)
 
     def pause(self) -> None:
         """Stop it from running, with its connections open; returns once all of its threads stand."""
-        os.killpg(self.pid, signal.SIGSTOP)
+        super().pause()
         while any(not _stands(thread) for thread in Path(f"/proc/{self.pid}/task").iterdir()):
             time.sleep(0.001)
-
-    def resume(self) -> None:
-        """Have it run again."""
-        os.killpg(self.pid, signal.SIGCONT)
 
     def ask(self, path: str, **body: object) -> Any:
         """Call its JSON gateway, for what the metadata store does not do: `ask("auth/enable")`."""
@@ -133,14 +103,6 @@ class Etcd:
         context = ssl._create_unverified_context() if self._tls else None  # noqa: SLF001 - loopback
         with urllib.request.urlopen(request, timeout=_START_S, context=context) as answer:
             return json.load(answer)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 class EtcdCluster:

@@ -8,10 +8,10 @@ from tests.real.gate import GateProcess
 class Stalling(Protocol):
     """A broker that a test can stop for a while."""
 
-    def freeze(self) -> None:
+    def pause(self) -> None:
         """Stop it, with its connections open."""
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         """Let it go on."""
 
 
@@ -23,13 +23,13 @@ def check_up(gate: GateProcess) -> None:
 def check_stall(gate: GateProcess, broker: Stalling) -> None:
     """The gate reports a stall once, and once that it is over; one that the machine brings about, as well."""
     check_up(gate)
-    broker.freeze()
+    broker.pause()
     try:
         gate.eventually(lambda: gate.metric("sluicegate_broker_up") == 0, "the broker stalls")
         stalled, back = _told(gate)
         assert stalled == back + 1
     finally:
-        broker.thaw()
+        broker.resume()
     check_up(gate)
     gate.eventually(lambda: _told(gate)[0] == _told(gate)[1] > back, "each stall is over")
 

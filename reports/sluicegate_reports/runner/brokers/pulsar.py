@@ -1,20 +1,17 @@
 """A real Pulsar on 127.0.0.1, in a directory of its own."""
 
-import os
-import signal
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import ClassVar
 
 from sluicegate_reports.runner.brokers import jars
 from sluicegate_reports.runner.brokers.ports import free_port
 from sluicegate_reports.runner.brokers.processes import Child
+from sluicegate_reports.runner.brokers.restartable import Restartable
 
 _START_S = 600
-_STOP_S = 30
 LOGGING = Path(__file__).with_name("pulsar-log4j2.properties")
 CLUSTER = "standalone"
 _DRIVERS = "org.apache.pulsar.metadata.bookkeeper.PulsarMetadata"
@@ -40,7 +37,7 @@ _COORDINATOR = "/admin/v2/persistent/pulsar/system/transaction_coordinator_assig
 
 
 @dataclass(slots=True)
-class PulsarNode:
+class PulsarNode(Restartable):
     """Broker and bookie in one process, which may be stopped or killed and started again on its data."""
 
     directory: Path
@@ -53,8 +50,9 @@ class PulsarNode:
     """What the admin API asks for, such as `Authorization`."""
     port: int = field(default_factory=free_port)
     web_port: int = field(default_factory=free_port)
-    _child: Child | None = None
     _starts: int = 0
+
+    stop_s: ClassVar[float] = 30
 
     @property
     def address(self) -> str:
@@ -76,23 +74,11 @@ class PulsarNode:
         """What the node has printed since its last start."""
         return self.directory / f"start-{self._starts}.log"
 
-    @property
-    def running(self) -> bool:
-        """True from `launch` to `stop` or `kill`."""
-        return self._child is not None
-
-    @property
-    def child(self) -> Child:
-        """The running process."""
-        assert self._child is not None, "the node is not running"  # noqa: S101 - a mistake of the caller
-        return self._child
-
-    def launch(self) -> None:
-        """Start the process; `wait` says when it is ready.
+    def begin(self) -> Child:
+        """Start the process.
 
         :raises UnavailableError: if there is no Java or no Pulsar.
         """
-        assert self._child is None, "the node is running already"  # noqa: S101 - as above
         classpath, settings = jars.pulsar(), self.directory / "broker.conf"
         self.directory.mkdir(parents=True, exist_ok=True)
         lines = self._own_settings() | dict(self.settings)
@@ -105,7 +91,7 @@ class PulsarNode:
             *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
             *("-cp", classpath, *self.program(settings)),
         ]
-        self._child = Child("pulsar", command, self.log)
+        return Child("pulsar", command, self.log)
 
     def program(self, settings: Path) -> list[str | Path]:
         """The main class and its arguments."""
@@ -120,35 +106,6 @@ class PulsarNode:
         :raises UnavailableError: if it ends or is not ready in time; the text holds its last lines.
         """
         self.child.wait_until(self._ready, "was not healthy", _START_S)
-
-    def start(self) -> None:
-        """`launch` and `wait`."""
-        self.launch()
-        try:
-            self.wait()
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """Shut the node down cleanly; nothing happens if it does not run."""
-        if self._child is not None:
-            self._child.stop(_STOP_S)
-            self._child = None
-
-    def kill(self) -> None:
-        """End the node as kill -9 does."""
-        os.kill(self.child.pid, signal.SIGKILL)
-        self.stop()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _ready(self) -> bool:
         if self._admin_page("/admin/v2/brokers/health") != "ok":

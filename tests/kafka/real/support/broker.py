@@ -1,13 +1,12 @@
 """Real Kafka nodes for tests: on 127.0.0.1, with little memory, in directories that pytest removes."""
 
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar
 
 from benchmarks.harness.brokers import launch_node, node_properties
 from confluent_kafka import KafkaException
@@ -17,6 +16,7 @@ from tests.real.ports import free_ports
 from tests.waiting import LONG_S, until
 
 from sluicegate_reports.runner.brokers.processes import Child
+from sluicegate_reports.runner.brokers.restartable import Restartable
 
 # One compiler tier: a node of a test lives for seconds, and two cores are all there is.
 _JVM = (
@@ -57,7 +57,7 @@ class Ports:
 
 
 @dataclass(slots=True)
-class KafkaBroker:
+class KafkaBroker(Restartable):
     """One node. It may be stopped or killed and started again: same data, and same ports unless it moves."""
 
     directory: Path
@@ -68,8 +68,9 @@ class KafkaBroker:
     voters: Mapping[int, int] | None = None
     """Controller port by node id, when there are more nodes than this one."""
     ports: Ports = field(default_factory=lambda: Ports(*free_ports(5)))
-    _child: Child | None = None
     _starts: int = 0
+
+    stop_s: ClassVar[float] = LONG_S
 
     @property
     def bootstrap(self) -> str:
@@ -81,71 +82,30 @@ class KafkaBroker:
         """What the node has printed since its last start."""
         return self.directory / f"start-{self._starts}.log"
 
-    @property
-    def running(self) -> bool:
-        """True from `start` to `stop` or `kill`."""
-        return self._child is not None
-
-    @property
-    def pid(self) -> int:
-        """Process id of the running node."""
-        assert self._child is not None, f"node {self.node_id} is not running"
-        return self._child.pid
-
-    def launch(self) -> None:
-        """Format the storage, if that is still to do, and start the process; `wait` says when it is ready.
+    def begin(self) -> Child:
+        """Format the storage, if that is still to do, and start the process.
 
         :raises UnavailableError: if there is no Java or no Kafka.
         """
-        assert self._child is None, f"node {self.node_id} is running already"
         self._starts += 1
         lines = self._own_properties() | _security_properties(self.security) | dict(self.properties)
-        self._child = launch_node(self.directory, lines, self.log, jvm=_JVM)
+        return launch_node(self.directory, lines, self.log, jvm=_JVM)
 
     def wait(self) -> None:
         """Return once the node accepts clients.
 
         :raises UnavailableError: if it ends or is not ready in time; the text holds its last lines.
         """
-        assert self._child is not None, f"node {self.node_id} is not running"
-        self._child.wait_for("Kafka Server started", LONG_S)
-
-    def start(self) -> None:
-        """`launch` and `wait`."""
-        self.launch()
-        self.wait()
-
-    def stop(self) -> None:
-        """Shut the node down cleanly; nothing happens if it does not run."""
-        if self._child is not None:
-            self._child.stop(LONG_S)
-            self._child = None
-
-    def kill(self) -> None:
-        """End the node as kill -9 does."""
-        os.kill(self.pid, signal.SIGKILL)
-        self.stop()
+        self.child.wait_for("Kafka Server started", LONG_S)
 
     def move(self) -> None:
         """Have another port for clients without TLS or SASL from the next start on."""
         assert self._child is None, f"node {self.node_id} is running"
         self.ports = replace(self.ports, plain=free_ports(1)[0])
 
-    def freeze(self) -> None:
-        """Let the node stall (SIGSTOP) with its connections open, until `thaw`."""
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Undo `freeze`."""
-        os.kill(self.pid, signal.SIGCONT)
-
     def log_tail(self, lines: int = 40) -> str:
         """The last lines that the node has printed."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self._starts else ""
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,7 +1,6 @@
 """Real Pulsars for tests: small ones, in directories that pytest removes."""
 
 import os
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,14 +73,6 @@ class PulsarBroker(PulsarNode):
         own = (tls.settings() if tls else {}) | settings
         super().__init__(directory, own, jvm=SMALL_JVM, admin_headers=admin_headers or {})
         self.admin = Admin(self.admin_url, self.admin_headers)
-
-    def freeze(self) -> None:
-        """Let the node stall (SIGSTOP) with its connections open, until `thaw`."""
-        os.kill(self.child.pid, signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Undo `freeze`."""
-        os.kill(self.child.pid, signal.SIGCONT)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
