@@ -102,12 +102,14 @@ TARGETS = [
     _of(ApiKey.SYNC_GROUP, 0, 5, groups.read_member),
     _of(ApiKey.OFFSET_FETCH, 1, 9, groups.offset_fetch_group),
     _of(ApiKey.HEARTBEAT, 0, 4, groups.read_member),
-    _of(ApiKey.OFFSET_COMMIT, 2, 9, _commit(groups.read_offset_commit, groups.refuse_offset_commit)),
+    _of(
+        ApiKey.OFFSET_COMMIT, 2, 9, _commit(_whole(groups.offset_commit_slices), groups.refuse_offset_commit)
+    ),
     _of(
         ApiKey.TXN_OFFSET_COMMIT,
         0,
         5,
-        _commit(groups.read_txn_offset_commit, groups.refuse_txn_offset_commit),
+        _commit(_whole(groups.txn_offset_commit_slices), groups.refuse_txn_offset_commit),
     ),
     _of(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, groups.read_consumer_group_heartbeat),
     _of(ApiKey.SASL_HANDSHAKE, 0, 1, groups.sasl_mechanism),

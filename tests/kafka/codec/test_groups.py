@@ -141,7 +141,12 @@ def test_offset_commit(version: int, data: st.DataObject) -> None:
     entity, frame, head = _drawn(data, ApiKey.OFFSET_COMMIT, version)
     topics = tuple(each.name for each in entity.topics)
     indexes = tuple(tuple(part.partition_index for part in each.partitions) for each in entity.topics)
-    assert groups.read_offset_commit(frame, head) == (entity.group_id, entity.member_id, topics, indexes)
+    assert at_once(groups.offset_commit_slices(frame, head)) == (
+        entity.group_id,
+        entity.member_id,
+        topics,
+        indexes,
+    )
     refused = decode_framed(groups.refuse_offset_commit(frame, head, CODE), ApiKey.OFFSET_COMMIT, version)
     assert _codes(refused) == {(t, i): CODE for t, each in zip(topics, indexes, strict=True) for i in each}
 
@@ -154,7 +159,7 @@ def test_txn_offset_commit(version: int, data: st.DataObject) -> None:
     topics = tuple(each.name for each in entity.topics)
     indexes = tuple(tuple(part.partition_index for part in each.partitions) for each in entity.topics)
     member = getattr(entity, "member_id", "")
-    assert groups.read_txn_offset_commit(frame, head) == (entity.group_id, member, topics, indexes)
+    assert at_once(groups.txn_offset_commit_slices(frame, head)) == (entity.group_id, member, topics, indexes)
     refused = decode_framed(
         groups.refuse_txn_offset_commit(frame, head, CODE), ApiKey.TXN_OFFSET_COMMIT, version
     )

@@ -1,7 +1,9 @@
 """Fetch requests, read in place."""
 
 import struct
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
@@ -16,6 +18,7 @@ FIRST_WITH_SESSION: Final = 7
 MAX_ENTRIES: Final = 1_000_000
 """Partitions in one request; more would cost far more memory than they take on the wire."""
 
+Entry = TypeVar("Entry")
 FetchTopics: TypeAlias = list[tuple[str, list[tuple[int, int]]]]
 """Topics with pairs of partition and fetch offset."""
 
@@ -70,10 +73,10 @@ def fetch_request_slices(frame: bytes, head: RequestHead) -> Slices[FetchRequest
         if version >= FIRST_WITH_SESSION:
             session_id, session_epoch = _SESSION(frame, cursor.at)
             cursor.at += 8
-        topics = yield from _topics(cursor, _PARTITION_BY_VERSION[version])
+        topics = yield from _by_topic(cursor, partial(_partitions, cursor, _PARTITION_BY_VERSION[version]))
         forgotten: list[tuple[str, list[int]]] = []
         if version >= FIRST_WITH_SESSION:
-            forgotten = yield from _forgotten(cursor)
+            forgotten = yield from _by_topic(cursor, lambda count: list(cursor.i32s(count)))
         if version >= 11:
             cursor.string()  # rack
         cursor.tags()
@@ -86,24 +89,28 @@ def fetch_request_slices(frame: bytes, head: RequestHead) -> Slices[FetchRequest
     )
 
 
-def _topics(cursor: Cursor, partition: struct.Struct) -> Slices[FetchTopics]:
-    topics: FetchTopics = []
-    left, read = MAX_ENTRIES, 0
+def _by_topic(cursor: Cursor, read: Callable[[int], list[Entry]]) -> Slices[list[tuple[str, list[Entry]]]]:
+    """Topics with what stands of each of their partitions.
+
+    :param read: reads so many partitions on.
+    """
+    topics: list[tuple[str, list[Entry]]] = []
+    left, done = MAX_ENTRIES, 0
     for _ in range(cursor.array_length()):
         name = cursor.string()
         count = cursor.array_length()
         left -= count + 1
         if left < 0:
             raise ProtocolError(f"more than {MAX_ENTRIES} partitions in a Fetch request")
-        partitions = _partitions(cursor, partition, min(count, ENTRIES_PER_SLICE))
+        partitions = read(min(count, ENTRIES_PER_SLICE))
         while len(partitions) < count:
             yield
-            partitions += _partitions(cursor, partition, min(count - len(partitions), ENTRIES_PER_SLICE))
+            partitions += read(min(count - len(partitions), ENTRIES_PER_SLICE))
         topics.append((name, partitions))
         cursor.tags()
-        read += count + 1
-        if read >= ENTRIES_PER_SLICE:
-            read = 0
+        done += count + 1
+        if done >= ENTRIES_PER_SLICE:
+            done = 0
             yield
     return topics
 
@@ -122,26 +129,3 @@ def _partitions(cursor: Cursor, partition: struct.Struct, count: int) -> list[tu
         at = at + 1 if buffer[at] == 0 else skip_tags(buffer, at)
     cursor.at = at
     return found
-
-
-def _forgotten(cursor: Cursor) -> Slices[list[tuple[str, list[int]]]]:
-    forgotten: list[tuple[str, list[int]]] = []
-    left, read = MAX_ENTRIES, 0
-    for _ in range(cursor.array_length()):
-        name = cursor.string()
-        count = cursor.array_length()
-        left -= count + 1
-        if left < 0:
-            raise ProtocolError(f"more than {MAX_ENTRIES} partitions forgotten in a Fetch request")
-        indexes: list[int] = []
-        while len(indexes) < count:
-            if indexes:
-                yield
-            indexes += cursor.i32s(min(count - len(indexes), ENTRIES_PER_SLICE))
-        forgotten.append((name, indexes))
-        cursor.tags()
-        read += count + 1
-        if read >= ENTRIES_PER_SLICE:
-            read = 0
-            yield
-    return forgotten

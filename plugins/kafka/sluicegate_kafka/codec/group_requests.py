@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible
-from sluicegate_kafka.codec.primitives import MALFORMED, Cursor, guarded
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
+from sluicegate_kafka.codec.primitives import Cursor, guarded
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, guarded_slices
 
 MAX_GROUP_REQUEST: Final = 8 * 1024 * 1024
 """Largest group request that is read, in bytes; many short names take many times that, and a second."""
@@ -156,54 +156,40 @@ def read_leave_group(frame: bytes, head: RequestHead) -> tuple[str, tuple[str, .
     return group, tuple(names)
 
 
-def read_offset_commit(frame: bytes, head: RequestHead) -> OffsetCommit:
-    """Read an OffsetCommit request at once; errors as for `offset_commit_slices`."""
-    return at_once(offset_commit_slices(frame, head))
-
-
+@guarded_slices
 def offset_commit_slices(frame: bytes, head: RequestHead) -> Slices[OffsetCommit]:
     """Read an OffsetCommit request, versions 2 to 9; yields between two slices.
 
     :raises ProtocolError: when it is malformed.
     """
-    try:
-        cursor = group_cursor(frame, head, ApiKey.OFFSET_COMMIT)
-        group = cursor.string()
-        cursor.i32()  # generation
-        member_id = cursor.string()
-        if head.version >= 7:
-            cursor.nullable_string()  # instance id
-        if head.version <= 4:
-            cursor.i64()  # retention
-        topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= 6)
-    except MALFORMED as error:
-        raise ProtocolError(f"truncated or garbled: {error}") from error
+    cursor = group_cursor(frame, head, ApiKey.OFFSET_COMMIT)
+    group = cursor.string()
+    cursor.i32()  # generation
+    member_id = cursor.string()
+    if head.version >= 7:
+        cursor.nullable_string()  # instance id
+    if head.version <= 4:
+        cursor.i64()  # retention
+    topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= 6)
     return OffsetCommit(group, member_id, topics, partitions)
 
 
-def read_txn_offset_commit(frame: bytes, head: RequestHead) -> OffsetCommit:
-    """Read a TxnOffsetCommit request at once; errors as for `txn_offset_commit_slices`."""
-    return at_once(txn_offset_commit_slices(frame, head))
-
-
+@guarded_slices
 def txn_offset_commit_slices(frame: bytes, head: RequestHead) -> Slices[OffsetCommit]:
     """Read a TxnOffsetCommit request, versions 0 to 5; yields between two slices.
 
     :raises ProtocolError: when it is malformed.
     """
-    try:
-        cursor = group_cursor(frame, head, ApiKey.TXN_OFFSET_COMMIT)
-        cursor.string()  # transactional id
-        group = cursor.string()
-        cursor.skip(8 + 2)  # producer id and epoch
-        member_id = ""
-        if head.version >= 3:
-            cursor.i32()  # generation
-            member_id = cursor.string()
-            cursor.nullable_string()  # instance id
-        topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= 2)
-    except MALFORMED as error:
-        raise ProtocolError(f"truncated or garbled: {error}") from error
+    cursor = group_cursor(frame, head, ApiKey.TXN_OFFSET_COMMIT)
+    cursor.string()  # transactional id
+    group = cursor.string()
+    cursor.skip(8 + 2)  # producer id and epoch
+    member_id = ""
+    if head.version >= 3:
+        cursor.i32()  # generation
+        member_id = cursor.string()
+        cursor.nullable_string()  # instance id
+    topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= 2)
     return OffsetCommit(group, member_id, topics, partitions)
 
 

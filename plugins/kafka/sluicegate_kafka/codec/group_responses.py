@@ -8,8 +8,8 @@ from sluicegate_kafka.codec.errors import NONE, UNKNOWN_MEMBER_ID
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body, response_head
 from sluicegate_kafka.codec.group_requests import (
     OffsetCommit,
-    read_offset_commit,
-    read_txn_offset_commit,
+    offset_commit_slices,
+    txn_offset_commit_slices,
 )
 from sluicegate_kafka.codec.primitives import (
     guarded,
@@ -18,7 +18,7 @@ from sluicegate_kafka.codec.primitives import (
     write_nullable_string,
     write_string,
 )
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, guarded_slices
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
 
 _NOT_THROTTLED = bytes(4)
 _FIRST_LEAVING_TOGETHER = 3
@@ -114,7 +114,7 @@ def refuse_offset_commit(frame: bytes, head: RequestHead, code: int) -> bytes:
 
     :raises ProtocolError: when the request is malformed.
     """
-    return _refuse_commit(ApiKey.OFFSET_COMMIT, head, read_offset_commit(frame, head), code, 3)
+    return _refuse_commit(ApiKey.OFFSET_COMMIT, head, at_once(offset_commit_slices(frame, head)), code, 3)
 
 
 def refuse_txn_offset_commit(frame: bytes, head: RequestHead, code: int) -> bytes:
@@ -122,7 +122,9 @@ def refuse_txn_offset_commit(frame: bytes, head: RequestHead, code: int) -> byte
 
     :raises ProtocolError: when the request is malformed.
     """
-    return _refuse_commit(ApiKey.TXN_OFFSET_COMMIT, head, read_txn_offset_commit(frame, head), code, 0)
+    return _refuse_commit(
+        ApiKey.TXN_OFFSET_COMMIT, head, at_once(txn_offset_commit_slices(frame, head)), code, 0
+    )
 
 
 def _refuse_commit(

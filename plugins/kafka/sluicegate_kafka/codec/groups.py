@@ -21,8 +21,6 @@ from sluicegate_kafka.codec.group_requests import (
     offset_commit_slices,
     read_consumer_group_heartbeat,
     read_leave_group,
-    read_offset_commit,
-    read_txn_offset_commit,
     txn_offset_commit_slices,
 )
 from sluicegate_kafka.codec.group_responses import (
@@ -65,9 +63,7 @@ __all__ = [
     "principal_of",
     "read_consumer_group_heartbeat",
     "read_leave_group",
-    "read_offset_commit",
     "read_member",
-    "read_txn_offset_commit",
     "refuse_consumer_group_heartbeat",
     "refuse_heartbeat",
     "refuse_join_group",
