@@ -90,7 +90,7 @@ class _Line:
             range_ = self._tally.ranges.setdefault((place, CONNECTION_RATE), Range())
             range_.refused_high += count
             range_.delayed_high += count
-            range_.longest_high_ns = self._max_hold_ns
+            range_.longest_delay_high_ns = self._max_hold_ns
         for nth in range(count):
             op = Operation(_KINDS[place[6]], place[4], place[5] or ANONYMOUS, row["client"] or "")
             at_ns = now_ns + (2 * nth + 1) * window_ns // (2 * count)

@@ -1,6 +1,8 @@
 """Counts a replay: one row for each topic, principal, kind of operation and policy."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,9 +20,10 @@ SCHEMA = (
 a row with one, what this policy of the candidate would do. A row without a principal is of windows, or of
 clients that have none; in a log with windows it has the bounds for all principals of its topic together."""
 
-_NAMES = tuple(part.split()[0] for part in SCHEMA.split(", "))
+_KINDS = dict(part.split() for part in SCHEMA.split(", "))
 _ARROW = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
-ARROW_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in (p.split() for p in SCHEMA.split(", "))])
+ARROW_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in _KINDS.items()])
+_ZEROS = {name: 0 for name, kind in _KINDS.items() if kind == "bigint"}
 
 Place = tuple[str, str, str, str, str, str | None, str]
 """System, door, gateway, namespace, topic, principal, operation."""
@@ -69,8 +72,8 @@ class Range:
     refused_high: int = 0
     delayed_low: int = 0
     delayed_high: int = 0
-    longest_low_ns: int = 0
-    longest_high_ns: int = 0
+    longest_delay_low_ns: int = 0
+    longest_delay_high_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -92,53 +95,37 @@ class Tally:
 
     def batch(self) -> pa.RecordBatch:
         """Everything, as rows of SCHEMA."""
-        rows = [
-            (*place, None, *_of_totals(totals)) for place, totals in self.totals.items() if totals.operations
-        ]
+        rows = [_row(place, asdict(totals)) for place, totals in self.totals.items() if totals.operations]
         for place, policy in dict.fromkeys((*self.outcomes, *self.ranges)):
             outcome = self.outcomes.get((place, policy), Outcome())
             everyone = (*place[:5], None, place[6])
             windowed = (everyone, policy) in self.ranges
             bounds = self.ranges.get((place, policy))
-            rows.append((*place, policy, *_of_outcome(outcome, bounds, windowed=windowed)))
-        columns = zip(*rows, strict=True) if rows else [()] * len(_NAMES)
-        arrays = [pa.array(list(c), f.type) for c, f in zip(columns, ARROW_SCHEMA, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+            told = {"policy": policy, **_of_outcome(outcome), **_bounds(outcome, bounds, windowed=windowed)}
+            rows.append(_row(place, told))
+        return pa.RecordBatch.from_pylist(rows, ARROW_SCHEMA)
 
 
-def _of_totals(totals: Totals) -> tuple[int | float | None, ...]:
-    told = (
-        totals.operations,
-        totals.messages,
-        totals.recorded_refused,
-        totals.recorded_delayed,
-        totals.no_longer_refused,
-        totals.no_longer_delayed,
-    )
-    return (*told, *(0,) * 12, None, None)
+def _row(place: Place, told: Mapping[str, Any]) -> dict[str, Any]:
+    return {**_ZEROS, **dict(zip(_KINDS, place, strict=False)), **told}
 
 
-def _of_outcome(outcome: Outcome, bounds: Range | None, *, windowed: bool) -> tuple[int | float | None, ...]:
-    refused: tuple[int | None, int | None] = (outcome.refused, outcome.refused + outcome.maybe_refused)
-    delayed: tuple[int | None, int | None] = (outcome.delayed, outcome.delayed)
-    longest: tuple[int | None, int | None] = (outcome.longest_ns, outcome.longest_ns)
-    if bounds is not None:
-        refused = bounds.refused_low, bounds.refused_high
-        delayed = bounds.delayed_low, bounds.delayed_high
-        longest = bounds.longest_low_ns, bounds.longest_high_ns
-    elif windowed:
-        refused = delayed = longest = (None, None)
-    return (
-        *(0,) * 6,
-        outcome.refused,
-        outcome.newly_refused,
-        *refused,
-        outcome.delayed,
-        outcome.newly_delayed,
-        *delayed,
-        outcome.delay_ns,
-        outcome.longest_ns,
-        *longest,
-        outcome.current if outcome.limit else None,
-        outcome.limit or None,
-    )
+def _of_outcome(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "refused": outcome.refused,
+        "newly_refused": outcome.newly_refused,
+        "delayed": outcome.delayed,
+        "newly_delayed": outcome.newly_delayed,
+        "delay_ns": outcome.delay_ns,
+        "longest_delay_ns": outcome.longest_ns,
+        "current": outcome.current if outcome.limit else None,
+        "limit": outcome.limit or None,
+    }
+
+
+def _bounds(outcome: Outcome, bounds: Range | None, *, windowed: bool) -> dict[str, Any]:
+    """Those of a place with windows; of one without them what was counted, or nothing beside windows."""
+    most = outcome.refused + outcome.maybe_refused
+    delayed, longest = outcome.delayed, outcome.longest_ns
+    told = asdict(bounds or Range(outcome.refused, most, delayed, delayed, longest, longest))
+    return dict.fromkeys(told) if windowed and bounds is None else told

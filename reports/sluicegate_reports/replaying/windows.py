@@ -127,8 +127,8 @@ class WindowBounds:
             grown = (slot.end_ns - slot.start_ns) * level.per_ns
             longest = max(0.0, total - level.low) / level.per_ns
             shortest = max(0.0, total - level.high - grown) / level.per_ns
-            self._range.longest_high_ns = max(self._range.longest_high_ns, round(longest))
-            self._range.longest_low_ns = max(self._range.longest_low_ns, round(shortest))
+            self._range.longest_delay_high_ns = max(self._range.longest_delay_high_ns, round(longest))
+            self._range.longest_delay_low_ns = max(self._range.longest_delay_low_ns, round(shortest))
             level.low = min(level.capacity, level.low + grown) - total
             level.high = min(level.capacity, level.high - total + grown)
 
