@@ -81,7 +81,7 @@ async def starved(port: int) -> AsyncIterator[Starved]:
 
 
 @on_uvloop
-async def test_used_up_descriptors_cost_only_the_clients_that_come_too_late() -> None:
+async def test_without_descriptors_only_new_clients_are_refused() -> None:
     began = monotonic()
     async with upstream() as port, starved(port) as gate:
         first = [await gate.connect() for _ in range(5)]
@@ -123,7 +123,7 @@ class Counted:
 
 @on_uvloop
 @pytest.mark.parametrize(("is_tls", "at_once"), [(False, 8), (True, 2)])
-async def test_a_turn_accepts_few_clients_and_fewer_if_handshakes_follow(is_tls: bool, at_once: int) -> None:
+async def test_a_turn_accepts_few_clients_and_fewer_with_tls(is_tls: bool, at_once: int) -> None:
     loop = asyncio.get_running_loop()
     counted: Any = Counted(loop, is_tls)
     acceptor = await Acceptor.open(Listener("main", "127.0.0.1", 0, ()), counted)
@@ -139,7 +139,7 @@ async def test_a_turn_accepts_few_clients_and_fewer_if_handshakes_follow(is_tls:
 
 
 @on_uvloop
-async def test_address_in_use_is_named() -> None:
+async def test_an_address_in_use_is_named_in_the_error() -> None:
     async with upstream() as port, lab(port) as it:
         host, taken = it.acceptor.address
         second = Listener("second", host, taken, (("127.0.0.1", port),))
@@ -148,7 +148,7 @@ async def test_address_in_use_is_named() -> None:
 
 
 @on_uvloop
-async def test_closing_twice_does_no_harm_and_frees_the_port() -> None:
+async def test_closing_twice_is_safe_and_frees_the_port() -> None:
     async with upstream() as port, lab(port) as it:
         address = it.acceptor.address
         it.acceptor.close()
@@ -168,7 +168,7 @@ async def test_a_client_that_was_just_accepted_is_closed_with_all_others() -> No
 
 
 @on_uvloop
-async def test_the_kernel_asks_clients_that_send_nothing_whether_they_are_there() -> None:
+async def test_tcp_keepalive_is_set_on_accepted_sockets() -> None:
     """Within half a minute, so that one whose host is gone does not count against others."""
     options = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
     accepted: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()

@@ -71,7 +71,7 @@ def ask(gateway: Gateway) -> bytes:
         return client.recv(100)
 
 
-def test_a_broker_that_is_not_there_is_told_and_served_once_it_comes(gateway: Gateway) -> None:
+def test_an_absent_broker_is_logged_and_served_once_it_is_up(gateway: Gateway) -> None:
     address = f"127.0.0.1:{gateway.upstream}"
     reason = f"{address}: connection refused"
     assert gateway.ready.startswith(
@@ -100,7 +100,7 @@ def test_a_broker_that_is_not_there_is_told_and_served_once_it_comes(gateway: Ga
     assert "Traceback" not in gateway.errors.read_text()
 
 
-def test_a_broker_that_hangs_is_told(tmp_path: Path) -> None:
+def test_a_broker_that_hangs_is_logged(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         gateway = Gateway(tmp_path, silent.getsockname()[1], closed_port())
         gateway.write("100", greeting="are you there?")

@@ -69,7 +69,7 @@ async def both_sides(authority: Authority) -> None:
         assert it.counts["connections_closed"] == 0
 
 
-def test_connections_that_are_open_stay_and_new_ones_get_the_new_files(authority: Authority) -> None:
+def test_open_connections_stay_and_new_ones_use_the_new_files(authority: Authority) -> None:
     both_sides(authority)
 
 
@@ -87,7 +87,7 @@ async def watched(authority: Authority) -> None:
     watching.cancel()
 
 
-def test_files_are_watched_and_read_again_when_told_to(authority: Authority) -> None:
+def test_files_are_reloaded_on_change_and_on_request(authority: Authority) -> None:
     watched(authority)
 
 
@@ -118,11 +118,11 @@ async def test_the_web_listener_watches_the_same_files(authority: Authority) -> 
     await listener.stop()
 
 
-async def test_nothing_is_watched_where_no_file_is_named() -> None:
+async def test_nothing_is_watched_without_files() -> None:
     await TlsFiles(Tls()).watch()
 
 
-def test_log_and_snapshot_tell_of_a_pair_that_does_not_fit(
+def test_log_and_snapshot_report_a_mismatched_key_pair(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -179,7 +179,7 @@ def warned(
     ]
 
 
-def test_the_end_of_a_certificate_is_told_ahead_and_not_too_often(
+def test_an_expiring_certificate_is_logged_ahead_and_not_too_often(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     looks = (
@@ -207,11 +207,11 @@ def test_the_end_of_a_certificate_is_told_ahead_and_not_too_often(
     ]
 
 
-def test_no_warnings_where_none_are_wanted(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+def test_expiry_warnings_can_be_switched_off(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
     assert warned(authority, caplog, 3 * DAY, HOUR, -HOUR, before=()) == []
 
 
-def test_a_renewed_certificate_is_warned_of_anew(
+def test_a_renewed_certificate_gets_its_own_warnings(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     cert, key = authority.issue("gate", "gate.example")
@@ -227,7 +227,9 @@ def test_a_renewed_certificate_is_warned_of_anew(
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
 
 
-def test_files_of_two_roles_are_told_apart(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+def test_warnings_distinguish_the_roles_of_a_file(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
     warnings = ExpiryWarnings([DAY])
     cert, key = authority.issue("gate", "gate.example")
     section = ClientTls(cert=cert, key=key, client_ca=authority.ca)

@@ -39,7 +39,7 @@ def test_values_are_checked_and_kept_in_base_units() -> None:
         ("delayed_delivery_active", "yes", "delayed_delivery_active: Input should be a valid boolean"),
     ],
 )
-def test_one_value_that_does_not_fit_changes_nothing(field: str, value: object, text: str) -> None:
+def test_one_invalid_value_changes_nothing(field: str, value: object, text: str) -> None:
     store = MemoryStore()
     with pytest.raises(PolicyRefusedError) as refused:
         change_store(store, FIELDS, Level.TOPIC, "t", {"max_delivery_delay": 5, field: value}, "ann")

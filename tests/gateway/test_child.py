@@ -22,7 +22,7 @@ class _Slow(WorkerProcess):
         return self.process, line
 
 
-async def test_a_process_that_is_about_to_start_at_the_end_does_not_outlive_it() -> None:
+async def test_a_child_that_starts_during_shutdown_is_ended() -> None:
     worker = _Slow()
     running = asyncio.ensure_future(worker.keep_running())
     await asyncio.sleep(0)

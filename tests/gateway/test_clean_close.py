@@ -58,7 +58,7 @@ def test_a_client_with_tls_gets_the_end_of_tls_and_is_not_reset(tmp_path: Path) 
 
 
 @on_uvloop
-async def test_a_client_whose_broker_is_not_there_is_closed_with_its_first_bytes() -> None:
+async def test_a_client_is_closed_at_its_first_bytes_if_its_broker_is_down() -> None:
     async with lab(closed_port()) as it:
         reader, writer = await it.connect()
         writer.write(b"hello\n")

@@ -21,7 +21,7 @@ def collector() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_topics_that_come_are_looked_at_few_at_a_time(collector: None) -> None:
+def test_each_collection_scans_few_of_the_new_topics(collector: None) -> None:
     looked_at: list[int] = []
 
     def look(phase: str, info: dict[str, Any]) -> None:
@@ -39,5 +39,5 @@ def test_topics_that_come_are_looked_at_few_at_a_time(collector: None) -> None:
     assert max(looked_at) < 25_000
 
 
-def test_what_lives_from_the_start_is_never_looked_at(collector: None) -> None:
+def test_objects_alive_at_the_start_are_never_scanned(collector: None) -> None:
     assert gc.get_freeze_count() > 10_000

@@ -85,7 +85,7 @@ def put_instead(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(asyncio, "create_subprocess_exec", other)
 
 
-async def test_spools_become_parquet_once_nobody_writes_them(directory: Path, compactor: Compactor) -> None:
+async def test_closed_spools_become_parquet(directory: Path, compactor: Compactor) -> None:
     begin_spool(directory, "left").close()
     live = begin_spool(directory, "live")
     async with watching(compactor):
@@ -96,7 +96,7 @@ async def test_spools_become_parquet_once_nobody_writes_them(directory: Path, co
     assert [path.stem for path in parquet_files(directory)] == ["left", "live"]
 
 
-async def test_old_files_go_at_the_start(directory: Path, compactor: Compactor) -> None:
+async def test_old_files_are_deleted_at_the_start(directory: Path, compactor: Compactor) -> None:
     begin_spool(directory, "old").close()
     await compactor.finish(LONG_S)
     [old] = parquet_files(directory)
@@ -134,7 +134,7 @@ async def test_a_log_that_is_switched_off_is_left_alone(directory: Path, state: 
     assert len(spools(directory)) == 1
 
 
-async def test_what_goes_wrong_is_told_and_tried_again_less_often(
+async def test_failures_are_logged_and_retried_with_backoff(
     directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pauses = note_pauses(monkeypatch)
@@ -148,7 +148,7 @@ async def test_what_goes_wrong_is_told_and_tried_again_less_often(
     assert "no space left" in caplog.text
 
 
-async def test_at_the_end_it_is_not_waited_for_longer_than_told(
+async def test_shutdown_waits_for_compaction_up_to_its_limit(
     directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin_spool(directory, "left").close()
@@ -158,7 +158,7 @@ async def test_at_the_end_it_is_not_waited_for_longer_than_told(
     assert len(spools(directory)) == 1
 
 
-async def test_who_is_in_a_hurry_waits_for_no_process(
+async def test_shutdown_without_grace_does_not_wait(
     directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin_spool(directory, "left").close()
@@ -172,7 +172,7 @@ async def test_who_is_in_a_hurry_waits_for_no_process(
     assert len(spools(directory)) == 1
 
 
-async def test_no_process_to_be_had_is_told(
+async def test_a_process_that_cannot_start_is_logged(
     directory: Path, compactor: Compactor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def none_left(*_: str, **__: int) -> None:

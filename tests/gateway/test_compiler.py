@@ -65,7 +65,7 @@ class Refusing:
         return [Check("mine", (OperationKind.PUBLISH,), lambda op, now_ns: refusal)]
 
 
-def test_kind_of_broker_has_defaults_of_its_own_which_any_level_overrides() -> None:
+def test_any_level_overrides_the_defaults_of_a_kind_of_broker() -> None:
     by_kind = {"on_limit.max_publish_rate": "reject"}
     unset = policies(1, max_publish_rate=1)
     made = GateCompiler(load_plugins(()), name_of, unset, NullSink(), GateFaults(), by_kind)
@@ -82,7 +82,7 @@ def test_kind_of_broker_has_defaults_of_its_own_which_any_level_overrides() -> N
 
 
 @pytest.mark.seed("S1-024")
-def test_new_policies_hold_from_the_next_look_on() -> None:
+def test_new_policies_apply_from_the_next_lookup() -> None:
     made, _ = compiler(policies(1, max_message_size=100))
     before = made.gates.get("t", False, NOW)
     assert before.decide(publish(101), NOW) is not None
@@ -99,7 +99,7 @@ def test_gate_has_namespace_and_version() -> None:
     assert (gate.topic.full, gate.topic.namespace, gate.version) == ("t", "ns", 7)
 
 
-def test_plugin_that_raises_is_counted_and_its_last_good_checks_go_on() -> None:
+def test_plugin_that_raises_is_counted_and_its_last_good_checks_stay() -> None:
     plugin = Refusing()
     made, faults = compiler(policies(1, max_message_size=100), plugin)
     assert made.gates.get("t", False, NOW).decide(publish(1), NOW) is not None
@@ -116,7 +116,7 @@ def test_plugin_that_raises_is_counted_and_its_last_good_checks_go_on() -> None:
     assert faults.last["tests.gateway.test_compiler.Refusing"].error == "RuntimeError: cannot compile"
 
 
-def test_plugin_that_never_was_good_is_left_out() -> None:
+def test_plugin_that_never_succeeded_is_left_out() -> None:
     plugin = Refusing()
     plugin.raising = True
     made, faults = compiler(policies(1), plugin)

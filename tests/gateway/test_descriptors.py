@@ -6,7 +6,7 @@ import socket
 from sluicegate.gateway import descriptors
 
 
-def test_a_socket_that_was_received_does_not_go_on_to_children() -> None:
+def test_received_sockets_are_not_inherited_by_children() -> None:
     here, there = descriptors.pair()
     with here, there, socket.create_server(("127.0.0.1", 0)) as bound:
         descriptors.send(here, {}, [bound])
@@ -18,7 +18,7 @@ def test_a_socket_that_was_received_does_not_go_on_to_children() -> None:
             assert copy.getsockname() == bound.getsockname()
 
 
-def test_neither_receiving_nor_duplicating_makes_the_owners_socket_block() -> None:
+def test_receiving_or_duplicating_keeps_the_owners_socket_non_blocking() -> None:
     here, there = descriptors.pair()
     with here, there, socket.create_server(("127.0.0.1", 0)) as bound:
         bound.setblocking(False)

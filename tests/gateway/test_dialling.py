@@ -59,13 +59,13 @@ def test_a_broker_that_answers_is_up(greeting: bytes) -> None:
 
 
 @on_uvloop
-async def test_without_a_greeting_a_connection_is_proof_enough() -> None:
+async def test_without_a_greeting_a_connection_suffices() -> None:
     async with upstream(hang_up) as port:
         assert (await probed(port)).is_up
 
 
 @on_uvloop
-async def test_one_that_hangs_up_at_a_greeting_is_not_there() -> None:
+async def test_a_broker_that_hangs_up_on_the_greeting_is_down() -> None:
     async with upstream(hang_up) as port:
         found = await probed(port, b"hello")
     assert found.reason == f"127.0.0.1:{port}: closes connections without an answer"
@@ -73,13 +73,13 @@ async def test_one_that_hangs_up_at_a_greeting_is_not_there() -> None:
 
 
 @on_uvloop
-async def test_nothing_listens() -> None:
+async def test_a_port_without_listener_is_down() -> None:
     port = closed_port()
     assert (await probed(port)).reason == f"127.0.0.1:{port}: connection refused"
 
 
 @on_uvloop
-async def test_a_port_that_swallows_connections_is_silent() -> None:
+async def test_a_port_that_never_answers_times_out() -> None:
     with swallowing() as port:
         found = await probed(port, limit_s=0.2)
     assert found.reason == f"127.0.0.1:{port}: no answer within 0.2 s"
@@ -87,7 +87,7 @@ async def test_a_port_that_swallows_connections_is_silent() -> None:
 
 
 @on_uvloop
-async def test_clients_do_not_wait_again_for_an_address_that_swallows_connections() -> None:
+async def test_clients_skip_an_address_that_timed_out_before() -> None:
     with swallowing() as port:
         async with lab(port, dial_s=0.2) as it:
             reader, writer = await it.connect()

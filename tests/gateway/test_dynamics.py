@@ -65,7 +65,7 @@ def metrics(worker: Worker) -> dict[str, dict[tuple[str, ...], float]]:
 
 @pytest.mark.seed("S4-002", "S4-003", "S5-036")
 @on_uvloop
-async def test_a_factor_holds_back_clients_and_lets_them_go_without_another_gate() -> None:
+async def test_a_factor_pauses_and_resumes_clients_without_a_new_gate() -> None:
     plugin = Following()
     async with upstream() as port, gateway(config(port), plugins=[plugin]) as served:
         client = await Client.to(served)
@@ -89,7 +89,7 @@ async def test_a_factor_holds_back_clients_and_lets_them_go_without_another_gate
 
 
 @on_uvloop
-async def test_the_first_runs_are_over_before_a_client_is_accepted() -> None:
+async def test_tasks_finish_their_first_run_before_a_client_is_accepted() -> None:
     plugin = Following(0.25)
     async with upstream() as port, gateway(config(port), plugins=[plugin]) as served:
         assert plugin.runs >= 1
@@ -103,7 +103,7 @@ async def test_the_first_runs_are_over_before_a_client_is_accepted() -> None:
 
 
 @on_uvloop
-async def test_what_raises_is_counted_under_its_plugin_and_the_others_go_on(
+async def test_a_factor_that_raises_is_counted_under_its_plugin(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     plugin = Following(0.5)
@@ -128,7 +128,7 @@ async def test_what_raises_is_counted_under_its_plugin_and_the_others_go_on(
     assert any("there is a task 'raising' already" in line for line in lines)
 
 
-def test_a_factor_that_nobody_gives_any_more_is_told_no_longer() -> None:
+def test_a_withdrawn_factor_is_no_longer_reported() -> None:
     facts = {"factor.gone": '{"value": 0.0}', "factor.tank": '{"value": 0.5}', "brokers.1": "kept"}
 
     class Remembering:
@@ -151,7 +151,7 @@ def test_a_factor_that_nobody_gives_any_more_is_told_no_longer() -> None:
     assert facts["brokers.1"] == "kept"
 
 
-def test_what_is_no_factor_is_a_fault_of_its_plugin() -> None:
+def test_an_invalid_factor_is_a_fault_of_its_plugin() -> None:
     class Wrong:
         @hookimpl
         def sluicegate_quota_factors(self) -> list[object]:
@@ -169,7 +169,7 @@ def test_what_is_no_factor_is_a_fault_of_its_plugin() -> None:
 
 
 @pytest.mark.seed("S4-001", "S4-007")
-def test_an_engine_of_ones_own_has_factors_quotas_and_tasks_too() -> None:
+def test_an_embedded_engine_has_factors_quotas_and_tasks() -> None:
     plugin = Following(0.0)
     with engine_of(plugin) as engine:
         paused = decide(engine, publish())
@@ -188,7 +188,7 @@ def test_an_engine_of_ones_own_has_factors_quotas_and_tasks_too() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "sluicegate-tasks"]
 
 
-def test_the_context_tells_of_the_broker_and_of_the_policies_in_force() -> None:
+def test_the_context_describes_the_broker_and_the_policies_in_force() -> None:
     plugin = Following()
     with engine_of(plugin, max_publish_rate=5) as engine:
         context = plugin.context
@@ -234,12 +234,12 @@ def test_the_last_values_of_factors_are_remembered_in_the_store(tmp_path: Path) 
     assert abs(fact["at_ms"] - time.time_ns() // 1_000_000) < 60_000
 
 
-def test_an_engine_without_such_plugins_has_no_further_thread() -> None:
+def test_an_engine_without_tasks_starts_no_thread() -> None:
     with engine_of():
         assert not [thread for thread in threading.enumerate() if thread.name == "sluicegate-tasks"]
 
 
-def test_a_factor_that_keeps_changing_is_remembered_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_factor_that_changes_often_is_stored_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     class Quiet:
         factor = Factor("tank", "")
 

@@ -77,9 +77,7 @@ async def test_policies_hold_for_clients() -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "drain"])
-def test_what_the_front_opens_while_the_worker_ends_is_not_left_open(
-    monkeypatch: pytest.MonkeyPatch, end: str
-) -> None:
+def test_listeners_opened_during_shutdown_are_closed(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     opened: list[Acceptor] = []
     open_now = Acceptor.open
 
@@ -132,7 +130,7 @@ async def test_changed_policies_reach_a_connected_client_and_counts_are_kept() -
 
 
 @on_uvloop
-async def test_rate_limited_clients_are_held_and_all_arrives() -> None:
+async def test_rate_limited_clients_are_held_and_lose_nothing() -> None:
     async with upstream() as port, gateway(config(port), layer(max_publish_rate=20)) as served:
         client = await Client.to(served)
         lines = [f"publish t {number + 1}\n" for number in range(26)]
@@ -191,7 +189,7 @@ def test_plugin_that_raises_stops_no_traffic(caplog: pytest.LogCaptureFixture) -
 
 
 @on_uvloop
-async def test_address_in_use_is_told_and_nothing_is_left_open() -> None:
+async def test_address_in_use_is_reported_and_nothing_stays_open() -> None:
     async with upstream() as port, gateway(config(port)) as served:
         _, taken = served.address()
         second = gateway(config(port, listen={"port": taken}))
@@ -276,5 +274,5 @@ async def watched(directory: Path) -> None:
     assert watching.ended == 1
 
 
-def test_plugins_see_refusals_and_the_end_whatever_another_one_raises(tmp_path: Path) -> None:
+def test_plugins_see_refusals_and_shutdown_although_another_raises(tmp_path: Path) -> None:
     watched(tmp_path)

@@ -79,7 +79,7 @@ def write(path: Path, size: str) -> Path:
     return path
 
 
-def test_policies_of_a_file_hold_and_exempt_principals_are_named(tmp_path: Path) -> None:
+def test_policies_and_exempt_principals_of_a_file_apply(tmp_path: Path) -> None:
     with PolicyEngine.from_file(write(tmp_path / "p.yaml", "100")) as engine:
         assert not refused(engine, 100)
         assert refused(engine, 101)
@@ -87,7 +87,7 @@ def test_policies_of_a_file_hold_and_exempt_principals_are_named(tmp_path: Path)
         assert engine.max_hold_ns == 10_000_000_000
 
 
-def test_what_raises_each_second_keeps_nothing_else_from_being_done(tmp_path: Path) -> None:
+def test_periodic_work_that_raises_does_not_block_other_work(tmp_path: Path) -> None:
     def raising(_: int) -> bool:
         raise RuntimeError("each second")
 
@@ -98,7 +98,7 @@ def test_what_raises_each_second_keeps_nothing_else_from_being_done(tmp_path: Pa
 
 
 @pytest.mark.seed("S1-024")
-def test_a_changed_file_comes_into_force_and_a_broken_one_leaves_the_last_good(tmp_path: Path) -> None:
+def test_a_changed_file_takes_effect_and_a_broken_one_keeps_the_last_good(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     with PolicyEngine.from_file(write(path, "100")) as engine:
         write(path, "nonsense")
@@ -115,7 +115,7 @@ def test_a_file_with_mistakes_is_refused(tmp_path: Path) -> None:
         PolicyEngine.from_file(write(tmp_path / "p.yaml", "nonsense"))
 
 
-def test_a_broker_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_broker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         PolicyEngine.from_file(write(tmp_path / "p.yaml", "1"), "other")
 
@@ -141,7 +141,7 @@ def test_set_policies_replaces_all_and_keeps_counts() -> None:
         assert [attach("b"), attach("c")] == [True, False]
 
 
-def test_an_engine_that_follows_a_file_takes_no_other_policies(tmp_path: Path) -> None:
+def test_an_engine_that_follows_a_file_refuses_set_policies(tmp_path: Path) -> None:
     with (
         PolicyEngine.from_file(write(tmp_path / "p.yaml", "1")) as engine,
         pytest.raises(ValueError, match="change them there"),
@@ -157,7 +157,7 @@ def test_namespaces_of_a_service(topic: str, namespace: str) -> None:
         assert engine.gate(topic, False, 0).topic == TopicName(topic, namespace)
 
 
-def test_publish_rates_of_a_service_refuse_unless_told_otherwise() -> None:
+def test_publish_rates_of_a_service_refuse_by_default() -> None:
     with of_objects(layer(max_publish_rate=1)) as engine:
         actions = []
         for _ in range(2):
@@ -180,7 +180,7 @@ def test_method_map_of_a_plugin() -> None:
             engine.method_map("other")
 
 
-def test_starting_and_ending_are_told_once() -> None:
+def test_startup_and_shutdown_hooks_are_called_once() -> None:
     told: list[str] = []
 
     class Plugin:

@@ -48,7 +48,7 @@ def leave(*found: Predecessor) -> None:
 
 
 @on_uvloop
-async def test_clients_that_came_before_are_served_by_the_successor(tmp_path: Path) -> None:
+async def test_the_successor_serves_clients_from_the_listen_queue(tmp_path: Path) -> None:
     place = tmp_path / ("long" * 20) / ("longer" * 20)  # longer than the address of a Unix socket may be
     old = Old(place)
     address = old.sockets[0].getsockname()
@@ -69,7 +69,7 @@ async def test_clients_that_came_before_are_served_by_the_successor(tmp_path: Pa
 
 
 @on_uvloop
-async def test_more_sockets_are_handed_over_than_one_message_carries(tmp_path: Path) -> None:
+async def test_sockets_are_handed_over_in_several_messages(tmp_path: Path) -> None:
     old = Old(tmp_path, descriptors.MOST + 1)
     [found] = await asked(tmp_path)
     assert [bound.getsockname() for _, _, bound in found.sockets] == [
@@ -80,7 +80,7 @@ async def test_more_sockets_are_handed_over_than_one_message_carries(tmp_path: P
 
 
 @on_uvloop
-async def test_a_successor_that_ends_before_it_serves_changes_nothing(tmp_path: Path) -> None:
+async def test_a_successor_that_exits_before_it_serves_changes_nothing(tmp_path: Path) -> None:
     old = Old(tmp_path)
     [found] = await asked(tmp_path)
     assert await asked(tmp_path) == [], "one at a time"
@@ -93,7 +93,7 @@ async def test_a_successor_that_ends_before_it_serves_changes_nothing(tmp_path: 
 
 
 @on_uvloop
-async def test_a_gateway_that_serves_is_left_alone_unless_asked(tmp_path: Path) -> None:
+async def test_a_running_gateway_is_replaced_only_on_request(tmp_path: Path) -> None:
     old, orphan = Old(tmp_path), Old(tmp_path, name="worker-1")
     [found] = await asked(tmp_path, replace=False)
     assert found.sockets[0][2].getsockname() == orphan.sockets[0].getsockname()
@@ -105,7 +105,7 @@ async def test_a_gateway_that_serves_is_left_alone_unless_asked(tmp_path: Path) 
 
 
 @on_uvloop
-async def test_the_place_of_a_gateway_that_is_gone_is_cleared(tmp_path: Path) -> None:
+async def test_the_stale_handover_socket_of_a_dead_gateway_is_removed(tmp_path: Path) -> None:
     old = Old(tmp_path)
     left = tmp_path / "left"
     (tmp_path / f"{SUPERVISOR}.sock").rename(left)
@@ -116,7 +116,7 @@ async def test_the_place_of_a_gateway_that_is_gone_is_cleared(tmp_path: Path) ->
 
 
 @on_uvloop
-async def test_only_the_owner_can_ask_and_an_old_gateway_leaves_the_new_ones_place(tmp_path: Path) -> None:
+async def test_only_the_owner_may_connect_and_an_old_gateway_leaves_the_new_socket(tmp_path: Path) -> None:
     place = tmp_path / "handover"
     old = Old(place)
     path = place / f"{SUPERVISOR}.sock"
@@ -131,7 +131,7 @@ async def test_only_the_owner_can_ask_and_an_old_gateway_leaves_the_new_ones_pla
 
 
 @pytest.mark.parametrize("nonsense", [b"[]", b"{", b"{}"])
-def test_nonsense_is_no_predecessor(tmp_path: Path, nonsense: bytes) -> None:
+def test_a_malformed_handover_is_ignored(tmp_path: Path, nonsense: bytes) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.bind(str(tmp_path / "worker-1.sock"))
         server.listen()

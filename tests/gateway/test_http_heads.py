@@ -85,17 +85,17 @@ async def answer(connection: Connection, sent: bytes = b"") -> bytes:
             return ended.partial
 
 
-async def test_a_head_that_does_not_end_is_given_up() -> None:
+async def test_an_endless_head_times_out() -> None:
     async with serving(head_s=0.05) as server, connections(server, 1, HALF) as [one]:
         assert await answer(one) == b""
 
 
-async def test_a_connection_that_says_nothing_is_given_up() -> None:
+async def test_a_silent_connection_times_out() -> None:
     async with serving(head_s=0.05) as server, connections(server, 1, b"") as [one]:
         assert await answer(one) == b""
 
 
-async def test_the_second_head_of_a_connection_is_due_as_well(deadlines: Deadlines) -> None:
+async def test_the_second_head_of_a_connection_times_out_as_well(deadlines: Deadlines) -> None:
     async with serving(head_s=HEAD_S) as server, connections(server, 1, WHOLE) as [one]:
         assert (await answer(one)).endswith(b"hello")
         assert deadlines.due == []
@@ -123,7 +123,7 @@ async def test_an_answer_may_take_longer_than_a_head(deadlines: Deadlines) -> No
     await server.stop()
 
 
-async def test_more_than_may_wait_close_the_oldest_and_others_are_served() -> None:
+async def test_too_many_waiting_connections_close_the_oldest() -> None:
     async with serving(connections=20) as server, connections(server, 30, HALF) as waiting:
         ended = [await answer(each) for each in waiting[:20]]
         assert ended == [b""] * 20

@@ -23,7 +23,7 @@ def no_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @on_uvloop
-async def test_a_listener_that_is_opened_late_takes_its_socket_and_others_are_let_go() -> None:
+async def test_a_late_listener_inherits_its_socket_and_unclaimed_ones_are_closed() -> None:
     async with upstream() as port, gateway(config(port)) as served:
         worker = served.worker()
         bound = {name: socket.create_server((_HOST, 0)) for name in ("late", "moved", "gone")}

@@ -67,14 +67,14 @@ print(seen)
     ["", "sys.setprofile(lambda *_: None)", "sys.settrace(lambda *_: None)"],
     ids=["plain", "profiled", "traced"],
 )
-def test_two_looks_at_once_are_both_taken(prepare: str) -> None:
+def test_two_concurrent_samples_are_both_taken(prepare: str) -> None:
     # CPython 3.11 begins a traced function again and again while a pending call waits for the one that runs.
     done = run(_TWO_AT_ONCE.format(prepare=prepare))
 
     assert done.stdout == "['first', 'second']\n", done.stderr
 
 
-def test_a_look_that_fails_does_not_end_looking() -> None:
+def test_sampling_continues_after_an_error() -> None:
     done = run(_FAILING)
 
     assert done.stdout == "['fails', 'next']\n", done.stderr

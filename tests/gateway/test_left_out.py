@@ -40,7 +40,7 @@ def refused(system: str, tmp_path: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("system", _ABSENT)
-def test_a_file_that_names_a_room_without_its_extra_is_told_what_to_install(
+def test_the_error_for_a_missing_extra_says_what_to_install(
     system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, distribution = _ABSENT[system]
@@ -52,14 +52,14 @@ def test_a_file_that_names_a_room_without_its_extra_is_told_what_to_install(
     assert "nonsense" in second.message  # the rest of the entry is checked too
 
 
-def test_one_room_alone_is_told_in_the_same_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_missing_extra_gets_the_same_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CHOICE, "kafka")
     monkeypatch.setitem(sys.modules, "aiokafka", None)
     first, _ = refused("kafka", tmp_path)
     assert first.message == "cannot serve system 'kafka': aiokafka is not installed"
 
 
-def test_all_of_a_room_is_left_out_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_room_without_its_extra_is_left_out_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
     plugins = load_plugins(())
     assert set(plugins.drivers) == {"danube", "kafka"}
@@ -68,13 +68,13 @@ def test_all_of_a_room_is_left_out_and_the_others_stay(monkeypatch: pytest.Monke
     assert "pulsar" not in [info.name for info in plugins.overview()]
 
 
-def test_where_nothing_is_missing_nothing_is_left_out() -> None:
+def test_with_all_extras_nothing_is_left_out() -> None:
     plugins = load_plugins(())
     assert set(plugins.drivers) == {"danube", "kafka", "pulsar"}
     assert plugins.left_out == {}
 
 
-def test_what_a_room_needs_is_in_its_extra() -> None:
+def test_each_extra_has_the_requirements_of_its_room() -> None:
     """The remedy must bring every distribution that the room asks for."""
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
     extras: dict[str, list[str]] = project["optional-dependencies"]
@@ -103,7 +103,7 @@ main({arguments!r}, prog_name="sluicegate")
         (["compare", "scenarios"], "publish-rate"),
     ],
 )
-def test_commands_run_without_any_extra(
+def test_commands_run_without_extras(
     arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The modules of all extras are hidden; an import of one of them anywhere on the way would fail."""
@@ -118,7 +118,7 @@ def test_commands_run_without_any_extra(
     assert told in done.stdout
 
 
-def test_the_package_is_a_program() -> None:
+def test_the_package_runs_with_python_m() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sluicegate", "check", "--help"], capture_output=True, text=True, check=False
     )

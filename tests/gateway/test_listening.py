@@ -22,7 +22,7 @@ def _port(listening: socket.socket) -> int:
     return port
 
 
-def test_a_socket_is_known_by_its_address_whatever_its_name(bound: socket.socket) -> None:
+def test_a_socket_is_matched_by_its_address_and_not_its_name(bound: socket.socket) -> None:
     inherited = Inherited([("other", bound)])
     assert inherited.take("bootstrap", "0.0.0.0", _port(bound)) is None
     assert inherited.take("bootstrap", _HOST, _port(bound) + 1) is None
@@ -30,7 +30,7 @@ def test_a_socket_is_known_by_its_address_whatever_its_name(bound: socket.socket
     assert inherited.take("bootstrap", _HOST, _port(bound)) is None
 
 
-def test_where_any_port_will_do_a_listener_keeps_the_one_it_had(bound: socket.socket) -> None:
+def test_a_listener_on_port_0_keeps_its_previous_port(bound: socket.socket) -> None:
     inherited = Inherited([("admin", bound)])
     assert inherited.take("bootstrap", _HOST, 0) is None
     assert inherited.take("admin", _HOST, 0) is bound
@@ -41,12 +41,12 @@ def test_a_listener_without_a_predecessor_is_bound() -> None:
         assert _port(made)
 
 
-def test_what_nobody_takes_is_closed(bound: socket.socket) -> None:
+def test_unclaimed_sockets_are_closed(bound: socket.socket) -> None:
     inherited = Inherited([("gone", bound)])
     inherited.close()
     assert bound.fileno() == -1
 
 
-def test_sockets_that_systemd_passes_to_another_process_are_left_alone() -> None:
+def test_sockets_that_systemd_passed_to_another_process_are_ignored() -> None:
     assert passed_by_systemd({}) == []
     assert passed_by_systemd({"LISTEN_PID": str(os.getppid()), "LISTEN_FDS": "2"}) == []

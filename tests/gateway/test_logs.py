@@ -53,7 +53,7 @@ def test_a_refusal_in_json_has_its_severity_and_the_level_of_its_policy() -> Non
 
 
 @pytest.mark.parametrize("name", sorted(logs.JSON_KEYS - {"message"}))
-def test_no_field_takes_the_place_of_what_every_json_line_has(name: str) -> None:
+def test_extra_fields_cannot_replace_standard_json_fields(name: str) -> None:
     stream = io.StringIO()
     logs.set_up("info", "json", stream)
 
@@ -66,7 +66,7 @@ def test_no_field_takes_the_place_of_what_every_json_line_has(name: str) -> None
 
 
 @pytest.mark.parametrize("style", ["json", "text"])
-def test_no_field_takes_the_place_of_what_the_process_adds_to_each_line(
+def test_extra_fields_cannot_replace_fields_of_the_process(
     style: Literal["json", "text"],
 ) -> None:
     stream = io.StringIO()
@@ -99,7 +99,7 @@ def own_fields() -> set[str]:
     return found - {"exc_info"}
 
 
-def test_every_field_is_documented_and_takes_no_name_that_is_taken() -> None:
+def test_every_field_is_documented_and_shadows_no_standard_field() -> None:
     section = OPERATIONS[OPERATIONS.index("| field of a JSON line") : OPERATIONS.index("## Plugins")]
     fields = own_fields()
     assert {"policy_level", "exit_code", "client", "limit"} <= fields
@@ -107,7 +107,7 @@ def test_every_field_is_documented_and_takes_no_name_that_is_taken() -> None:
     assert (fields | logs.JSON_KEYS) - set(re.findall(r"`(\w+)`", section)) == set()
 
 
-def test_text_lines_are_for_people() -> None:
+def test_text_lines_are_readable() -> None:
     stream = io.StringIO()
     logs.set_up("warning", "text", stream)
     logging.getLogger("sluicegate").info("quiet")
@@ -117,14 +117,14 @@ def test_text_lines_are_for_people() -> None:
     assert line.endswith("WARNING loud topic='orders'")
 
 
-def test_throttle_lets_one_a_second_through_and_counts_the_others() -> None:
+def test_throttle_passes_one_line_a_second_and_counts_the_rest() -> None:
     throttle = logs.Throttle()
     passed = [throttle.passes("key", now_ns) for now_ns in range(0, 2_000_000_000, 100_000_000)]
     assert [left_out for left_out in passed if left_out is not None] == [0, 9]
     assert throttle.passes("another", 0) == 0
 
 
-def test_text_of_clients_cannot_break_lines() -> None:
+def test_text_from_clients_cannot_inject_lines() -> None:
     assert logs.printable("a\nb\x1b[0m ü") == "a\\nb\\x1b[0m ü"
     stream = io.StringIO()
     logs.set_up("info", "text", stream)
@@ -133,9 +133,7 @@ def test_text_of_clients_cannot_break_lines() -> None:
 
 
 @pytest.mark.parametrize(("level", "shown"), [("info", 0), ("debug", 1)])
-def test_what_the_gateway_tells_in_its_own_words_a_library_does_not_tell_again(
-    level: str, shown: int
-) -> None:
+def test_library_lines_are_dropped_where_the_gateway_logs_the_same_event(level: str, shown: int) -> None:
     stream = io.StringIO()
     told_anew = "a.client.library"
     logs.set_up(level, "text", stream, told_anew=[told_anew])

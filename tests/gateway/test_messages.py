@@ -24,18 +24,18 @@ policy_sets = st.builds(
 
 @settings(deadline=None, max_examples=50)
 @given(policy_sets)
-def test_policies_arrive_as_they_were(policies: PolicySet) -> None:
+def test_policies_survive_serialization(policies: PolicySet) -> None:
     data = json.loads(json.dumps(messages.policies_to_json(policies)))
     assert messages.policies_from_json(data) == policies
 
 
 @pytest.mark.parametrize("data", [{}, {"version": 1}, {"version": 1, "layers": [{}]}])
-def test_policies_that_cannot_be_read_are_refused(data: dict[str, object]) -> None:
+def test_unreadable_policies_are_refused(data: dict[str, object]) -> None:
     with pytest.raises(messages.BrokenMessageError):
         messages.policies_from_json(data)
 
 
-def test_configuration_is_read_again_by_its_own_class() -> None:
+def test_configuration_is_restored_as_its_own_class() -> None:
     config = EchoConfig.model_validate(
         {
             "name": "b",
@@ -57,7 +57,7 @@ async def _received(data: bytes) -> object:
     return await messages.receive(reader)
 
 
-def test_messages_are_cut_by_their_length() -> None:
+def test_messages_are_split_by_their_length_prefix() -> None:
     frame = b"\0\0\0\x0c" + b'{"kind":"x"}'
     assert asyncio.run(_received(frame + b"\0\0")) == {"kind": "x"}
     assert asyncio.run(_received(frame[:-1])) is None
@@ -65,6 +65,6 @@ def test_messages_are_cut_by_their_length() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\0\0\0\x01x", b"\0\0\0\x02[]"])
-def test_what_is_no_message_is_refused(data: bytes) -> None:
+def test_a_malformed_message_is_refused(data: bytes) -> None:
     with pytest.raises(messages.BrokenMessageError):
         asyncio.run(_received(data))

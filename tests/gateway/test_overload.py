@@ -30,7 +30,7 @@ def resident(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_levels_come_and_go_with_memory(resident: list[int]) -> None:
+def test_levels_follow_memory_usage(resident: list[int]) -> None:
     @on_uvloop
     async def play() -> None:
         dropped: list[int] = []
@@ -77,7 +77,7 @@ def test_the_largest_client_is_closed_while_memory_is_short(resident: list[int])
     play()
 
 
-def test_where_memory_cannot_be_read_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_shed_if_memory_usage_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     async def usage(self: ProcessMemory) -> tuple[int, int]:
         raise ProcessError("no such thing here")
 
@@ -93,12 +93,12 @@ def test_where_memory_cannot_be_read_nothing_is_done(monkeypatch: pytest.MonkeyP
     play()
 
 
-def test_memory_of_this_process_is_read() -> None:
+def test_reads_the_memory_of_this_process() -> None:
     resident, limit = asyncio.run(ProcessMemory(limit=2**40).usage())
     assert Path("/proc/self/statm").exists() <= (10_000_000 < resident < limit)
 
 
-def test_thresholds_are_in_order() -> None:
+def test_thresholds_are_ascending() -> None:
     with pytest.raises(ValidationError, match="are not in order"):
         OverloadConfig(stop_accepting=0.9)
     with pytest.raises(ValidationError):

@@ -158,7 +158,7 @@ def both(peer: Peer) -> Iterator[tuple[Any, Transport, Transport]]:
     yield peer.upstream, peer.broker, peer.client
 
 
-async def test_a_hundred_dear_reads_take_a_slice_of_each_turn(lab: Lab) -> None:
+async def test_a_hundred_expensive_reads_are_spread_over_turns(lab: Lab) -> None:
     floods = [lab.peer() for _ in range(100)]
     began_ns = lab.clock.now_ns
     for peer in floods:
@@ -176,7 +176,7 @@ async def test_a_hundred_dear_reads_take_a_slice_of_each_turn(lab: Lab) -> None:
     assert light.client.sent == light.broker.sent == b"small" * 50
 
 
-async def test_turns_go_round(lab: Lab) -> None:
+async def test_turns_rotate(lab: Lab) -> None:
     floods = [lab.peer() for _ in range(5)]
     for peer in floods:
         peer.side.data_received(READ)
@@ -187,7 +187,7 @@ async def test_turns_go_round(lab: Lab) -> None:
     assert max(done) - min(done) <= LONGEST_NS // DEAR_NS
 
 
-async def test_all_bytes_arrive_in_order_and_reading_goes_on(lab: Lab) -> None:
+async def test_all_bytes_arrive_in_order_and_reading_resumes(lab: Lab) -> None:
     peer = lab.peer(ns_per_byte=100)
     data = bytes(range(256)) * 1024
     for side, source, target in both(peer):
@@ -199,7 +199,7 @@ async def test_all_bytes_arrive_in_order_and_reading_goes_on(lab: Lab) -> None:
         assert not side._pauses
 
 
-async def test_bulk_that_takes_little_is_not_cut(lab: Lab) -> None:
+async def test_cheap_bulk_data_is_not_sliced(lab: Lab) -> None:
     peer = lab.peer(CHEAP_NS)
     for side, source, _ in both(peer):
         for _ in range(4):
@@ -209,7 +209,7 @@ async def test_bulk_that_takes_little_is_not_cut(lab: Lab) -> None:
         assert peer.session.reads[-1] == len(READ)
 
 
-async def test_a_session_that_pauses_keeps_the_rest_back(lab: Lab) -> None:
+async def test_a_paused_session_gets_no_further_bytes(lab: Lab) -> None:
     peer = lab.peer()
     peer.session.says = [PauseReading()]
     peer.side.data_received(READ)
@@ -226,7 +226,7 @@ async def test_a_session_that_pauses_keeps_the_rest_back(lab: Lab) -> None:
     assert peer.done == len(READ)
 
 
-async def test_what_waits_for_its_turn_goes_before_the_end(lab: Lab) -> None:
+async def test_queued_bytes_are_delivered_before_the_end(lab: Lab) -> None:
     peer = lab.peer()
     peer.side.data_received(READ)
     peer.side.eof_received()
@@ -237,7 +237,7 @@ async def test_what_waits_for_its_turn_goes_before_the_end(lab: Lab) -> None:
     assert peer.done == len(READ)
 
 
-async def test_a_broker_that_closes_loses_nothing_that_waits(lab: Lab) -> None:
+async def test_queued_bytes_survive_a_close_by_the_broker(lab: Lab) -> None:
     peer = lab.peer()
     peer.upstream.data_received(READ)
     assert peer.done < len(READ)
@@ -246,7 +246,7 @@ async def test_a_broker_that_closes_loses_nothing_that_waits(lab: Lab) -> None:
     assert peer.client.is_closed
 
 
-async def test_a_broker_that_is_lost_loses_nothing_that_waits(lab: Lab) -> None:
+async def test_queued_bytes_survive_a_reset_by_the_broker(lab: Lab) -> None:
     peer = lab.peer()
     peer.upstream.data_received(READ)
     peer.broker.is_closed = True  # what the loop knows, and has not told yet
@@ -257,7 +257,7 @@ async def test_a_broker_that_is_lost_loses_nothing_that_waits(lab: Lab) -> None:
     assert len(peer.client.sent) == len(READ)
 
 
-async def test_a_client_closed_in_its_turn_takes_no_other(lab: Lab) -> None:
+async def test_closing_a_client_in_its_turn_skips_no_other(lab: Lab) -> None:
     peer, other = lab.peer(), lab.peer()
     peer.session.says = [Close("test")]
     peer.side.data_received(READ)
@@ -269,7 +269,7 @@ async def test_a_client_closed_in_its_turn_takes_no_other(lab: Lab) -> None:
     assert peer.side.kept_bytes == 0
 
 
-async def test_what_waits_is_counted_as_kept(lab: Lab) -> None:
+async def test_queued_bytes_count_as_buffered(lab: Lab) -> None:
     peer = lab.peer()
     for side, _, _ in both(peer):
         side.data_received(READ)

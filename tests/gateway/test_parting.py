@@ -60,7 +60,7 @@ def ended(session: Any) -> tuple[Loop, list[Exception]]:
     return loop, failures
 
 
-def test_slices_are_done_in_turns_and_the_first_at_once() -> None:
+def test_slices_run_in_turns_and_the_first_at_once() -> None:
     session = Parting(3)
     loop, failures = ended(session)
     assert session.done == [0]
@@ -76,7 +76,7 @@ def test_a_session_that_holds_little_takes_no_turn() -> None:
     assert failures == []
 
 
-def test_a_slice_that_raises_is_told_and_ends_the_others() -> None:
+def test_a_slice_that_raises_is_logged_and_ends_the_others() -> None:
     session = Parting(5, fails_at=2)
     loop, failures = ended(session)
     while loop.due:

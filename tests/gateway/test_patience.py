@@ -40,7 +40,7 @@ async def test_the_broker_is_dialled_with_the_clients_first_bytes() -> None:
 
 
 @on_uvloop
-async def test_a_client_that_leaves_without_a_word_is_forgotten() -> None:
+async def test_a_client_that_leaves_without_sending_is_forgotten() -> None:
     async with upstream() as port, lab(port) as it:
         reader, writer = await it.connect()
         await it.served(1)
@@ -50,7 +50,7 @@ async def test_a_client_that_leaves_without_a_word_is_forgotten() -> None:
 
 
 @on_uvloop
-async def test_a_client_that_says_nothing_is_closed_in_time() -> None:
+async def test_a_silent_client_is_closed_in_time() -> None:
     async with upstream() as port, lab(port, login_ns=_MINUTE_NS) as it:
         reader, writer = await it.connect()
         await it.served(1)
@@ -87,7 +87,7 @@ def test_a_client_that_does_not_finish_its_login_is_closed_in_time(
 
 
 @on_uvloop
-async def test_bytes_now_and_then_do_not_prolong_a_frame_that_passes_unread() -> None:
+async def test_trickled_bytes_do_not_prolong_an_unread_frame() -> None:
     async with upstream() as port, lab(port, name="raw", frame_ns=_MINUTE_NS) as it:
         reader, writer = await it.connect()
         writer.write(b"x")

@@ -40,18 +40,18 @@ def test_labels_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "9lives", "a-b", "a b"])
-def test_a_name_must_be_one(name: str) -> None:
+def test_an_invalid_metric_name_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match="is no name of a metric"):
         PluginMetrics().gauge(name, "")
 
 
 @pytest.mark.parametrize("label", ["broker", "__name", "a-b", ""])
-def test_a_label_must_be_one_of_its_own(label: str) -> None:
+def test_invalid_and_reserved_labels_are_rejected(label: str) -> None:
     with pytest.raises(ValueError, match="is no label"):
         PluginMetrics().gauge("fine", "", (label,))
 
 
-def test_one_name_is_one_metric() -> None:
+def test_a_metric_cannot_be_redefined() -> None:
     metrics = PluginMetrics()
     gauge = metrics.gauge("full", "", ("volume",))
 
@@ -63,7 +63,7 @@ def test_one_name_is_one_metric() -> None:
         gauge.set(1.0)
 
 
-def test_threads_lose_nothing() -> None:
+def test_concurrent_updates_are_not_lost() -> None:
     counter = PluginMetrics().counter("reads", "")
 
     def work() -> None:

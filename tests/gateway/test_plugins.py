@@ -15,7 +15,7 @@ def no_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CHOICE, "")
 
 
-def test_built_in_plugins_are_there_and_say_which_hooks_they_have() -> None:
+def test_built_in_plugins_are_listed_with_their_hooks() -> None:
     overview = {info.name: info for info in load_plugins(()).overview()}
     assert overview["sluicegate.builtin.size"].origin == "built in"
     assert "sluicegate_policy_checks" in overview["sluicegate.builtin.size"].hooks
@@ -69,7 +69,7 @@ def test_two_drivers_of_one_system_are_refused() -> None:
         _ = load_plugins(["tests.gateway.echo_plugin"], [Second()]).drivers
 
 
-def test_policy_model_that_is_none_is_refused() -> None:
+def test_an_invalid_policy_model_is_refused() -> None:
     class Odd:
         @hookimpl
         def sluicegate_policy_model(self) -> object:
@@ -79,7 +79,7 @@ def test_policy_model_that_is_none_is_refused() -> None:
         _ = load_plugins((), [Odd()]).policy_models
 
 
-def test_store_is_opened_by_the_first_plugin_that_knows_it() -> None:
+def test_the_first_plugin_that_supports_a_url_opens_the_store() -> None:
     class Own:
         @hookimpl
         def sluicegate_metadata_store(self, url: str) -> MemoryStore | None:

@@ -79,7 +79,7 @@ def lines(log: pytest.LogCaptureFixture) -> list[str]:
     return found
 
 
-def test_a_broker_that_answers_at_the_start_needs_no_line(log: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_answers_at_the_start_is_not_logged(log: pytest.LogCaptureFixture) -> None:
     clock = Clock(A)
     assert clock.up() is None
     assert clock.of.snapshot() == {"up": False, "since_ms": None, "reason": "a.example:9092: no answer yet"}
@@ -89,7 +89,7 @@ def test_a_broker_that_answers_at_the_start_needs_no_line(log: pytest.LogCapture
     assert lines(log) == []
 
 
-def test_it_goes_and_comes_back_with_one_line_each(log: pytest.LogCaptureFixture) -> None:
+def test_an_outage_and_its_end_are_logged_once_each(log: pytest.LogCaptureFixture) -> None:
     clock = Clock(A)
     clock.probe()
     clock.seconds(3)
@@ -116,7 +116,7 @@ def test_it_goes_and_comes_back_with_one_line_each(log: pytest.LogCaptureFixture
     assert 20 <= vars(record)["down_s"] <= 25
 
 
-def test_a_broker_that_goes_while_clients_are_served_is_told_of_once(log: pytest.LogCaptureFixture) -> None:
+def test_an_outage_with_connected_clients_is_logged_once(log: pytest.LogCaptureFixture) -> None:
     clock = Clock(A)
     clock.probe()
     for _ in range(20):
@@ -152,7 +152,7 @@ def test_an_idle_broker_is_probed_every_10_seconds_and_a_busy_one_never() -> Non
     assert clock.seconds(10) == 1
 
 
-def test_a_broker_that_says_nothing_any_more_is_down_though_clients_are_connected() -> None:
+def test_a_silent_broker_is_down_although_clients_are_connected() -> None:
     clock = Clock(A)
     clock.probe()
     clock.heard += 100
@@ -163,7 +163,7 @@ def test_a_broker_that_says_nothing_any_more_is_down_though_clients_are_connecte
     assert not clock.of.is_silent(A)
 
 
-def test_clients_are_told_of_once_a_minute_while_they_are_turned_away(log: pytest.LogCaptureFixture) -> None:
+def test_refused_clients_are_logged_once_a_minute(log: pytest.LogCaptureFixture) -> None:
     clock = Clock(A)
     clock.broken[A] = REFUSED
     clock.probe()
@@ -181,7 +181,7 @@ def test_clients_are_told_of_once_a_minute_while_they_are_turned_away(log: pytes
     assert lines(log) == []
 
 
-def test_one_address_of_several_is_told_of_and_the_broker_is_up(log: pytest.LogCaptureFixture) -> None:
+def test_one_failed_address_of_several_is_logged_and_the_broker_is_up(log: pytest.LogCaptureFixture) -> None:
     clock = Clock(A, B)
     clock.broken[B] = REFUSED
     clock.probe()
@@ -202,7 +202,7 @@ def test_one_address_of_several_is_told_of_and_the_broker_is_up(log: pytest.LogC
     assert "a.example:9092: connection refused; b.example:9092: connection refused" in lines(log)[-1]
 
 
-def test_the_order_in_which_addresses_first_answer_makes_no_lines(log: pytest.LogCaptureFixture) -> None:
+def test_addresses_may_first_answer_in_any_order_without_log_lines(log: pytest.LogCaptureFixture) -> None:
     clock = Clock(A, B)
     assert clock.of.due(clock.now_ns) == [A, B]
     clock.of.probed(B, None, clock.now_ns)
@@ -211,7 +211,7 @@ def test_the_order_in_which_addresses_first_answer_makes_no_lines(log: pytest.Lo
     assert lines(log) == []
 
 
-def test_it_is_not_down_before_every_address_was_tried(log: pytest.LogCaptureFixture) -> None:
+def test_a_broker_is_down_only_after_every_address_was_tried(log: pytest.LogCaptureFixture) -> None:
     clock = Clock(A, B)
     clock.of.due(clock.now_ns)
     clock.of.probed(A, REFUSED, clock.now_ns)
@@ -221,7 +221,7 @@ def test_it_is_not_down_before_every_address_was_tried(log: pytest.LogCaptureFix
     assert len(lines(log)) == 1
 
 
-def test_a_node_that_clients_cannot_be_connected_to_is_probed_until_it_answers(
+def test_an_unreachable_node_is_probed_until_it_answers(
     log: pytest.LogCaptureFixture,
 ) -> None:
     clock = Clock(A)
@@ -239,7 +239,7 @@ def test_a_node_that_clients_cannot_be_connected_to_is_probed_until_it_answers(
     assert clock.of.reason == ""
 
 
-def test_a_node_that_no_client_asks_for_any_more_is_forgotten() -> None:
+def test_a_node_without_clients_is_forgotten() -> None:
     clock = Clock(A)
     clock.probe()
     clock.broken[NODE] = REFUSED
@@ -271,7 +271,7 @@ def test_a_broker_whose_nodes_serve_clients_is_up_though_its_bootstrap_list_is_s
     assert len(lines(log)) == 1
 
 
-def test_a_slow_dial_is_no_outage_but_clients_that_suffer_are_told_of(log: pytest.LogCaptureFixture) -> None:
+def test_a_slow_dial_is_no_outage_but_affected_clients_are_logged(log: pytest.LogCaptureFixture) -> None:
     clock = Clock(A)
     clock.probe()
     for _ in range(30):
@@ -283,7 +283,7 @@ def test_a_slow_dial_is_no_outage_but_clients_that_suffer_are_told_of(log: pytes
     assert line.startswith("the broker answers the gateway, yet clients cannot be connected: a.example:9092")
 
 
-def test_failed_dials_have_an_address_probed_at_most_once_a_second() -> None:
+def test_failed_dials_trigger_at_most_one_probe_a_second() -> None:
     clock = Clock(A)
     clock.probe()
     clock.seconds(1)
@@ -298,7 +298,7 @@ def test_failed_dials_have_an_address_probed_at_most_once_a_second() -> None:
     assert clock.seconds(1) == 1
 
 
-def test_clients_do_not_wait_for_an_address_that_swallows_what_is_sent() -> None:
+def test_clients_do_not_wait_for_an_unresponsive_address() -> None:
     clock = Clock(A)
     clock.broken[A] = SILENT
     assert not clock.of.is_silent(A)
@@ -309,7 +309,7 @@ def test_clients_do_not_wait_for_an_address_that_swallows_what_is_sent() -> None
     assert not clock.of.is_silent(A)
 
 
-def test_a_client_that_is_connected_has_a_broker_that_was_down_probed() -> None:
+def test_a_connected_client_triggers_a_probe_of_a_broker_that_was_down() -> None:
     clock = Clock(A)
     clock.broken[A] = REFUSED
     clock.probe()
@@ -321,7 +321,7 @@ def test_a_client_that_is_connected_has_a_broker_that_was_down_probed() -> None:
     assert clock.up()
 
 
-def test_a_probe_for_which_the_gateway_has_no_descriptor_says_nothing_of_the_broker() -> None:
+def test_a_probe_that_fails_for_lack_of_descriptors_is_no_outage() -> None:
     clock = Clock(A)
     clock.probe()
     clock.seconds(9)

@@ -29,7 +29,7 @@ def test_violation_is_a_warning_once_a_second_with_a_count(caplog: pytest.LogCap
 
 
 @pytest.mark.seed("S1-116")
-def test_rate_limiting_is_told_when_it_starts_and_when_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
+def test_rate_limiting_is_logged_when_it_starts_and_while_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     sink = Recording(NullSink(), sustained_ns=10 * SECOND)
     for step in range(150):
@@ -43,22 +43,22 @@ def test_rate_limiting_is_told_when_it_starts_and_when_it_lasts(caplog: pytest.L
     assert caplog.records[-1].getMessage() == "rate limiting started"
 
 
-def test_decisions_are_handed_on_and_stamped() -> None:
+def test_decisions_are_stamped_and_forwarded() -> None:
     sink = Recording(NullSink())
     stamped = sink.decided(GATE, OP, decision(Action.REJECT), 0)
     assert (stamped.id, stamped.policy_version) == ("1", GATE.version)
 
 
-def test_ids_can_be_kept_from_clients() -> None:
+def test_decision_ids_can_be_left_out_of_errors() -> None:
     sink = Recording(NullSink(), show_ids=False)
     assert sink.decided(GATE, OP, decision(Action.REJECT), 0).id == ""
 
 
-def test_what_was_only_observed_is_called_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_observed_decisions_are_marked_as_such(caplog: pytest.LogCaptureFixture) -> None:
     Recording(NullSink()).decided(GATE, OP, decision(Action.REJECT, observed=True), 0)
     assert vars(caplog.records[0])["action"] == "would_reject"
 
 
-def test_allowed_goes_straight_to_the_next_sink() -> None:
+def test_allows_pass_directly_to_the_next_sink() -> None:
     inner = NullSink()
     assert Recording(inner).allowed == inner.allowed

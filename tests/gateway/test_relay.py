@@ -53,7 +53,7 @@ async def test_bytes_go_both_ways_in_order() -> None:
 
 
 @on_uvloop
-async def test_bytes_that_come_before_the_broker_are_kept_and_come_first() -> None:
+async def test_bytes_read_before_the_broker_connects_are_sent_first() -> None:
     async with upstream() as port, lab(closed_port(), port) as it:
         reader, writer = await it.connect()
         writer.write(b"first\nsecond\n")
@@ -85,7 +85,7 @@ async def test_client_is_closed_when_no_broker_answers_and_others_are_served() -
 
 
 @on_uvloop
-async def test_a_session_may_say_which_broker_its_client_is_for() -> None:
+async def test_a_session_may_choose_its_broker() -> None:
     async with upstream() as port, lab() as it:
         reader, writer = await it.connect()
         writer.write(b"answer\n")  # the session works before there is any broker
@@ -100,7 +100,7 @@ async def test_a_session_may_say_which_broker_its_client_is_for() -> None:
 
 
 @on_uvloop
-async def test_a_client_is_closed_when_the_broker_that_it_is_for_does_not_answer() -> None:
+async def test_a_client_is_closed_when_its_chosen_broker_does_not_answer() -> None:
     async with lab() as it:
         reader, writer = await it.connect()
         writer.write(f"dial {closed_port()}\n".encode())
@@ -121,7 +121,7 @@ async def test_a_client_that_leaves_while_its_broker_is_dialled_is_forgotten() -
 
 
 @on_uvloop
-async def test_dial_gives_up_after_its_time() -> None:
+async def test_dialling_times_out() -> None:
     with unanswered() as port:
         async with lab(port, dial_s=0.1) as it:
             reader, writer = await it.connect()
@@ -166,7 +166,7 @@ async def test_broker_that_resets_ends_only_its_client() -> None:
 
 
 @on_uvloop
-async def test_what_the_broker_said_before_it_closed_reaches_the_client() -> None:
+async def test_bytes_sent_by_the_broker_before_it_closed_reach_the_client() -> None:
     async def last_words(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.write(b"y" * 3_000_000)
@@ -180,7 +180,7 @@ async def test_what_the_broker_said_before_it_closed_reaches_the_client() -> Non
 
 
 @on_uvloop
-async def test_slow_reader_gets_every_byte_and_a_fast_one_beside_it_is_not_held() -> None:
+async def test_slow_reader_gets_every_byte_and_does_not_hold_a_fast_one() -> None:
     payload = os.urandom(1 << 20) * 24
 
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -213,7 +213,7 @@ async def test_slow_reader_gets_every_byte_and_a_fast_one_beside_it_is_not_held(
 
 
 @on_uvloop
-async def test_slow_broker_holds_the_client_back_byte_exact() -> None:
+async def test_slow_broker_pauses_the_client_and_no_byte_is_lost() -> None:
     received = hashlib.sha256()
     go = asyncio.Event()
 
@@ -251,7 +251,7 @@ async def test_half_closed_client_still_gets_its_answers() -> None:
 
 
 @on_uvloop
-async def test_wakes_and_never_early() -> None:
+async def test_wakes_on_time_and_never_early() -> None:
     async with upstream() as port, lab(port) as it:
         reader, writer = await it.connect()
         for wait_ms in (1, 3, 40):
@@ -263,7 +263,7 @@ async def test_wakes_and_never_early() -> None:
 
 
 @on_uvloop
-async def test_pause_holds_later_bytes_back_and_keeps_their_order() -> None:
+async def test_pause_withholds_later_bytes_and_keeps_their_order() -> None:
     async with upstream() as port, lab(port) as it:
         reader, writer = await it.connect()
         writer.write(b"before\n")
@@ -296,7 +296,7 @@ async def test_held_request_of_a_client_that_hung_up_is_not_forwarded() -> None:
 
 
 @on_uvloop
-async def test_hang_up_is_noticed_while_nothing_is_read_from_the_client() -> None:
+async def test_hang_up_is_detected_while_reading_is_paused() -> None:
     async with upstream() as port, lab(port) as it:
         _, writer = await it.connect()
         await it.say(writer, b"pause 3600000\n")
@@ -309,7 +309,7 @@ async def test_hang_up_is_noticed_while_nothing_is_read_from_the_client() -> Non
 
 
 @on_uvloop
-async def test_wake_tells_that_the_client_has_gone() -> None:
+async def test_wake_reports_that_the_client_is_gone() -> None:
     async with upstream() as port, lab(port) as it:
         client = socket.create_connection(it.acceptor.address)
         await it.served(1)
@@ -373,7 +373,7 @@ async def test_raising_session_ends_its_client_alone(caplog: pytest.LogCaptureFi
 
 
 @on_uvloop
-async def test_frame_that_is_begun_and_not_finished_is_timed_out_even_if_it_drips() -> None:
+async def test_an_unfinished_frame_times_out_even_if_bytes_trickle_in() -> None:
     async with upstream() as port, lab(port, frame_ns=HOUR_NS) as it:
         reader, writer = await it.connect()
         other_reader, other_writer = await it.connect()
@@ -393,7 +393,7 @@ async def test_frame_that_is_begun_and_not_finished_is_timed_out_even_if_it_drip
 
 
 @on_uvloop
-async def test_silent_client_is_timed_out() -> None:
+async def test_silent_client_times_out() -> None:
     async with upstream() as port, lab(port, idle_ns=HOUR_NS) as it:
         reader, writer = await it.connect()
         await it.served(1)
@@ -406,7 +406,7 @@ async def test_silent_client_is_timed_out() -> None:
 
 
 @on_uvloop
-async def test_buffers_over_the_budget_cost_the_largest_client() -> None:
+async def test_buffers_over_the_budget_close_the_largest_client() -> None:
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if await reader.readline() == b"flood\n":
             writer.write(b"z" * 20_000_000)
@@ -428,7 +428,7 @@ async def test_buffers_over_the_budget_cost_the_largest_client() -> None:
 
 
 @on_uvloop
-async def test_client_that_never_reads_cannot_keep_a_closed_connection() -> None:
+async def test_client_that_never_reads_cannot_keep_a_connection_open() -> None:
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.write(b"z" * 20_000_000)
@@ -461,7 +461,7 @@ async def test_clients_over_the_limit_are_closed_at_once() -> None:
 
 
 @on_uvloop
-async def test_drain_lets_a_held_request_finish_and_takes_nothing_new(
+async def test_drain_finishes_a_held_request_and_accepts_nothing_new(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drains, "ANSWER_NS", HOUR_NS)
@@ -483,7 +483,7 @@ async def test_drain_lets_a_held_request_finish_and_takes_nothing_new(
 
 
 @on_uvloop
-async def test_drain_waits_for_an_answer_that_the_broker_owes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_drain_waits_for_a_pending_answer_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drains, "ANSWER_NS", HOUR_NS)
 
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

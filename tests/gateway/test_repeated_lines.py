@@ -40,7 +40,7 @@ class Bench:
         return [line.partition(" ")[2].strip() for line in self.stream.getvalue().splitlines()]
 
 
-def test_a_flood_of_equal_lines_is_ten_of_them_and_their_number() -> None:
+def test_a_flood_of_equal_lines_becomes_ten_lines_and_a_count() -> None:
     bench = Bench()
     log = bench.logger()
     for _ in range(703):
@@ -60,7 +60,7 @@ def test_numbers_do_not_make_lines_different() -> None:
     assert len(bench.written) == 10
 
 
-def test_lines_of_one_text_with_other_details_are_others() -> None:
+def test_lines_with_other_details_are_counted_apart() -> None:
     bench = Bench(limit=2)
     log = bench.logger()
     for detail in (
@@ -73,7 +73,7 @@ def test_lines_of_one_text_with_other_details_are_others() -> None:
     assert len(bench.written) == 4
 
 
-def test_what_is_put_into_a_line_makes_it_another_up_to_ten_times_as_many() -> None:
+def test_arguments_distinguish_lines_up_to_ten_variants() -> None:
     bench = Bench(limit=2)
     log = bench.logger()
     names = [chr(97 + number % 26) * (1 + number // 26) for number in range(500)]
@@ -84,7 +84,7 @@ def test_what_is_put_into_a_line_makes_it_another_up_to_ten_times_as_many() -> N
     assert bench.written[-1].endswith(f"of {names[-1]} ... and 480 more like this in 60 s left_out=480")
 
 
-def test_texts_made_beforehand_are_limited_by_their_logger() -> None:
+def test_preformatted_texts_are_limited_per_logger() -> None:
     bench = Bench(limit=1)
     log = bench.logger("sluicegate.plugin.mine")
     for number in range(500):
@@ -111,7 +111,7 @@ def test_topics_policies_and_severities_are_counted_apart() -> None:
 
 
 @pytest.mark.parametrize("name", ["aiokafka.conn", "grpc._channel", "pulsar", "asyncio"])
-def test_a_library_says_the_same_once_a_minute_and_without_its_traceback(name: str) -> None:
+def test_a_library_repeats_a_line_once_a_minute_without_traceback(name: str) -> None:
     bench = Bench()
     library = bench.logger(name)
     for _ in range(120):
@@ -129,7 +129,7 @@ def test_a_library_says_the_same_once_a_minute_and_without_its_traceback(name: s
     assert bench.written[3].startswith("WARNING metadata of t is old ... and 59 more like this in 60 s")
 
 
-def test_lines_of_libraries_are_limited_even_where_all_of_the_gateways_own_are_written() -> None:
+def test_library_lines_are_limited_even_without_a_limit_for_the_gateway() -> None:
     bench = Bench(limit=0)
     for _ in range(500):
         bench.logger().warning("mine")
@@ -137,14 +137,14 @@ def test_lines_of_libraries_are_limited_even_where_all_of_the_gateways_own_are_w
     assert len(bench.written) == 501
 
 
-def test_lines_for_debugging_are_all_written() -> None:
+def test_debug_lines_are_not_limited() -> None:
     bench = Bench(limit=1)
     for _ in range(50):
         bench.logger().debug("frame")
     assert len(bench.written) == 50
 
 
-def test_lines_that_stand_for_others_are_counted_with_them() -> None:
+def test_summary_lines_keep_their_own_counts() -> None:
     bench = Bench(limit=1)
     for left_out in (0, 7, 3):
         bench.logger().warning("policy violation", extra={"left_out": left_out})
@@ -152,7 +152,7 @@ def test_lines_that_stand_for_others_are_counted_with_them() -> None:
     assert bench.written[-1].endswith("... and 12 more like this in 60 s left_out=12")
 
 
-def test_what_is_left_out_is_told_when_the_process_ends() -> None:
+def test_suppressed_lines_are_reported_at_exit() -> None:
     bench = Bench(limit=1)
     for _ in range(5):
         bench.logger().warning("again")
@@ -161,7 +161,7 @@ def test_what_is_left_out_is_told_when_the_process_ends() -> None:
     assert bench.written[-1] == "WARNING again ... and 4 more like this in 7 s left_out=4"
 
 
-def test_memory_is_bounded_whatever_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_for_any_log_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate.gateway.repeated_lines._WINDOWS_LIMIT", 50)
     lines = RepeatedLines(1_000, 60 * SECOND, "sluicegate")
     told = passed = 0
@@ -210,7 +210,7 @@ class FullDisk(io.StringIO):
         return super().write(text)
 
 
-def test_a_log_on_a_full_disk_says_what_it_lost_once_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_on_a_full_disk_reports_its_losses_once_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = FullDisk()
     noise = io.StringIO()
     monkeypatch.setattr(sys, "stderr", noise)
@@ -229,7 +229,7 @@ def test_a_log_on_a_full_disk_says_what_it_lost_once_there_is_room(monkeypatch: 
     assert noise.getvalue() == ""
 
 
-def test_json_lines_tell_the_number_as_a_field() -> None:
+def test_json_lines_have_the_count_as_a_field() -> None:
     bench = Bench(limit=1)
     bench.handler.setFormatter(logs.JsonLines({"broker": "main"}))
     for _ in range(3):
@@ -240,7 +240,7 @@ def test_json_lines_tell_the_number_as_a_field() -> None:
     assert entries[1]["broker"] == "main"
 
 
-def test_set_up_limits_all_loggers() -> None:
+def test_setup_limits_all_loggers() -> None:
     stream = io.StringIO()
     logs.set_up("info", "text", stream, repeats=3, repeat_window_ms=60_000)
     for _ in range(100):

@@ -43,7 +43,7 @@ def fresh(upstream: int, tmp_path: Path) -> Iterator[Gateway]:
     gateway.stop()
 
 
-def test_what_was_decided_is_parquet_once_the_gateway_has_ended(fresh: Gateway) -> None:
+def test_the_decision_log_is_parquet_after_the_gateway_ends(fresh: Gateway) -> None:
     assert fresh.refused(101)
     decisions = fresh.directory / "decisions"
     until(lambda: spools(decisions))
@@ -126,7 +126,7 @@ def test_sigterm_lets_a_held_request_finish(fresh: Gateway) -> None:
         socket.create_connection(("127.0.0.1", fresh.port))
 
 
-def test_worker_goes_on_without_its_supervisor_and_ends_on_sigterm(fresh: Gateway) -> None:
+def test_worker_outlives_its_supervisor_and_ends_on_sigterm(fresh: Gateway) -> None:
     worker = fresh.worker()
     assert worker is not None
     fresh.process.kill()
@@ -147,7 +147,7 @@ def test_address_in_use_ends_the_command_with_its_reason(upstream: int, tmp_path
         gateway.stop()
 
 
-def test_an_expired_certificate_is_warned_of_and_read_again_when_it_is_renewed(
+def test_an_expired_certificate_is_logged_and_reloaded_when_it_is_renewed(
     upstream: int, tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path)

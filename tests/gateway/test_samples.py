@@ -26,7 +26,7 @@ class Topics:
         return int(self.samples.latest[topic]["counters"][0])
 
 
-def test_topics_above_the_bound_are_one() -> None:
+def test_topics_above_the_bound_are_summed_as_other() -> None:
     topics = Topics()
     for number in range(5):
         topics.publish(f"t{number}", 10)
@@ -43,7 +43,7 @@ def test_topics_above_the_bound_are_one() -> None:
     assert other["sizes"][4] == 30
 
 
-def test_busy_topics_take_the_names_and_other_never_falls() -> None:
+def test_busy_topics_get_names_and_other_never_decreases() -> None:
     topics = Topics()
     for number in range(4):
         topics.publish(f"t{number}", 1)
@@ -61,7 +61,7 @@ def test_busy_topics_take_the_names_and_other_never_falls() -> None:
     assert topics.allowed(OTHER) == other + 5
 
 
-def test_topic_that_was_let_go_frees_its_name_and_stays_in_other() -> None:
+def test_an_evicted_topic_frees_its_name_and_stays_in_other() -> None:
     topics = Topics()
     for number in range(3):
         topics.publish(f"t{number}", 10)
@@ -73,7 +73,7 @@ def test_topic_that_was_let_go_frees_its_name_and_stays_in_other() -> None:
     assert topics.allowed(OTHER) == 10
 
 
-def test_batches_and_hold_times_are_added_up_in_other_and_never_fall() -> None:
+def test_batches_and_hold_times_add_up_in_other_and_never_decrease() -> None:
     topics = Topics()
     for number in range(4):
         state = topics.publish(f"t{number}", 1)
@@ -93,7 +93,7 @@ def test_batches_and_hold_times_are_added_up_in_other_and_never_fall() -> None:
     assert sum(topics.samples.latest[OTHER]["holds"]["publish"][:-1]) == 2
 
 
-def test_subscriptions_and_limiters_are_told() -> None:
+def test_subscriptions_and_limiters_are_reported() -> None:
     topics = Topics()
     state = topics.publish("t", 1)
     for number in range(60):

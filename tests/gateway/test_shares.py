@@ -32,11 +32,11 @@ async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await writer.drain()
 
 
-def test_a_share_of_few_places_locks_nobody_out() -> None:
+def test_a_small_limit_still_admits_every_user() -> None:
     assert [share_of(most, 0.9) for most in (1, 5, 10, 1000)] == [1, 5, 9, 900]
 
 
-def test_one_address_leaves_places_to_others() -> None:
+def test_one_address_cannot_take_all_connections() -> None:
     limits = LIMITS.__class__(10, 0, 0, 0, 1.0, address_share=0.5)
     admission = Admission(limits)
     for connected in range(5):
@@ -68,7 +68,7 @@ async def test_clients_of_an_address_with_its_share_are_refused_until_one_leaves
         assert await reader.readline() == b"hello\n"
 
 
-def test_the_latest_clients_of_a_principal_above_its_share_are_closed(
+def test_the_newest_clients_of_a_principal_above_its_share_are_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(RawSession, "principal", "User:app", raising=False)
@@ -90,7 +90,7 @@ def test_the_latest_clients_of_a_principal_above_its_share_are_closed(
     play()
 
 
-def test_nothing_more_is_read_from_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_pauses_for_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the gateway answers itself would pile up."""
     monkeypatch.setattr(RawSession, "receive_client", lambda self, data, now_ns: [ToClient(bytes(_MIB))])
 
@@ -112,7 +112,7 @@ def test_nothing_more_is_read_from_a_client_that_does_not_read(monkeypatch: pyte
 
 
 @on_uvloop
-async def test_memory_that_runs_short_between_two_sweeps_costs_the_largest_at_once() -> None:
+async def test_a_memory_shortage_between_sweeps_closes_the_largest_client_at_once() -> None:
     async with upstream(flood) as port, lab(port, buffer_bytes=_MIB) as it:
         clients = [await it.connect(limit=1024) for _ in range(10)]
         for _, writer in clients:
@@ -132,7 +132,7 @@ KEPT = st.lists(st.tuples(st.integers(1, 100), st.sampled_from("abc")), max_size
 
 
 @given(KEPT, st.integers(0, 2000))
-def test_the_largest_users_give_back_enough(kept: list[tuple[int, str]], excess: int) -> None:
+def test_closing_the_largest_users_frees_enough(kept: list[tuple[int, str]], excess: int) -> None:
     numbered = [(size, user, number) for (size, user), number in zip(kept, count(), strict=False)]
     chosen = largest_first(numbered, excess)
     assert len({client for _, client in chosen}) == len(chosen)
@@ -146,6 +146,6 @@ def test_the_largest_users_give_back_enough(kept: list[tuple[int, str]], excess:
         left[user] -= size
 
 
-def test_many_small_connections_of_one_user_go_before_one_larger_of_another() -> None:
+def test_small_connections_of_the_largest_user_are_closed_first() -> None:
     kept = [(10, "many", f"m{number}") for number in range(20)] + [(50, "one", "o")]
     assert [client for _, client in largest_first(kept, 150)] == [f"m{number}" for number in range(15)]

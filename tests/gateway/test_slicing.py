@@ -34,7 +34,7 @@ class SlicingSession(RawSession):
 
 
 @on_uvloop
-async def test_a_broker_is_not_read_from_until_the_slice_is_done() -> None:
+async def test_reading_from_the_broker_pauses_until_the_slice_is_done() -> None:
     async def bulk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(1)
         writer.write(bytes(BULK))
@@ -75,7 +75,7 @@ class PublishingSession(SlicingSession):
 
 
 @on_uvloop
-async def test_what_a_client_sent_before_it_hung_up_is_not_lost_while_it_waits_for_its_turn() -> None:
+async def test_bytes_sent_before_a_hang_up_survive_the_wait_for_a_turn() -> None:
     heard = bytearray()
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

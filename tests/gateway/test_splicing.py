@@ -44,7 +44,7 @@ async def until_rested(it: Lab) -> None:
 
 
 @on_uvloop
-async def test_a_long_answer_comes_whole_and_mostly_unseen_and_then_the_next_one() -> None:
+async def test_a_long_answer_is_spliced_and_the_next_one_follows() -> None:
     payload = os.urandom(8 * MIB)
     async with upstream(bulk(payload)) as port, lab(port, name="bulk") as it:
         reader, writer = await it.connect()
@@ -76,7 +76,7 @@ async def test_a_client_that_reads_slowly_gets_every_byte() -> None:
 
 
 @pytest.mark.parametrize("end", ["client leaves", "broker dies", "gate aborts"])
-def test_an_end_in_the_middle_leaves_nothing_open(end: str) -> None:
+def test_a_connection_that_ends_mid_splice_leaves_no_pipe_open(end: str) -> None:
     @on_uvloop
     async def play() -> None:
         short = MIB if end == "broker dies" else 0
@@ -101,7 +101,7 @@ def test_an_end_in_the_middle_leaves_nothing_open(end: str) -> None:
 
 
 @on_uvloop
-async def test_where_there_are_no_pipes_it_is_read_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_pipes_bytes_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pipes, "take", lambda self: None)
     payload = os.urandom(2 * MIB)
     async with upstream(bulk(payload)) as port, lab(port, name="bulk") as it:
@@ -112,7 +112,7 @@ async def test_where_there_are_no_pipes_it_is_read_as_usual(monkeypatch: pytest.
         writer.close()
 
 
-def test_pipes_are_bounded_and_used_again() -> None:
+def test_pipes_are_bounded_and_reused() -> None:
     pipes = Pipes()
     taken = []
     while (pipe := pipes.take()) is not None:

@@ -91,7 +91,7 @@ def full(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Repair:
 @pytest.mark.parametrize(
     ("trouble", "told"), [(locked, "locked"), (read_only, "readonly"), (full, "disk is full")]
 )
-def test_a_store_that_takes_nothing_is_still_read_and_gets_its_facts_later(
+def test_an_unwritable_store_is_still_read_and_gets_its_facts_later(
     lab: Lab,
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
@@ -141,7 +141,7 @@ def test_a_store_that_is_damaged_while_the_gateway_runs_keeps_the_last_good_poli
     lab.watch.close()
 
 
-def test_facts_that_wait_are_bounded_and_those_given_up_are_counted(
+def test_pending_facts_are_bounded_and_dropped_ones_are_counted(
     lab: Lab, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(policies_in_force, "_FACTS_LIMIT", 5)

@@ -9,7 +9,7 @@ from sluicegate.gateway.succession import notify
 
 
 @pytest.mark.parametrize("is_abstract", [False, True])
-def test_systemd_is_told_where_it_asks_for_it(
+def test_systemd_is_notified_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_abstract: bool
 ) -> None:
     name = f"{tmp_path.name}-{is_abstract}" if is_abstract else str(tmp_path / "notify")
@@ -20,7 +20,7 @@ def test_systemd_is_told_where_it_asks_for_it(
         assert manager.recv(100) == b"READY=1"
 
 
-def test_nobody_is_told_where_nobody_asks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_is_notified_without_a_notify_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     notify("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))

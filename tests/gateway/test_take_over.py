@@ -179,7 +179,7 @@ def test_a_worker_without_supervisor_ends_after_a_while(upstream: int, tmp_path:
         gateway.stop()
 
 
-def test_sockets_that_systemd_listens_on_are_used(upstream: int, tmp_path: Path) -> None:
+def test_sockets_passed_by_systemd_are_used(upstream: int, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         gateway = Gateway(tmp_path, upstream, listening.getsockname()[1])
         gateway.activate_with(listening)

@@ -54,7 +54,7 @@ def task(run: Callable[[], Awaitable[None]], interval_ms: int = 10, name: str = 
 
 
 @pytest.mark.seed("S4-003")
-def test_a_task_runs_again_and_again_in_a_thread_of_its_own(lab: Lab) -> None:
+def test_a_task_runs_periodically_in_its_own_thread(lab: Lab) -> None:
     threads = []
 
     async def run() -> None:
@@ -70,7 +70,7 @@ def test_a_task_runs_again_and_again_in_a_thread_of_its_own(lab: Lab) -> None:
 
 
 @pytest.mark.seed("S4-003")
-def test_one_that_raises_is_counted_logged_and_run_again_and_others_go_on(
+def test_a_task_that_raises_is_counted_logged_and_restarted(
     lab: Lab, caplog: pytest.LogCaptureFixture
 ) -> None:
     runs = {"bad": 0, "good": 0}
@@ -99,7 +99,9 @@ def test_one_that_raises_is_counted_logged_and_run_again_and_others_go_on(
     assert len(told) < runs["bad"]  # one line a second at most
 
 
-def test_one_that_hangs_is_cancelled_counted_and_run_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_hangs_is_cancelled_counted_and_restarted(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "LEAST_LIMIT_S", 0.05)
     runs, cancelled = [], []
 
@@ -118,7 +120,7 @@ def test_one_that_hangs_is_cancelled_counted_and_run_again(lab: Lab, monkeypatch
     assert lab.failures[0] == ("mine", "task work: TimeoutError: took longer than 0.05 s")
 
 
-def test_one_that_ignores_being_cancelled_is_not_run_twice_at_once(
+def test_a_task_that_ignores_cancellation_never_runs_twice_at_once(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LEAST_LIMIT_S", 0.05)
@@ -142,7 +144,7 @@ def test_one_that_ignores_being_cancelled_is_not_run_twice_at_once(
     until(lambda: len(running) >= 2)
 
 
-def test_one_that_blocks_the_thread_is_told_of_by_another(lab: Lab) -> None:
+def test_a_task_that_blocks_its_thread_is_reported_by_another_thread(lab: Lab) -> None:
     end = threading.Event()
 
     async def block() -> None:
@@ -161,7 +163,7 @@ def test_one_that_blocks_the_thread_is_told_of_by_another(lab: Lab) -> None:
     assert int(text.split()[-2]) >= 8
 
 
-def test_the_interval_may_change_while_it_waits(lab: Lab) -> None:
+def test_the_interval_may_change_while_a_task_waits(lab: Lab) -> None:
     interval_ms, runs = [60_000], []
 
     async def run() -> None:
@@ -174,7 +176,7 @@ def test_the_interval_may_change_while_it_waits(lab: Lab) -> None:
     until(lambda: len(runs) >= 3)
 
 
-def test_an_interval_that_raises_is_counted_and_another_is_taken(lab: Lab) -> None:
+def test_an_interval_that_raises_is_counted_as_a_failure(lab: Lab) -> None:
     async def run() -> None:
         pass
 
@@ -187,14 +189,14 @@ def test_an_interval_that_raises_is_counted_and_another_is_taken(lab: Lab) -> No
     )
 
 
-def test_what_is_no_coroutine_is_a_failure(lab: Lab) -> None:
+def test_a_task_that_returns_no_coroutine_is_a_failure(lab: Lab) -> None:
     thread = lab.start(Task("work", lambda: 10, lambda: None))  # type: ignore[arg-type,return-value]
 
     assert thread.wait_first()
     assert "TypeError" in lab.failures[0][1]
 
 
-def test_stopping_cancels_what_runs_and_ends_the_thread(lab: Lab) -> None:
+def test_stopping_cancels_running_tasks_and_ends_the_thread(lab: Lab) -> None:
     cancelled = []
 
     async def hang() -> None:

@@ -129,7 +129,7 @@ async def untrusted_broker(authority: Authority, elsewhere: Authority) -> None:
         assert it.counts["upstream_unreachable"] == 1
 
 
-def test_broker_that_is_not_trusted_is_not_talked_to(authority: Authority, tmp_path: Path) -> None:
+def test_an_untrusted_broker_is_not_used(authority: Authority, tmp_path: Path) -> None:
     untrusted_broker(authority, Authority(tmp_path))
 
 

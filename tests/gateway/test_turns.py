@@ -49,7 +49,7 @@ async def test_clients_take_turns_and_others_are_served_between_them() -> None:
     assert turns.taken == 4
 
 
-async def test_a_session_that_raises_does_not_keep_others_from_their_turns() -> None:
+async def test_a_session_that_raises_does_not_block_others() -> None:
     log: list[str] = []
     loop = asyncio.get_running_loop()
     raised: list[dict[str, Any]] = []

@@ -13,7 +13,7 @@ from sluicegate.config.tls import context_for_clients
 from sluicegate.gateway import unraisable
 
 
-def test_a_client_with_such_a_name_is_told_in_a_line_and_refused_alone(
+def test_a_client_with_a_name_that_cannot_be_encoded_is_logged_and_refused_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back after the test

@@ -79,7 +79,7 @@ class Stacks:
         return None
 
 
-def test_a_loop_that_answers_is_not_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_responsive_loop_is_not_sampled(caplog: pytest.LogCaptureFixture) -> None:
     lab = Lab()
     for _ in range(10):
         lab.dog.look()
@@ -90,7 +90,7 @@ def test_a_loop_that_answers_is_not_looked_at(caplog: pytest.LogCaptureFixture) 
     assert not caplog.records
 
 
-def test_what_holds_the_loop_is_named_while_it_does(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_frame_that_blocks_the_loop_is_named_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
     lab = Lab()
     lab.dog.look()
     lab.now += 100 * MS
@@ -116,14 +116,14 @@ def test_policy_plugin_and_topic_are_read_from_the_stack() -> None:
         assert holder.details == {"policy": "vip_only", "plugin": "acme", "topic": "orders"}
 
 
-def test_what_is_not_known_is_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_stacks_are_attributed_to_other(caplog: pytest.LogCaptureFixture) -> None:
     lab = Lab()
     lab.hold(250)
     assert lab.dog.holds() == {OTHER: (1, 0.25)}
     assert len(caplog.records) == 1
 
 
-def test_time_without_a_processor_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
+def test_time_without_a_cpu_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
     lab = Lab()
     lab.dog.look()
     lab.now += 500 * MS
@@ -134,7 +134,7 @@ def test_time_without_a_processor_does_not_count(caplog: pytest.LogCaptureFixtur
     assert not caplog.records
 
 
-def test_what_the_kernel_tells_only_when_the_thread_runs_does_not_count(
+def test_late_scheduler_statistics_do_not_count(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lab = Lab()
@@ -148,7 +148,7 @@ def test_what_the_kernel_tells_only_when_the_thread_runs_does_not_count(
     assert lab.dog.holds() == {}
 
 
-def test_lines_are_limited_and_tell_how_many_were_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_are_limited_and_count_the_suppressed_ones(caplog: pytest.LogCaptureFixture) -> None:
     lab = Lab()
     for _ in range(20):
         lab.hold(150)
@@ -160,7 +160,7 @@ def test_lines_are_limited_and_tell_how_many_were_left_out(caplog: pytest.LogCap
     assert lab.dog.holds()[OTHER][0] == 21
 
 
-def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab()
     names: Iterator[int] = iter(range(10_000))
     monkeypatch.setattr(watchdog, "holder_of", lambda frame: Holder(f"api {next(names)}"))
@@ -213,7 +213,7 @@ async def test_a_thread_watches_a_real_loop() -> None:
 
 
 @pytest.mark.parametrize("sleeps", [False, True], ids=["runs", "sleeps"])
-async def test_a_real_loop_looks_at_its_own_stack(caplog: pytest.LogCaptureFixture, sleeps: bool) -> None:
+async def test_a_real_loop_samples_its_own_stack(caplog: pytest.LogCaptureFixture, sleeps: bool) -> None:
     """Code of Python is named while it runs, a call that waits in C once it is over."""
     dog = Watchdog(asyncio.get_running_loop(), 10 * MS)
 
@@ -239,11 +239,11 @@ async def test_a_real_loop_looks_at_its_own_stack(caplog: pytest.LogCaptureFixtu
     assert "by policy vip_only" in caplog.text
 
 
-def test_another_thread_than_the_main_one_is_not_looked_at() -> None:
+def test_only_the_main_thread_is_sampled() -> None:
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(interruption).result() is interrupt_nobody
     assert interruption() is interrupt_main
 
 
-def test_the_kernel_may_not_tell() -> None:
+def test_scheduler_statistics_may_be_missing() -> None:
     assert RunDelay(0)() == 0

@@ -146,9 +146,7 @@ def test_removed_broker_is_refused_and_the_rest_needs_a_restart(
     lab.watch.close()
 
 
-def test_a_file_that_newly_names_unusable_tls_files_keeps_the_last_good_policies(
-    lab: Lab, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unusable_tls_files_keep_the_last_good_policies(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     cert, key = Authority(lab.directory).issue("gate", "localhost")
     lab.write(size="200", broker=f", tls: {{client: {{cert: none.pem, key: {key}}}}}")
     assert lab.watch.check() is False
@@ -167,7 +165,7 @@ def test_a_file_that_newly_names_unusable_tls_files_keeps_the_last_good_policies
     lab.watch.close()
 
 
-def test_a_certificate_that_has_expired_is_warned_of(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_expired_certificate_is_logged(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     cert, key = Authority(lab.directory).issue("old", "localhost", shifted_by=-timedelta(days=9))
     lab.write(broker=f", tls: {{client: {{cert: {cert}, key: {key}}}}}")
     assert lab.watch.check() is True

@@ -74,13 +74,13 @@ def refused(port: int, topic: str, size: int) -> bool:
             return False
 
 
-def test_the_site_is_named_where_it_listens(served: tuple[str, int, str]) -> None:
+def test_the_log_names_the_address_of_the_site(served: tuple[str, int, str]) -> None:
     url, _, ready = served
     assert url.startswith("http://127.0.0.1:")
     assert "web of b2" not in ready
 
 
-def test_what_a_site_sets_is_in_force_here_at_once_and_soon_at_the_worker(
+def test_a_policy_set_by_the_site_reaches_the_worker(
     served: tuple[str, int, str],
 ) -> None:
     url, port, _ = served
@@ -92,7 +92,7 @@ def test_what_a_site_sets_is_in_force_here_at_once_and_soon_at_the_worker(
     assert ask(f"{url}/t", "DELETE")[1]["size"] == 10 * 2**20
 
 
-def test_a_value_that_does_not_fit_is_refused(served: tuple[str, int, str]) -> None:
+def test_an_invalid_value_is_refused(served: tuple[str, int, str]) -> None:
     url, _, _ = served
     status, answer = ask(f"{url}/u?-5", "POST")
     assert status == 412

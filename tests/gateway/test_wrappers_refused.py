@@ -55,13 +55,13 @@ def test_the_kit_refuses_a_wrapper(option: str) -> None:
             make(wrapping(option))
 
 
-def test_a_wrapper_under_a_name_of_its_own_is_named_by_its_hook() -> None:
+def test_a_renamed_wrapper_is_reported_under_its_hook() -> None:
     plugin = wrapping("wrapper", "around", specname="sluicegate_policy_checks")
     with pytest.raises(PluginError, match="wraps implements sluicegate_policy_checks with"):
         load_plugins((), [plugin])
 
 
-def test_other_options_of_the_marker_are_taken() -> None:
+def test_other_marker_options_are_accepted() -> None:
     class Own:
         @hookimpl(tryfirst=True, specname="sluicegate_policy_checks")
         def checks(self, topic: TopicName) -> list[object]:

@@ -133,7 +133,9 @@ WRONG_ANSWERS: list[Any] = [
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("fail_open", [True, False])
 @pytest.mark.parametrize("answer", WRONG_ANSWERS, ids=range(len(WRONG_ANSWERS)))
-def test_an_answer_that_is_no_decision_is_a_fault(answer: Any, fail_open: bool, kind: OperationKind) -> None:
+def test_a_check_that_returns_no_decision_is_a_fault(
+    answer: Any, fail_open: bool, kind: OperationKind
+) -> None:
     calls = []
 
     def call(op: Operation, now_ns: int) -> Any:
@@ -166,7 +168,7 @@ def test_a_check_must_not_be_async(call: Callable[..., Any], fail_open: bool) ->
     assert "async" in lab.faults.last[NAME].error
 
 
-def test_a_check_that_ends_the_program_ends_nothing() -> None:
+def test_a_check_that_raises_system_exit_does_not_end_the_worker() -> None:
     def call(op: Operation, now_ns: int) -> None:
         raise SystemExit(1)
 
@@ -175,7 +177,7 @@ def test_a_check_that_ends_the_program_ends_nothing() -> None:
     assert lab.faults.last[NAME].error == "SystemExit: 1"
 
 
-def test_an_exception_that_cannot_be_printed_is_a_fault_like_others() -> None:
+def test_an_exception_with_a_broken_repr_is_a_fault() -> None:
     class Mute(Exception):  # noqa: N818 - its name is what is told
         def __str__(self) -> str:
             raise RuntimeError("no")
@@ -209,7 +211,7 @@ GARBAGE = st.one_of(
     ),
     st.sampled_from(KINDS),
 )
-def test_no_decision_gets_past_that_cannot_be_carried_out(decision: Decision, kind: OperationKind) -> None:
+def test_only_valid_decisions_leave_the_gate(decision: Decision, kind: OperationKind) -> None:
     lab = Lab(Plugin([check(lambda op, now_ns: decision)]))
     found = lab.gate().decide(operation(kind), NOW)
     if lab.faults.counts:
@@ -231,7 +233,7 @@ WRONG_CHECKS: list[Any] = [
 
 @pytest.mark.parametrize("fields", WRONG_CHECKS, ids=str)
 @pytest.mark.parametrize("fail_open", [True, False])
-def test_a_check_that_cannot_be_compiled_is_left_out_or_refuses(
+def test_a_check_that_cannot_be_compiled_fails_open_or_closed(
     fields: dict[str, Any], fail_open: bool
 ) -> None:
     asked = []
@@ -249,7 +251,7 @@ def test_a_check_that_cannot_be_compiled_is_left_out_or_refuses(
     [True, 5, "checks", check(lambda op, now_ns: None), [None], [True], [Stage.RATE], coroutine],
     ids=range(8),
 )
-def test_what_is_no_list_of_checks_is_a_fault_and_the_last_good_ones_go_on(checks: Any) -> None:
+def test_an_invalid_list_of_checks_is_a_fault_and_the_last_good_checks_stay(checks: Any) -> None:
     refusal = Decision(Action.REJECT, (REASON,))
     plugin = Plugin([check(lambda op, now_ns: refusal)])
     lab = Lab(plugin)
@@ -269,7 +271,7 @@ RULES: list[Any] = [
 
 
 @pytest.mark.parametrize("rule", RULES, ids=range(len(RULES)))
-def test_what_is_no_delay_rule_is_a_fault_and_the_last_good_one_holds(rule: Any) -> None:
+def test_an_invalid_delay_rule_is_a_fault_and_the_last_good_rule_stays(rule: Any) -> None:
     plugin = Plugin(rule=rule)
     lab = Lab(plugin)
     assert lab.gate().delay is None
@@ -290,7 +292,7 @@ QUOTAS: list[Any] = [
 
 
 @pytest.mark.parametrize("quota", QUOTAS, ids=range(len(QUOTAS)))
-def test_what_is_no_quota_is_a_fault_and_the_policies_hold(quota: Any) -> None:
+def test_an_invalid_quota_is_a_fault_and_the_policies_stay(quota: Any) -> None:
     with engine_of(Plugin(quota=quota), principal_publish_quota=1) as engine:
         found = engine.context.quota("User:a")
         assert found is not None
@@ -302,7 +304,7 @@ def quiet(lines: Iterable[str]) -> list[str]:
     return [line for line in lines if "took" in line]
 
 
-def test_each_slow_call_is_counted_and_named_with_its_time(
+def test_each_slow_call_is_counted_and_logged_with_its_duration(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = iter([0, 4_999_999, 10, 5_000_010, 20, 60_000_020])
@@ -321,7 +323,7 @@ def test_each_slow_call_is_counted_and_named_with_its_time(
     assert values["sluicegate_plugin_slowest_call_seconds"] == [[[NAME, "mine"], 0.06]]
 
 
-def test_a_slow_call_that_raises_is_named_too(
+def test_a_slow_call_that_raises_is_logged_too(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def call(op: Operation, now_ns: int) -> None:
@@ -336,7 +338,7 @@ def test_a_slow_call_that_raises_is_named_too(
 
 
 @pytest.mark.parametrize("hook", ["checks", "rule"])
-def test_a_slow_hook_is_named(
+def test_a_slow_hook_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, hook: str
 ) -> None:
     now = [0]
@@ -352,7 +354,7 @@ def test_a_slow_hook_is_named(
     assert "sluicegate_" in line
 
 
-def test_built_in_checks_are_called_as_they_are() -> None:
+def test_built_in_checks_are_not_wrapped() -> None:
     lab = Lab(Plugin())
     gate = lab.gate()
     found = [entry.check for entries in gate._entries for entry in entries]

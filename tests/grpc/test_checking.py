@@ -70,7 +70,7 @@ def mistakes(orders: ServiceDescriptor | None, methods: dict[str, Method]) -> li
     return caught.value.mistakes
 
 
-def test_maps_that_fit_are_taken(orders: ServiceDescriptor) -> None:
+def test_valid_maps_are_accepted(orders: ServiceDescriptor) -> None:
     check(
         MethodMap(
             "service",
@@ -111,7 +111,7 @@ def test_maps_that_fit_are_taken(orders: ServiceDescriptor) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_the_descriptor_is_told(
+def test_mismatches_with_the_descriptor_are_reported(
     orders: ServiceDescriptor, name: str, method: Method, words: list[str]
 ) -> None:
     told = "\n".join(mistakes(orders, {P + name: method}))
@@ -151,17 +151,17 @@ def test_what_does_not_fit_the_descriptor_is_told(
         (Method(Role.PASS, topic=(1,)), ["has no topic"]),
     ],
 )
-def test_what_cannot_hold_by_itself_is_told_without_a_descriptor(method: Method, words: list[str]) -> None:
+def test_contradictions_are_reported_without_a_descriptor(method: Method, words: list[str]) -> None:
     told = "\n".join(mistakes(None, {"/un.Known/Method": method}))
     assert [word for word in words if word not in told] == []
 
 
 @pytest.mark.parametrize("name", ["Send", "/Send", "shop.Orders/Send", "/shop.Orders/", "/a b/c"])
-def test_what_is_no_methods_name_is_told(name: str) -> None:
+def test_malformed_method_names_are_reported(name: str) -> None:
     assert "'/package.Service/Method'" in "\n".join(mistakes(None, {name: PUBLISH}))
 
 
-def test_all_doors_check_when_they_are_made(orders: ServiceDescriptor) -> None:
+def test_every_interceptor_and_driver_checks_its_map_on_creation(orders: ServiceDescriptor) -> None:
     wrong = MethodMap("service", {P + "Sned": PUBLISH})
     with engine() as made:
         for make in (
@@ -175,7 +175,7 @@ def test_all_doors_check_when_they_are_made(orders: ServiceDescriptor) -> None:
             make(made, wrong)  # nothing is known of the service
 
 
-def test_the_default_pool_is_asked_where_no_descriptor_is_given() -> None:
+def test_the_default_pool_is_used_without_a_descriptor() -> None:
     file = descriptor_pb2.FileDescriptorProto(name="pooled/pooled.proto", package="pooled", syntax="proto3")
     _message(file, "Nothing")
     file.service.add(name="Pooled").method.add(

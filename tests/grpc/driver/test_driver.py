@@ -71,7 +71,7 @@ def test_a_map_alone_makes_a_driver_of_its_system() -> None:
     assert driver.methods is plugins.method_maps["courier"]
 
 
-def test_a_driver_of_the_system_goes_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_of_the_system_takes_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CHOICE, "danube,grpc")
     plugins = load_plugins(())
     assert type(plugins.drivers["danube"]) is DanubeDriver
@@ -95,7 +95,7 @@ def test_another_plugin_may_make_the_driver_whenever_it_is_loaded(monkeypatch: p
     assert type(found) is Own
 
 
-def test_of_two_maps_for_a_system_the_one_loaded_last_counts() -> None:
+def test_the_last_of_two_maps_for_a_system_wins() -> None:
     second = giving(Send=Method(Role.PUBLISH, topic=(4,), payload=(5,)))
     assert load_plugins((), [courier, second]).method_maps["courier"].methods.keys() == {courier.SEND}
 
@@ -108,13 +108,13 @@ def test_of_two_maps_for_a_system_the_one_loaded_last_counts() -> None:
         ("sluicegate_grpc_driver", lambda: 1 / 0, r"sluicegate_grpc_driver raised .* for 'courier'"),
     ],
 )
-def test_a_plugin_that_gives_no_map_or_driver_is_named(hook: str, give: Any, told: str) -> None:
+def test_the_error_names_a_plugin_without_map_or_driver(hook: str, give: Any, told: str) -> None:
     plugin = SimpleNamespace(**{hook: hookimpl(give)})
     with pytest.raises(PluginError, match=rf"plugin 'types.SimpleNamespace': {told}"):
         load_plugins((), [courier, plugin])
 
 
-def test_without_the_extra_an_entry_is_refused_with_the_remedy(
+def test_without_the_extra_an_entry_is_refused_with_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(GrpcDriver.extra.modules, "no_such_module", "hpack")
@@ -168,7 +168,7 @@ def test_clients_are_anonymous_unless_the_entry_says_otherwise(tmp_path: Path) -
         (Method(Role.LOOKUP, topic=(1,)), "/courier.Post/Odd: role LOOKUP leads clients to other brokers"),
     ],
 )
-def test_a_map_that_a_gate_cannot_hold_is_refused_at_its_line(
+def test_a_map_that_the_gateway_cannot_enforce_is_refused_at_its_line(
     tmp_path: Path, method: Method, told: str
 ) -> None:
     error = refused(tmp_path, load_plugins((), [giving(Odd=method)]))
@@ -216,7 +216,7 @@ def test_a_principal_is_the_subject_of_its_token() -> None:
     assert bearer_principal([]) is None
 
 
-def test_policies_that_no_method_lets_the_gate_hold_are_not_applicable() -> None:
+def test_policies_without_a_method_are_not_applicable() -> None:
     of_both = GrpcDriver(METHODS).capabilities
     assert of_both.keys() == DanubeDriver.capabilities.keys()
     assert of_both["max_producers_per_topic"] == of_both["fixed_delivery_delay"] == "emulated"

@@ -93,7 +93,7 @@ def test_producers_count_by_the_namespace_that_the_topic_s_name_begins_with(worl
     world.send(b"x", b"carl", b"letters.us")
 
 
-def test_subscriptions_count_as_this_gate_has_let_them_in(world: World) -> None:
+def test_subscriptions_count_as_this_gateway_admitted_them(world: World) -> None:
     def follow(subscription: bytes) -> list[bytes]:
         call: Any = world.channel.unary_stream(FOLLOW)
         return list(call(message(b"parcels.full", subscription), timeout=LONG_S))
@@ -105,7 +105,7 @@ def test_subscriptions_count_as_this_gate_has_let_them_in(world: World) -> None:
     assert follow(b"mine") == [message(b"one"), message(b"two")]
 
 
-def test_a_method_that_the_map_does_not_name_is_refused_and_told(world: World) -> None:
+def test_a_method_missing_from_the_map_is_refused_and_reported(world: World) -> None:
     call: Any = world.channel.unary_unary(HEALTH)
     code, text = refused(lambda: call(b"", timeout=LONG_S))
 

@@ -39,7 +39,7 @@ async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
     return caught.value.code(), str(caught.value.details())
 
 
-async def test_sizes_rates_and_counts_hold(example: Any, stub: Any) -> None:
+async def test_sizes_rates_and_counts_are_enforced(example: Any, stub: Any) -> None:
     def publish(size: int = 1, producer: str = "p1", topic: str = TOPIC) -> Any:
         return stub.Send(example.messages.Publish(topic=topic, producer=producer, payload=b"x" * size))
 

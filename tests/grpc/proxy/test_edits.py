@@ -57,7 +57,7 @@ def test_policies_hold_for_edited_requests() -> None:
         ("x", "ä"),
     ],
 )
-def test_what_would_break_a_request_cannot_be_edited(key: str, value: str) -> None:
+def test_headers_that_a_request_needs_cannot_be_edited(key: str, value: str) -> None:
     assert why_not(key, value)
 
 

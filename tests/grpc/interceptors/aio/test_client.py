@@ -59,7 +59,7 @@ async def refused(call: Any) -> Any:
     return told(caught.value)
 
 
-async def test_producers_over_the_limit_are_refused_before_the_broker_hears_of_them() -> None:
+async def test_producers_over_the_limit_are_refused_before_the_call_is_sent() -> None:
     async with policed(engine(max_producers_per_topic=1)) as channel:
         attach = channel.unary_unary(P + "Create")
         assert number(await attach(create("a"))) == 1
@@ -69,7 +69,7 @@ async def test_producers_over_the_limit_are_refused_before_the_broker_hears_of_t
         assert channel.behaviors.broker.last_id == 1
 
 
-async def test_counts_fall_when_the_broker_refuses_and_when_the_call_is_cancelled_or_too_late() -> None:
+async def test_counts_fall_when_the_broker_refuses_or_the_call_is_cancelled_or_times_out() -> None:
     made = engine(max_producers_per_topic=1)
     async with policed(made) as channel:
         attach = channel.unary_unary(P + "Create")
@@ -84,7 +84,7 @@ async def test_counts_fall_when_the_broker_refuses_and_when_the_call_is_cancelle
         assert producers(made) == 0
 
 
-async def test_publishes_are_refused_delayed_and_those_of_unknown_producers_not_found() -> None:
+async def test_publishes_are_refused_delayed_or_not_found() -> None:
     policies: dict[str, Any] = {
         "max_message_size": 100,
         "max_publish_rate": 20,
@@ -102,7 +102,7 @@ async def test_publishes_are_refused_delayed_and_those_of_unknown_producers_not_
         assert channel.behaviors.broker.sent == 11
 
 
-async def test_who_takes_leave_makes_room_and_other_calls_pass() -> None:
+async def test_a_client_that_detaches_frees_its_place_and_other_calls_pass() -> None:
     made = engine(max_producers_per_topic=1)
     async with policed(made) as channel:
         producer = number(await channel.unary_unary(P + "Create")(create("a")))
@@ -113,7 +113,7 @@ async def test_who_takes_leave_makes_room_and_other_calls_pass() -> None:
         assert producers(made) == 0
 
 
-async def test_ghosts_are_released() -> None:
+async def test_silent_clients_are_released() -> None:
     made = engine(max_producers_per_topic=1)
     async with policed(made, ghost_release_s=0.1) as channel:
         await channel.unary_unary(P + "Create")(create("a"))
@@ -142,7 +142,7 @@ async def test_unacknowledged_messages_pause_the_stream() -> None:
         assert number(await second) == 2
 
 
-async def test_a_consumer_whose_stream_is_cancelled_makes_room() -> None:
+async def test_a_consumer_whose_stream_is_cancelled_frees_its_place() -> None:
     made = engine(max_consumers_per_topic=1)
     async with policed(made, Broker(messages=1)) as channel:
         consumer = number(await channel.unary_unary(P + "Subscribe")(subscribe("c")))

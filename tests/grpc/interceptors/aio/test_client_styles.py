@@ -95,7 +95,7 @@ async def test_stream_stream(style: str) -> None:
         await is_told(call)
 
 
-async def test_a_conversation_goes_to_and_fro() -> None:
+async def test_a_bidirectional_stream_alternates() -> None:
     async with policed(engine(max_message_size=LIMIT)) as channel:
         call = channel.stream_stream(P + "Talk")()
         async with asyncio.timeout(LONG_S):
@@ -143,7 +143,7 @@ async def test_a_stream_that_subscribes_by_its_first_request(style: str) -> None
         await until_so(lambda: consumers(made) == 0)
 
 
-async def test_a_stream_that_never_subscribes_is_told() -> None:
+async def test_a_stream_that_never_subscribes_is_refused() -> None:
     async with policed(engine(), Broker(messages=2)) as channel:
         call = await begin(channel.stream_stream(P + "Follow"), "written")
         with pytest.raises(aio.AioRpcError) as caught:
@@ -151,7 +151,7 @@ async def test_a_stream_that_never_subscribes_is_told() -> None:
         assert told(caught.value).code is CODE.INVALID_ARGUMENT
 
 
-async def test_a_stream_that_is_given_up_while_it_waits_leaves_nothing() -> None:
+async def test_a_stream_cancelled_while_it_waits_leaves_nothing_behind() -> None:
     made = engine(max_consumers_per_topic=1)
     async with policed(made, Broker(messages=2)) as channel:
         call = channel.stream_stream(P + "Follow")()

@@ -17,7 +17,7 @@ def pem(identity: Identity) -> tuple[bytes, bytes]:
     return identity.key.read_bytes(), identity.certificate.read_bytes()
 
 
-async def test_with_mutual_tls_it_is_the_common_name(tmp_path: Path) -> None:
+async def test_with_mutual_tls_the_principal_is_the_common_name(tmp_path: Path) -> None:
     authority, sink = Authority(tmp_path), RecordingSink()
     trusted = authority.certificate.read_bytes()
     with engine(sink) as made:

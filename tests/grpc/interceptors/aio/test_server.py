@@ -75,7 +75,7 @@ async def test_producers_over_the_limit_are_refused_with_code_text_and_details()
 
 
 @pytest.mark.seed("S1-030")
-async def test_a_known_producer_is_not_a_new_one() -> None:
+async def test_a_known_producer_is_not_counted_again() -> None:
     async with serving(engine(max_producers_per_topic=1)) as served:
         await served.unary("Create", create("a"))
         await served.unary("Create", create("a"))
@@ -101,7 +101,7 @@ async def test_racing_producers_never_exceed_the_limit() -> None:
 
 
 @pytest.mark.seed("S1-034", "S1-037", "S1-038", "S1-040")
-async def test_subscribing_asks_for_subscription_topic_and_subscription_limit_in_this_order() -> None:
+async def test_subscribing_checks_its_limits_in_order() -> None:
     policies: dict[str, Any] = {
         "max_subscriptions_per_topic": 2,
         "max_consumers_per_topic": 3,
@@ -119,7 +119,7 @@ async def test_subscribing_asks_for_subscription_topic_and_subscription_limit_in
         assert (found.code, found.info.reason) == (CODE.RESOURCE_EXHAUSTED, "MAX_SUBSCRIPTIONS_PER_TOPIC")
 
 
-async def test_a_subscription_that_its_consumer_could_not_use_does_not_stay() -> None:
+async def test_a_new_subscription_is_undone_if_its_consumer_is_refused() -> None:
     async with serving(engine(max_subscriptions_per_topic=2, max_consumers_per_topic=1)) as served:
         await served.unary("Subscribe", subscribe("a", "s1"))
         await refused(served.unary("Subscribe", subscribe("b", "s2")))
@@ -141,7 +141,7 @@ async def test_subscriptions_that_the_broker_lists_count() -> None:
         assert asked == [TOPIC]
 
 
-async def test_subscriptions_that_cannot_be_listed_are_refused_for_now() -> None:
+async def test_new_subscriptions_are_refused_while_they_cannot_be_listed() -> None:
     async def lists(_: str) -> None:
         return None
 
@@ -163,7 +163,7 @@ async def test_a_message_over_the_size_limit_is_invalid() -> None:
 
 
 @pytest.mark.seed("S1-062")
-async def test_a_publish_over_the_rate_is_refused_and_told_when_to_come_back() -> None:
+async def test_a_publish_over_the_rate_is_refused_with_a_retry_delay() -> None:
     async with serving(engine(**burst_of(2))) as served:
         producer = number(await served.unary("Create", create("a")))
         await served.unary("Send", send(producer))
@@ -190,7 +190,7 @@ async def test_a_publish_can_be_delayed_instead() -> None:
         assert time.monotonic() - began >= 0.5 - 0.05
 
 
-async def test_a_delayed_publish_is_refused_when_it_was_held_for_long_enough() -> None:
+async def test_a_delayed_publish_is_refused_after_max_hold() -> None:
     async with serving(engine(max_hold_ms=50, **HOLDING)) as served:
         producer = number(await served.unary("Create", create("a")))
         await served.unary("Send", send(producer, 1000))
@@ -199,7 +199,7 @@ async def test_a_delayed_publish_is_refused_when_it_was_held_for_long_enough() -
         assert waiting(served.engine) == 0
 
 
-async def test_a_delayed_publish_that_is_cancelled_gives_up_its_place() -> None:
+async def test_a_cancelled_publish_leaves_the_wait_queue() -> None:
     async with serving(engine(max_hold_ms=HOUR_MS, **HOLDING)) as served:
         producer = number(await served.unary("Create", create("a")))
         await served.unary("Send", send(producer, 1000))
@@ -212,7 +212,7 @@ async def test_a_delayed_publish_that_is_cancelled_gives_up_its_place() -> None:
 
 
 @pytest.mark.seed("S1-043")
-async def test_counts_fall_when_the_handler_fails_and_when_the_call_is_cancelled_or_too_late() -> None:
+async def test_counts_fall_when_the_handler_fails_or_the_call_is_cancelled_or_times_out() -> None:
     async with serving(engine(max_producers_per_topic=1)) as served:
         found = await refused(served.unary("Create", create("crash")))
         assert (found.code, producers(served.engine)) == (CODE.UNKNOWN, 0)
@@ -238,14 +238,14 @@ async def test_a_known_producer_stays_when_its_second_call_fails() -> None:
         assert producers(served.engine) == 1
 
 
-async def test_who_takes_leave_makes_room() -> None:
+async def test_a_client_that_detaches_frees_its_place() -> None:
     async with serving(engine(max_producers_per_topic=1)) as served:
         producer = number(await served.unary("Create", create("a")))
         await served.unary("Leave", message({1: producer}))
         await served.unary("Create", create("b"))
 
 
-async def test_ghosts_are_released_without_traffic_and_come_back_through_the_gate() -> None:
+async def test_silent_clients_are_released_without_traffic_and_are_checked_when_they_return() -> None:
     async with serving(engine(max_producers_per_topic=1), ghost_release_s=60) as served:
 
         def silence(hours: int) -> None:
@@ -265,7 +265,7 @@ async def test_ghosts_are_released_without_traffic_and_come_back_through_the_gat
         assert found.text.startswith("Producer limit reached")
 
 
-async def test_an_id_that_nobody_was_given_is_not_found() -> None:
+async def test_an_unassigned_id_is_not_found() -> None:
     async with serving(engine()) as served:
         found = await refused(served.unary("Send", send(7)))
         assert (found.code, found.text) == (
@@ -275,7 +275,7 @@ async def test_an_id_that_nobody_was_given_is_not_found() -> None:
         assert served.broker.sent == 0
 
 
-async def test_messages_that_cannot_be_read_are_refused() -> None:
+async def test_malformed_messages_are_refused() -> None:
     async with serving(engine()) as served:
         found = await refused(served.unary("Send", b"\x0a\xff"))
         assert (found.code, served.interceptor.enforcer.malformed) == (CODE.INVALID_ARGUMENT, 1)
@@ -287,7 +287,7 @@ async def test_unknown_methods_pass_and_are_counted() -> None:
         assert served.interceptor.enforcer.unknown_methods == 1
 
 
-async def test_methods_that_the_map_names_as_passing_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_methods_that_the_map_lets_pass_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {**MAP.methods, P + "Other": Method(Role.PASS)}
     monkeypatch.setattr("tests.grpc.interceptors.aio.serving.MAP", MethodMap("service", methods))
     async with serving(engine(max_message_size=1)) as served:
@@ -295,7 +295,7 @@ async def test_methods_that_the_map_names_as_passing_are_known(monkeypatch: pyte
         assert served.interceptor.enforcer.unknown_methods == 0
 
 
-async def test_exempt_principals_are_those_that_the_callable_names() -> None:
+async def test_the_callable_names_exempt_principals() -> None:
     made = engine(max_producers_per_topic=1)
     made.config.exempt.__dict__["principals"] = ("root",)
     made.set_policies([settings(max_producers_per_topic=1)])
@@ -371,7 +371,7 @@ async def test_a_fixed_delay_holds_messages_in_order_and_never_early() -> None:
         assert time.time_ns() // 1_000_000 >= published_ms + 300
 
 
-async def test_a_consumer_whose_stream_breaks_makes_room_and_may_come_back() -> None:
+async def test_a_consumer_whose_stream_breaks_frees_its_place_and_may_return() -> None:
     async with serving(engine(max_consumers_per_topic=1), Broker(messages=1)) as served:
         consumer = number(await served.unary("Subscribe", subscribe("c")))
         call = served.stream("Receive", message({1: consumer, 2: "stay"}))
@@ -391,7 +391,7 @@ async def test_a_consumer_whose_stream_breaks_makes_room_and_may_come_back() -> 
         assert found.text.startswith("Consumer limit per topic reached")
 
 
-async def test_a_consumer_whose_client_disconnects_makes_room() -> None:
+async def test_a_consumer_whose_client_disconnects_frees_its_place() -> None:
     async with serving(engine(max_consumers_per_topic=1), Broker(messages=1)) as served:
         consumer = number(await served.unary("Subscribe", subscribe("c")))
         async with served.other_channel() as other:
@@ -401,7 +401,7 @@ async def test_a_consumer_whose_client_disconnects_makes_room() -> None:
         await until_so(lambda: consumers(served.engine) == 0)
 
 
-async def test_a_consumer_whose_handler_crashes_makes_room_and_one_whose_stream_ends_stays() -> None:
+async def test_a_consumer_is_released_when_its_handler_crashes_but_not_when_its_stream_ends() -> None:
     async with serving(engine(max_consumers_per_topic=1), Broker(messages=1)) as served:
         consumer = number(await served.unary("Subscribe", subscribe("c")))
         assert await receive(served.stream("Receive", message({1: consumer}))) == [1]
@@ -465,7 +465,7 @@ async def test_a_stream_of_publishes_is_paced_where_the_policy_delays() -> None:
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_a_role_that_does_not_fit_its_method_is_told(streaming: bool) -> None:
+async def test_a_role_that_does_not_fit_its_method_is_rejected(streaming: bool) -> None:
     async def behavior(request: bytes, context: Any) -> bytes:
         return b""
 

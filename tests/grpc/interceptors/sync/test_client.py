@@ -44,7 +44,7 @@ def receive(call: Any) -> list[int]:
     return [number(response) for response in call]
 
 
-def test_producers_over_the_limit_are_refused_before_the_broker_hears_of_them() -> None:
+def test_producers_over_the_limit_are_refused_before_the_call_is_sent() -> None:
     with policed(engine(max_producers_per_topic=1)) as served:
         assert number(served.unary("Create", create("a"))) == 1
         found = refused(served.unary, "Create", create("b"))
@@ -54,7 +54,7 @@ def test_producers_over_the_limit_are_refused_before_the_broker_hears_of_them() 
         assert isinstance(served.future("Create", create("b")).exception(), grpc.RpcError)
 
 
-def test_a_refused_future_tells_what_a_refused_call_tells() -> None:
+def test_a_refused_future_has_the_status_of_a_refused_call() -> None:
     with policed(engine(max_producers_per_topic=1, max_message_size=100)) as served:
         served.unary("Create", create("a"))
         wrong_size = message({1: TOPIC, 2: b"x" * 101})
@@ -74,7 +74,7 @@ def test_a_refused_future_tells_what_a_refused_call_tells() -> None:
             assert called == [future]
 
 
-def test_a_refused_stream_tells_it_at_once_and_when_it_is_read() -> None:
+def test_a_refused_stream_has_its_status_at_once_and_when_it_is_read() -> None:
     with policed(engine(max_consumers_per_topic=1)) as served:
         call = served.stream("Receive", message({1: 99}))
         assert call.code() is CODE.NOT_FOUND
@@ -82,7 +82,7 @@ def test_a_refused_stream_tells_it_at_once_and_when_it_is_read() -> None:
         assert refused(next, call).code is CODE.NOT_FOUND
 
 
-def test_counts_fall_when_the_broker_refuses_and_when_the_call_is_too_late() -> None:
+def test_counts_fall_when_the_broker_refuses_or_the_call_times_out() -> None:
     with policed(engine(max_producers_per_topic=1)) as served:
         assert refused(served.unary, "Create", create("crash")).code is CODE.UNKNOWN
         assert producers(served.engine) == 0
@@ -108,7 +108,7 @@ def test_publishes_are_refused_and_delayed() -> None:
         assert served.broker.sent == 6
 
 
-def test_who_takes_leave_makes_room_and_other_calls_pass() -> None:
+def test_a_client_that_detaches_frees_its_place_and_other_calls_pass() -> None:
     with policed(engine(max_producers_per_topic=1)) as served:
         producer = number(served.unary("Create", create("a")))
         for name in ("Ping", "Ack", "Other"):
@@ -125,7 +125,7 @@ def test_deliveries_are_paced_without_loss() -> None:
         assert time.monotonic() - began >= 25 / 50
 
 
-def test_a_consumer_whose_stream_is_cancelled_makes_room() -> None:
+def test_a_consumer_whose_stream_is_cancelled_frees_its_place() -> None:
     with policed(engine(max_consumers_per_topic=1), Broker(messages=1)) as served:
         consumer = number(served.unary("Subscribe", subscribe("c")))
         call = served.stream("Receive", message({1: consumer, 2: "stay"}))

@@ -53,7 +53,7 @@ def test_racing_producers_never_exceed_the_limit() -> None:
         assert 37 == served.broker.last_id == producers(served.engine)
 
 
-def test_counts_fall_when_the_handler_fails_and_when_the_call_is_cancelled_or_too_late() -> None:
+def test_counts_fall_when_the_handler_fails_or_the_call_is_cancelled_or_times_out() -> None:
     with serving(engine(max_producers_per_topic=1)) as served:
         assert refused(served.unary, "Create", create("crash")).code is CODE.UNKNOWN
         assert producers(served.engine) == 0
@@ -106,7 +106,7 @@ def test_a_publish_can_be_delayed() -> None:
         assert served.broker.sent == 6
 
 
-def test_a_delayed_publish_that_is_cancelled_gives_up_its_place() -> None:
+def test_a_cancelled_publish_leaves_the_wait_queue() -> None:
     with serving(engine(max_hold_ms=HOUR_MS, **HOLDING)) as served:
         producer = number(served.unary("Create", create("a")))
         served.unary("Send", send(producer, 1000))
@@ -117,7 +117,7 @@ def test_a_delayed_publish_that_is_cancelled_gives_up_its_place() -> None:
         assert served.broker.sent == 1
 
 
-def test_who_takes_leave_or_is_silent_for_too_long_makes_room() -> None:
+def test_a_detached_or_silent_client_frees_its_place() -> None:
     with serving(engine(max_producers_per_topic=1), ghost_release_s=0.2) as served:
         producer = number(served.unary("Create", create("a")))
         served.unary("Leave", message({1: producer}))
@@ -178,7 +178,7 @@ def test_a_fixed_delay_is_never_early() -> None:
         assert time.time_ns() // 1_000_000 >= published_ms + 300
 
 
-def test_a_consumer_whose_stream_breaks_makes_room_at_once_and_may_come_back() -> None:
+def test_a_consumer_whose_stream_breaks_frees_its_place_at_once_and_may_return() -> None:
     with serving(engine(max_consumers_per_topic=1), Broker(messages=1)) as served:
         consumer = number(served.unary("Subscribe", subscribe("c")))
         call = served.stream("Receive", message({1: consumer, 2: "stay"}))

@@ -104,7 +104,7 @@ class Client:
 
 @pytest.mark.parametrize("piece", [0, 1, 7])
 @pytest.mark.parametrize("end", [True, False])
-def test_a_request_that_comes_later_is_told(piece: int, end: bool) -> None:
+def test_a_later_request_gets_unavailable(piece: int, end: bool) -> None:
     client = Client()
     client.send()
     client.undialled()
@@ -118,7 +118,7 @@ def test_a_request_that_comes_later_is_told(piece: int, end: bool) -> None:
     client.assert_told(1)
 
 
-def test_requests_that_came_before_are_all_told() -> None:
+def test_earlier_requests_all_get_unavailable() -> None:
     client = Client()
     streams = [client.ask(), client.ask(), client.ask(end=False)]
     client.send()
@@ -126,7 +126,7 @@ def test_requests_that_came_before_are_all_told() -> None:
     client.assert_told(*streams)
 
 
-def test_a_request_by_which_the_client_chose_its_broker_is_told() -> None:
+def test_the_request_that_chose_the_broker_gets_unavailable() -> None:
     client = Client(routes=True)
     client.send()
     stream = client.ask()
@@ -137,7 +137,7 @@ def test_a_request_by_which_the_client_chose_its_broker_is_told() -> None:
     assert len(settings) == 1  # those that made the client ask
 
 
-def test_a_client_that_asks_for_nothing_is_let_go_of_in_the_end() -> None:
+def test_a_client_without_requests_is_closed_after_a_while() -> None:
     client = Client()
     client.send()
     client.undialled()
@@ -167,7 +167,7 @@ def test_a_frame_that_is_too_large_ends_the_connection() -> None:
     assert gone.error_code == h2.errors.ErrorCodes.FRAME_SIZE_ERROR
 
 
-def test_what_is_no_connection_of_grpc_is_just_closed() -> None:
+def test_a_connection_without_grpc_is_closed() -> None:
     shared: Shared = front()
     session = GrpcSession(shared, "10.0.0.1:5000")
     assert session.undialled(REASON, START) == [Close("upstream_unreachable", REASON)]

@@ -31,7 +31,7 @@ def stateless() -> Encoder:
 
 
 @given(_HEADERS)
-def test_what_is_encoded_is_read_by_any_decoder_whatever_is_in_its_table(
+def test_encoded_blocks_decode_with_any_table_state(
     headers: list[tuple[str, str]],
 ) -> None:
     decoder = Decoder()
@@ -40,16 +40,14 @@ def test_what_is_encoded_is_read_by_any_decoder_whatever_is_in_its_table(
 
 
 @given(_HEADERS, st.booleans())
-def test_volatile_headers_are_left_out_and_nothing_else(
-    headers: list[tuple[str, str]], huffman: bool
-) -> None:
+def test_only_volatile_headers_are_left_out(headers: list[tuple[str, str]], huffman: bool) -> None:
     kept = Volatile("grpc-timeout").without(stateless().encode(headers, huffman=huffman))
     assert kept is not None or any(len(value) > 20 for _, value in headers)
     if kept is not None:
         assert decoded(kept) == [each for each in headers if each[0] != "grpc-timeout"]
 
 
-def test_static_names_whose_index_takes_two_bytes_are_known() -> None:
+def test_static_names_with_a_two_byte_index_are_known() -> None:
     """As grpc-go writes them, which does not index what has no room in the table."""
     content_type, deadline = b"\x0f\x10\x02te", b"\x00\x0cgrpc-timeout\x021S"
     assert Volatile("grpc-timeout").without(content_type + deadline + content_type) == content_type * 2
@@ -57,12 +55,12 @@ def test_static_names_whose_index_takes_two_bytes_are_known() -> None:
 
 
 @given(st.binary(max_size=100))
-def test_any_bytes_are_taken_apart_or_left_to_the_decoder(block: bytes) -> None:
+def test_any_bytes_are_split_or_left_to_the_decoder(block: bytes) -> None:
     kept = Volatile("grpc-timeout").without(block)
     assert kept is None or len(kept) <= len(block)
 
 
-def test_requests_that_differ_in_their_deadline_are_one_request() -> None:
+def test_requests_that_differ_in_their_deadline_share_a_key() -> None:
     reader, encoder = RequestReader(front()), Encoder()
     encoder.header_table_size = 0
     reader.read(encoder.encode([(":path", "/a/B")]))
@@ -75,7 +73,7 @@ def test_requests_that_differ_in_their_deadline_are_one_request() -> None:
     assert reader.read(encoder.encode([(":path", "/a/C"), ("grpc-timeout", "1S")])).path == "/a/C"
 
 
-def test_a_block_that_uses_a_table_is_told_from_one_that_does_not() -> None:
+def test_blocks_that_use_the_dynamic_table_are_recognised() -> None:
     blocks, encoder = RequestBlocks(65_536), Encoder()
     headers = [("x-a", "b")]
     assert blocks.read(encoder.encode(headers)) == (headers, False)
@@ -90,13 +88,13 @@ def test_a_block_that_uses_a_table_is_told_from_one_that_does_not() -> None:
 @pytest.mark.parametrize(
     "block", [b"\x80", b"\xff\xff\x7f", b"\x00\x05ab", b"\x3f\xff\xff\xff\xff\x0f", b"\x00\x01\xff\x00"]
 )
-def test_what_is_no_block_is_told(block: bytes) -> None:
+def test_a_malformed_block_raises(block: bytes) -> None:
     with pytest.raises(WireError):
         RequestBlocks(65_536).read(block)
 
 
 @given(st.text(max_size=200), st.binary(max_size=200), st.booleans())
-def test_trailers_say_status_text_and_details(text: str, details: bytes, alone: bool) -> None:
+def test_trailers_carry_status_text_and_details(text: str, details: bytes, alone: bool) -> None:
     found = dict(decoded(trailers(8, text, details, alone=alone)))
     assert found["grpc-status"] == "8"
     assert unquote(found["grpc-message"]) == text

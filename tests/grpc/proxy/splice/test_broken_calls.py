@@ -58,7 +58,7 @@ def test_a_call_that_breaks_the_protocol_is_reset_alone(name: str, apart: bool) 
     assert_serves(client, 5)
 
 
-def test_a_held_call_may_have_the_widest_window_that_there_is() -> None:
+def test_a_held_call_may_have_the_largest_window() -> None:
     client = opened(gate.shared()).send(BEGUN, update(2**31 - 1 - 65_535))
 
     assert client.resets(3) == []
@@ -79,7 +79,7 @@ def test_a_stream_that_depends_on_itself_ends_the_connection() -> None:
     assert client.goaway == PROTOCOL_ERROR
 
 
-def test_headers_that_are_not_whole_count_in_what_all_may_keep() -> None:
+def test_incomplete_headers_count_against_the_budget() -> None:
     client = opened(gate.shared())
     budget = client.front.services.budget
     content = block(service.OTHER)

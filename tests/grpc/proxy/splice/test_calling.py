@@ -19,7 +19,7 @@ from sluicegate.broker import PASS
 from sluicegate_grpc.proxy.splice import Limits
 
 
-def test_a_publish_within_the_limits_goes_on_as_the_same_bytes() -> None:
+def test_a_publish_within_the_limits_is_forwarded_unchanged() -> None:
     talk = Talk(front(max_publish_rate=100, max_message_size=100))
     talk.attach()
     talk.publish(settled=False)
@@ -31,7 +31,7 @@ def test_a_publish_within_the_limits_goes_on_as_the_same_bytes() -> None:
 
 
 @pytest.mark.seed("S1-050", "S1-051", "S1-052")
-def test_a_message_that_is_too_large_is_refused_by_its_prefix_and_the_broker_never_hears_of_it() -> None:
+def test_an_oversized_message_is_refused_by_its_prefix_and_never_forwarded() -> None:
     talk = Talk(front(max_message_size=100))
     talk.attach()
     assert not talk.client(talk.publish(100)).is_over
@@ -45,7 +45,7 @@ def test_a_message_that_is_too_large_is_refused_by_its_prefix_and_the_broker_nev
 
 
 @pytest.mark.seed("S1-062")
-def test_over_the_rate_a_publish_is_refused_or_waits_as_the_policy_says() -> None:
+def test_a_publish_over_the_rate_is_refused_or_delayed_by_policy() -> None:
     talk = Talk(front(max_publish_rate=1, on_limit__max_publish_rate="reject"))
     talk.attach()
     talk.publish()
@@ -54,7 +54,7 @@ def test_over_the_rate_a_publish_is_refused_or_waits_as_the_policy_says() -> Non
     assert text.startswith("Publish rate limit exceeded")
 
 
-def test_a_publish_that_waits_lets_others_go_by_and_goes_on_in_time() -> None:
+def test_a_held_publish_lets_others_pass_and_is_forwarded_in_time() -> None:
     talk = Talk(front(max_publish_rate=2, on_limit__max_publish_rate="delay"))
     talk.attach()
     for _ in range(2):
@@ -71,7 +71,7 @@ def test_a_publish_that_waits_lets_others_go_by_and_goes_on_in_time() -> None:
     talk.hang_up()
 
 
-def test_a_publish_waits_no_longer_than_it_may() -> None:
+def test_a_publish_waits_at_most_max_hold() -> None:
     talk = Talk(front(max_publish_rate=0.1, max_publish_rate_burst=1, on_limit__max_publish_rate="delay"))
     talk.attach()
     talk.publish()
@@ -83,7 +83,7 @@ def test_a_publish_waits_no_longer_than_it_may() -> None:
     talk.hang_up()
 
 
-def test_a_publish_that_its_client_gives_up_is_never_sent_and_charges_nothing() -> None:
+def test_a_cancelled_publish_is_never_forwarded_and_charges_nothing() -> None:
     talk = Talk(front(max_publish_rate=1, on_limit__max_publish_rate="delay"))
     talk.attach()
     talk.publish()
@@ -98,7 +98,7 @@ def test_a_publish_that_its_client_gives_up_is_never_sent_and_charges_nothing() 
 
 
 @pytest.mark.seed("S1-030", "S1-031", "S1-041")
-def test_producers_count_once_the_broker_took_them_and_no_more_when_it_did_not() -> None:
+def test_producers_count_only_once_the_broker_accepts_them() -> None:
     talk = Talk(front(max_producers_per_topic=2))
     talk.attach("a", 1)
     failing = talk.call(ATTACH, service.message((1, TOPIC), (2, "b"), (3, 1)))
@@ -113,7 +113,7 @@ def test_producers_count_once_the_broker_took_them_and_no_more_when_it_did_not()
 
 
 @pytest.mark.parametrize("how", ["client", "broker"])
-def test_a_call_that_attaches_and_is_cut_off_gives_its_place_back(how: str) -> None:
+def test_an_attaching_call_that_is_cut_off_frees_its_place(how: str) -> None:
     talk = Talk(front(max_producers_per_topic=1))
     stream = talk.call(ATTACH, service.message((1, TOPIC), (2, "a"), (3, 1)))
     assert talk.producers() == 1
@@ -131,12 +131,12 @@ def test_consumers_are_refused_over_the_limit() -> None:
     assert talk.consumers() == 1
 
 
-def test_a_stream_of_an_unknown_consumer_is_told_to_begin_anew() -> None:
+def test_a_stream_of_an_unknown_consumer_has_to_subscribe_again() -> None:
     talk = Talk()
     assert talk.refused(talk.receive(77))[0] == "5"
 
 
-def test_a_large_message_passes_as_it_comes_and_is_decided_by_its_beginning() -> None:
+def test_a_large_message_is_decided_by_its_beginning_and_streamed() -> None:
     talk = Talk(front(max_publish_rate=100))
     talk.attach()
     whole = service.publish(TOPIC, 7, b"x" * 1_000_000)
@@ -148,7 +148,7 @@ def test_a_large_message_passes_as_it_comes_and_is_decided_by_its_beginning() ->
     talk.hang_up()
 
 
-def test_a_large_message_that_says_something_else_at_its_end_never_becomes_whole() -> None:
+def test_a_large_message_that_contradicts_itself_at_its_end_is_never_completed() -> None:
     talk = Talk(front(max_publish_rate=100))
     talk.attach()
     raw = (
@@ -169,7 +169,7 @@ def test_a_large_message_that_says_something_else_at_its_end_never_becomes_whole
     talk.hang_up()
 
 
-def test_a_message_whose_topic_comes_last_is_kept_until_it_is_there() -> None:
+def test_a_message_whose_topic_comes_last_is_buffered() -> None:
     talk = Talk(front(max_publish_rate=1, on_limit__max_publish_rate="reject"))
     whole = service.message((1, b"x" * 500_000), (2, TOPIC), (3, 7))
     stream = talk.call(LATE_PUBLISH, b"", end=False)
@@ -181,7 +181,7 @@ def test_a_message_whose_topic_comes_last_is_kept_until_it_is_there() -> None:
     talk.hang_up()
 
 
-def test_what_is_too_large_to_be_kept_is_refused() -> None:
+def test_a_message_too_large_to_buffer_is_refused() -> None:
     talk = Talk(front(limits=Limits(message_bytes=10_000)))
     stream = talk.call(
         LATE_PUBLISH, service.message((1, b"x" * 50_000), (2, TOPIC), (3, 7))[:12_000], end=False
@@ -208,7 +208,7 @@ def test_compressed_messages_are_read() -> None:
 
 
 @pytest.mark.parametrize("message", [b"\0\0\0\0\x05", b"\0\0", b"\0\0\0\0\x02\x0a\x7f"])
-def test_a_message_that_is_none_is_refused(message: bytes) -> None:
+def test_a_malformed_message_is_refused(message: bytes) -> None:
     talk = Talk()
     assert talk.refused(talk.call(PUBLISH, message))[0] == "3"
     assert not talk.client(talk.publish()).is_over

@@ -54,7 +54,7 @@ def test_sizes_can_be_those_of_whole_messages(delay_ms: int) -> None:
     talk.hang_up()
 
 
-def test_a_message_that_waits_is_not_decided_again_for_each_that_comes_behind_it(
+def test_a_waiting_message_is_not_decided_again_for_each_later_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     talk = Talk(front(max_dispatch_rate=1))
@@ -78,7 +78,7 @@ def test_a_message_that_waits_is_not_decided_again_for_each_that_comes_behind_it
 
 @pytest.mark.seed("S1-071", "S1-076", "S1-080", "S1-081")
 @pytest.mark.parametrize("policy", ["max_dispatch_rate", "max_subscription_dispatch_rate"])
-def test_reliable_messages_are_paced_in_order_and_none_is_lost(policy: str) -> None:
+def test_reliable_messages_are_paced_in_order_without_loss(policy: str) -> None:
     bench = Bench()
     talk = Talk(front(bench))
     bench.set_topic(TOPIC, **{policy: 10})
@@ -99,7 +99,7 @@ def test_reliable_messages_are_paced_in_order_and_none_is_lost(policy: str) -> N
 
 
 @pytest.mark.seed("S1-070")
-def test_what_may_be_lost_is_dropped_and_counted() -> None:
+def test_unreliable_messages_are_dropped_and_counted() -> None:
     talk = Talk(front(max_dispatch_rate=10, on_limit__max_dispatch_rate="drop"))
     attach = talk.call("/t.Broker/Attach", service.message((1, TOPIC), (2, "p")))
     talk.answer(attach, service.message((1, 7)))
@@ -146,7 +146,7 @@ def test_a_message_larger_than_the_windows_is_paced_too() -> None:
     talk.hang_up()
 
 
-def test_a_stream_that_its_client_gives_up_leaves_nothing() -> None:
+def test_a_cancelled_stream_leaves_nothing_behind() -> None:
     talk = Talk(front(max_dispatch_rate=1))
     stream = opened(talk)
     talk.answer(stream, *(delivered(at) for at in range(5)), end=False)
@@ -177,7 +177,7 @@ def test_messages_are_held_until_they_are_due_in_order_and_never_early() -> None
     talk.hang_up()
 
 
-def test_a_delay_does_not_bind_the_stream_to_its_window_and_what_is_held_is_bounded() -> None:
+def test_a_delay_reads_beyond_the_stream_window_up_to_a_bound() -> None:
     talk = Talk(front(fixed_delivery_delay=5_000, limits=Limits(stream_bytes=200_000)))
     stream = opened(talk)
     sent = 0
@@ -225,7 +225,7 @@ def test_an_acknowledgement_by_another_connection_counts_as_well() -> None:
     assert positions(talk, stream) == [0, 1]
 
 
-def test_policies_that_come_later_hold_for_streams_that_are_open() -> None:
+def test_new_policies_apply_to_open_streams() -> None:
     bench = Bench()
     talk = Talk(front(bench))
     stream = opened(talk)
@@ -241,7 +241,7 @@ def test_policies_that_come_later_hold_for_streams_that_are_open() -> None:
     talk.hang_up()
 
 
-def test_compressed_and_unreadable_messages_are_metered_by_what_can_be_told() -> None:
+def test_compressed_and_unreadable_messages_are_metered_by_their_visible_size() -> None:
     talk = Talk(front(max_dispatch_rate=2))
     talk.subscribe()
     stream = talk.receive()
@@ -262,7 +262,7 @@ def test_compressed_and_unreadable_messages_are_metered_by_what_can_be_told() ->
     talk.hang_up()
 
 
-def test_the_consumer_of_a_stream_counts_once_however_often_it_comes_back() -> None:
+def test_a_returning_consumer_counts_once() -> None:
     talk = Talk(front(max_consumers_per_topic=1))
     stream = opened(talk)
     talk.answer(stream, status=14)  # the broker ends the stream: the consumer comes back
@@ -275,7 +275,7 @@ def test_the_consumer_of_a_stream_counts_once_however_often_it_comes_back() -> N
 
 
 @pytest.mark.parametrize("status", [1, 4])
-def test_a_stream_that_ran_out_of_time_gives_its_place_back_whoever_tells_first(status: int) -> None:
+def test_a_stream_past_its_deadline_frees_its_place(status: int) -> None:
     talk = Talk()
     talk.subscribe()
     stream = talk.receive()
@@ -284,7 +284,7 @@ def test_a_stream_that_ran_out_of_time_gives_its_place_back_whoever_tells_first(
     assert talk.consumers() == 0
 
 
-def test_messages_that_wait_are_not_lost_when_the_broker_wants_no_more_of_the_request() -> None:
+def test_waiting_messages_survive_a_reset_without_error() -> None:
     bench = Bench()
     talk = Talk(front(bench))
     bench.set_topic(TOPIC, max_dispatch_rate=10)

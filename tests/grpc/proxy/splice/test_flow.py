@@ -52,7 +52,7 @@ class Ends:
 
 
 @given(_STEPS, st.sampled_from([5_000, 1_000_000]))
-def test_the_sender_never_gets_more_than_the_receiver_takes_and_all_of_it_in_the_end(
+def test_credit_never_exceeds_the_receivers_and_reaches_it_in_the_end(
     steps: list[tuple[str, int]], budget: int
 ) -> None:
     ends = Ends(budget)
@@ -91,7 +91,7 @@ def test_the_sender_never_gets_more_than_the_receiver_takes_and_all_of_it_in_the
     assert flow.own(ends.outlet, b"x").payload == b"x"
 
 
-def test_a_stream_that_ends_gives_back_what_it_could_not_send() -> None:
+def test_an_ended_stream_returns_its_unused_credit() -> None:
     ends = Ends(1_000_000)
     flow = ends.flow
     flow.window = ends.receiver[0] = 10
@@ -101,7 +101,7 @@ def test_a_stream_that_ends_gives_back_what_it_could_not_send() -> None:
     assert (flow.held_bytes, flow.blocked, flow.outlets) == (0, {}, {})
 
 
-def test_a_receiver_that_changes_its_initial_window_changes_that_of_open_streams() -> None:
+def test_a_changed_initial_window_applies_to_open_streams() -> None:
     ends = Ends(1_000_000)
     flow = ends.flow
     flow.initial_changed(0)
@@ -114,7 +114,7 @@ def test_a_receiver_that_changes_its_initial_window_changes_that_of_open_streams
     assert ends.outlet.window == 0
 
 
-def test_an_update_of_the_connection_looks_at_nobody_who_waits_for_a_window_of_its_own() -> None:
+def test_a_connection_update_skips_streams_that_wait_for_their_own_window() -> None:
     """Or each of many small updates would look at every stream that waits."""
     sent: list[bytes] = []
     flow = Flow(Budget(0), sent.append, lambda stream, amount: None)
@@ -137,7 +137,7 @@ def test_an_update_of_the_connection_looks_at_nobody_who_waits_for_a_window_of_i
     assert flow.held_bytes == 999
 
 
-def test_what_the_windows_do_not_allow_is_not_kept() -> None:
+def test_bytes_beyond_the_windows_are_not_buffered() -> None:
     flow = Flow(Budget(1), lambda frame: None, lambda stream, amount: None)
     flow.window = 10
     outlet = flow.open(1)

@@ -48,7 +48,7 @@ def to_broker(session: GrpcSession, sent: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", EARLY)
-def test_settings_come_before_anything_that_the_gate_says(name: str) -> None:
+def test_settings_precede_all_other_frames_of_the_gateway(name: str) -> None:
     sent, kind = EARLY[name]
     session = gate.session(gate.shared(limits=Limits(streams=1)))
 
@@ -74,7 +74,7 @@ def test_the_brokers_settings_follow_and_each_side_sees_its_own_acknowledgement(
     session.closed(START)
 
 
-def test_clients_that_wait_get_the_brokers_settings_alone() -> None:
+def test_waiting_clients_get_only_the_settings_of_the_broker() -> None:
     session = gate.session(gate.shared())
     assert to_client(list(session.receive_client(HELLO, START))) == []
 
@@ -85,14 +85,14 @@ def test_clients_that_wait_get_the_brokers_settings_alone() -> None:
     session.closed(START)
 
 
-def test_who_speaks_no_http2_is_told_in_it_all_the_same() -> None:
+def test_a_client_without_http2_gets_an_http2_goaway() -> None:
     session = gate.session(gate.shared())
     told = to_client(list(session.receive_client(b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n", START)))
     assert [each.type for each in told] == [SETTINGS, GOAWAY]
     session.closed(START)
 
 
-def test_a_broker_that_does_not_begin_with_settings_does_not_make_the_gate_break_the_rule() -> None:
+def test_the_gateway_sends_settings_first_even_if_the_broker_does_not() -> None:
     session = gate.session(gate.shared())
     session.receive_client(PREFACE + frame(SETTINGS), START)
     told = to_client(list(session.receive_upstream(frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1"), START)))

@@ -23,7 +23,7 @@ def looking() -> tuple[Talk, list[tuple[str, bytes]]]:
     return Talk(shared), told
 
 
-def test_what_a_broker_says_of_a_topic_is_heard() -> None:
+def test_the_owner_in_a_lookup_response_is_recorded() -> None:
     talk, told = looking()
     stream = talk.call(LOOKUP, service.message((1, TOPIC)))
     talk.answer(stream, service.message((1, "b")))
@@ -32,7 +32,7 @@ def test_what_a_broker_says_of_a_topic_is_heard() -> None:
     talk.hang_up()
 
 
-def test_a_lookup_in_pieces_is_heard_and_rewritten() -> None:
+def test_a_fragmented_lookup_response_is_recorded_and_rewritten() -> None:
     talk, told = looking()
     message = service.message((1, TOPIC))
     stream = talk.call(LOOKUP, message[:3], end=False)
@@ -42,7 +42,7 @@ def test_a_lookup_in_pieces_is_heard_and_rewritten() -> None:
     assert bytes(talk.client(stream).data) == service.framed(b"the gate")
 
 
-def test_no_answer_passes_as_it_came_even_to_a_lookup_without_a_message() -> None:
+def test_every_lookup_response_is_rewritten() -> None:
     talk, told = looking()
     stream = talk.call(LOOKUP, b"", end=False)
     talk.wire.client.h2.end_stream(stream)
@@ -52,7 +52,7 @@ def test_no_answer_passes_as_it_came_even_to_a_lookup_without_a_message() -> Non
     assert told == []
 
 
-def test_a_lookup_that_is_given_up_leaves_nothing() -> None:
+def test_a_cancelled_lookup_leaves_nothing_behind() -> None:
     talk, told = looking()
     stream = talk.call(LOOKUP, service.message((1, TOPIC))[:3], end=False)
     talk.wire.client.h2.reset_stream(stream)
@@ -67,12 +67,12 @@ def begun(*stand_ins: tuple[str, int]) -> tuple[GrpcSession, list[Dial]]:
     return session, [each for each in session.receive_client(PREFACE, START) if isinstance(each, Dial)]
 
 
-def test_others_stand_in_for_a_broker_that_is_not_there() -> None:
+def test_other_brokers_stand_in_for_an_absent_one() -> None:
     assert begun()[1] == [Dial((A,))]
     assert begun(B)[1] == [Dial((A, B), in_order=True)]
 
 
-def test_a_client_of_a_stand_in_is_soon_sent_away() -> None:
+def test_a_client_of_a_stand_in_gets_goaway_once_the_broker_is_back() -> None:
     session, _ = begun(B)
     session.stands_in()
     woken = [each.at_ns for each in session.dialled(START) if isinstance(each, WakeAt)]

@@ -22,7 +22,9 @@ _OTHERS = st.tuples(st.integers(0, 20).filter(lambda name: name != 5), st.intege
 
 
 @given(st.lists(_FRAME_SIZE | _OTHERS, max_size=8), st.booleans())
-def test_settings_say_what_there_is_and_otherwise_the_same(pairs: list[tuple[int, int]], first: bool) -> None:
+def test_settings_are_lowered_to_the_limits_and_otherwise_kept(
+    pairs: list[tuple[int, int]], first: bool
+) -> None:
     most = {1: 0, 3: 1_000, 5: 65_536}
     told = list(entries(bounded(settings(*pairs), most, first=first)))
     kept = [(name, min(value, most.get(name, value))) for name, value in pairs]
@@ -30,7 +32,7 @@ def test_settings_say_what_there_is_and_otherwise_the_same(pairs: list[tuple[int
     assert told == added + kept
 
 
-def test_who_asks_for_a_smaller_table_is_known() -> None:
+def test_a_smaller_header_table_is_respected() -> None:
     assert shrinks_table(settings((1, 4_095)))
     assert not shrinks_table(settings((1, 4_096), (4, 0)))
     with pytest.raises(WireError):
@@ -38,7 +40,7 @@ def test_who_asks_for_a_smaller_table_is_known() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 16_383, 2**24])
-def test_frames_of_a_size_that_there_is_not_cannot_be_asked_for(size: int) -> None:
+def test_an_invalid_frame_size_is_rejected(size: int) -> None:
     with pytest.raises(WireError):
         list(entries(settings((5, size))))
 
@@ -57,7 +59,7 @@ def test_messages_are_inflated_within_the_limit(content: bytes) -> None:
         inflated(content, "br", 2_000)
 
 
-def test_a_flood_is_what_comes_too_often_in_a_second() -> None:
+def test_too_many_frames_in_a_second_are_a_flood() -> None:
     flood = Flood("pings", 3)
     for second in range(5):
         for _ in range(3):

@@ -67,7 +67,7 @@ class Bench(Talk):
 
 
 @pytest.mark.seed("S3-013")
-def test_the_client_is_told_to_send_again_and_its_id_is_written_anew() -> None:
+def test_the_client_is_asked_to_retry_and_its_id_is_rewritten() -> None:
     of = Bench()
     of.attach()
     stream = of.call(PUBLISH, service.publish(TOPIC, 7, b"x"), ("authorization", "Bearer secret"))
@@ -86,7 +86,7 @@ def test_the_client_is_told_to_send_again_and_its_id_is_written_anew() -> None:
 
 
 @pytest.mark.parametrize("way", ["one frame", "pieces", "compressed"])
-def test_messages_of_any_form_get_the_new_id(way: str) -> None:
+def test_messages_of_any_shape_get_the_new_id(way: str) -> None:
     of = Bench()
     of.resumed()
     data, expected = (service.publish(TOPIC, called, b"x" * 100_000) for called in (7, NEW))
@@ -123,7 +123,7 @@ def test_health_checks_get_the_new_id() -> None:
     assert of.server(stream) == service.message((1, 0), (2, NEW))
 
 
-def test_other_producers_keep_theirs() -> None:
+def test_other_producers_keep_their_ids() -> None:
     of = Bench()
     of.resumed()
     of.attach("q", 8)
@@ -134,7 +134,9 @@ def test_other_producers_keep_theirs() -> None:
 @pytest.mark.parametrize(
     ("refusal", "status"), [(None, "5"), (Refusal(UNAVAILABLE, "no owner yet", b""), "14")]
 )
-def test_what_cannot_be_resumed_is_told(refusal: Refusal | None, status: str) -> None:
+def test_a_producer_that_cannot_be_resumed_gets_the_original_error(
+    refusal: Refusal | None, status: str
+) -> None:
     of = Bench()
     of.attach()
     stream = of.publish()
@@ -146,7 +148,7 @@ def test_what_cannot_be_resumed_is_told(refusal: Refusal | None, status: str) ->
     of.hang_up()
 
 
-def test_other_answers_pass_at_once() -> None:
+def test_other_responses_pass_at_once() -> None:
     of = Bench()
     of.attach()
     for status in (0, 3, 8, 14):
@@ -156,7 +158,7 @@ def test_other_answers_pass_at_once() -> None:
     assert not of.resumer.asked
 
 
-def test_a_client_that_gives_up_meanwhile_is_told_nothing() -> None:
+def test_a_client_that_cancels_meanwhile_gets_no_response() -> None:
     of = Bench()
     of.attach()
     stream = of.publish()
@@ -169,14 +171,14 @@ def test_a_client_that_gives_up_meanwhile_is_told_nothing() -> None:
     of.hang_up()
 
 
-def test_a_connection_may_end_meanwhile() -> None:
+def test_a_connection_may_close_while_a_producer_is_resumed() -> None:
     of = Bench()
     of.attach()
     of.answer(of.publish(), status=5)
     of.hang_up()
 
 
-def test_a_producer_known_by_its_own_word_is_created_in_its_name() -> None:
+def test_a_producer_known_by_its_claim_is_created_under_that_name() -> None:
     """As after a restart of the gate."""
     of = Bench(max_producers_per_topic=1)
     stream = of.call(PUBLISH, service.message((1, TOPIC), (2, 7), (3, b"x"), (4, "p")))
@@ -187,14 +189,14 @@ def test_a_producer_known_by_its_own_word_is_created_in_its_name() -> None:
     assert (of.client(stream).status, of.producers()) == ("14", 1)
 
 
-def test_a_message_that_cannot_be_written_anew_is_refused() -> None:
+def test_a_message_that_cannot_be_rewritten_is_refused() -> None:
     of = Bench()
     of.resumed()
     stream = of.call(PUBLISH, service.publish(TOPIC, 7, b"unreadable"))
     assert of.refused(stream)[0] == "3"
 
 
-def test_a_message_whose_headers_tell_its_length_keeps_its_id() -> None:
+def test_a_message_with_a_content_length_keeps_its_id() -> None:
     of = Bench()
     of.resumed()
     data = service.publish(TOPIC, 7, b"x")
@@ -202,7 +204,7 @@ def test_a_message_whose_headers_tell_its_length_keeps_its_id() -> None:
     assert of.server(stream) == data
 
 
-def test_so_many_ids_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_kept_ids_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate_grpc.proxy.splice.resuming._MAX_ALIASES", 3)
     aliases = Aliases(Resumer())
     for producer in (1, 2, 3, 1, 4):

@@ -30,7 +30,7 @@ def routing() -> Shared:
     return shared
 
 
-def test_a_session_with_addresses_dials_and_then_sends_what_came_meanwhile() -> None:
+def test_a_session_dials_and_then_sends_the_buffered_bytes() -> None:
     session = GrpcSession(front(), "10.0.0.1:5000", BROKERS)
     assert session.receive_client(PREFACE[:10], START) == []
     assert session.frame_began_ns
@@ -72,7 +72,7 @@ def test_a_broker_that_is_not_allowed_is_refused_and_others_are_served() -> None
     assert talk.wire.server.seen[allowed].is_ended
 
 
-def test_a_connection_that_was_bound_leads_to_no_other_broker() -> None:
+def test_a_bound_connection_reaches_no_other_broker() -> None:
     shared = front()
     shared.route = {"http://a:1": BROKERS, "http://b:6650": OTHER}.get
     session = GrpcSession(shared, "10.0.0.1:5000", BROKERS, routes=True)
@@ -86,7 +86,7 @@ def test_a_connection_that_was_bound_leads_to_no_other_broker() -> None:
     session.closed(START)
 
 
-def test_answers_are_told_otherwise_whatever_their_length() -> None:
+def test_responses_of_any_length_are_rewritten() -> None:
     told = service.field(1, b"the gate") * 500
     talk = Talk(front(rewrites={LOOKUP: lambda answer: told if answer == service.field(1, b"b") else None}))
     for answer, expected in ((b"b", told), (b"unchanged", service.field(1, b"unchanged"))):
@@ -104,7 +104,7 @@ def test_answers_are_told_otherwise_whatever_their_length() -> None:
     talk.hang_up()
 
 
-def test_an_answer_that_cannot_be_read_does_not_pass() -> None:
+def test_an_unreadable_response_does_not_pass() -> None:
     talk = Talk(front(rewrites={LOOKUP: lambda answer: None}))
     stream = talk.call(LOOKUP, service.message((1, TOPIC)))
     talk.answer(stream, service.framed(b"?", compressed=1), end=False)
@@ -136,7 +136,7 @@ def test_a_name_counts_once_the_broker_has_accepted_a_call_with_it() -> None:
     talk.hang_up()
 
 
-def test_a_publish_proves_a_name_as_well() -> None:
+def test_an_accepted_publish_confirms_a_name_as_well() -> None:
     shared = front()
     shared.principal = tokens
     talk = Talk(shared)
@@ -147,7 +147,7 @@ def test_a_publish_proves_a_name_as_well() -> None:
     assert not talk.session._answers.watchers
 
 
-def test_the_subscriptions_of_a_topic_are_asked_for_before_one_is_refused() -> None:
+def test_subscriptions_are_listed_before_one_is_refused() -> None:
     shared = front(list_valid_ns=SECOND, max_subscriptions_per_topic=1)
     shared.question = lambda topic: ("subscriptions of", topic)
     session = GrpcSession(shared, "10.0.0.1:5000")
@@ -166,7 +166,7 @@ def test_the_subscriptions_of_a_topic_are_asked_for_before_one_is_refused() -> N
     assert shared.services.budget.used == 0
 
 
-def test_a_client_that_is_gone_ends_what_waits() -> None:
+def test_a_disconnect_ends_waiting_calls() -> None:
     talk = Talk(front(max_publish_rate=1, on_limit__max_publish_rate="delay"))
     talk.attach()
     talk.publish()
@@ -176,7 +176,7 @@ def test_a_client_that_is_gone_ends_what_waits() -> None:
     assert talk.producers() == 0
 
 
-def test_what_all_clients_hold_together_is_bounded() -> None:
+def test_bytes_held_for_all_clients_are_bounded() -> None:
     bench = Bench()
     bench.budget.limit = 10_000
     talk = Talk(front(bench, max_publish_rate=1, on_limit__max_publish_rate="delay"))
@@ -189,7 +189,7 @@ def test_what_all_clients_hold_together_is_bounded() -> None:
     talk.hang_up()
 
 
-def test_a_broker_that_goes_away_gets_nothing_that_the_client_sends_elsewhere() -> None:
+def test_after_goaway_the_broker_gets_no_new_streams() -> None:
     talk = Talk(front(max_publish_rate=1, on_limit__max_publish_rate="delay"))
     talk.attach()
     talk.publish()

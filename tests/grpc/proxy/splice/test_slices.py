@@ -53,7 +53,7 @@ def question(commands: list[Command]) -> NextTurn | None:
 
 
 @pytest.mark.parametrize("one", [frame(DATA, 0, 1, b"x"), window_update(0, 1)])
-def test_a_turn_looks_at_a_bounded_number_of_frames(one: bytes) -> None:
+def test_a_turn_handles_a_bounded_number_of_frames(one: bytes) -> None:
     talk, stream = opened()
     assert stream == 1
     data = one * (2 * FRAMES + 3)
@@ -66,7 +66,7 @@ def test_a_turn_looks_at_a_bounded_number_of_frames(one: bytes) -> None:
     assert talk.shared.services.budget.used == 0
 
 
-def test_what_comes_meanwhile_waits_behind_the_rest() -> None:
+def test_later_bytes_queue_behind_the_rest() -> None:
     talk, _ = opened()
     many = frame(DATA, 0, 1, b"x") * (FRAMES + 1)
     first = list(talk.session.receive_client(many, talk.wire.now))
@@ -94,7 +94,7 @@ def test_the_brokers_frames_take_turns_of_their_own() -> None:
     assert len(kinds(down, ToClient)) + len(kinds(rest, ToClient)) == number
 
 
-def test_calls_are_decided_some_at_a_time_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_are_decided_in_slices_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_stream, "WORK_PER_TURN", 20 * frame_stream.CALL_WORK)
     talk = Talk(front(max_publish_rate=1_000_000))
     talk.attach()
@@ -115,7 +115,7 @@ def test_calls_are_decided_some_at_a_time_and_in_order(monkeypatch: pytest.Monke
     assert [stream for stream in talk.wire.server.seen if stream in streams] == streams
 
 
-def test_calls_for_topics_that_are_new_take_more_turns() -> None:
+def test_calls_for_new_topics_take_more_turns() -> None:
     talk = Talk(front(Bench(max_producers_per_topic=5)))
     talk.attach()
     gates = talk.shared.services.gates
@@ -136,14 +136,14 @@ def test_calls_for_topics_that_are_new_take_more_turns() -> None:
     assert talk.shared.services.budget.used == 0
 
 
-def test_a_client_that_goes_between_two_turns_leaves_nothing_behind() -> None:
+def test_a_client_that_disconnects_between_turns_leaves_nothing_behind() -> None:
     talk, _ = opened()
     talk.session.receive_client(frame(DATA, 0, 1, b"x") * (2 * FRAMES), talk.wire.now)
     assert talk.shared.services.budget.used > 0
     talk.hang_up()
 
 
-def test_a_connection_that_is_gone_leaves_its_places_in_slices() -> None:
+def test_a_closed_connection_releases_its_places_in_slices() -> None:
     talk = Talk(front(Bench(max_producers_per_topic=5)))
     for number in range(250):
         stream = talk.call(ATTACH, service.message((1, f"t{number}"), (2, "p"), (3, 1)))

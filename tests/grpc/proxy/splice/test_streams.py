@@ -76,7 +76,7 @@ class Client:
 
 
 @pytest.mark.parametrize(("said", "told"), [(b"", LIMIT), (MAX_STREAMS + bytes((0, 0, 0, 7)), 7)])
-def test_clients_are_told_how_many_streams_may_be_open(said: bytes, told: int) -> None:
+def test_settings_announce_the_stream_limit(said: bytes, told: int) -> None:
     session = gate.session(gate.shared(limits=Limits(streams=LIMIT)))
     session.receive_client(HELLO, START)
     (first,) = session.receive_upstream(frame(SETTINGS, 0, 0, said), START)
@@ -87,7 +87,7 @@ def test_clients_are_told_how_many_streams_may_be_open(said: bytes, told: int) -
 
 
 @pytest.mark.parametrize("path", [service.OTHER, service.PUBLISH])
-def test_streams_that_are_idle_are_bounded_in_number_and_memory(path: str) -> None:
+def test_idle_streams_are_bounded_in_number_and_memory(path: str) -> None:
     """5,000 requests without an end; those of PUBLISH are held by the gate, for their message."""
     client = Client(Limits(streams=LIMIT))
     for number in range(5_000):
@@ -118,7 +118,7 @@ def test_a_stream_that_ends_makes_room_for_another() -> None:
     client.hang_up()
 
 
-def test_what_still_comes_of_a_refused_stream_goes_nowhere() -> None:
+def test_frames_of_a_refused_stream_are_discarded() -> None:
     client = Client(Limits(streams=1))
     client.send(headers(1, service.OTHER) + headers(3) + headers(5))
     client.send(frame(DATA, 0, 3, b"late") + frame(DATA, END_STREAM, 5, b"late"))
@@ -128,7 +128,7 @@ def test_what_still_comes_of_a_refused_stream_goes_nowhere() -> None:
     client.hang_up()
 
 
-def test_who_goes_on_beyond_the_limit_is_closed() -> None:
+def test_a_client_that_ignores_the_stream_limit_is_closed() -> None:
     client = Client(Limits(streams=LIMIT, resets=50))
     client.send(b"".join(headers(2 * number + 1, service.OTHER) for number in range(LIMIT + 51)))
 
@@ -139,7 +139,7 @@ def test_who_goes_on_beyond_the_limit_is_closed() -> None:
     client.hang_up()
 
 
-def test_streams_take_from_what_all_connections_may_keep_and_those_beyond_are_told_to_come_again() -> None:
+def test_streams_beyond_the_shared_budget_are_refused_for_a_retry() -> None:
     bench = gate.services()
     bench.budget.limit = 300 * STREAM_BYTES
     first, second = Client(Limits(), bench), Client(Limits(resets=10), bench)
@@ -156,7 +156,7 @@ def test_streams_take_from_what_all_connections_may_keep_and_those_beyond_are_to
     second.hang_up()
 
 
-def test_memory_is_taken_in_steps_and_given_back() -> None:
+def test_memory_is_reserved_in_steps_and_released() -> None:
     budget = Budget(0)
     streams = Streams(budget, 1_000)
     took: set[int] = set()

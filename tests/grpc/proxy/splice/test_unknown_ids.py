@@ -32,7 +32,7 @@ def publish(of: Talk, way: str, called: int = 7, name: str = "p", size: int = 2_
 
 
 @pytest.mark.parametrize("way", ["one frame", "pieces", "compressed"])
-def test_it_is_the_producer_of_that_name(way: str) -> None:
+def test_an_unknown_id_counts_as_the_named_producer(way: str) -> None:
     of = talk()
     stream = publish(of, way)
     assert of.producers() == 1
@@ -47,7 +47,7 @@ def test_it_is_the_producer_of_that_name(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["one frame", "pieces", "compressed"])
-def test_who_is_not_known_to_the_broker_gives_the_place_back_at_once(way: str) -> None:
+def test_a_producer_unknown_to_the_broker_frees_its_place_at_once(way: str) -> None:
     of = talk()
     for called in range(100, 110):
         stream = publish(of, way, called, name="" if called % 2 else "p")
@@ -63,7 +63,7 @@ def test_who_is_not_known_to_the_broker_gives_the_place_back_at_once(way: str) -
 
 
 @pytest.mark.parametrize("way", ["one frame", "pieces"])
-def test_who_is_refused_gives_the_place_back_and_who_waits_is_proved_then(way: str) -> None:
+def test_a_refused_producer_frees_its_place_and_a_held_one_is_confirmed_later(way: str) -> None:
     of = talk()
     of.shared.services.set_topic(  # type: ignore[attr-defined]
         TOPIC,
@@ -88,7 +88,7 @@ def test_who_is_refused_gives_the_place_back_and_who_waits_is_proved_then(way: s
     assert of.producers() == 0
 
 
-def test_a_message_of_which_the_name_is_still_to_come_waits_for_it() -> None:
+def test_a_message_waits_until_its_name_is_read() -> None:
     of = talk()
     data = service.message((1, TOPIC), (2, 7), (3, b"x" * 10_000), (4, "p"))
     stream = of.call(PUBLISH, data[:5_000], end=False)

@@ -15,7 +15,7 @@ def talk(rule: object, told: list[tuple[str, bool]]) -> Talk:
     return Talk(shared)
 
 
-def test_they_are_refused_whole_and_the_broker_hears_nothing() -> None:
+def test_unknown_methods_are_refused_and_not_forwarded() -> None:
     told: list[tuple[str, bool]] = []
     of = talk("refuse", told)
     for _ in range(3):
@@ -27,7 +27,7 @@ def test_they_are_refused_whole_and_the_broker_hears_nothing() -> None:
     of.hang_up()
 
 
-def test_they_pass_where_their_service_may() -> None:
+def test_unknown_methods_of_allowed_services_pass() -> None:
     told: list[tuple[str, bool]] = []
     of = talk({"t.Other": "pass"}, told)
     for _ in range(2):
@@ -40,7 +40,7 @@ def test_they_pass_where_their_service_may() -> None:
     of.hang_up()
 
 
-def test_endless_names_are_told_in_bounds() -> None:
+def test_the_number_of_reported_method_names_is_bounded() -> None:
     told: list[tuple[str, bool]] = []
     unknown = UnknownMethods("refuse", lambda path, passes: told.append((path, passes)))
     for number in range(3_000):
@@ -51,7 +51,7 @@ def test_endless_names_are_told_in_bounds() -> None:
     assert len(told) == 1_000
 
 
-def test_methods_that_are_named_as_passing_pass_unread_and_uncounted() -> None:
+def test_methods_listed_to_pass_are_neither_read_nor_counted() -> None:
     shared = front()
     shared.methods = type(METHODS)("made-up", {**METHODS.methods, OTHER: Method(Role.PASS)})
     shared.unknown_methods = UnknownMethods("refuse")

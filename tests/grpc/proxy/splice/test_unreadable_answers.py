@@ -13,7 +13,7 @@ MALFORMED = frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\xff" * 9)
 
 
 @pytest.mark.parametrize("path", [service.SUBSCRIBE, service.ATTACH])
-def test_who_attached_by_it_does_not_count_for_ever(path: str) -> None:
+def test_an_attachment_with_an_unreadable_response_is_released(path: str) -> None:
     front = gate.shared()
     session = gate.session(front)
     session.receive_client(HELLO + call(1, service.message((1, gate.PACED), (2, "x"), (3, "s")), path), START)
@@ -25,7 +25,7 @@ def test_who_attached_by_it_does_not_count_for_ever(path: str) -> None:
     assert (len(state.producers), state.consumer_count) == (0, 0)
 
 
-def test_nothing_is_kept_of_a_client_whose_broker_is_not_there() -> None:
+def test_a_client_without_its_broker_leaves_nothing_behind() -> None:
     front = gate.shared()
     session = gate.session(front, (("b", 1),))
     session.receive_client(HELLO, START)

@@ -27,7 +27,7 @@ TYPE = ("content-type", "application/grpc")
 
 
 @pytest.mark.parametrize("path", ["{}?x", "{}#x", "{}?", "{}#"])
-def test_a_path_that_servers_cut_short_is_refused(path: str) -> None:
+def test_a_path_that_servers_truncate_is_refused(path: str) -> None:
     talk = Talk(front(max_message_size=5))
     stream = talk.call(path.format(service.PUBLISH), service.publish(TOPIC, 7, b"x" * 10))
     assert talk.refused(stream)[0] == UNIMPLEMENTED
@@ -80,7 +80,7 @@ def test_malformed_headers_end_their_stream_and_no_other(headers: list[tuple[str
     assert client.wire.closed is None
 
 
-def test_headers_that_only_the_gates_own_side_may_send_are_refused() -> None:
+def test_headers_reserved_for_the_gateway_are_refused() -> None:
     shared = front()
     shared.forbidden = frozenset({"x-i-am-a-broker"})
     talk = Talk(shared)
@@ -90,7 +90,7 @@ def test_headers_that_only_the_gates_own_side_may_send_are_refused() -> None:
     assert not talk.client(talk.call(service.OTHER, b"")).is_over
 
 
-def test_two_credentials_are_nobodys() -> None:
+def test_two_credentials_name_no_principal() -> None:
     bench = Bench()
     bench.exempt = frozenset({"boss", ""})
     shared = front(bench, max_producers_per_topic=1)
@@ -103,7 +103,7 @@ def test_two_credentials_are_nobodys() -> None:
     assert talk.refused(talk.call(service.ATTACH, other, *two))[0] == "8"
 
 
-def test_a_consumer_whose_stream_the_broker_ended_while_messages_waited_is_released_with_its_client() -> None:
+def test_a_consumer_with_withheld_messages_is_released_with_its_client() -> None:
     for gone in (True, False):
         talk = Talk(front(max_dispatch_rate=1))
         talk.subscribe()
@@ -121,7 +121,7 @@ def test_a_consumer_whose_stream_the_broker_ended_while_messages_waited_is_relea
         assert talk.shared.services.budget.used == 0
 
 
-def test_a_block_that_fills_tables_elsewhere_is_not_looked_up() -> None:
+def test_a_block_that_changes_the_dynamic_table_is_not_cached() -> None:
     """What a client without a table may send fills the table of one that has one: it is not the same."""
     front_ = gate.shared()
     filling = Encoder().encode(service.request(service.OTHER))
@@ -137,7 +137,7 @@ def test_a_block_that_fills_tables_elsewhere_is_not_looked_up() -> None:
     assert other.server.seen[3].headers == other.server.seen[1].headers
 
 
-def test_what_is_left_out_of_a_block_cannot_shift_what_follows() -> None:
+def test_headers_left_out_of_a_block_do_not_shift_later_ones() -> None:
     """A name of 127 bytes says its length in two; who takes it for one sees fields where there are none."""
     shared = gate.shared()
     shared.forbidden = frozenset({"evil"})
@@ -161,7 +161,7 @@ def test_what_is_left_out_of_a_block_cannot_shift_what_follows() -> None:
     assert not client.server.seen[5].headers
 
 
-def test_a_subscription_is_not_forgotten_because_its_maker_gave_up_the_call() -> None:
+def test_a_subscription_outlives_the_cancelled_call_that_created_it() -> None:
     for gives_up in (True, False):
         talk = Talk(front(list_valid_ns=SECOND, max_subscriptions_per_topic=1))
         talk.shared.calls.listed(TOPIC, [], talk.wire.now, talk.wire.now)
@@ -176,7 +176,7 @@ def test_a_subscription_is_not_forgotten_because_its_maker_gave_up_the_call() ->
         assert (state.subscription_count, state.consumer_count) == (int(gives_up), 0)
 
 
-def test_whoever_has_the_gate_keep_much_does_not_end_the_connections_of_others() -> None:
+def test_a_client_with_large_buffers_does_not_end_other_connections() -> None:
     bench = Bench()
     bench.budget = Budget(100_000)
     shared = front(bench)
@@ -198,7 +198,7 @@ def test_whoever_has_the_gate_keep_much_does_not_end_the_connections_of_others()
 
 @pytest.mark.parametrize("reads", [1, 2])
 @pytest.mark.parametrize("how", ["refused", "given up"])
-def test_whoever_the_broker_does_not_know_takes_no_producers_place(how: str, reads: int) -> None:
+def test_a_producer_unknown_to_the_broker_takes_no_place(how: str, reads: int) -> None:
     talk = Talk(front(max_producers_per_topic=2))
     for producer in (101, 102, 103):
         message = service.publish(TOPIC, producer, b"x")
@@ -220,7 +220,7 @@ def test_whoever_the_broker_does_not_know_takes_no_producers_place(how: str, rea
     talk.hang_up()
 
 
-def test_windows_opened_on_a_call_that_is_held_are_told_at_once_later() -> None:
+def test_window_updates_of_a_held_call_are_forwarded_together_later() -> None:
     talk = Talk(front(max_publish_rate=1, on_limit__max_publish_rate="delay"))
     talk.attach()
     talk.publish()

@@ -29,7 +29,7 @@ class Direction:
         return [len(frame) - HEAD for frame in self.sent]
 
 
-def test_the_connections_window_grows_to_the_largest_that_there_is_and_no_further() -> None:
+def test_the_connection_window_grows_up_to_the_maximum() -> None:
     flow = Direction().flow
 
     assert flow.updated(0, MAX_WINDOW - _DEFAULT) == MAX_WINDOW - _DEFAULT
@@ -40,14 +40,14 @@ def test_the_connections_window_grows_to_the_largest_that_there_is_and_no_furthe
     assert str(raised.value) == "window over 2^31-1"
 
 
-def test_an_update_of_a_stream_that_is_not_followed_passes_whole() -> None:
+def test_a_window_update_of_an_untracked_stream_passes_unchanged() -> None:
     flow = Direction().flow
 
     assert flow.updated(9, 100) == 100
     assert flow.window == _DEFAULT
 
 
-def test_a_stream_that_is_followed_late_has_the_widest_window() -> None:
+def test_a_stream_tracked_late_has_the_largest_window() -> None:
     flow = Direction().flow
 
     outlet = flow.open_late(9)
@@ -57,7 +57,7 @@ def test_a_stream_that_is_followed_late_has_the_widest_window() -> None:
 
 
 @pytest.mark.parametrize("over", [False, True])
-def test_what_is_dropped_gives_its_sender_the_leave_that_it_lacks(over: bool) -> None:
+def test_dropped_bytes_return_their_credit_to_the_sender(over: bool) -> None:
     direction = Direction(budget=1_000)
     flow, outlet = direction.flow, direction.outlet
     chunks = {
@@ -82,7 +82,7 @@ def test_what_is_dropped_gives_its_sender_the_leave_that_it_lacks(over: bool) ->
     assert (flow.held_bytes, flow.uncredited, outlet.ahead, direction.budget.used) == (0, 0, 0, 0)
 
 
-def test_what_a_stream_could_not_send_when_it_ended_costs_its_sender_nothing_on_the_connection() -> None:
+def test_unsent_bytes_of_an_ended_stream_return_their_connection_credit() -> None:
     direction = Direction()
     flow, outlet = direction.flow, direction.outlet
     chunk = flow.wait(b"12345")
@@ -95,7 +95,7 @@ def test_what_a_stream_could_not_send_when_it_ended_costs_its_sender_nothing_on_
     assert (list(outlet.items), flow.outlets, flow.blocked) == ([], {}, {})
 
 
-def test_a_stream_may_end_that_waits_for_nothing_and_is_followed_no_more() -> None:
+def test_a_stream_without_waiting_bytes_may_end_and_is_no_longer_tracked() -> None:
     direction = Direction()
 
     for _ in range(2):
@@ -104,7 +104,7 @@ def test_a_stream_may_end_that_waits_for_nothing_and_is_followed_no_more() -> No
     assert direction.flow.outlets == {}
 
 
-def test_bytes_that_are_kept_are_granted_again_as_far_as_the_stream_may_be_ahead() -> None:
+def test_withheld_bytes_are_granted_again_up_to_the_read_ahead() -> None:
     direction = Direction(budget=1_000)
     flow, outlet = direction.flow, direction.outlet
 
@@ -121,7 +121,7 @@ def test_bytes_that_are_kept_are_granted_again_as_far_as_the_stream_may_be_ahead
     assert (flow.held_bytes, outlet.ahead, direction.budget.used) == (9, 8, 9)
 
 
-def test_a_quarter_of_the_budget_is_spared_for_frames_that_came_in_part() -> None:
+def test_a_quarter_of_the_budget_is_reserved_for_partial_frames() -> None:
     direction = Direction(budget=100)
 
     assert direction.flow.keep(direction.outlet, bytes(75), 0, 0).credit is Credit.CONNECTION
@@ -131,7 +131,7 @@ def test_a_quarter_of_the_budget_is_spared_for_frames_that_came_in_part() -> Non
     assert direction.granted == [(0, 75)]
 
 
-def test_the_sender_may_use_its_whole_window_and_what_was_sent_on_credit() -> None:
+def test_the_sender_may_use_its_whole_window_and_the_credit() -> None:
     direction = Direction()
     flow = direction.flow
     flow.window, flow.debt = 3, 2
@@ -146,7 +146,7 @@ def test_the_sender_may_use_its_whole_window_and_what_was_sent_on_credit() -> No
     assert (flow.uncredited, flow.held_bytes) == (5, 5)
 
 
-def test_more_leave_is_given_once_for_what_is_needed_sooner() -> None:
+def test_credit_needed_early_is_granted_once() -> None:
     direction = Direction()
     flow, outlet = direction.flow, direction.outlet
     chunks = [flow.keep(outlet, payload, 0, ahead=0) for payload in (b"12", b"345")]
@@ -161,7 +161,7 @@ def test_more_leave_is_given_once_for_what_is_needed_sooner() -> None:
     assert direction.granted == [(_STREAM, 2), (_STREAM, 3)]
 
 
-def test_bytes_of_the_gates_own_need_room_but_no_leave() -> None:
+def test_bytes_of_the_gateway_need_window_but_no_credit() -> None:
     direction = Direction(budget=3)
     flow, outlet = direction.flow, direction.outlet
 
@@ -179,9 +179,7 @@ def test_bytes_of_the_gates_own_need_room_but_no_leave() -> None:
     ("connection", "stream", "size", "fits"),
     [(5, 5, 5, True), (4, 9, 5, False), (9, 4, 5, False), (0, 0, 0, True)],
 )
-def test_bytes_pass_that_both_windows_have_room_for(
-    connection: int, stream: int, size: int, fits: bool
-) -> None:
+def test_bytes_pass_if_both_windows_have_room(connection: int, stream: int, size: int, fits: bool) -> None:
     direction = Direction()
     direction.flow.window, direction.outlet.window = connection, stream
 
@@ -190,7 +188,7 @@ def test_bytes_pass_that_both_windows_have_room_for(
     assert (direction.flow.window, direction.outlet.window) == (connection - size, stream - size)
 
 
-def test_nothing_passes_before_what_waits() -> None:
+def test_nothing_overtakes_waiting_bytes() -> None:
     direction = Direction()
     direction.outlet.items.append(b"trailers")
 
@@ -204,7 +202,7 @@ def blocked(direction: Direction, stream: int, size: int) -> Outlet:
     return outlet
 
 
-def test_what_was_sent_on_credit_is_not_granted_again() -> None:
+def test_bytes_sent_on_credit_are_not_granted_again() -> None:
     direction = Direction()
     flow, outlet = direction.flow, direction.outlet
     flow.send(outlet, flow.keep(outlet, bytes(10), 0, ahead=4), flow.keep(outlet, bytes(4), 0, ahead=4))
@@ -215,7 +213,7 @@ def test_what_was_sent_on_credit_is_not_granted_again() -> None:
     assert (flow.debt, outlet.debt) == (0, 0)
 
 
-def test_a_part_is_sent_where_there_is_no_room_for_all_and_the_trailers_wait() -> None:
+def test_without_room_for_all_a_part_is_sent_and_the_trailers_wait() -> None:
     direction = Direction()
     flow, outlet = direction.flow, direction.outlet
     flow.window = 5
@@ -233,7 +231,7 @@ def test_a_part_is_sent_where_there_is_no_room_for_all_and_the_trailers_wait() -
     assert len(direction.sent) == 3
 
 
-def test_streams_that_wait_for_the_connection_take_turns_in_their_order() -> None:
+def test_streams_that_wait_for_the_connection_window_take_turns() -> None:
     direction = Direction()
     direction.flow.window = 0
     for stream in (1, 3, 5):
@@ -245,7 +243,7 @@ def test_streams_that_wait_for_the_connection_take_turns_in_their_order() -> Non
     assert list(direction.flow.blocked) == [3, 5]
 
 
-def test_a_stream_whose_own_window_is_used_up_waits_for_the_connection_no_more() -> None:
+def test_a_stream_without_window_does_not_wait_for_the_connection_window() -> None:
     direction = Direction()
     flow = direction.flow
     flow.window = 0
@@ -270,7 +268,7 @@ def test_an_empty_message_needs_no_window() -> None:
     assert direction.sent == [b"trailers"]
 
 
-def test_open_streams_follow_the_initial_window_by_its_difference() -> None:
+def test_a_changed_initial_window_shifts_open_streams_by_the_difference() -> None:
     direction = Direction()
     flow, outlet = direction.flow, direction.outlet
     outlet.window = 10

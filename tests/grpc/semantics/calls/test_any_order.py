@@ -70,7 +70,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS)
-def test_counts_are_within_limits_and_nothing_stays_behind(steps: list[tuple[str, int, int]]) -> None:
+def test_counts_stay_within_limits_and_fall_to_zero(steps: list[tuple[str, int, int]]) -> None:
     world = _World()
     for kind, number, which in steps:
         world.now_ns += SECOND

@@ -24,7 +24,7 @@ def test_the_limit_admits_the_nth_and_refuses_the_next() -> None:
     assert lab.producers == 2
 
 
-def test_what_the_broker_refuses_is_given_back() -> None:
+def test_a_refusal_by_the_broker_frees_the_place() -> None:
     lab = Lab(max_consumers_per_topic=1, max_subscriptions_per_topic=1)
     attaching = lab.ask_consumer("a")
     lab.calls.failed(attaching, 0)
@@ -34,7 +34,7 @@ def test_what_the_broker_refuses_is_given_back() -> None:
     lab.consumer("b", 1, subscription="t")
 
 
-def test_of_two_calls_for_one_producer_the_one_that_succeeds_keeps_it() -> None:
+def test_a_failed_second_call_does_not_release_a_producer() -> None:
     for first_fails_first in (True, False):
         lab = Lab(max_producers_per_topic=1)
         first, second = lab.ask_producer("a"), lab.ask_producer("a", Caller("me", "peer:2"))
@@ -48,7 +48,7 @@ def test_of_two_calls_for_one_producer_the_one_that_succeeds_keeps_it() -> None:
         assert lab.ask_producer("b").decision is not None
 
 
-def test_a_subscription_stays_for_a_consumer_that_joined_while_its_maker_failed() -> None:
+def test_a_subscription_stays_for_a_joined_consumer_when_its_creator_fails() -> None:
     lab = Lab(max_subscriptions_per_topic=1)
     first, second = lab.ask_consumer("a"), lab.ask_consumer("b")
     lab.calls.attached(second, 2, 0)
@@ -56,7 +56,7 @@ def test_a_subscription_stays_for_a_consumer_that_joined_while_its_maker_failed(
     assert lab.gate().state.subscription_count == 1
 
 
-def test_an_attachment_that_has_to_wait_is_asked_again_and_can_be_given_up() -> None:
+def test_a_held_attachment_is_decided_again_and_can_be_cancelled() -> None:
     lab = Lab(connection_rate_limit=1)
     lab.producer("a", 1)
     waiting = lab.ask_producer("b")
@@ -70,14 +70,14 @@ def test_an_attachment_that_has_to_wait_is_asked_again_and_can_be_given_up() -> 
     assert (lab.producers, len(lab.calls)) == (2, 2)
 
 
-def test_those_who_say_no_name_are_one_more_each_time() -> None:
+def test_each_nameless_producer_counts_anew() -> None:
     lab = Lab(max_producers_per_topic=2)
     lab.producer("", 1)
     lab.producer("", 2)
     assert lab.ask_producer("").decision is not None
 
 
-def test_subscriptions_are_listed_before_a_new_one_is_decided_and_then_for_a_while_no_more() -> None:
+def test_subscriptions_are_listed_before_a_new_one_and_then_cached() -> None:
     lab = Lab(list_valid_ns=SECOND, max_subscriptions_per_topic=1)
     attaching = lab.ask_consumer("a")
     assert (attaching.must_list, lab.consumers) == (True, 0)
@@ -89,7 +89,7 @@ def test_subscriptions_are_listed_before_a_new_one_is_decided_and_then_for_a_whi
     assert lab.ask_consumer("b", now_ns=SECOND + 1).must_list
 
 
-def test_subscriptions_that_cannot_be_listed_are_a_precondition_that_is_not_met() -> None:
+def test_unlisted_subscriptions_give_failed_precondition() -> None:
     lab = Lab(list_valid_ns=SECOND, max_subscriptions_per_topic=1)
     attaching = lab.ask_consumer("a")
     lab.calls.listed(TOPIC, None, 0, 0)
@@ -106,7 +106,7 @@ def test_exempt_callers_take_no_place() -> None:
     assert lab.publish(1, Caller("root", "peer:2", exempt=True)) is None
 
 
-def test_the_number_of_those_that_are_kept_is_bounded_and_the_released_give_way() -> None:
+def test_kept_attachments_are_bounded_and_released_ones_are_evicted() -> None:
     lab = Lab(limit=2)
     lab.producer("a", 1)
     lab.producer("b", 2)
@@ -121,7 +121,7 @@ def test_the_number_of_those_that_are_kept_is_bounded_and_the_released_give_way(
 # -- publishing ---------------------------------------------------------------------------------------
 
 
-def test_one_operation_is_used_again_until_it_has_to_wait() -> None:
+def test_an_operation_object_is_reused_until_it_is_held() -> None:
     lab = Lab(max_publish_rate=1, burst_seconds=2, on_limit__max_publish_rate="delay")
     lab.producer("a", 1)
     send, message = method("Send"), values(producer=1, payload=10)
@@ -137,7 +137,7 @@ def test_one_operation_is_used_again_until_it_has_to_wait() -> None:
     assert lab.calls.publish_again(behind, lab.me, SECOND) is None
 
 
-def test_a_publish_is_told_with_who_it_is_from() -> None:
+def test_a_publish_names_its_producer_and_client() -> None:
     lab = Lab()
     lab.producer("a", 1)
     lab.publish(1, Caller("other", "peer:2"))
@@ -145,14 +145,14 @@ def test_a_publish_is_told_with_who_it_is_from() -> None:
     assert (op.principal, op.client, op.producer, op.bytes, op.largest) == ("other", "peer:2", "a", 10, 10)
 
 
-def test_a_publish_is_never_dropped_as_it_must_be_answered() -> None:
+def test_a_publish_is_refused_and_never_dropped() -> None:
     lab = Lab(max_publish_rate=1, on_limit__max_publish_rate="drop")
     lab.producer("a", 1, reliable=0)
     assert lab.publish(1) is None
     assert lab.publish(1).action is Action.REJECT
 
 
-def test_an_unknown_id_is_a_lost_place_and_one_with_a_topic_attaches() -> None:
+def test_an_unknown_id_is_lost_and_one_with_a_topic_attaches() -> None:
     lab = Lab(max_producers_per_topic=1)
     assert isinstance(lab.publish(9), LostPlace)
     assert lab.calls.unknown_ids == 1
@@ -167,7 +167,7 @@ def test_an_unknown_id_is_a_lost_place_and_one_with_a_topic_attaches() -> None:
     assert op.topic == TOPIC  # whatever the message says: the id has a topic
 
 
-def test_where_nobody_attaches_producers_count_by_topic_and_name() -> None:
+def test_without_attach_calls_producers_count_by_topic_and_name() -> None:
     send = Method(Role.PUBLISH, topic=(1,), producer=(2,), payload=(3,))
     lab = Lab(MethodMap("service", {P + "Send": send}), max_producers_per_topic=1)
 
@@ -188,7 +188,7 @@ def test_where_nobody_attaches_producers_count_by_topic_and_name() -> None:
 
 
 @pytest.mark.parametrize("sign", ["publish", "touch", "nothing"])
-def test_ghosts_are_those_of_whom_nothing_was_heard(sign: str) -> None:
+def test_ghosts_are_attachments_silent_for_too_long(sign: str) -> None:
     lab = Lab()
     lab.producer("a", 1)
     if sign == "publish":
@@ -200,7 +200,7 @@ def test_ghosts_are_those_of_whom_nothing_was_heard(sign: str) -> None:
     assert (lab.producers, lab.calls.ghosts_released) == (0, 1)
 
 
-def test_a_ghost_comes_back_through_the_gate() -> None:
+def test_a_returning_ghost_is_checked_again() -> None:
     lab = Lab(max_producers_per_topic=1)
     lab.producer("a", 1)
     lab.calls.release_ghosts(GHOST_NS)
@@ -270,7 +270,7 @@ def test_a_consumer_with_two_streams_stays_with_one() -> None:
         assert lab.consumers == left
 
 
-def test_reliability_that_was_promised_once_holds() -> None:
+def test_a_reliable_topic_stays_reliable() -> None:
     lab = Lab()
     assert lab.calls.is_reliable(TOPIC)
     lab.producer("a", 1, reliable=0)
@@ -280,7 +280,7 @@ def test_reliability_that_was_promised_once_holds() -> None:
     assert lab.calls.is_reliable(TOPIC)
 
 
-def test_a_message_delivered_again_counts_once_and_for_whoever_has_it() -> None:
+def test_a_redelivered_message_counts_once_for_its_current_consumer() -> None:
     lab = Lab(max_unacked_messages_per_consumer=2)
     told = []
     streams = {}
@@ -333,7 +333,7 @@ def test_a_producer_of_one_topic_cannot_publish_to_another() -> None:
     assert "/default/other" in decision.text
 
 
-def test_a_subscription_whose_maker_left_before_the_broker_answered_may_exist() -> None:
+def test_a_subscription_is_kept_if_its_creator_left_before_the_response() -> None:
     lab = Lab(list_valid_ns=SECOND, max_subscriptions_per_topic=1)
     lab.calls.listed(TOPIC, [], 0, 0)
     lab.calls.failed(lab.ask_consumer("a"), 0, is_known=False)

@@ -10,7 +10,7 @@ from sluicegate_grpc.semantics.calls.owners import _MAX_TOPICS
 
 
 @pytest.mark.seed("S3-018")
-def test_those_of_the_old_owner_no_longer_count() -> None:
+def test_attachments_at_the_old_owner_no_longer_count() -> None:
     lab = Lab(max_producers_per_topic=1)
     owners = lab.calls.owners
     owners.learned(TOPIC, "a:1", 0)
@@ -26,7 +26,7 @@ def test_those_of_the_old_owner_no_longer_count() -> None:
     assert lab.producers == 1
 
 
-def test_the_first_word_and_the_same_word_change_nothing() -> None:
+def test_the_first_and_repeated_owners_change_nothing() -> None:
     lab = Lab(max_producers_per_topic=1)
     lab.producer("p", 7)
     for _ in range(3):
@@ -35,7 +35,7 @@ def test_the_first_word_and_the_same_word_change_nothing() -> None:
     assert not [each for each in lab.sink.records if each.op.kind is OperationKind.OWNER_CHANGED]
 
 
-def test_other_topics_stay_as_they_are() -> None:
+def test_other_topics_stay_unchanged() -> None:
     lab = Lab(max_producers_per_topic=1)
     lab.producer("p", 7)
     for owner in ("a:1", "b:1"):
@@ -52,7 +52,7 @@ def test_the_decision_log_has_a_row_for_each_change() -> None:
     assert all(row.decision is not None and row.decision.action is Action.ALLOW for row in rows)
 
 
-def test_who_is_attaching_keeps_the_place() -> None:
+def test_an_attaching_producer_keeps_its_place() -> None:
     """The broker's answer is on its way, and may be the new owner's."""
     lab = Lab(max_producers_per_topic=1)
     lab.calls.owners.learned(TOPIC, "a:1", 0)
@@ -62,7 +62,7 @@ def test_who_is_attaching_keeps_the_place() -> None:
     assert lab.producers == 1
 
 
-def test_an_open_stream_of_the_old_owner_does_not_end_the_new_ones_place() -> None:
+def test_a_stream_of_the_old_owner_does_not_release_the_place_at_the_new_one() -> None:
     lab = Lab(max_consumers_per_topic=1)
     lab.calls.owners.learned(TOPIC, "a:1", 0)
     lab.consumer("c", 9)
@@ -82,7 +82,7 @@ def test_an_open_stream_of_the_old_owner_does_not_end_the_new_ones_place() -> No
     assert lab.consumers == 1
 
 
-def test_the_list_of_subscriptions_is_outdated() -> None:
+def test_the_list_of_subscriptions_becomes_stale() -> None:
     lab = Lab(list_valid_ns=10**12, max_subscriptions_per_topic=1)
     lab.calls.owners.learned(TOPIC, "a:1", 0)
     attaching = lab.ask_consumer("c")
@@ -94,7 +94,7 @@ def test_the_list_of_subscriptions_is_outdated() -> None:
     assert lab.ask_consumer("d", subscription="other").must_list
 
 
-def test_so_many_topics_are_kept_and_no_more() -> None:
+def test_the_number_of_kept_topics_is_bounded() -> None:
     lab = Lab()
     owners = lab.calls.owners
     for number in range(_MAX_TOPICS + 1):
@@ -119,7 +119,7 @@ def lab_that_keeps() -> Lab:
     return lab
 
 
-def test_a_silent_producer_that_is_to_go_on_keeps_the_only_place_for_a_while() -> None:
+def test_a_resumable_producer_keeps_the_only_place_for_a_while() -> None:
     lab = lab_that_keeps()
     assert (lab.producers, lab.calls.owners.released) == (1, 1), "its consumer has to attach anew anyhow"
     assert lab.ask_producer("new", Caller("me", "peer:2")).decision is not None
@@ -130,7 +130,7 @@ def test_a_silent_producer_that_is_to_go_on_keeps_the_only_place_for_a_while() -
     assert lab.producers == 1, "it was heard of"
 
 
-def test_a_silent_producer_gives_way_after_that_and_is_told_when_it_comes_back() -> None:
+def test_a_silent_producer_loses_its_place_later_and_is_refused_when_it_returns() -> None:
     lab = lab_that_keeps()
     lab.calls.owners.release_silent(110)
     assert (lab.producers, lab.calls.owners.released) == (0, 2)
@@ -142,7 +142,7 @@ def test_a_silent_producer_gives_way_after_that_and_is_told_when_it_comes_back()
     assert lab.producers == 1
 
 
-def test_a_topic_that_moves_again_gives_its_producers_the_whole_time_again() -> None:
+def test_another_move_restarts_the_grace_of_its_producers() -> None:
     lab = lab_that_keeps()
     moved(lab, 105)
     lab.calls.owners.release_silent(112)

@@ -22,7 +22,7 @@ def send(lab: Lab, called: int, name: str | None = "", caller: Caller | None = N
     return lab.calls.publish(SEND, found, caller or lab.me, 0)[1]
 
 
-def test_the_name_is_asked_for_only_where_the_id_is_not_known() -> None:
+def test_the_name_is_read_only_for_an_unknown_id() -> None:
     lab = Lab(METHODS)
     assert send(lab, 7, None) is UNNAMED
     assert lab.producers == 0
@@ -30,7 +30,7 @@ def test_the_name_is_asked_for_only_where_the_id_is_not_known() -> None:
     assert send(lab, 7, None) is None
 
 
-def test_by_its_name_it_is_who_it_was_before_the_restart() -> None:
+def test_its_name_identifies_a_producer_after_a_restart() -> None:
     lab = Lab(METHODS, max_producers_per_topic=1)
     assert send(lab, 7, "p") is None
     lab.calls.proved(7, 0, is_known=True)
@@ -40,7 +40,7 @@ def test_by_its_name_it_is_who_it_was_before_the_restart() -> None:
     assert lab.ask_producer("q").decision is not None
 
 
-def test_without_a_name_the_id_tells_in_the_end() -> None:
+def test_without_a_name_the_id_identifies_the_producer() -> None:
     lab = Lab(METHODS)
     assert send(lab, 7) is None
     lab.calls.proved(7, 0, is_known=True)
@@ -57,7 +57,7 @@ def test_an_id_that_the_broker_does_not_know_holds_no_place() -> None:
     assert (lab.producers, len(lab.calls), len(lab.calls.unproven)) == (0, 0, 0)
 
 
-def test_who_claims_the_name_of_another_neither_takes_nor_gives_away_its_place() -> None:
+def test_a_false_name_neither_takes_nor_releases_the_owners_place() -> None:
     lab = Lab(METHODS, max_producers_per_topic=1)
     lab.producer("p", 7)
     thief = Caller("thief", "peer:2")
@@ -71,7 +71,7 @@ def test_who_claims_the_name_of_another_neither_takes_nor_gives_away_its_place()
     assert lab.producers == 0
 
 
-def test_who_claims_a_name_first_does_not_take_it_from_its_owner() -> None:
+def test_a_false_name_claimed_first_does_not_displace_its_owner() -> None:
     lab = Lab(METHODS, max_producers_per_topic=1)
     thief = Caller("thief", "peer:2")
     assert send(lab, 8, "p", thief) is None
@@ -82,7 +82,7 @@ def test_who_claims_a_name_first_does_not_take_it_from_its_owner() -> None:
 
 
 @pytest.mark.parametrize("how", ["refused", "given up", "refused later"])
-def test_one_whose_message_never_reaches_the_broker_holds_no_place(how: str) -> None:
+def test_an_unconfirmed_producer_whose_message_is_not_forwarded_holds_no_place(how: str) -> None:
     policies: dict[str, Any] = {"max_producers_per_topic": 1, "max_publish_rate": 1, "burst_seconds": 1}
     lab = Lab(METHODS, on_limit__max_publish_rate="reject" if how == "refused" else "delay", **policies)
     lab.producer("p", 7)
@@ -101,7 +101,7 @@ def test_one_whose_message_never_reaches_the_broker_holds_no_place(how: str) -> 
     assert (lab.producers, len(lab.calls.unproven)) == (0, 0)
 
 
-def test_one_that_was_created_again_before_the_answer_stays_its_connections() -> None:
+def test_a_producer_created_again_before_the_response_stays_with_its_connection() -> None:
     lab = Lab(METHODS, max_producers_per_topic=1)
     assert send(lab, 7, "p") is None
     lab.producer("p", 8)
@@ -111,14 +111,14 @@ def test_one_that_was_created_again_before_the_answer_stays_its_connections() ->
     assert lab.producers == 0
 
 
-def test_a_connection_that_closes_before_the_answer_gives_the_place_back() -> None:
+def test_a_connection_that_closes_before_the_response_frees_the_place() -> None:
     lab = Lab(METHODS)
     assert send(lab, 7, "p") is None
     lab.calls.caller_gone(lab.me, 0)
     assert (lab.producers, len(lab.calls.unproven)) == (0, 0)
 
 
-def test_one_that_waits_for_its_answer_is_no_ghost() -> None:
+def test_a_producer_that_waits_for_its_response_is_not_silent() -> None:
     lab = Lab(METHODS)
     assert send(lab, 7, "p") is None
     assert lab.calls.release_ghosts(2 * GHOST_NS) == 0
@@ -127,7 +127,7 @@ def test_one_that_waits_for_its_answer_is_no_ghost() -> None:
     assert lab.producers == 0
 
 
-def test_a_connection_takes_along_all_ids_of_a_producer_whose_first_id_is_unknown() -> None:
+def test_a_closing_connection_releases_all_ids_of_its_producer() -> None:
     lab = Lab(METHODS, max_producers_per_topic=1)
     assert send(lab, 3, "p") is None
     assert send(lab, 1, "p") is None
@@ -147,7 +147,7 @@ def test_a_connection_takes_along_all_ids_of_a_producer_whose_first_id_is_unknow
         )
     )
 )
-def test_in_whatever_order_things_happen_nothing_is_left_at_the_end(
+def test_any_order_of_events_leaves_nothing_behind(
     steps: list[tuple[str, int, str, int]],
 ) -> None:
     lab = Lab(METHODS, max_producers_per_topic=2)
@@ -176,7 +176,7 @@ def test_in_whatever_order_things_happen_nothing_is_left_at_the_end(
     assert not any(place.pending or place.held for place in lab.calls._places)
 
 
-def test_a_connection_that_replicates_is_one_producer_of_each_topic() -> None:
+def test_a_replicating_connection_is_one_producer_per_topic() -> None:
     lab = Lab(METHODS, max_producers_per_topic=1)
     other = Caller("me", "peer:2")
 

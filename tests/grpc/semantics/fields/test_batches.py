@@ -31,26 +31,26 @@ def test_messages_of_a_batch_are_counted_and_measured_one_by_one(sizes: list[int
 
 
 @given(SIZES, st.data())
-def test_a_batch_is_not_decided_before_it_is_all_there(sizes: list[int], data: st.DataObject) -> None:
+def test_a_batch_is_decided_once_it_is_complete(sizes: list[int], data: st.DataObject) -> None:
     encoded = batch(sizes)
     there = data.draw(st.integers(0, len(encoded) - 1))
     assert plan(BATCH).read(encoded, 0, there, len(encoded)) is Missing.MORE
 
 
 @given(st.binary(max_size=60))
-def test_whatever_comes_nothing_is_raised(data: bytes) -> None:
+def test_any_bytes_raise_nothing(data: bytes) -> None:
     for method in (BATCH, WHOLE):
         plan(method).read(data, 0, len(data))
     plan(BATCH).read(batch([3], more=data), 0, len(batch([3], more=data)))
 
 
-def test_a_message_in_a_batch_that_cannot_be_read_makes_it_malformed() -> None:
+def test_an_unreadable_message_makes_its_batch_malformed() -> None:
     data = field(1, b"/a/b") + field(2, b"\x1a\x7f")
     assert plan(BATCH).read(data, 0, len(data)) is Missing.MALFORMED
 
 
 @given(st.integers(0, 500), st.integers(0, 500))
-def test_a_whole_message_is_known_by_its_length(size: int, there: int) -> None:
+def test_a_message_is_complete_at_its_length(size: int, there: int) -> None:
     data = field(1, b"/a/b") + field(2, 7) + field(3, bytes(size)) + field(6, b"attribute")
     method = Method(Role.PUBLISH, topic=(1,), producer=(2,), size_of="message")
     assert found(plan(method).read(data, 0, len(data))).payload == len(data)
@@ -60,7 +60,7 @@ def test_a_whole_message_is_known_by_its_length(size: int, there: int) -> None:
     assert found(response_plan(delivered).read(data, 0, len(data))).payload == len(data)
 
 
-def test_a_name_is_looked_for_where_that_is_asked() -> None:
+def test_a_name_is_read_on_request() -> None:
     data = field(1, b"/a/b") + field(5, b"p")
     assert found(plan(ONE).read(data, 0, len(data))).name is None
     assert found(plan(ONE, named=True).read(data, 0, len(data))).name == "p"

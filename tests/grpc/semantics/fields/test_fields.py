@@ -39,9 +39,7 @@ def found(result: Values | Missing) -> Values:
 
 
 @given(st.text(max_size=300), st.integers(0, 2**64 - 1), st.binary(max_size=400), st.integers(0, 7))
-def test_values_are_found_wherever_the_message_stands(
-    topic: str, producer: int, payload: bytes, before: int
-) -> None:
+def test_values_are_found_at_any_offset(topic: str, producer: int, payload: bytes, before: int) -> None:
     message = publish(topic, producer, payload)
     data = b"\xff" * before + message + b"\xff"
     for buffer in (data, memoryview(data)):
@@ -51,7 +49,7 @@ def test_values_are_found_wherever_the_message_stands(
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_told_malformed_as_protobuf_does(data: bytes) -> None:
+def test_any_bytes_are_parsed_or_rejected_as_by_protobuf(data: bytes) -> None:
     """What protobuf takes without groups is taken, with the same values; what it refuses is refused."""
     method = Method(Role.ATTACH_PRODUCER, topic=(1,), subscription=(6,), reliable=(3,))
     result = plan(method).read(data, 0, len(data))
@@ -78,7 +76,7 @@ def test_the_last_value_wins_and_unknown_fields_are_skipped(parts: list[bytes]) 
     assert values.topic == DescriptorProto.FromString(data).name
 
 
-def test_a_message_in_a_message_is_merged_when_it_comes_twice() -> None:
+def test_a_repeated_submessage_is_merged() -> None:
     file = field(4, field(1, b"first") + field(5, b"")) + field(4, field(5, b""))
     values = found(plan(Method(Role.ACKNOWLEDGE, topic=(4, 1), position=(4,))).read(file, 0, len(file)))
     assert values.topic == "first"
@@ -101,18 +99,18 @@ def test_a_message_in_a_message_is_merged_when_it_comes_twice() -> None:
         b"\x42\x02\x0a\x05",
     ],
 )
-def test_what_is_no_message_is_told(data: bytes) -> None:
+def test_malformed_bytes_are_rejected(data: bytes) -> None:
     assert plan(PUBLISH).read(data, 0, len(data)) is Missing.MALFORMED
 
 
-def test_no_byte_behind_the_message_is_read() -> None:
+def test_no_byte_after_the_message_is_read() -> None:
     data = field(3, 7) + b"\x42\x02\x0a\x00"
     assert found(plan(PUBLISH).read(data, 0, 2)).topic == ""
     assert plan(PUBLISH).read(data, 0, 3) is Missing.MALFORMED
 
 
 @given(st.binary(min_size=50, max_size=300), st.binary(max_size=300), st.data())
-def test_values_are_known_before_the_payload_has_come(
+def test_values_are_known_before_the_payload_arrives(
     payload: bytes, behind: bytes, data: st.DataObject
 ) -> None:
     message = publish("/default/t", 7, payload, field(9, behind))
@@ -131,7 +129,7 @@ def test_values_are_known_before_the_payload_has_come(
     st.sampled_from([b"", field(8, field(1, b"/other")), field(7, b"longer"), field(3, 8)]),
     st.data(),
 )
-def test_another_value_in_the_rest_is_seen_before_the_message_is_whole(
+def test_a_contradicting_value_is_detected_before_the_message_ends(
     harmless: bytes, other: bytes, data: st.DataObject
 ) -> None:
     message = publish("/default/t", 7, b"p" * 40, harmless + other)
@@ -153,7 +151,7 @@ def test_another_value_in_the_rest_is_seen_before_the_message_is_whole(
     assert agrees == (not other)
 
 
-def test_a_rest_that_is_no_message_is_seen() -> None:
+def test_a_malformed_rest_is_detected() -> None:
     message = publish("/default/t", 7, b"p" * 40)
     reads = plan(PUBLISH)
     values = found(reads.read(message, 0, len(message) - 10, len(message) + 50))
@@ -162,7 +160,7 @@ def test_a_rest_that_is_no_message_is_seen() -> None:
     assert not tail.agrees(b"\x00")
 
 
-def test_what_is_in_the_response_is_read_there() -> None:
+def test_fields_of_the_response_are_read_from_the_response() -> None:
     method = Method(Role.DISPATCH, consumer=(2,), payload=(3,), position=(2,))
     request = field(1, 9) + field(2, 5)
     assert found(plan(method).read(request, 0, len(request))).consumer == 5
@@ -175,27 +173,27 @@ def test_what_is_in_the_response_is_read_there() -> None:
     assert plan(attach).wanted != response_plan(attach).wanted
 
 
-def test_a_position_is_a_number_or_the_field_as_it_is() -> None:
+def test_a_position_is_a_number_or_the_raw_field() -> None:
     message = field(2, field(1, 7) + field(4, 12))
     for path, position in (((2, 4), 12), ((2,), field(1, 7) + field(4, 12)), ((2, 5), b"")):
         method = Method(Role.ACKNOWLEDGE, topic=(4,), position=path)
         assert found(plan(method).read(message, 0, len(message))).position == position
 
 
-def test_an_id_that_is_both_number_and_text_is_no_id() -> None:
+def test_an_id_given_as_number_and_text_is_invalid() -> None:
     method = Method(Role.KEEP_ALIVE, attachment=(3,))
     data = field(3, 7) + field(3, b"seven")
     assert plan(method).read(data, 0, len(data)) is Missing.MALFORMED
 
 
-def test_an_id_that_is_number_and_text_in_messages_that_are_merged_is_no_id() -> None:
+def test_an_id_given_as_number_and_text_in_merged_messages_is_invalid() -> None:
     method = Method(Role.PUBLISH, producer=(2, 1), payload=(3,))
     data = field(2, field(1, 7)) + field(2, field(1, b"seven")) + field(3, b"payload")
     assert plan(method).read(data, 0, len(data)) is Missing.MALFORMED
 
 
 @pytest.mark.parametrize("path", [(1,), (1, 1)])
-def test_a_name_longer_than_any_broker_takes_is_none(path: tuple[int, ...]) -> None:
+def test_an_overlong_name_is_invalid(path: tuple[int, ...]) -> None:
     method = Method(Role.PUBLISH, topic=path, payload=(3,))
     for size, is_read in ((4_096, True), (4_097, False)):
         name = field(1, b"t" * size)
@@ -205,14 +203,14 @@ def test_a_name_longer_than_any_broker_takes_is_none(path: tuple[int, ...]) -> N
         assert is_read or values is Missing.MALFORMED
 
 
-def test_a_message_of_more_fields_than_are_looked_at_is_told_malformed() -> None:
+def test_a_message_with_too_many_fields_is_malformed() -> None:
     message = publish("t", 1, b"p")
     for count, is_read in ((MAX_FIELDS - 3, True), (MAX_FIELDS - 2, False)):
         data = message + field(500, 1) * count
         assert isinstance(plan(PUBLISH).read(data, 0, len(data)), Values) == is_read
 
 
-def test_a_rest_of_more_fields_than_are_looked_at_agrees_no_longer() -> None:
+def test_a_rest_with_too_many_fields_is_rejected() -> None:
     message = publish("t", 1, b"p")
     values = found(plan(PUBLISH).read(message, 0, len(message), len(message) + 100_000))
     tail = plan(PUBLISH).tail(values, len(message))

@@ -26,7 +26,7 @@ def details(told: Refusal) -> dict[str, list[object]]:
     return found
 
 
-def test_code_and_text_stand_in_the_status_too() -> None:
+def test_the_status_details_repeat_code_and_text() -> None:
     told = refusal(DECISION, "/a/t")
     status = Status.FromString(told.details)
     assert (told.code, told.text) == (8, "too fast [sluicegate abc-1]") == (status.code, status.message)
@@ -45,7 +45,7 @@ def test_a_lost_place_is_not_found() -> None:
     assert refusal(LostPlace(Action.REJECT, (REASON,)), "/a/t").code == 5
 
 
-def test_numbers_are_written_out() -> None:
+def test_numbers_are_formatted_in_full() -> None:
     [info] = details(refusal(DECISION, "/a/t"))["ErrorInfo"]
     assert isinstance(info, ErrorInfo)
     assert dict(info.metadata) == {
@@ -67,7 +67,7 @@ def test_numbers_are_written_out() -> None:
         (0, Action.REJECT, None),
     ],
 )
-def test_when_to_come_back_is_told_for_rates_and_never_as_nothing(
+def test_rate_refusals_carry_a_positive_retry_delay(
     wait_ns: int, action: Action, told_ns: int | None
 ) -> None:
     found = details(refusal(replace(DECISION, delay_ns=wait_ns, action=action), "/a/t")).get("RetryInfo", [])
@@ -75,7 +75,7 @@ def test_when_to_come_back_is_told_for_rates_and_never_as_nothing(
     assert waits == ([] if told_ns is None else [told_ns])
 
 
-def test_every_reason_is_told_and_only_limits_are_quotas() -> None:
+def test_details_carry_every_reason_and_only_limits_as_quotas() -> None:
     invalid = Reason("max_message_size", Outcome.INVALID, "too large", 2, 1)
     found = details(refusal(replace(DECISION, reasons=(REASON, invalid)), "/a/t"))
     reasons = [each.reason for each in found["ErrorInfo"] if isinstance(each, ErrorInfo)]

@@ -235,7 +235,7 @@ ENDS = {
 
 @pytest.mark.parametrize("name", ENDS)
 @pytest.mark.parametrize("cut", [0, 1_000])
-def test_what_ends_a_connection(name: str, cut: int) -> None:
+def test_errors_that_end_a_connection(name: str, cut: int) -> None:
     sent, code, counter = ENDS[name]
     front = gate.shared()
     before, hostile = opened(front), Raw(front)
@@ -254,7 +254,7 @@ def test_what_ends_a_connection(name: str, cut: int) -> None:
     assert_serves(opened(front), 3)
 
 
-def test_a_ping_in_each_round_trip_is_no_flood() -> None:
+def test_a_ping_per_round_trip_is_no_flood() -> None:
     """So clients find out how much their connection can carry (grpc-go, C-core)."""
     front = gate.shared()
     pinging = Raw(front)
@@ -280,7 +280,7 @@ FOR_THE_SERVER = {
 
 
 @pytest.mark.parametrize("name", FOR_THE_SERVER)
-def test_what_the_server_judges(name: str) -> None:
+def test_errors_left_to_the_server(name: str) -> None:
     client = opened(gate.shared())
 
     with pytest.raises(ProtocolError):
@@ -288,7 +288,7 @@ def test_what_the_server_judges(name: str) -> None:
     assert client.wire.session.held_bytes == 0
 
 
-def test_a_request_that_is_none_is_reset() -> None:
+def test_a_malformed_request_is_reset() -> None:
     client = opened(gate.shared()).send(frame(HEADERS, END_HEADERS, 3, b"\x83"))
 
     assert client.resets(3) == [PROTOCOL_ERROR]
@@ -303,7 +303,7 @@ _HOSTILE = sorted(sent for sent, *_ in ENDS.values() if len(sent) < 20_000)
     reads=st.lists(st.binary(max_size=60) | st.sampled_from(_HOSTILE), max_size=6),
     is_server=st.booleans(),
 )
-def test_whatever_comes_nothing_is_raised_and_nothing_is_kept(reads: list[bytes], is_server: bool) -> None:
+def test_any_input_raises_nothing_and_leaves_nothing_behind(reads: list[bytes], is_server: bool) -> None:
     front = gate.shared()
     session = gate.session(front)
     session.receive_client(HELLO + headers(1) + headers(3, service.OTHER), START)

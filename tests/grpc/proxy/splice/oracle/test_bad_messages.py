@@ -53,7 +53,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_ends_a_call_alone(name: str) -> None:
+def test_errors_that_end_one_call(name: str) -> None:
     sent, status = REFUSED[name]
     client = opened(gate.shared()).send(sent)
 
@@ -66,7 +66,7 @@ def test_what_ends_a_call_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-def test_compressed_messages_go_on_as_they_came(encoding: str) -> None:
+def test_compressed_messages_pass_unchanged(encoding: str) -> None:
     client = opened(gate.shared()).send(compressed(packed(100, encoding), encoding))
 
     assert client.server.seen[3].data == packed(100, encoding)

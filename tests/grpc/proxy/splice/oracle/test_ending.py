@@ -27,14 +27,14 @@ def goaways(of: Raw) -> list[tuple[int, int]]:
     ]
 
 
-def test_a_client_without_calls_is_told_and_closed() -> None:
+def test_a_client_without_calls_gets_goaway_and_is_closed() -> None:
     of = Raw().send(HELLO)
     end(of)
     assert goaways(of) == [(0, NO_ERROR)]
     assert of.wire.closed is not None
 
 
-def test_a_call_under_way_is_answered_and_a_new_one_is_made_elsewhere() -> None:
+def test_a_call_in_progress_is_answered_and_new_ones_are_refused() -> None:
     of = Raw().send(HELLO, headers(1, service.OTHER))
     end(of)
     assert goaways(of) == [(1, NO_ERROR)]
@@ -48,7 +48,7 @@ def test_a_call_under_way_is_answered_and_a_new_one_is_made_elsewhere() -> None:
     assert of.wire.closed is not None
 
 
-def test_a_client_that_has_said_nothing_is_just_closed() -> None:
+def test_a_silent_client_is_closed_without_goaway() -> None:
     session = gate.session(gate.shared())
     (only,) = session.ending(START)
     assert type(only).__name__ == "Close"

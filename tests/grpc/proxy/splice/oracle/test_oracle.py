@@ -83,12 +83,12 @@ def opens_too_far(found: Frame) -> bytes | None:
 @pytest.mark.parametrize(
     "meddle", [loses_credit, loses_acknowledgement, changes_a_byte, repeats_data, opens_too_far]
 )
-def test_whoever_meddles_is_seen(meddle: Callable[[Frame], bytes | None]) -> None:
+def test_the_oracle_detects_a_changed_message(meddle: Callable[[Frame], bytes | None]) -> None:
     with pytest.raises((AssertionError, ProtocolError)):
         _play(Play(seed=0, session=Meddling(meddle)))
 
 
-def test_whoever_does_not_is_not() -> None:
+def test_the_oracle_accepts_an_unchanged_exchange() -> None:
     _play(Play(seed=0, session=Meddling(Frame.to_bytes)))
 
 

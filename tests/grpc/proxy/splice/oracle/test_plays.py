@@ -23,7 +23,7 @@ _WINDOW = st.sampled_from([0, 1, 100, 65_535])
     shrinks=st.booleans(),
     is_attached=st.booleans(),
 )
-def test_two_peers_never_notice_the_session_between_them(
+def test_two_peers_exchange_the_same_messages_through_a_session(
     program: list[tuple[str, int, int]],
     seed: int,
     windows: tuple[int, int],
