@@ -43,7 +43,7 @@ def test_the_last_place_is_given_and_the_next_producer_refused(lab: PolicyLab) -
 
 
 @pytest.mark.seed("S1-030")
-def test_a_known_producer_is_not_a_new_one(lab: PolicyLab) -> None:
+def test_a_known_producer_is_not_counted_again(lab: PolicyLab) -> None:
     gate = lab.gate({PRODUCERS: 1})
     gate.decide(attach_producer("one", "a"), 0)
 

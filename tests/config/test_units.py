@@ -120,7 +120,7 @@ def test_an_ipv6_address_loses_its_brackets() -> None:
 @pytest.mark.parametrize(
     "value", ["", "host", "host:", ":1", "host:0", "host:65536", "::1:9092", "a b:1", 9092]
 )
-def test_what_is_no_address_is_refused(value: object) -> None:
+def test_an_invalid_address_is_refused(value: object) -> None:
     with pytest.raises(PydanticCustomError, match=re.escape(f"{value!r} is not an address")):
         parse_address(value)
 

@@ -36,7 +36,7 @@ def test_addresses_are_read(url: str, address: tuple[str, int]) -> None:
     "url",
     ["", "b1", "http://", "http://:6650", "b1:port", "b1:99999", "http://u@b1:1", "b1:1/path", "b1:1?q"],
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         address_of(url)
     assert brokers(known_brokers=["*"]).target(url) is None
@@ -80,7 +80,7 @@ def test_each_of_several_brokers_has_a_port_that_it_keeps() -> None:
     assert again.port_of("b3:6650") == ("gate", 17002)
 
 
-def test_a_broker_that_names_itself_otherwise_each_time_does_not_fill_the_gate(
+def test_a_broker_with_ever_new_names_uses_bounded_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sluicegate.broker_ports._MAX_BROKERS", 3)

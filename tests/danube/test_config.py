@@ -14,7 +14,7 @@ def config(**options: Any) -> DanubeConfig:
     return DanubeConfig.model_validate({**entry, **options})
 
 
-def test_metadata_that_is_put_and_taken() -> None:
+def test_metadata_to_add_and_to_remove() -> None:
     metadata = config(request_metadata={"put": {"x-tenant": "blue"}, "take": ["x-debug"]}).request_metadata
     assert (metadata.put, metadata.take) == ({"x-tenant": "blue"}, ("x-debug",))
 
@@ -27,13 +27,13 @@ def test_unknown_methods_have_one_rule_or_one_for_each_service(rule: object) -> 
 @pytest.mark.parametrize(
     "rule", ["allow", {"danube.Tomorrow": "yes"}, {"/danube.Tomorrow/": "pass"}, {"": "pass"}]
 )
-def test_what_is_no_such_rule_is_refused(rule: object) -> None:
+def test_an_invalid_rule_is_refused(rule: object) -> None:
     with pytest.raises(ValidationError) as refused:
         config(unknown_methods=rule)
     assert len(refused.value.errors()) == 1
 
 
-def test_sizes_are_those_of_the_payload_unless_the_file_says_otherwise() -> None:
+def test_sizes_are_payload_sizes_by_default() -> None:
     assert config().size_of == "payload"
     assert config(size_of="message").size_of == "message"
     with pytest.raises(ValidationError):

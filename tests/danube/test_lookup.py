@@ -69,7 +69,7 @@ def messages(of: Any, found: dict[str, Any]) -> None:
                 messages(field.message_type, found)
 
 
-def test_every_field_of_a_response_that_may_hold_an_address_is_accounted_for() -> None:
+def test_every_address_field_of_a_response_is_covered() -> None:
     responses: dict[str, Any] = {}
     for module in (API, REGISTRY):
         for service in module.DESCRIPTOR.services_by_name.values():
@@ -97,7 +97,7 @@ def test_every_field_of_a_response_that_may_hold_an_address_is_accounted_for() -
         (lookup("metadata", tls=True), "http://b2:6650", ("https://gate:16650", "http://b2:6650", True)),
     ],
 )
-def test_clients_are_led_to_the_gate(
+def test_lookups_return_the_address_of_the_gateway(
     by: Lookup, connect: str, told: tuple[str, str, bool], kind: str
 ) -> None:
     new = rewritten(by, answer(connect, kind=kind))
@@ -107,7 +107,7 @@ def test_clients_are_led_to_the_gate(
     assert by.refused == 0
 
 
-def test_behind_danubes_own_proxy_the_broker_that_clients_name_to_it_stays() -> None:
+def test_behind_danubes_own_proxy_the_named_broker_stays() -> None:
     told = answer("http://b1:6650", "broker-0.inside:6650", proxy=True)
     known = ["*.inside:6650"]
     new = rewritten(lookup(known_brokers=known), told)
@@ -119,7 +119,7 @@ def test_behind_danubes_own_proxy_the_broker_that_clients_name_to_it_stays() -> 
 
 @pytest.mark.parametrize("route", ["ports", "metadata"])
 @pytest.mark.parametrize("url", ["http://evil:6650", "b1:22", "", "nonsense", "http://b1:6650@evil:1"])
-def test_an_unknown_broker_makes_the_lookup_fail_and_its_address_is_not_told(route: str, url: str) -> None:
+def test_an_unknown_broker_fails_the_lookup_without_its_address(route: str, url: str) -> None:
     told: list[str] = []
     by = lookup(route, tell=told.append)
     for _ in range(2):
@@ -131,7 +131,7 @@ def test_an_unknown_broker_makes_the_lookup_fail_and_its_address_is_not_told(rou
     assert (by.refused, told) == (2, [url])
 
 
-def test_of_endless_unknown_brokers_a_bounded_number_is_told_and_no_long_names() -> None:
+def test_log_lines_about_unknown_brokers_are_bounded() -> None:
     told: list[str] = []
     by = lookup(tell=told.append)
     for number in range(2_000):
@@ -147,7 +147,7 @@ def test_a_failed_lookup_stays_as_it_is_without_addresses() -> None:
     assert new == RESPONSE(request_id=7, response_type=RESPONSE.Failed)
 
 
-def test_fields_that_this_version_does_not_know_are_kept() -> None:
+def test_unknown_fields_are_kept() -> None:
     newer = b"\xfa\x07\x03abc\xf9\x07" + bytes(8)
     message = answer("http://b1:6650").SerializeToString()
     told = lookup().rewrite(newer[:6] + message + newer[6:])
@@ -157,7 +157,7 @@ def test_fields_that_this_version_does_not_know_are_kept() -> None:
     assert RESPONSE.FromString(told).connect_url == "http://gate:16651"
 
 
-def test_the_last_of_several_values_counts_and_no_other_is_left() -> None:
+def test_only_the_last_of_repeated_values_is_kept() -> None:
     first, last = answer("http://evil:1"), answer("http://b2:6650")
     told = lookup().rewrite(first.SerializeToString() + last.SerializeToString())
     assert isinstance(told, bytes)
@@ -170,7 +170,7 @@ def test_the_last_of_several_values_counts_and_no_other_is_left() -> None:
         st.binary(max_size=64), st.binary(max_size=16).map(lambda junk: b"\x2a\x0eb2.inside:6650" + junk)
     )
 )
-def test_no_broken_answer_raises_or_lets_an_address_through(data: bytes) -> None:
+def test_a_malformed_response_neither_raises_nor_leaks_an_address(data: bytes) -> None:
     told = lookup().rewrite(data)
     if isinstance(told, Refusal):
         assert "inside" not in told.text

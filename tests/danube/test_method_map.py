@@ -118,7 +118,7 @@ def in_response(method: Method, which: str) -> bool:
 
 
 @pytest.mark.parametrize("path", EXPECTED)
-def test_each_number_is_the_field_that_is_meant(path: str) -> None:
+def test_field_numbers_match_the_descriptors(path: str) -> None:
     method, found = METHOD_MAP.methods[path], methods()[path]
     role, expected = EXPECTED[path]
     assert method.role is role
@@ -133,11 +133,11 @@ def test_each_number_is_the_field_that_is_meant(path: str) -> None:
 
 
 @pytest.mark.parametrize("size_of", ["payload", "message"])
-def test_the_map_fits_the_descriptors_that_danube_client_has(size_of: SizeOf) -> None:
+def test_the_map_fits_the_descriptors_of_danube_client(size_of: SizeOf) -> None:
     check(METHOD_MAP.sized_by(size_of))
 
 
-def test_no_method_is_left_out_by_mistake() -> None:
+def test_the_map_covers_every_method() -> None:
     passing = {
         path
         for path in methods()
@@ -158,7 +158,7 @@ def test_only_message_streams_are_streams() -> None:
     assert not any(method.client_streaming for method in methods().values())
 
 
-def test_lookups_are_read_by_the_right_numbers() -> None:
+def test_lookups_are_read_by_the_right_field_numbers() -> None:
     response = API.TopicLookupResponse.DESCRIPTOR.fields_by_number
     assert {number: response[number].name for number in (RESPONSE_TYPE, CONNECT_URL, BROKER_URL, PROXY)} == {
         RESPONSE_TYPE: "response_type",

@@ -14,10 +14,10 @@ from sluicegate_danube.names import topic_name
         ("/default/orders-part-x", TopicName("/default/orders-part-x", "default")),
     ],
 )
-def test_namespace_and_whole_topic_are_read_from_the_name(topic: str, name: TopicName) -> None:
+def test_namespace_and_partitioned_topic_are_parsed_from_the_name(topic: str, name: TopicName) -> None:
     assert topic_name(topic) == name
 
 
 @pytest.mark.parametrize("topic", ["", "orders", "/orders", "default/orders", "//orders", "/a/b/c", "/a/"])
-def test_what_is_no_topic_name_has_no_namespace(topic: str) -> None:
+def test_an_invalid_topic_name_has_no_namespace(topic: str) -> None:
     assert topic_name(topic) == TopicName(topic, "")

@@ -12,12 +12,12 @@ def token(claims: object) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
-def test_the_subject_of_a_token_is_who_calls(scheme: str) -> None:
+def test_the_subject_of_a_token_is_the_principal(scheme: str) -> None:
     headers = [(":path", "/"), ("authorization", f"{scheme} {token({'sub': 'orders', 'exp': 1})}")]
     assert principal(headers) == "orders"
 
 
-def test_danube_goes_by_a_claim_of_its_own() -> None:
+def test_the_claim_of_danube_names_the_principal() -> None:
     claims = {"sub": "orders", "principal_name": "service-a"}
     assert principal([("authorization", f"Bearer {token(claims)}")]) == "service-a"
     assert principal([("authorization", f"Bearer {token({'sub': 'orders', 'principal_name': 7})}")]) is None
@@ -39,11 +39,11 @@ def test_danube_goes_by_a_claim_of_its_own() -> None:
         "Bearer a." + base64.urlsafe_b64encode(b"[" * 12_000).decode() + ".c",
     ],
 )
-def test_what_is_no_readable_token_names_nobody(value: str) -> None:
+def test_an_unreadable_token_names_no_principal(value: str) -> None:
     assert principal([("authorization", value)]) is None
 
 
-def test_two_tokens_name_nobody() -> None:
+def test_two_tokens_name_no_principal() -> None:
     headers = [("authorization", f"Bearer {token({'sub': name})}") for name in ("one", "two")]
     assert principal(headers) is None
     assert principal([]) is None

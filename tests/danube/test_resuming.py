@@ -27,7 +27,7 @@ messages = st.builds(
 
 
 @given(messages, ids)
-def test_only_the_id_is_another(message: pb.StreamMessage, created: int) -> None:
+def test_only_the_id_changes(message: pb.StreamMessage, created: int) -> None:
     told = pb.StreamMessage.FromString(renamed(message.SerializeToString(), (2, 1), created))
     if message.msg_id.producer_id:  # zero is not written
         message.msg_id.producer_id = created
@@ -35,14 +35,14 @@ def test_only_the_id_is_another(message: pb.StreamMessage, created: int) -> None
 
 
 @given(st.binary(max_size=40))
-def test_anything_else_is_an_error_or_the_same(data: bytes) -> None:
+def test_other_bytes_raise_or_stay_unchanged(data: bytes) -> None:
     try:
         renamed(data, (2, 1), 5)
     except ValueError:
         return
 
 
-def test_a_message_in_two_parts_has_both_written_anew() -> None:
+def test_both_parts_of_a_message_are_rewritten() -> None:
     """Of a message that comes twice the last one's fields count (protobuf's merging)."""
     parts = [pb.StreamMessage(msg_id=pb.MsgID(producer_id=number)).SerializeToString() for number in (1, 2)]
     told = pb.StreamMessage.FromString(renamed(b"".join(parts), (2, 1), 9))
@@ -63,7 +63,7 @@ def resumer(config: DanubeConfig, tasks: list[Any]) -> ProducerResumer:
     return ProducerResumer(config, brokers, lookup, lambda topic: False, tasks.append)
 
 
-async def test_without_a_broker_clients_are_told_to_try_again(config: DanubeConfig) -> None:
+async def test_without_a_broker_clients_are_asked_to_retry(config: DanubeConfig) -> None:
     tasks: list[Any] = []
     made = resumer(config, tasks)
     found = made.begin(7, "/default/t", "p", "")
@@ -77,7 +77,7 @@ async def test_without_a_broker_clients_are_told_to_try_again(config: DanubeConf
     tasks[1].close()
 
 
-def test_so_many_are_created_at_once_and_no_more(config: DanubeConfig) -> None:
+def test_concurrent_creations_are_bounded(config: DanubeConfig) -> None:
     tasks: list[Any] = []
     made = resumer(config, tasks)
     made._under_way = {number: Resumption() for number in range(10_000)}

@@ -54,19 +54,19 @@ async def admin() -> AsyncIterator[str]:
         yield url
 
 
-async def test_the_gate_asks_under_its_own_name(admin: str) -> None:
+async def test_the_gateway_lists_under_its_own_name(admin: str) -> None:
     asking = lists(admin={"url": admin, "token": "the-gate's-own"})
     assert await asking.of("/default/orders") == ["/default/orders", "another"]
     assert await asking.of("/default/others") == ["/default/others", "another"]
     await asking.close()
 
 
-async def test_without_an_admin_api_it_cannot_be_told() -> None:
+async def test_without_an_admin_api_subscriptions_are_unknown() -> None:
     with pytest.raises(LookupError, match="no `admin` is configured"):
         await lists().of("/default/orders")
 
 
-async def test_a_refusal_is_an_error_and_no_empty_list(admin: str) -> None:
+async def test_a_refused_listing_is_an_error_and_not_an_empty_list(admin: str) -> None:
     asking = lists(admin={"url": admin})
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await asking.of("/default/orders")
@@ -74,7 +74,7 @@ async def test_a_refusal_is_an_error_and_no_empty_list(admin: str) -> None:
     await asking.close()
 
 
-async def test_a_renewed_authority_is_trusted_from_the_next_question_on(tmp_path: Path) -> None:
+async def test_a_renewed_authority_is_trusted_from_the_next_request(tmp_path: Path) -> None:
     """gRPC's client reads files only once, when a channel is made."""
     right, wrong = Authority(tmp_path / "right", "right"), Authority(tmp_path / "wrong", "wrong")
     trusted = tmp_path / "trusted.pem"

@@ -32,7 +32,7 @@ async def turned_away(gateway: EmbeddedGateway, more_than: int = 0) -> int:
     return int(count)
 
 
-async def test_a_client_finds_a_broker_that_comes_and_one_that_comes_back(tmp_path: Path) -> None:
+async def test_clients_connect_once_an_absent_broker_is_up(tmp_path: Path) -> None:
     port = closed_port()
     async with EmbeddedGateway.from_file(_file(tmp_path, port)) as gateway:
         host, own = gateway.address()

@@ -11,9 +11,7 @@ from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
 
 
 @pytest.mark.parametrize(("strict", "added_ms"), [("auto", 700), ("no", 700), ("yes", 0)])
-async def test_delays_are_long_enough_for_any_broker_until_it_is_known_how_they_delay(
-    strict: str, added_ms: int
-) -> None:
+async def test_delays_suit_any_broker_until_its_settings_are_known(strict: str, added_ms: int) -> None:
     entry = {"name": "p", "system": "pulsar", "bootstrap": ["b:6650"], "listen": {"port": 19_000}}
     admin = {"url": "http://127.0.0.1:1"}
     front = PulsarFront(PulsarConfig.model_validate({**entry, "admin": admin, "strict": strict, "tick": 700}))
@@ -23,7 +21,7 @@ async def test_delays_are_long_enough_for_any_broker_until_it_is_known_how_they_
     await front.stop()
 
 
-async def test_an_admin_api_that_is_away_is_not_asked_for_each_topic(
+async def test_an_unreachable_admin_api_is_not_called_for_each_topic(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = {"name": "p", "system": "pulsar", "bootstrap": ["b:6650"], "listen": {"port": 19_000}}

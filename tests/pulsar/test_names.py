@@ -14,19 +14,19 @@ def test_all_forms_of_a_name_are_one_topic(name: str) -> None:
     assert topic_name(name) == TopicName(FULL, "public/default", ("public/default/orders", "orders"))
 
 
-def test_policies_of_a_short_form_hold_in_both_domains() -> None:
+def test_policies_of_a_short_name_apply_in_both_domains() -> None:
     others = ("public/default/orders", "orders")
     assert topic_name("non-persistent://public/default/orders").others == others
     assert topic_name("orders").others == others
 
 
-def test_policies_of_a_full_name_hold_in_its_domain() -> None:
+def test_policies_of_a_full_name_apply_in_its_domain() -> None:
     assert (
         "persistent://public/default/orders" not in topic_name("non-persistent://public/default/orders").all
     )
 
 
-def test_policies_of_the_whole_topic_hold_for_its_partitions() -> None:
+def test_policies_of_a_partitioned_topic_apply_to_its_partitions() -> None:
     partition = topic_name("persistent://sales/eu/orders-partition-12")
     assert partition.namespace == "sales/eu"
     assert partition.all == (
@@ -37,7 +37,7 @@ def test_policies_of_the_whole_topic_hold_for_its_partitions() -> None:
     )
 
 
-def test_names_of_the_first_version_have_a_cluster_in_their_namespace() -> None:
+def test_v1_names_have_a_cluster_in_their_namespace() -> None:
     name = topic_name("persistent://sales/us-west/eu/orders")
     assert (name.full, name.namespace) == ("persistent://sales/us-west/eu/orders", "sales/us-west/eu")
 
@@ -46,13 +46,13 @@ def test_names_of_the_first_version_have_a_cluster_in_their_namespace() -> None:
     "name",
     ["", "persistent://", "persistent://a/b", "http://a/b/c", "a/b", "/a/b", "persistent://a//c", "x" * 1025],
 )
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_invalid_names_are_refused(name: str) -> None:
     with pytest.raises(ProtocolError, match="topic name"):
         topic_name(name)
 
 
 @given(st.text(max_size=40))
-def test_a_name_that_was_read_is_read_again_as_itself(text: str) -> None:
+def test_parsing_a_parsed_name_returns_it_unchanged(text: str) -> None:
     try:
         name = topic_name(text)
     except ProtocolError:

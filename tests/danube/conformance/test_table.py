@@ -451,7 +451,9 @@ LEVELS = (
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("case", [*COUNTS, *SIZES, *RATES, *DELIVERY, *LEVELS], ids=lambda case: case.name)
-async def test_a_policy_does_the_same_through_every_door(case: Case, door: str, tmp_path: Path) -> None:
+async def test_a_policy_has_the_same_effect_on_every_access_path(
+    case: Case, door: str, tmp_path: Path
+) -> None:
     async with DOORS[door](case, tmp_path) as opened:
         actors = Actors(opened.channel, opened.state, opened.tick)
         try:

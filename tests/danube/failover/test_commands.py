@@ -80,7 +80,7 @@ def said(stored: StoredWorld, *arguments: str) -> Any:
     return json.loads(done.output)
 
 
-def test_status_names_brokers_topics_and_what_is_wrong(stored: StoredWorld) -> None:
+def test_status_lists_brokers_topics_and_problems(stored: StoredWorld) -> None:
     async def spoil(world: World) -> None:
         await world.provide("/default/e")
         await world.store.put("/cluster/register/x", b"null")
@@ -110,7 +110,7 @@ def test_status_names_brokers_topics_and_what_is_wrong(stored: StoredWorld) -> N
     ]
 
 
-def test_a_dry_run_prints_what_would_move_and_moves_nothing(stored: StoredWorld) -> None:
+def test_a_dry_run_prints_the_moves_and_makes_none(stored: StoredWorld) -> None:
     before = stored.owners()
     planned = {"topic": "/default/d", "source": 3, "target": 2}
     for command in ("run", "reassign"):
@@ -130,14 +130,14 @@ def test_reassign_moves_topics_of_dead_brokers_where_no_controller_runs(stored: 
     assert said(stored, "status")["leader"] is None
 
 
-def test_reassign_empties_a_broker_that_lives(stored: StoredWorld) -> None:
+def test_reassign_empties_a_live_broker(stored: StoredWorld) -> None:
     assert len(said(stored, "reassign", "--from", "1")["moved"]) == 3
     assert stored.owning() == {2, 3}
     assert said(stored, "reassign", "--topic", "/default/a", "--to", "1")["moved"][0]["target"] == 1
     assert stored.owners()["/default/a"] == [1]
 
 
-def test_reassign_leaves_the_assigning_to_a_leader_that_is_there(stored: StoredWorld) -> None:
+def test_reassign_leaves_assignments_to_a_running_leader(stored: StoredWorld) -> None:
     stored.use(lambda world: world.store.put(keys.LEADER, b"2"))
     done = call(stored, "reassign", "--topic", "/default/a", "--to", "2")
     assert done.output == "/default/a: unassigned, for the leader to assign\n"
@@ -159,7 +159,7 @@ def test_reassign_leaves_the_assigning_to_a_leader_that_is_there(stored: StoredW
         (("run", "--ttl", "1"), "Invalid value for '--ttl'"),
     ],
 )
-def test_wrong_arguments_are_told(stored: StoredWorld, arguments: tuple[str, ...], text: str) -> None:
+def test_wrong_arguments_are_reported(stored: StoredWorld, arguments: tuple[str, ...], text: str) -> None:
     before = stored.owners()
     done = call(stored, *arguments)
     assert done.exit_code != 0
@@ -175,7 +175,7 @@ def test_wrong_arguments_are_told(stored: StoredWorld, arguments: tuple[str, ...
         ("etcd://", "etcd://"),
     ],
 )
-def test_wrong_stores_are_told(url: str, text: str) -> None:
+def test_unusable_stores_are_reported(url: str, text: str) -> None:
     done = CliRunner().invoke(main, ["danube", "failover", "status", "--store", url])
     assert done.exit_code != 0
     assert text in done.output

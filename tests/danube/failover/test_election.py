@@ -40,7 +40,7 @@ async def test_the_first_of_two_leads_and_the_other_does_nothing(world: World) -
     assert set((await world.view()).owned) == {2}
 
 
-async def test_a_controller_that_resigns_is_followed_at_once(world: World) -> None:
+async def test_a_controller_that_resigns_is_replaced_at_once(world: World) -> None:
     first, second = world.controller(ID), world.controller(ID + 1)
     await turn(first)
     await first.election.resign()
@@ -49,7 +49,7 @@ async def test_a_controller_that_resigns_is_followed_at_once(world: World) -> No
     assert len((await world.store.list(keys.CONTROLLERS)).entries) == 1
 
 
-async def test_a_controller_that_dies_is_followed_once_its_lease_is_over(world: World) -> None:
+async def test_a_controller_that_dies_is_replaced_when_its_lease_expires(world: World) -> None:
     first, second = world.controller(ID), world.controller(ID + 1)
     await turn(first)
     world.alive.remove(first)
@@ -61,7 +61,7 @@ async def test_a_controller_that_dies_is_followed_once_its_lease_is_over(world: 
     assert second.figures.leading is True
 
 
-async def test_what_a_paused_leader_planned_is_not_done_once_another_leads(world: World) -> None:
+async def test_plans_of_a_paused_leader_are_void_once_another_leads(world: World) -> None:
     first, second = world.controller(ID), world.controller(ID + 1)
     await turn(first)
     fence = first.election.fence
@@ -104,7 +104,7 @@ async def test_no_controller_starts_where_another_load_manager_leads(world: Worl
     assert await leader(world) == value
 
 
-async def test_another_controller_is_no_other_load_manager(world: World) -> None:
+async def test_another_controller_does_not_count_as_another_load_manager(world: World) -> None:
     await turn(world.controller(ID))
     await world.controller(ID + 1).election.refuse_foreign()
 
@@ -132,7 +132,7 @@ async def test_a_leader_whose_key_is_overwritten_stops(world: World) -> None:
     assert set((await world.view()).owned) == {1}
 
 
-async def test_assignments_by_another_are_counted_recorded_and_keep_a_controller_from_starting(
+async def test_foreign_assignments_are_recorded_and_prevent_a_start(
     world: World,
 ) -> None:
     controller = world.controller(ID)

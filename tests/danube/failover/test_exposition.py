@@ -48,5 +48,5 @@ def test_figures_become_metrics_with_units() -> None:
 
 
 @pytest.mark.parametrize("name", ["store_age_seconds", 'brokers{state="active"}'])
-def test_what_is_not_known_is_not_told(name: str) -> None:
+def test_unknown_figures_are_omitted(name: str) -> None:
     assert [line for line in page(Figures()) if line.startswith(name)] == []

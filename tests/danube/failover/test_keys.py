@@ -12,7 +12,7 @@ broker = st.integers(0, keys.MAX_BROKER)
 
 
 @given(broker, topic, name)
-def test_what_is_built_is_parsed_as_what_it_was_built_of(broker: int, topic: str, part: str) -> None:
+def test_parsing_inverts_building(broker: int, topic: str, part: str) -> None:
     namespace = topic.split("/")[1]
     assert keys.parse(keys.registration_key(broker)) == keys.Registration(broker)
     assert keys.parse(keys.state_key(broker)) == keys.State(broker)
@@ -72,7 +72,7 @@ def test_danubes_own_paths(key: str, parsed: keys.Key) -> None:
         "",
     ],
 )
-def test_keys_of_no_known_shape_are_named_so(key: str) -> None:
+def test_keys_of_unknown_shape_are_reported_as_unknown(key: str) -> None:
     parsed = keys.parse(key)
     assert isinstance(parsed, keys.Unknown)
     assert (parsed.key, parsed.problem.startswith("expected")) == (key, True)
@@ -84,6 +84,6 @@ def test_every_key_is_parsed(key: str) -> None:
 
 
 @pytest.mark.parametrize("topic", ["t", "/t", "/a/b/c", "/a/", "//b", ""])
-def test_no_key_is_built_of_what_is_no_topic(topic: str) -> None:
+def test_no_key_is_built_from_an_invalid_topic(topic: str) -> None:
     with pytest.raises(ValueError, match="expected /namespace/topic"):
         keys.assignment_key(1, topic)

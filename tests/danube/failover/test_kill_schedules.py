@@ -14,7 +14,7 @@ PHASES = set(Phase) - {Phase.explain}
 
 @pytest.mark.seed("S3-001", "S3-002", "S3-003")
 @pytest.mark.parametrize("what", [*Fault, *EVENTS, "pause", "other controller"])
-def test_one_thing_goes_wrong_between_any_two_steps(what: Fault | str) -> None:
+def test_one_failure_between_any_two_steps(what: Fault | str) -> None:
     async def scheduled(step: int, broker: int) -> int:
         schedule = Schedule()
         await schedule.begin([1, 2, 3])
@@ -43,9 +43,7 @@ def test_one_thing_goes_wrong_between_any_two_steps(what: Fault | str) -> None:
     alive=st.lists(st.sampled_from(BROKERS), min_size=1, max_size=4, unique=True),
     play=st.lists(rounds, min_size=1, max_size=6),
 )
-def test_no_topic_is_lost_or_owned_twice_whoever_dies_at_whatever_step(
-    alive: list[int], play: list[Round]
-) -> None:
+def test_no_topic_is_lost_or_owned_twice_after_any_crash(alive: list[int], play: list[Round]) -> None:
     async def scheduled() -> None:
         schedule = Schedule()
         await schedule.begin(alive)

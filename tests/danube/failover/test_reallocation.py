@@ -29,7 +29,7 @@ async def world() -> World:
 
 
 @pytest.mark.seed("S3-001", "S3-002", "S3-003", "S3-014")
-async def test_only_assignments_go_and_each_topic_is_entered_as_unassigned(world: World) -> None:
+async def test_only_assignments_are_deleted_and_each_topic_becomes_unassigned(world: World) -> None:
     await world.leave(1)
     view, before = await world.view(), await world.durable()
     manager = LoadManager(world.store, (), Figures())
@@ -46,7 +46,7 @@ async def test_only_assignments_go_and_each_topic_is_entered_as_unassigned(world
 
 
 @pytest.mark.seed("S3-004", "S3-005", "S3-006", "S3-017")
-async def test_topics_of_a_dead_broker_come_to_a_live_one(world: World) -> None:
+async def test_topics_of_a_dead_broker_move_to_a_live_one(world: World) -> None:
     before = await world.durable()
     controller = world.controller()
     await turn(controller)
@@ -78,7 +78,7 @@ async def test_two_hundred_topics_spread_evenly_in_few_transactions(survivors: i
     assert view.revision - revision <= 2 * (200 // 50) + 2
 
 
-async def test_the_least_loaded_by_topics_and_then_by_usage_is_next(world: World) -> None:
+async def test_the_broker_with_fewest_topics_then_lowest_usage_is_next(world: World) -> None:
     for broker, usage in ((2, 90), (3, 10), (4, 50)):
         if broker > 2:
             await world.start(broker)
@@ -96,7 +96,7 @@ async def test_the_least_loaded_by_topics_and_then_by_usage_is_next(world: World
     }
 
 
-async def test_a_busy_broker_is_spared_by_its_report_and_a_silent_one_counts_by_its_topics() -> None:
+async def test_load_comes_from_reports_or_else_from_topic_counts() -> None:
     world = World()
     for broker in (1, 2, 3, 4):
         await world.start(broker)
@@ -112,7 +112,7 @@ async def test_a_busy_broker_is_spared_by_its_report_and_a_silent_one_counts_by_
 
 
 @pytest.mark.seed("S3-012")
-async def test_a_broker_that_is_back_within_the_grace_keeps_its_topics(world: World) -> None:
+async def test_a_broker_back_within_the_grace_period_keeps_its_topics(world: World) -> None:
     controller = world.controller(grace_ns=3 * NS)
     await turn(controller)
     before = (await world.view()).owned[1]
@@ -140,7 +140,7 @@ async def test_a_broker_that_drains_gets_no_topics(world: World) -> None:
     assert set((await world.view()).owned) == {3}
 
 
-async def test_a_broker_that_started_again_under_another_id_gets_topics_and_its_old_id_none(
+async def test_a_broker_restarted_under_a_new_id_gets_topics_under_that_id_only(
     world: World,
 ) -> None:
     await world.start(3, address="http://10.0.0.2:6650")  # broker 2 before, whose lease still lasts
@@ -149,7 +149,7 @@ async def test_a_broker_that_started_again_under_another_id_gets_topics_and_its_
     assert set((await world.view()).owned) == {3}
 
 
-async def test_topics_wait_while_no_broker_is_there_and_move_when_one_comes(world: World) -> None:
+async def test_topics_wait_for_a_live_broker(world: World) -> None:
     controller = world.controller()
     await world.leave(1)
     await world.leave(2)
@@ -172,7 +172,7 @@ async def test_topics_wait_while_no_broker_is_there_and_move_when_one_comes(worl
         (Wish(without=1, target=9), 2),
     ],
 )
-async def test_unassigned_entries_may_ask_for_a_broker(world: World, wish: Wish, owner: int) -> None:
+async def test_unassigned_entries_may_prefer_a_broker(world: World, wish: Wish, owner: int) -> None:
     await world.start(3)
     await world.provide("/default/new")
     await world.store.put(keys.unassigned_key("/default/new"), wish_value(wish))
@@ -194,7 +194,7 @@ async def test_topics_without_durable_entries_are_left_alone(
     assert caplog.text.count("2 topics of dead broker 1 have no durable entry and are left alone") == 1
 
 
-async def test_topics_without_policy_or_schema_move_and_are_told(
+async def test_topics_without_policy_or_schema_move_and_are_reported(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     await world.store.delete(keys.topic_key("/default/a", "policy"))
@@ -209,7 +209,7 @@ async def test_topics_without_policy_or_schema_move_and_are_told(
     assert "3 to broker 2; 1 without a policy: /default/a; 1 without a schema: /default/b" in caplog.text
 
 
-async def test_one_failover_is_one_line_of_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_failover_logs_one_line(world: World, caplog: pytest.LogCaptureFixture) -> None:
     controller = world.controller()
     await turn(controller)
     caplog.clear()
@@ -234,7 +234,7 @@ STRANGE = [
 ]
 
 
-async def test_keys_and_values_of_no_known_shape_are_counted_and_stay(world: World) -> None:
+async def test_keys_and_values_of_unknown_shape_are_counted_and_kept(world: World) -> None:
     for key, value in STRANGE:
         await world.store.put(key, value)
     await world.start(4)
@@ -250,7 +250,7 @@ async def test_keys_and_values_of_no_known_shape_are_counted_and_stay(world: Wor
     assert set((await world.view()).owned) == {4}
 
 
-async def test_a_broker_whose_registration_cannot_be_read_lives(world: World) -> None:
+async def test_a_broker_with_an_unreadable_registration_counts_as_live(world: World) -> None:
     entry = await world.store.get(keys.registration_key(1))
     assert entry is not None
     await world.store.put(entry.key, b"?", entry.lease)
@@ -258,7 +258,7 @@ async def test_a_broker_whose_registration_cannot_be_read_lives(world: World) ->
     assert set((await world.view()).owned) == {1}
 
 
-async def test_what_another_load_manager_left_half_done_is_cleared_up(world: World) -> None:
+async def test_unfinished_moves_of_another_load_manager_are_cleaned_up(world: World) -> None:
     # It assigns first and deletes the unassigned entry afterwards; here it died in between.
     await world.store.put(keys.unassigned_key("/default/a"), keys.EMPTY)
     # An unload enters the topic first and takes it from its broker afterwards: not to be touched.
@@ -275,7 +275,7 @@ async def test_what_another_load_manager_left_half_done_is_cleared_up(world: Wor
     }
 
 
-async def test_two_live_owners_are_told_and_left_to_people(world: World) -> None:
+async def test_two_live_owners_are_reported_and_left_alone(world: World) -> None:
     await world.store.put(keys.assignment_key(2, "/default/a"), keys.EMPTY)
     controller = world.controller()
     await turn(controller)
@@ -283,7 +283,7 @@ async def test_two_live_owners_are_told_and_left_to_people(world: World) -> None
     assert (await world.owners())["/default/a"] == [1, 2]
 
 
-async def test_a_registration_under_an_id_in_use_is_told(
+async def test_a_registration_under_an_id_in_use_is_reported(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     controller = world.controller()
@@ -297,7 +297,7 @@ async def test_a_registration_under_an_id_in_use_is_told(
 
 
 @pytest.mark.parametrize("jump_s", [3_600, -3_600])
-async def test_a_clock_that_jumps_takes_nothing_from_a_broker_that_lives(world: World, jump_s: int) -> None:
+async def test_a_clock_jump_moves_no_topics_of_a_live_broker(world: World, jump_s: int) -> None:
     """The broker is back within its grace, and the controller has not seen that when its clock jumps."""
     clock = [10 * 3_600 * NS]
     election = Election(world.store, 1001, CONTROLLER_TTL_S, lambda: clock[0])
@@ -322,7 +322,7 @@ async def test_a_clock_that_jumps_takes_nothing_from_a_broker_that_lives(world: 
     assert entries(await world.durable()) == durable
 
 
-async def test_a_change_that_overtakes_the_answer_to_a_listing_is_not_forgotten(
+async def test_a_change_that_overtakes_a_listing_is_not_lost(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller = world.controller()

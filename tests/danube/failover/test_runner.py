@@ -64,7 +64,7 @@ async def test_topics_move_as_soon_as_the_registration_is_gone(world: World) -> 
     assert await world.store.get(keys.LEADER) is None
 
 
-async def test_the_grace_is_waited_for(world: World) -> None:
+async def test_topics_move_after_the_grace_period(world: World) -> None:
     async with running(world, grace_ns=50_000_000) as controller:
         await until_so(lambda: controller.figures.leading)
         await world.leave(1)
@@ -72,7 +72,7 @@ async def test_the_grace_is_waited_for(world: World) -> None:
         assert controller.figures.last_failover_took_s >= 0.05
 
 
-async def test_the_one_that_stands_by_takes_over_where_the_first_ended(world: World) -> None:
+async def test_the_standby_resumes_where_the_first_ended(world: World) -> None:
     async with running(world, 1001) as first:
         await until_so(lambda: first.figures.leading)
         async with running(world, 1002) as second:
@@ -85,7 +85,7 @@ async def test_the_one_that_stands_by_takes_over_where_the_first_ended(world: Wo
             assert await owners(world) == {2}
 
 
-async def test_changes_that_were_compacted_are_listed_again(world: World) -> None:
+async def test_compacted_changes_trigger_a_new_listing(world: World) -> None:
     async with running(world) as controller:
         await until_so(lambda: controller.figures.leading)
         await world.leave(1)
@@ -127,7 +127,7 @@ class Unreliable(MemoryMetadata):
     ],
     ids=["down", "slow", "no quorum", "wrong credentials"],
 )
-async def test_nothing_moves_while_the_store_is_away_and_all_of_it_afterwards(
+async def test_topics_move_only_once_the_store_is_back(
     world: World, caplog: pytest.LogCaptureFixture, error: StoreError
 ) -> None:
     unreliable = Unreliable(world.now_ns, other=world.memory)
@@ -147,7 +147,7 @@ async def test_nothing_moves_while_the_store_is_away_and_all_of_it_afterwards(
     assert "the metadata store answers again" in caplog.text
 
 
-async def test_it_ends_when_another_load_manager_takes_the_lead(world: World) -> None:
+async def test_the_runner_ends_when_another_load_manager_leads(world: World) -> None:
     own = world.memory.another()
     controller = Controller(own, Election(own, 1001, TTL_S, monotonic_ns))
     task = asyncio.ensure_future(runner.run(controller, own, TTL_S, asyncio.Event()))
@@ -159,7 +159,7 @@ async def test_it_ends_when_another_load_manager_takes_the_lead(world: World) ->
     assert await world.store.get(keys.controller_key(1001)) is None
 
 
-async def test_it_stops_within_bounds_when_the_store_does_not_answer(world: World) -> None:
+async def test_the_runner_stops_in_bounded_time_without_the_store(world: World) -> None:
     class Silent(MemoryMetadata):
         async def revoke(self, lease: int) -> None:
             raise StoreError("no answer", "look after etcd")

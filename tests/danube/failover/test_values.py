@@ -50,7 +50,7 @@ def test_usage_is_the_mean_of_cpu_and_memory() -> None:
         (b'{"reason": "rebalance", "from_broker": 1, "to_broker": 2}', Wish(without=1, target=2)),
     ],
 )
-def test_wishes(value: bytes, wish: Wish) -> None:
+def test_broker_preferences(value: bytes, wish: Wish) -> None:
     assert values.wish_of_topic(value) == wish
     if wish.without is not None:
         assert values.wish_of_topic(values.wish_value(wish)) == wish
@@ -67,6 +67,6 @@ def test_a_value_is_read_or_refused(read: object, value: bytes) -> None:
 @pytest.mark.parametrize(
     "value", [b"\xff", b"{", b"[" * 100_000, b'"' + b"x" * 1_048_576 + b'"', b"[1]", b"true"]
 )
-def test_values_of_no_known_shape_are_refused(read: object, value: bytes) -> None:
+def test_values_of_unknown_shape_are_refused(read: object, value: bytes) -> None:
     with pytest.raises(ValueShapeError):
         read(value)  # type: ignore[operator]

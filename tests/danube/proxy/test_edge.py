@@ -44,7 +44,7 @@ def rejected(through: Gate) -> int:
     return through.state(TOPIC).rejected
 
 
-async def test_what_no_limit_forbids_is_replicated_once_and_acknowledged(
+async def test_batches_within_the_limits_are_replicated_once_and_acknowledged(
     reference: ReferenceBroker, tmp_path: Path
 ) -> None:
     async with gate(tmp_path, reference.addresses) as through, channel(through) as edge:
@@ -61,7 +61,7 @@ async def test_what_no_limit_forbids_is_replicated_once_and_acknowledged(
         assert (state.allowed_messages, state.allowed_bytes) == (4, 200_016)
 
 
-async def test_a_batch_with_one_message_that_is_too_large_is_refused_whole(
+async def test_a_batch_with_one_oversized_message_is_refused_whole(
     reference: ReferenceBroker, tmp_path: Path
 ) -> None:
     policies = on_topic(TOPIC, max_message_size="2KiB")
@@ -89,9 +89,7 @@ async def test_sizes_can_count_whole_messages(reference: ReferenceBroker, tmp_pa
             await producer.send(bytes(1_024), attributes={"a": "b" * 1_024})
 
 
-async def test_messages_of_a_batch_count_one_by_one_at_a_rate(
-    reference: ReferenceBroker, tmp_path: Path
-) -> None:
+async def test_a_rate_counts_each_message_of_a_batch(reference: ReferenceBroker, tmp_path: Path) -> None:
     policies = on_topic(TOPIC, max_publish_rate="1/s", burst_seconds=100)
     async with gate(tmp_path, reference.addresses, policies) as through, channel(through) as edge:
         await replicate(edge, batch(TOPIC, messages(*[20] * 60), 60))

@@ -51,7 +51,7 @@ async def _delayed(through: Gate, topic: str) -> None:
     await until_so(lambda: through.state(topic).delayed)
 
 
-async def test_a_held_call_that_is_cancelled_is_never_sent(
+async def test_a_cancelled_held_call_is_never_forwarded(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     async with (
@@ -70,7 +70,7 @@ async def test_a_held_call_that_is_cancelled_is_never_sent(
     assert _texts(reference, topic) == [b"first", b"last"]
 
 
-async def test_a_held_call_whose_time_runs_out_is_never_sent(
+async def test_a_held_call_past_its_deadline_is_never_forwarded(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     async with (
@@ -89,7 +89,7 @@ async def test_a_held_call_whose_time_runs_out_is_never_sent(
     assert _texts(reference, topic) == [b"first", b"last"]
 
 
-async def test_a_held_call_whose_connection_ends_is_never_sent(
+async def test_a_held_call_of_a_closed_connection_is_never_forwarded(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     async with gate(tmp_path, reference.addresses, on_topic(topic, **HELD), max_hold="1h") as through:
@@ -105,7 +105,7 @@ async def test_a_held_call_whose_connection_ends_is_never_sent(
         assert _texts(reference, topic) == [b"first", b"first"]
 
 
-async def test_a_call_that_is_held_for_too_long_is_refused_with_when_to_come_back(
+async def test_a_call_held_too_long_is_refused_with_a_retry_delay(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     async with (
@@ -121,7 +121,7 @@ async def test_a_call_that_is_held_for_too_long_is_refused_with_when_to_come_bac
 
 @pytest.mark.seed("S1-043")
 @pytest.mark.parametrize("how", ["cancel", "deadline", "connection"])
-async def test_a_consumer_whose_stream_ends_gives_its_place_back(
+async def test_a_consumer_whose_stream_ends_frees_its_place(
     reference: ReferenceBroker, topic: str, tmp_path: Path, how: str
 ) -> None:
     reference.create_topic(topic, reliable=True)
@@ -173,7 +173,7 @@ async def _let_in(stub: Any, request: Any) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_what_the_broker_refuses_takes_no_place(
+async def test_attachments_refused_by_the_broker_take_no_place(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     reference.create_topic(topic, reliable=True)
@@ -191,7 +191,7 @@ async def test_what_the_broker_refuses_takes_no_place(
         assert len(through.state(topic).producers) == 1
 
 
-async def test_a_gate_that_ends_waits_for_the_answer_of_a_call_that_went_on(
+async def test_shutdown_waits_for_the_response_to_a_forwarded_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else its client would make the call again, which the broker has taken."""

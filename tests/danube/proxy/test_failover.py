@@ -56,7 +56,7 @@ async def hang(store: MemoryMetadata, topic: str, brokers: dict[int, StoredBroke
 
 
 @pytest.mark.seed("S3-018")
-async def test_a_client_goes_on_at_the_new_owner(
+async def test_a_client_resumes_at_the_new_owner(
     tmp_path: Path, store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str
 ) -> None:
     await provide(store, topic, brokers[A])
@@ -79,7 +79,7 @@ async def test_a_client_goes_on_at_the_new_owner(
 
 
 @pytest.mark.seed("S3-018")
-async def test_the_decision_log_tells_of_the_new_owner(
+async def test_the_decision_log_records_the_new_owner(
     tmp_path: Path, store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str
 ) -> None:
     await provide(store, topic, brokers[A])
@@ -126,7 +126,7 @@ async def test_ghosts_at_the_old_owner_do_not_count(
 
 
 @pytest.mark.seed("S3-018")
-async def test_limiters_go_on_with_what_they_have(
+async def test_limiters_keep_their_state(
     tmp_path: Path, store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str
 ) -> None:
     """A bucket is not filled by a failover, nor are policies lost."""
@@ -148,7 +148,7 @@ async def test_limiters_go_on_with_what_they_have(
         assert by.state(topic) is before
 
 
-async def test_without_resuming_a_producer_is_not_known_at_the_new_owner(
+async def test_without_resuming_a_producer_is_unknown_at_the_new_owner(
     tmp_path: Path, store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str
 ) -> None:
     await provide(store, topic, brokers[A])
@@ -170,7 +170,7 @@ async def test_without_resuming_a_producer_is_not_known_at_the_new_owner(
         assert [m.payload for m in brokers[B].cluster.topics[topic].log.messages()] == [b"after"]
 
 
-async def test_a_broker_that_is_back_gets_its_clients_back(
+async def test_clients_return_to_a_restarted_broker(
     tmp_path: Path, store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str
 ) -> None:
     """While it is dead others answer at its port; a connection to one of them does not last."""
@@ -194,7 +194,7 @@ async def test_a_broker_that_is_back_gets_its_clients_back(
 
 
 @pytest.mark.seed("S3-013")
-async def test_an_unchanged_producer_goes_on(
+async def test_an_unchanged_producer_resumes(
     tmp_path: Path, store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str
 ) -> None:
     """It retries what it is told to, and never learns of its new id."""
@@ -225,7 +225,7 @@ async def test_an_unchanged_producer_goes_on(
 
 
 @pytest.mark.parametrize("owner_lives", [True, False])
-async def test_a_silent_producer_keeps_its_only_place_or_is_told_that_it_is_gone(
+async def test_a_silent_producer_keeps_its_only_place_or_is_refused(
     tmp_path: Path, store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str, owner_lives: bool
 ) -> None:
     """It is kept while the connection lives; what comes back too late is raised at once, not retried."""
@@ -267,7 +267,7 @@ async def check_health(client: DanubeClient, low: TopicProducer) -> None:
     assert answer.status == pb.HealthCheckResponse.OK
 
 
-async def test_a_producer_of_a_reliable_topic_goes_on_after_the_gate_was_restarted(
+async def test_a_producer_of_a_reliable_topic_resumes_after_a_gateway_restart(
     tmp_path: Path, store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str
 ) -> None:
     """The gate knows it by its own word alone, until the broker says that it does not know it."""
@@ -283,7 +283,7 @@ async def test_a_producer_of_a_reliable_topic_goes_on_after_the_gate_was_restart
         assert [m.payload for m in brokers[B].cluster.topics[topic].log.messages()] == [b"after"]
 
 
-async def test_a_topic_that_was_deleted_is_not_made_again(
+async def test_a_deleted_topic_is_not_created_again(
     tmp_path: Path, store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str
 ) -> None:
     await provide(store, topic, brokers[A])

@@ -22,7 +22,7 @@ async def _take_until(consumer: Receiving, last: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("limited", [False, True])
-async def test_clients_come_back_when_their_broker_does(
+async def test_clients_reconnect_when_their_broker_is_back(
     reference: ReferenceBroker, topic: str, tmp_path: Path, limited: bool
 ) -> None:
     policies = on_topic(topic, max_dispatch_rate="1k/s", max_producers_per_topic=1) if limited else {}
@@ -45,7 +45,7 @@ async def test_clients_come_back_when_their_broker_does(
         assert [payload for payload in (b"meanwhile", b"after") if payload not in received] == []
 
 
-async def test_a_broker_that_forgot_its_producers_says_so_through_the_gate(
+async def test_not_found_of_a_restarted_broker_reaches_the_client(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     async with (
@@ -66,7 +66,7 @@ async def test_a_broker_that_forgot_its_producers_says_so_through_the_gate(
     assert [message.payload for message in reference.messages(topic)] == [b"before", b"after"]
 
 
-async def test_a_gate_without_a_broker_lets_clients_try_again(topic: str, tmp_path: Path) -> None:
+async def test_without_a_broker_clients_retry(topic: str, tmp_path: Path) -> None:
     async with ReferenceBroker(port=free_ports(1)) as reference:
         address = reference.addresses[0]
     async with gate(tmp_path, [address]) as through, danube_client(through.url) as client:

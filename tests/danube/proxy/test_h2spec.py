@@ -76,9 +76,7 @@ def start(stack: ExitStack, directory: Path, upstream: str) -> int:
 
 
 @pytest.mark.parametrize(("upstream", "path"), [("grpc-go", HELD), ("node", HELD), ("node", PASSING)])
-async def test_the_gate_fails_nothing_that_its_upstream_passes(
-    upstream: str, path: str, tmp_path: Path
-) -> None:
+async def test_the_gateway_passes_what_its_upstream_passes(upstream: str, path: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         port = start(stack, tmp_path, upstream)
         async with gate(tmp_path, [f"127.0.0.1:{port}"], unknown_methods="pass") as through:

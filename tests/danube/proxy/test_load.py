@@ -61,7 +61,7 @@ class Load:
         return statuses
 
 
-async def test_a_go_client_gets_every_call_through(
+async def test_every_call_of_a_go_client_succeeds(
     peer: Path, reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     async with gate(tmp_path, reference.addresses, on_topic(topic, max_publish_rate="1M/s")) as through:
@@ -69,7 +69,7 @@ async def test_a_go_client_gets_every_call_through(
         assert through.state(topic).allowed_messages == CALLS
 
 
-async def test_messages_that_span_frames_go_through(
+async def test_messages_that_span_frames_pass(
     peer: Path, reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     """grpc-go cuts them into frames of 16 KiB, and sends those of several calls in turn."""
@@ -78,7 +78,7 @@ async def test_messages_that_span_frames_go_through(
         assert through.state(topic).allowed_messages == 60
 
 
-async def test_a_go_client_is_told_what_was_refused(
+async def test_a_go_client_sees_refusals(
     peer: Path, reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     policies = on_topic(topic, max_publish_rate_bytes="1B/s", burst_seconds=1000)  # enough for one

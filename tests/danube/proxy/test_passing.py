@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 
 
 @pytest.mark.seed("S1-143")
-async def test_what_is_published_through_the_gate_is_consumed_through_it(
+async def test_messages_published_through_the_gateway_are_consumed_through_it(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     sent = [f"message {number}".encode() for number in range(50)]
@@ -52,7 +52,9 @@ async def test_partitions_are_topics_of_their_own(
         assert [through.state(f"{topic}-part-{n}").allowed_messages for n in range(3)] == [2, 2, 2]
 
 
-async def test_the_schema_registry_is_reached(reference: ReferenceBroker, topic: str, tmp_path: Path) -> None:
+async def test_the_schema_registry_is_reachable(
+    reference: ReferenceBroker, topic: str, tmp_path: Path
+) -> None:
     async with gate(tmp_path, reference.addresses) as through, danube_client(through.url) as client:
         registry = client.schema()
         schema = b'{"type": "object"}'
@@ -64,7 +66,7 @@ async def test_the_schema_registry_is_reached(reference: ReferenceBroker, topic:
             assert await producer.send(b"{}")
 
 
-async def test_health_checks_go_through(reference: ReferenceBroker, topic: str, tmp_path: Path) -> None:
+async def test_health_checks_pass(reference: ReferenceBroker, topic: str, tmp_path: Path) -> None:
     async with gate(tmp_path, reference.addresses) as through, channel(through) as to_gate:
         made = await services.ProducerServiceStub(to_gate).CreateProducer(
             pb.ProducerRequest(producer_name="p", topic_name=topic), timeout=LONG_S

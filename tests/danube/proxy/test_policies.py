@@ -20,7 +20,7 @@ from sluicegate_danube.reference import ReferenceBroker
 
 
 @pytest.mark.seed("S1-031", "S1-123")
-async def test_a_producer_too_many_is_refused_and_let_in_when_a_connection_ends(
+async def test_a_producer_over_the_limit_is_admitted_when_a_connection_ends(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     policies = on_topic(topic, max_producers_per_topic=1)
@@ -42,7 +42,7 @@ async def test_a_producer_too_many_is_refused_and_let_in_when_a_connection_ends(
 
 
 @pytest.mark.seed("S1-034")
-async def test_subscriptions_that_were_made_without_the_gate_are_known(
+async def test_subscriptions_created_at_the_broker_are_known(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     async with (
@@ -92,7 +92,7 @@ async def test_an_exclusive_subscription_keeps_its_own_rule_of_one_consumer(
 
 
 @pytest.mark.seed("S1-039")
-async def test_the_policy_is_told_before_the_rule_of_an_exclusive_subscription(
+async def test_the_policy_is_checked_before_the_rule_of_an_exclusive_subscription(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     async with (
@@ -135,7 +135,7 @@ async def test_subscriptions_that_cannot_be_listed(
 
 
 @pytest.mark.seed("S1-062")
-async def test_the_client_tries_again_what_is_over_the_rate_until_it_passes(
+async def test_the_client_retries_publishes_over_the_rate(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     sent = [f"{number:03}".encode().ljust(1000) for number in range(3)]
@@ -314,7 +314,7 @@ async def test_policies_change_under_load(reference: ReferenceBroker, topic: str
         assert through.state(topic).allowed_messages == sent + 2
 
 
-async def test_a_health_check_is_a_sign_of_life_of_whom_it_asks_for(
+async def test_a_health_check_keeps_its_attachment_alive(
     reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     async with gate(tmp_path, reference.addresses) as through, channel(through) as to_gate:

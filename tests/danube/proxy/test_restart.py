@@ -18,7 +18,7 @@ def message(topic: str, producer: int, name: str, size: int = 10) -> pb.StreamMe
 
 
 @pytest.mark.parametrize("size", [10, 300_000])  # one frame, and many
-async def test_a_producer_that_goes_on_and_is_created_again_is_one(
+async def test_a_resumed_and_recreated_producer_counts_once(
     reference: ReferenceBroker, topic: str, tmp_path: Path, size: int
 ) -> None:
     policies = on_topic(topic, max_producers_per_topic=1)
@@ -39,9 +39,7 @@ async def test_a_producer_that_goes_on_and_is_created_again_is_one(
             await stub.CreateProducer(other, timeout=LONG_S)
 
 
-async def test_who_invents_an_id_takes_neither_a_place_nor_that_of_the_name_he_uses(
-    reference: ReferenceBroker, topic: str, tmp_path: Path
-) -> None:
+async def test_an_invented_id_takes_no_place(reference: ReferenceBroker, topic: str, tmp_path: Path) -> None:
     policies = on_topic(topic, max_producers_per_topic=1)
     async with (
         gate(tmp_path, reference.addresses, policies) as through,

@@ -24,7 +24,7 @@ def dialled(client: DanubeClient) -> set[str]:
 
 
 @pytest.mark.parametrize("route", ["ports", "metadata"])
-async def test_no_client_gets_past_the_gate(
+async def test_no_client_bypasses_the_gateway(
     reference_cluster: ReferenceBroker, tmp_path: Path, route: str
 ) -> None:
     topics = ["/default/on-one", "/default/on-two"]
@@ -52,7 +52,7 @@ async def test_no_client_gets_past_the_gate(
 
 
 @pytest.mark.parametrize("route", ["ports", "metadata"])
-async def test_a_topic_that_moves_takes_its_clients_along_through_the_gate(
+async def test_clients_follow_a_moved_topic_through_the_gateway(
     reference_cluster: ReferenceBroker, topic: str, tmp_path: Path, route: str
 ) -> None:
     reference_cluster.create_topic(topic, reliable=True, owner=0)
@@ -73,7 +73,7 @@ async def test_a_topic_that_moves_takes_its_clients_along_through_the_gate(
     assert [message.payload for message in reference_cluster.messages(topic)] == [b"before", b"after"]
 
 
-async def test_brokers_keep_their_ports_when_the_gate_starts_anew(
+async def test_brokers_keep_their_ports_over_a_restart(
     reference_cluster: ReferenceBroker, tmp_path: Path
 ) -> None:
     reference_cluster.create_topic("/default/on-two", owner=1)
@@ -150,7 +150,7 @@ async def test_brokers_behind_danubes_own_proxy(tmp_path: Path, topic: str) -> N
             assert dialled(client) & set(cluster.addresses) == set()
 
 
-async def test_one_client_connection_at_a_time_serves_all_brokers_and_repeats_nothing(
+async def test_one_client_connection_serves_all_brokers_without_duplicates(
     reference_cluster: ReferenceBroker, tmp_path: Path
 ) -> None:
     topics = ["/default/on-one", "/default/on-two"]

@@ -43,7 +43,7 @@ async def test_clients_and_brokers_speak_tls(authority: Authority, topic: str, t
         assert {known.connect_url for known in client.connection_manager._connections} == {through.url}
 
 
-async def test_clients_without_a_certificate_are_not_let_in_where_one_is_asked_for(
+async def test_clients_without_a_required_certificate_are_refused(
     authority: Authority, reference: ReferenceBroker, topic: str, tmp_path: Path
 ) -> None:
     cert, key = authority.issue("gate", "127.0.0.1")

@@ -26,7 +26,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "sluicegate.danube"]
 
 
-async def test_they_are_refused_counted_and_told_once(
+async def test_unknown_methods_are_refused_counted_and_logged_once(
     reference: ReferenceBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with gate(tmp_path, reference.addresses) as through:
@@ -41,7 +41,7 @@ async def test_they_are_refused_counted_and_told_once(
 
 
 @pytest.mark.parametrize("rule", ["pass", {"danube.Tomorrow": "pass"}])
-async def test_they_pass_where_the_file_says_so_and_are_counted_and_told(
+async def test_unknown_methods_pass_by_configuration_and_are_counted_and_logged(
     reference: ReferenceBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture, rule: object
 ) -> None:
     async with gate(tmp_path, reference.addresses, unknown_methods=rule) as through:

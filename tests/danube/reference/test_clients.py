@@ -18,7 +18,7 @@ def numbered(count: int) -> list[bytes]:
 
 @pytest.mark.parametrize("reliable", [False, True])
 @pytest.mark.parametrize("kind", list(SubType))
-async def test_what_is_published_is_received(
+async def test_published_messages_are_received(
     client: DanubeClient, topic: str, kind: SubType, reliable: bool
 ) -> None:
     async with (
@@ -33,7 +33,7 @@ async def test_what_is_published_is_received(
         assert await consumer.take(49) == numbered(50)[1:]
 
 
-async def test_each_subscription_gets_all(client: DanubeClient, topic: str) -> None:
+async def test_each_subscription_gets_all_messages(client: DanubeClient, topic: str) -> None:
     async with (
         producing(client, topic, reliable=True) as producer,
         consuming(client, topic, "one") as one,
@@ -84,7 +84,7 @@ async def test_shared_consumers_get_messages_in_turn(
         assert sorted(received) == sorted(numbered(10))
 
 
-async def test_failover_goes_on_with_the_next_consumer(client: DanubeClient, topic: str) -> None:
+async def test_failover_switches_to_the_next_consumer(client: DanubeClient, topic: str) -> None:
     async with (
         producing(client, topic, reliable=True) as producer,
         consuming(client, topic, name="b", kind=SubType.FAILOVER) as second,
@@ -118,7 +118,7 @@ async def test_an_exclusive_subscription_refuses_a_second_consumer(client: Danub
         assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
-async def test_a_consumer_that_comes_again_takes_over(
+async def test_a_returning_consumer_takes_over(
     reference: ReferenceBroker, client: DanubeClient, topic: str
 ) -> None:
     async with producing(client, topic, reliable=True) as producer, consuming(client, topic) as former:
@@ -130,7 +130,7 @@ async def test_a_consumer_that_comes_again_takes_over(
             assert reference.consumers(topic, "subscription") == ["consumer"]
 
 
-async def test_a_subscription_begins_with_what_comes_after_it(client: DanubeClient, topic: str) -> None:
+async def test_a_subscription_starts_at_the_latest_message(client: DanubeClient, topic: str) -> None:
     async with producing(client, topic, reliable=True) as producer:
         await producer.send(b"before")
         async with consuming(client, topic) as consumer:
@@ -148,7 +148,9 @@ async def test_reliable_messages_wait_for_their_consumer(client: DanubeClient, t
             assert await consumer.take(20) == numbered(20)
 
 
-async def test_other_messages_do_not(client: DanubeClient, topic: str, reference: ReferenceBroker) -> None:
+async def test_unreliable_messages_do_not_wait_for_their_consumer(
+    client: DanubeClient, topic: str, reference: ReferenceBroker
+) -> None:
     async with producing(client, topic) as producer:
         async with consuming(client, topic) as consumer:
             await producer.send(b"received")
@@ -160,7 +162,7 @@ async def test_other_messages_do_not(client: DanubeClient, topic: str, reference
             assert await consumer.take(1) == [b"received"]
 
 
-async def test_what_was_not_acknowledged_comes_again(
+async def test_unacknowledged_messages_are_redelivered(
     reference: ReferenceBroker, client: DanubeClient, topic: str
 ) -> None:
     async with producing(client, topic, reliable=True) as producer:
@@ -175,7 +177,7 @@ async def test_what_was_not_acknowledged_comes_again(
             assert await consumer.nothing()
 
 
-async def test_a_nack_brings_the_message_again(client: DanubeClient, topic: str) -> None:
+async def test_a_nacked_message_is_redelivered(client: DanubeClient, topic: str) -> None:
     async with producing(client, topic, reliable=True) as producer, consuming(client, topic) as consumer:
         await producer.send(b"again")
         await consumer.consumer.nack(await consumer.next(), delay_ms=1)

@@ -18,7 +18,9 @@ async def look_up(client: DanubeClient, topic: str, url: str = "") -> pb.TopicLo
     return await client.lookup_service.lookup_topic(url or client.uri, topic)
 
 
-async def test_every_broker_tells_who_serves_a_topic(reference_cluster: ReferenceBroker, topic: str) -> None:
+async def test_every_broker_names_the_owner_of_a_topic(
+    reference_cluster: ReferenceBroker, topic: str
+) -> None:
     one, two = reference_cluster.urls
     reference_cluster.create_topic(topic, owner=1)
     async with danube_client(one) as client:
@@ -75,7 +77,7 @@ async def test_in_proxy_mode_a_header_names_the_broker(topic: str) -> None:
                 assert await consumer.take(1) == [b"routed"]
 
 
-async def test_look_ups_tell_the_urls_that_are_configured(topic: str) -> None:
+async def test_lookups_return_the_configured_urls(topic: str) -> None:
     named = ("http://one:6650", "http://two:6650")
     async with ReferenceBroker(Settings(connect_urls=named), brokers=2) as broker:
         broker.create_topic(topic, owner=1)
@@ -84,7 +86,7 @@ async def test_look_ups_tell_the_urls_that_are_configured(topic: str) -> None:
         assert (found.connect_url, found.broker_url) == (named[1], broker.urls[1])
 
 
-async def test_a_topic_that_is_not_there(client: DanubeClient, topic: str) -> None:
+async def test_a_missing_topic(client: DanubeClient, topic: str) -> None:
     with pytest.raises(grpc.aio.AioRpcError, match="Unable to find") as refused:
         await look_up(client, topic)
     assert refused.value.code() is grpc.StatusCode.NOT_FOUND
@@ -94,7 +96,7 @@ async def test_a_topic_that_is_not_there(client: DanubeClient, topic: str) -> No
     assert await client.lookup_service.topic_partitions(client.uri, topic) == []
 
 
-async def test_clients_go_on_after_the_network_came_back(
+async def test_clients_resume_after_a_network_failure(
     reference: ReferenceBroker, client: DanubeClient, topic: str
 ) -> None:
     async with producing(client, topic, reliable=True) as producer, consuming(client, topic) as consumer:
@@ -154,7 +156,7 @@ async def test_a_topic_that_moves_loses_its_clients(reference_cluster: Reference
             assert await consumer.take(1) == [b"kept"]
 
 
-async def test_health_checks_tell_who_is_gone(
+async def test_health_checks_report_closed_attachments(
     reference: ReferenceBroker, client: DanubeClient, topic: str
 ) -> None:
     from danube.proto import DanubeApi_pb2_grpc as services

@@ -10,14 +10,16 @@ from sluicegate_danube.reference.broker_settings import MAX_MESSAGE_BYTES
 
 
 @pytest.mark.parametrize("size", [MAX_MESSAGE_BYTES, 8 << 20])
-async def test_a_message_that_is_too_long(client: DanubeClient, topic: str, size: int) -> None:
+async def test_a_message_over_the_size_limit(client: DanubeClient, topic: str, size: int) -> None:
     async with producing(client, topic) as producer:
         with pytest.raises(grpc.aio.AioRpcError, match="too long") as refused:
             await producer.send(bytes(size))
         assert refused.value.code() is grpc.StatusCode.OUT_OF_RANGE
 
 
-async def test_a_message_that_just_fits(reference: ReferenceBroker, client: DanubeClient, topic: str) -> None:
+async def test_a_message_of_the_largest_size(
+    reference: ReferenceBroker, client: DanubeClient, topic: str
+) -> None:
     async with producing(client, topic) as producer:
         await producer.send(bytes(MAX_MESSAGE_BYTES - 150))
         assert MAX_MESSAGE_BYTES - 100 < reference.messages(topic)[0].ByteSize() <= MAX_MESSAGE_BYTES
@@ -31,13 +33,13 @@ async def test_a_producer_that_wants_another_strategy(client: DanubeClient, topi
         assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
 
 
-async def test_a_subscription_of_no_topic(client: DanubeClient, topic: str) -> None:
+async def test_a_subscription_without_a_topic(client: DanubeClient, topic: str) -> None:
     consumer = client.new_consumer().with_topic(topic).with_consumer_name("c").with_subscription("s").build()
     with pytest.raises(Exception, match="no partitions found"):
         await consumer.subscribe()
 
 
-async def test_a_subscription_of_no_type(client: DanubeClient, topic: str) -> None:
+async def test_a_subscription_of_an_unknown_type(client: DanubeClient, topic: str) -> None:
     async with producing(client, topic):
         consumer = client.new_consumer().with_topic(topic).with_consumer_name("c").with_subscription("s")
         made = consumer.with_subscription_type(7).build()  # type: ignore[arg-type, unused-ignore]
@@ -46,7 +48,7 @@ async def test_a_subscription_of_no_type(client: DanubeClient, topic: str) -> No
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_an_ack_of_no_subscription(client: DanubeClient, topic: str) -> None:
+async def test_an_ack_without_a_subscription(client: DanubeClient, topic: str) -> None:
     async with producing(client, topic, reliable=True) as producer, consuming(client, topic) as consumer:
         await producer.send(b"x")
         message = await consumer.next()
@@ -92,7 +94,7 @@ async def test_consumers_are_bounded(topic: str, second: tuple[str, str], text: 
                 pass
 
 
-async def test_reliable_messages_that_nobody_takes_fill_the_storage(topic: str) -> None:
+async def test_unconsumed_reliable_messages_fill_the_storage(topic: str) -> None:
     settings = Settings(max_stored_bytes=100_000)
     async with (
         ReferenceBroker(settings) as broker,
@@ -114,7 +116,7 @@ async def test_reliable_messages_that_nobody_takes_fill_the_storage(topic: str) 
         await low.send(bytes(10_000))
 
 
-async def test_other_messages_are_kept_while_there_is_room(topic: str) -> None:
+async def test_unreliable_messages_are_kept_while_there_is_room(topic: str) -> None:
     settings = Settings(max_stored_bytes=100_000)
     async with (
         ReferenceBroker(settings) as broker,

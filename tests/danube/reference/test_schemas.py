@@ -86,7 +86,7 @@ async def test_a_subject_keeps_its_type(client: DanubeClient) -> None:
     assert errors == ["orders is bytes, not json_schema"]
 
 
-async def test_what_is_not_there(client: DanubeClient) -> None:
+async def test_missing_schemas(client: DanubeClient) -> None:
     schemas = client.schema()
     for missing in (
         schemas.get_latest_schema("nothing"),

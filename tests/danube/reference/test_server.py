@@ -73,7 +73,7 @@ async def test_interceptors_see_each_call(topic: str) -> None:
     assert "/danube.ProducerService/SendMessage" in seen
 
 
-async def test_a_port_that_is_taken_is_said_so(reference: ReferenceBroker) -> None:
+async def test_a_port_in_use_is_reported(reference: ReferenceBroker) -> None:
     port = int(reference.addresses[0].rpartition(":")[2])
     with pytest.raises(OSError, match=str(port)):
         await ReferenceBroker(port=port).__aenter__()
@@ -97,7 +97,7 @@ def running(*arguments: str) -> Iterator[list[str]]:
             process.kill()
 
 
-def test_runs_as_a_process_of_its_own() -> None:
+def test_runs_as_a_separate_process() -> None:
     with running("--brokers", "2") as urls:
         assert len(urls) == 2
         for url in urls:
@@ -105,7 +105,7 @@ def test_runs_as_a_process_of_its_own() -> None:
                 pass
 
 
-async def test_runs_with_policies_in_it(tmp_path: Path, topic: str) -> None:
+async def test_runs_with_policies_of_its_own(tmp_path: Path, topic: str) -> None:
     file = tmp_path / "sluicegate.yaml"
     file.write_text(POLICIES.format(state=tmp_path))
     with running("--policies", str(file)) as (url,):
@@ -120,7 +120,7 @@ async def test_runs_with_policies_in_it(tmp_path: Path, topic: str) -> None:
             assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_says_what_is_wrong_with_the_policies(tmp_path: Path) -> None:
+def test_reports_invalid_policies(tmp_path: Path) -> None:
     file = tmp_path / "sluicegate.yaml"
     file.write_text("brokers: 5\n")
     command = [sys.executable, "-m", "sluicegate_danube.reference", "--policies", str(file)]
@@ -130,7 +130,7 @@ def test_says_what_is_wrong_with_the_policies(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_says_when_it_cannot_listen() -> None:
+def test_reports_that_it_cannot_listen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "sluicegate_danube.reference", "--port", port]

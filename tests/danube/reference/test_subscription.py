@@ -70,7 +70,7 @@ class Lab:
 
 
 @given(st.integers(min_value=0, max_value=3), STEPS)
-def test_each_message_is_given_until_it_is_acknowledged(kind: int, steps: list[tuple[str, int]]) -> None:
+def test_each_message_is_redelivered_until_acknowledged(kind: int, steps: list[tuple[str, int]]) -> None:
     lab = Lab(kind)
     for what, number in steps:
         lab.step(what, number)

@@ -61,7 +61,7 @@ class Bench:
         return Event(key, self._revision, entry)
 
 
-async def test_a_topic_of_which_all_is_known_is_served_at_once() -> None:
+async def test_a_fully_known_topic_is_served_at_once() -> None:
     bench = Bench(LONG_S)
     await create_topic(bench.store, TOPIC, reliable=True, schema_subject="orders-value")
     await bench.feed()
@@ -85,7 +85,7 @@ async def test_a_topic_waits_for_the_watch() -> None:
 
 
 @pytest.mark.seed("S3-009")
-async def test_the_store_is_asked_once_if_the_watch_says_nothing() -> None:
+async def test_the_store_is_read_once_if_the_watch_is_silent() -> None:
     bench = Bench(0.01)
     await create_topic(bench.store, TOPIC, reliable=True)
     bench.assigned()
@@ -94,7 +94,7 @@ async def test_the_store_is_asked_once_if_the_watch_says_nothing() -> None:
     assert bench.cluster.topics[TOPIC].reliable
 
 
-async def test_a_topic_without_entries_is_served_with_defaults_and_told(
+async def test_a_topic_without_entries_is_served_with_defaults_and_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bench = Bench(0.01)
@@ -107,7 +107,7 @@ async def test_a_topic_without_entries_is_served_with_defaults_and_told(
     assert await bench.store.get(keys.topic_key(TOPIC, "policy")) is not None
 
 
-async def test_a_topic_that_is_taken_away_meanwhile_is_not_served() -> None:
+async def test_a_topic_reassigned_meanwhile_is_not_served() -> None:
     bench = Bench(LONG_S)
     await create_topic(bench.store, TOPIC)
     bench.assigned()
@@ -119,7 +119,7 @@ async def test_a_topic_that_is_taken_away_meanwhile_is_not_served() -> None:
     assert not bench.cluster.topics
 
 
-async def test_a_topic_that_is_taken_away_is_closed_and_forgotten() -> None:
+async def test_a_reassigned_topic_is_closed_and_forgotten() -> None:
     bench = Bench(LONG_S)
     await create_topic(bench.store, TOPIC)
     await bench.feed()
@@ -140,7 +140,7 @@ async def test_a_topic_that_is_taken_away_is_closed_and_forgotten() -> None:
         ("schema", b"[" * 100_000, "schema is no JSON"),
     ],
 )
-async def test_entries_of_no_known_shape(part: str, value: bytes, problem: str) -> None:
+async def test_entries_of_unknown_shape(part: str, value: bytes, problem: str) -> None:
     store = MemoryMetadata()
     await create_topic(store, TOPIC)
     await store.put(keys.topic_key(TOPIC, part), value)
@@ -150,7 +150,7 @@ async def test_entries_of_no_known_shape(part: str, value: bytes, problem: str) 
 
 
 @pytest.mark.seed("S3-004", "S3-005")
-async def test_what_a_topic_has_in_the_store() -> None:
+async def test_the_stored_entries_of_a_topic() -> None:
     store = MemoryMetadata()
     assert await create_namespace(store, "default", {"max_producers": 3})
     assert not await create_namespace(store, "default")
@@ -167,7 +167,7 @@ async def test_what_a_topic_has_in_the_store() -> None:
     }
 
 
-async def test_a_listing_replaces_what_is_known_and_older_events_say_nothing() -> None:
+async def test_a_listing_replaces_the_cache_and_older_events_are_ignored() -> None:
     told: list[tuple[str, bytes | None]] = []
     store = MemoryMetadata()
     cache = PrefixCache(store, "/k/", lambda key, value: told.append((key, value)))
@@ -182,7 +182,7 @@ async def test_a_listing_replaces_what_is_known_and_older_events_say_nothing() -
     assert told == [("/k/a", b"1"), ("/k/a", None), ("/k/b", b"2")]
 
 
-async def test_changes_that_overtake_the_answer_to_a_listing_are_not_forgotten(
+async def test_changes_that_overtake_a_listing_are_not_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = MemoryMetadata()
@@ -227,7 +227,7 @@ async def store() -> AsyncIterator[MemoryMetadata]:
     await made.close()
 
 
-async def test_topics_that_wait_are_there_for_the_broker_that_starts_late(store: MemoryMetadata) -> None:
+async def test_waiting_topics_reach_a_broker_that_starts_late(store: MemoryMetadata) -> None:
     assert await create_topic(store, TOPIC)
     async with stored_brokers(store, A) as brokers:
         await assign(store, TOPIC, brokers[A])

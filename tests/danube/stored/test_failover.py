@@ -37,7 +37,7 @@ async def owner_of(client: DanubeClient, topic: str, asked: StoredBroker) -> str
     return str(found.broker_url)
 
 
-async def test_every_broker_tells_the_owner_by_the_store(
+async def test_every_broker_reads_the_owner_from_the_store(
     store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str
 ) -> None:
     await provide(store, topic, brokers[B])
@@ -111,7 +111,7 @@ async def test_the_first_producer_of_a_topic_provisions_it(
     await managing
 
 
-async def test_a_producer_of_before_is_not_known_at_the_new_owner(
+async def test_an_earlier_producer_is_unknown_at_the_new_owner(
     store: MemoryMetadata, brokers: dict[int, StoredBroker], topic: str
 ) -> None:
     await provide(store, topic, brokers[A])
@@ -126,7 +126,7 @@ async def test_a_producer_of_before_is_not_known_at_the_new_owner(
         await producer.send(b"after")
 
 
-async def test_a_broker_whose_lease_is_gone_closes_its_clients_and_registers_anew(
+async def test_a_broker_with_an_expired_lease_closes_its_clients_and_registers_again(
     store: MemoryMetadata, topic: str
 ) -> None:
     async with stored_brokers(store, A, ttl_s=12) as brokers, stored_brokers(store, B) as others:

@@ -119,14 +119,14 @@ async def test_a_pause_shorter_than_the_lease_changes_nothing(bench: Bench) -> N
     assert bench.told == ["registered"]
 
 
-async def test_a_registration_that_was_deleted_is_made_anew(bench: Bench) -> None:
+async def test_a_deleted_registration_is_created_again(bench: Bench) -> None:
     await bench.store.delete(KEY)
     await bench.turn(TTL_S / 3)
     assert bench.told == ["registered", "lost", "registered"]
     assert await bench.entry() is not None
 
 
-async def test_a_store_that_is_away_for_long_ends_serving(bench: Bench) -> None:
+async def test_a_long_store_outage_ends_serving(bench: Bench) -> None:
     """It cannot know whether its lease lives on there, so that another may have its topics."""
     bench.store.away = True
     await bench.turn(TTL_S / 3)
@@ -136,7 +136,7 @@ async def test_a_store_that_is_away_for_long_ends_serving(bench: Bench) -> None:
     assert bench.told[:2] == ["registered", "lost"]
 
 
-async def test_a_store_that_comes_back_in_time_changes_nothing(bench: Bench) -> None:
+async def test_a_short_store_outage_changes_nothing(bench: Bench) -> None:
     bench.store.away = True
     await bench.turn(TTL_S / 3)
     bench.store.away = False
@@ -146,7 +146,7 @@ async def test_a_store_that_comes_back_in_time_changes_nothing(bench: Bench) -> 
     assert bench.is_valid()
 
 
-async def test_two_brokers_cannot_have_one_id(caplog: pytest.LogCaptureFixture) -> None:
+async def test_two_brokers_cannot_share_an_id(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     lease = await bench.store.grant(TTL_S)
     await bench.store.put(KEY, b'"http://other:1"', lease)
@@ -160,7 +160,7 @@ async def test_two_brokers_cannot_have_one_id(caplog: pytest.LogCaptureFixture) 
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_broker_that_starts_again_takes_over_its_own_registration() -> None:
+async def test_a_restarted_broker_takes_over_its_own_registration() -> None:
     async with running(Bench()) as bench:
         again = bench.make(VALUE)
         task = asyncio.ensure_future(again.run())

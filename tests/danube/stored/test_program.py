@@ -57,7 +57,7 @@ async def give(store: MetadataStore, topic: str, broker_id: int) -> None:
     assert await store.transact([Unchanged(waits.key, waits.modified)], changes)
 
 
-async def test_a_process_that_was_paused_for_longer_than_its_lease_owns_nothing_any_more(
+async def test_a_process_paused_beyond_its_lease_owns_nothing(
     tmp_path: Path, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGSTOP, its topic moves, SIGCONT: it registers anew, and says whose the topic is."""
@@ -102,6 +102,6 @@ async def _told(client: DanubeClient, topic: str) -> str:
     ("url", "text"),
     [("redis://a:1", "cannot open"), ("etcd://127.0.0.1:1/prefix", "Danube's keys begin with no prefix")],
 )
-def test_a_store_that_cannot_be_is_told(url: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_store_is_reported(url: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--store", url, "--port", "0"]) == 2
     assert text in capsys.readouterr().err

@@ -16,7 +16,7 @@ async def reports(store: MemoryMetadata) -> list[str]:
     return [entry.key for entry in (await store.list(keys.LOADS)).entries]
 
 
-async def test_a_report_comes_with_the_registration_and_goes_with_it() -> None:
+async def test_a_report_exists_as_long_as_the_registration() -> None:
     store = MemoryMetadata()
     async with stored_brokers(store, A, B) as brokers:
         seen: set[str] = set()
@@ -57,5 +57,5 @@ def test_usage_is_a_share_of_all_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < usage.memory() <= 100
 
 
-def test_the_mean_of_cpu_and_memory_is_what_counts() -> None:
+def test_usage_is_the_mean_of_cpu_and_memory() -> None:
     assert usage_of_broker(report_value(20, 60, ["/default/a"])) == 40

@@ -13,7 +13,7 @@ from sluicegate_danube.reference.stored import writes as module
 from sluicegate_danube.reference.stored.writes import Writes
 
 
-async def test_writes_come_in_order_and_one_that_fails_ends_none() -> None:
+async def test_writes_run_in_order_and_a_failed_one_stops_no_other() -> None:
     store, writes = MemoryMetadata(), Writes()
 
     async def fails() -> None:
@@ -32,7 +32,7 @@ async def test_writes_come_in_order_and_one_that_fails_ends_none() -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def test_so_many_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_waiting_writes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST", 2)
     writes = Writes()
     for number in range(5):

@@ -88,7 +88,7 @@ def test_tls_and_sasl_listeners(kafka: KafkaBroker, new_topic: NewTopic, securit
 
 
 @pytest.mark.longer
-def test_a_killed_broker_keeps_confirmed_records(own_kafka: KafkaBroker) -> None:
+def test_confirmed_records_survive_a_killed_broker(own_kafka: KafkaBroker) -> None:
     create_topic(own_kafka.bootstrap, "durable")
     log = send_with_confluent(own_kafka.bootstrap, "durable", 200, settings={"acks": "all"})
     pid = own_kafka.pid

@@ -71,5 +71,5 @@ def make_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
 
 @pytest.mark.seed("S1-041", "S1-043", "S1-068", "S1-123", "S1-124")
 @pytest.mark.parametrize("cell", parameters("kafka", FAMILIES))
-def test_a_policy_holds_for_stock_clients(matrix: Played, cell: Cell) -> None:
+def test_a_policy_applies_to_stock_clients(matrix: Played, cell: Cell) -> None:
     matrix.assert_right(cell)

@@ -119,7 +119,7 @@ def change_store(gate: Gate, topic: str, size: str) -> None:
 
 @pytest.mark.seed("S1-125")
 @pytest.mark.parametrize("change", [change_file, change_file_unseen_and_tell, change_store])
-def test_a_change_is_in_force_while_clients_work(
+def test_a_change_takes_effect_while_clients_work(
     gate: Gate, kafka: KafkaBroker, topic: str, probe: Probe, change: Callable[[Gate, str, str], None]
 ) -> None:
     assert probe.passes

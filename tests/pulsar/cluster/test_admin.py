@@ -36,7 +36,7 @@ async def answering(answer: Answer, token: str | None = None) -> AsyncIterator[t
         yield AdminApi(Admin(url=f"http://127.0.0.1:{port}", token=token), None), requests
 
 
-async def test_a_broker_tells_its_brokers_subscriptions_and_configuration() -> None:
+async def test_the_admin_api_returns_brokers_subscriptions_and_configuration() -> None:
     with running() as broker:
         api = AdminApi(Admin(url=f"{broker.admin_url}/"), None)
         assert await api.broker_hosts() == {"127.0.0.1"}
@@ -44,7 +44,7 @@ async def test_a_broker_tells_its_brokers_subscriptions_and_configuration() -> N
         assert "delayedDeliveryTickTimeMillis" in await api.configuration()
 
 
-async def test_a_cluster_out_of_reach_does_not_hide_the_brokers_of_the_others() -> None:
+async def test_an_unreachable_cluster_does_not_hide_other_clusters() -> None:
     def answer(request: str) -> bytes:
         path = request.split()[1]
         if path == "/admin/v2/clusters":
@@ -60,7 +60,7 @@ async def test_a_cluster_out_of_reach_does_not_hide_the_brokers_of_the_others() 
             await api.broker_hosts()
 
 
-async def test_names_of_clients_cannot_say_more_than_a_name() -> None:
+async def test_client_names_are_quoted_in_urls() -> None:
     async with answering(lambda _: json(b'["s"]')) as (api, requests):
         assert await api.subscriptions("persistent://a/b c/d HTTP/1.1\r\nX: y/ä?") == {"s"}
 
@@ -71,13 +71,13 @@ async def test_names_of_clients_cannot_say_more_than_a_name() -> None:
     assert not [line for line in headers if line.startswith("X:")]
 
 
-async def test_an_answer_in_chunks_is_read() -> None:
+async def test_a_chunked_response_is_read() -> None:
     chunked = b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n["a\r\n6\r\n","b"]\r\n0\r\n\r\n'
     async with answering(lambda _: chunked) as (api, _):
         assert await api.subscriptions(TOPIC) == {"a", "b"}
 
 
-async def test_the_broker_that_serves_the_topic_is_asked_with_the_same_token() -> None:
+async def test_redirects_to_the_owner_keep_the_token() -> None:
     async with answering(lambda _: json(b'["s"]')) as (owner, asked):
 
         def elsewhere(request: str) -> bytes:
@@ -96,7 +96,7 @@ async def test_the_broker_that_serves_the_topic_is_asked_with_the_same_token() -
     assert "Authorization: Bearer secret\r\n" in request
 
 
-async def test_brokers_that_send_each_other_around_are_not_followed_for_ever() -> None:
+async def test_redirect_loops_end() -> None:
     loop = json(b"", "307 Temporary Redirect", "Location: /there\r\n")
     async with answering(lambda _: loop) as (api, requests):
         with pytest.raises(AdminApiError, match="answers 307"):
@@ -123,20 +123,20 @@ async def test_a_topic_that_does_not_exist_has_no_subscriptions() -> None:
         json(b"", "307 Temporary Redirect", "Location: ftp://\r\n"),
     ],
 )
-async def test_an_answer_that_is_none_is_an_error(received: bytes) -> None:
+async def test_a_malformed_response_is_an_error(received: bytes) -> None:
     async with answering(lambda _: received) as (api, _):
         with pytest.raises(AdminApiError, match=r"http://127\.0\.0\.1|ftp:"):
             await api.subscriptions(TOPIC)
 
 
-async def test_an_answer_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_response_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin, "_LARGEST_ANSWER", 1_000)
     async with answering(lambda _: json(b"[" + b" " * 2_000 + b"]")) as (api, _):
         with pytest.raises(AdminApiError, match="more than 1000 bytes"):
             await api.subscriptions(TOPIC)
 
 
-async def test_silence_is_an_error_and_so_is_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_or_absent_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin, "_TIMEOUT_S", 0.05)
     waiting: list[asyncio.StreamWriter] = []
 

@@ -33,7 +33,7 @@ def test_addresses_are_read(url: str, address: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "b1", "pulsar://", "pulsar://:6650", "b1:port", "b1:99999999"])
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         address_of(url)
     assert brokers(known_brokers=["*"]).target(url) is None
@@ -48,7 +48,7 @@ def test_only_known_brokers_are_targets() -> None:
         assert known.target(other) is None, other
 
 
-def test_hosts_that_the_admin_api_lists_are_known_with_the_ports_of_the_file() -> None:
+def test_hosts_from_the_admin_api_get_the_ports_of_the_file() -> None:
     known = brokers()
     assert known.target("pulsar://B2:6650") is None
     known.listed(["b2"])
@@ -63,14 +63,14 @@ def test_a_single_broker_is_reached_at_the_main_port() -> None:
     assert brokers().translate("pulsar://elsewhere:6650", tls=False) is None
 
 
-def test_a_broker_that_is_found_later_has_a_port_beside_the_main_one() -> None:
+def test_a_broker_discovered_later_gets_its_own_port() -> None:
     known = brokers(known_brokers=["b2:6650"])
     assert known.start() == []
     assert known.advertised(TWO) == ("gate", 16652)
     assert known.advertised(ONE) == ("gate", 16650)
 
 
-def test_each_of_several_brokers_has_its_port_for_good() -> None:
+def test_each_of_several_brokers_keeps_its_port() -> None:
     found: list[tuple[str, str, Listener]] = []
     several = brokers(bootstrap=["b1:6650", "b2:6650"], known_brokers=["b3:6650"])
     found += several.start()

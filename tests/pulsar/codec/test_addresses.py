@@ -38,5 +38,5 @@ def test_every_field_that_looks_like_an_address_is_in_the_table() -> None:
     assert looking > NO_BROKER_FIELDS
 
 
-def test_every_command_of_the_table_is_tried() -> None:
+def test_every_command_in_the_table_is_tested() -> None:
     assert set(COMMANDS) == set(ADDRESS_FIELDS)

@@ -37,7 +37,7 @@ def test_any_count_beside_any_text(count: int, name: str, sequence_id: int) -> N
 
 
 @pytest.mark.parametrize("extra", range(10))
-def test_a_tag_may_be_written_in_more_bytes_than_it_needs(extra: int) -> None:
+def test_overlong_tags_are_read(extra: int) -> None:
     """Readers of varints take them all, so a count must not hide behind one."""
     tag = b"\x58" if extra == 0 else b"\xd8" + b"\x80" * (extra - 1) + b"\x00"
     raw = a_metadata().SerializeToString() + tag + b"\x64"
@@ -45,13 +45,13 @@ def test_a_tag_may_be_written_in_more_bytes_than_it_needs(extra: int) -> None:
     assert messages_in(raw) == (100 if extra < 5 else 0)
 
 
-def test_a_chunk_is_looked_at_more_closely() -> None:
+def test_a_chunk_takes_the_slow_path() -> None:
     assert messages_in(a_metadata(num_chunks_from_msg=2).SerializeToString()) == 0
     assert messages_in(a_metadata(num_chunks_from_msg=1).SerializeToString()) == 1
 
 
 @pytest.mark.parametrize(("form", "expected"), [("single", 1), ("batch", 3), ("compressed", 3)])
-def test_what_a_client_sent(form: str, expected: int) -> None:
+def test_frames_of_real_clients(form: str, expected: int) -> None:
     frame = next(frame for frame in FRAMES[form] if frame[9] == BaseCommand.SEND)
     parts = split(frame, 0, len(frame))
     assert messages_in(frame[parts.metadata : parts.payload]) == expected
@@ -69,18 +69,18 @@ class TestComposed:
     def read(frame: bytes) -> MetadataHead | None:
         return read_composed(frame, 0, len(frame), read_send(frame, 0, len(frame)))
 
-    def test_it_is_what_protobuf_reads(self) -> None:
+    def test_metadata_equals_what_protobuf_reads(self) -> None:
         raw = a_metadata(num_messages_in_batch=7).SerializeToString()
         found = self.read(payload_frame(a_send(), raw, b"payload"))
         assert found is not None
         assert found.num_messages_in_batch == 7
 
-    def test_what_was_damaged_on_its_way_is_left_to_the_broker(self) -> None:
+    def test_frames_with_a_wrong_checksum_are_left_to_the_broker(self) -> None:
         frame = bytearray(payload_frame(a_send(), a_metadata().SerializeToString(), b"payload"))
         parts = split(bytes(frame), 0, len(frame))
         frame[parts.metadata : parts.payload] = b"\xff" * (parts.payload - parts.metadata)
         assert self.read(bytes(frame)) is None
 
-    def test_what_was_sent_malformed_is_an_error(self) -> None:
+    def test_malformed_metadata_with_a_valid_checksum_is_an_error(self) -> None:
         with pytest.raises(ProtocolError, match="cannot be read"):
             self.read(payload_frame(a_send(), b"\xff\xff\xff", b"payload"))

@@ -54,7 +54,7 @@ def test_any_order_of_fields(data: st.DataObject) -> None:
     assert parse_command(frame, 0, len(frame)) == command
 
 
-def test_a_type_may_be_written_in_other_ways() -> None:
+def test_a_type_may_have_other_encodings() -> None:
     send = a_send().SerializeToString()
     # protobuf keeps the lower 32 bits
     assert command_type(frame_of(b"\x08\x86\x80\x80\x80\x10" + send[2:]), 0) == BaseCommand.SEND
@@ -75,7 +75,7 @@ def test_a_type_may_be_written_in_other_ways() -> None:
         _A_SEND + _A_SEND[2:],
     ],
 )
-def test_no_field_of_a_command_stands_there_twice(raw: bytes) -> None:
+def test_a_repeated_command_field_is_refused(raw: bytes) -> None:
     with pytest.raises(ProtocolError, match="twice"):
         command_type(frame_of(raw), 0)
 
@@ -106,7 +106,7 @@ def test_commands_of_later_versions() -> None:
         ),
     ],
 )
-def test_commands_that_are_none(raw: bytes, reason: str) -> None:
+def test_malformed_commands(raw: bytes, reason: str) -> None:
     frame = frame_of(raw)
     with pytest.raises(ProtocolError, match=reason):
         parse_command(frame, 0, len(frame))
@@ -132,7 +132,7 @@ def test_commands_that_are_none(raw: bytes, reason: str) -> None:
         (b"GET / HTTP/1.1\r\n\r\n", "a frame of 14 bytes says that it has 1195725856|a frame of 1195725860"),
     ],
 )
-def test_sizes_that_lie(frame: bytes, reason: str) -> None:
+def test_false_sizes(frame: bytes, reason: str) -> None:
     for reader in (lambda: parse_command(frame, 0, len(frame)), lambda: split(frame, 0, len(frame))):
         with pytest.raises(ProtocolError, match=reason):
             reader()
@@ -141,7 +141,7 @@ def test_sizes_that_lie(frame: bytes, reason: str) -> None:
 
 
 @given(st.data())
-def test_parts(data: st.DataObject) -> None:
+def test_partial_frames(data: st.DataObject) -> None:
     metadata, payload = data.draw(st.binary(max_size=200)), data.draw(st.binary(max_size=200))
     command = a_send(sequence_id=data.draw(st.integers(0, 2**64 - 1)))
     frame = payload_frame(command, metadata, payload)
@@ -172,7 +172,7 @@ def test_a_frame_without_a_checksum() -> None:
     assert check_sum(frame, parts)
 
 
-def test_damage_is_found_wherever_it_is() -> None:
+def test_damage_is_detected_at_every_position() -> None:
     parts = split(_SEND, 0, len(_SEND))
     assert check_sum(_SEND, parts)
     for at in [*range(parts.checksum, parts.checksum + 4), *range(parts.metadata, parts.stop)]:
@@ -192,7 +192,7 @@ def test_frames_that_end_early(whole: bytes) -> None:
             split(short + whole, 0, size)
 
 
-def test_metadata_that_reaches_past_the_end() -> None:
+def test_metadata_beyond_the_end_of_the_frame() -> None:
     frame = bytearray(_SEND)
     at = split(_SEND, 0, len(_SEND)).metadata
     frame[at - 4 : at] = b"\xff\xff\xff\xff"

@@ -31,7 +31,7 @@ def test_no_enum_is_required() -> None:
     assert [field.full_name for field in enums if field.is_required] == []
 
 
-def test_what_later_versions_add_survives() -> None:
+def test_fields_of_later_versions_survive() -> None:
     """An unknown command, an unknown field and an unknown enum value."""
     raw = b"\x08\x63\x1a\x0a\x0a\x03srv\xa0\x06\x05\x10\x15\x9a\x06\x02hi"
     command = BaseCommand.FromString(raw)

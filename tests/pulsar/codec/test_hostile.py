@@ -119,7 +119,7 @@ def test_noise(target: _Target, raw: bytes) -> None:
 
 
 @every_target
-def test_sizes_that_lie_cost_no_memory(target: _Target) -> None:
+def test_false_sizes_cost_no_memory(target: _Target) -> None:
     """Wherever a size or a count stands, a huge one is refused before anything is set aside for it."""
     batch = a_metadata(num_messages_in_batch=2**31 - 1).SerializeToString()
     whole = payload_frame(a_send(), batch, sized(b"\x18\x01") + b"x" + sized(b"\x18\x01") + b"x")

@@ -78,7 +78,7 @@ def test_defaults() -> None:
     assert (head.partition, head.batch_index, head.redelivery_count) == (-1, -1, 0)
 
 
-def test_what_is_acknowledged_already_takes_no_permit() -> None:
+def test_acknowledged_messages_of_a_batch_take_no_permit() -> None:
     """Bits that are set are messages still to be delivered, never more than the batch holds."""
     for words, left in (([0b101], 2), ([0], 0), ([-1], 12), ([1, 1], 2)):
         frame = frame_of(_message(ack_set=words).SerializeToString(), _REST)
@@ -108,12 +108,12 @@ def test_with_and_without_broker_entry_metadata_and_checksum() -> None:
         (frame_of(b"\x08\x09\x4a\x06\x08\x01\x12\x02\x08\x05", _REST), r"message_id\.entry_id"),
     ],
 )
-def test_frames_that_are_no_message(frame: bytes, reason: str) -> None:
+def test_frames_other_than_message(frame: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         read_message(frame, 0, len(frame))
 
 
-def test_the_consumer_of_a_frame_that_is_no_message() -> None:
+def test_the_consumer_of_a_frame_other_than_message() -> None:
     for frame in (PING, payload_frame(a_send(), b"", b""), b"\0\0\0\x04\0\0\0\0"):
         with pytest.raises(ProtocolError):
             consumer_of(frame, 0, len(frame))

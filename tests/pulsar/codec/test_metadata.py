@@ -29,7 +29,7 @@ _TIMES = st.sampled_from([0, 1, -1, 2**35 - 1, 2**35, 2**41, 2**42 - 1, 2**42, 2
 
 @settings(deadline=None)
 @given(st.data())
-def test_what_the_gate_asks(data: st.DataObject) -> None:
+def test_the_fields_that_the_gateway_reads(data: st.DataObject) -> None:
     raw = data.draw(scrambled(data.draw(messages(MessageMetadata))))
     expected = MessageMetadata.FromString(raw)
     head = read_metadata(b"##" + raw + b"##", 2, 2 + len(raw))
@@ -47,7 +47,7 @@ def test_what_the_gate_asks(data: st.DataObject) -> None:
     assert head.marker_type == (expected.marker_type if expected.HasField("marker_type") else None)
 
 
-def test_a_chunk_id_that_is_no_text() -> None:
+def test_a_chunk_id_that_is_not_utf_8() -> None:
     raw = a_metadata().SerializeToString() + b"\xd2\x01\x02a\xff"
     assert read_metadata(raw, 0, len(raw)).uuid == "a\\xff"
 
@@ -62,7 +62,7 @@ def test_a_chunk_id_that_is_no_text() -> None:
         (b"\x18" + b"\xff" * 11, "cannot be read"),
     ],
 )
-def test_metadata_that_is_none(raw: bytes, reason: str) -> None:
+def test_malformed_metadata(raw: bytes, reason: str) -> None:
     frame = payload_frame(a_send(), raw, b"payload")
     parts = split(frame, 0, len(frame))
     with pytest.raises(ProtocolError, match=reason):
@@ -100,7 +100,7 @@ def test_another_delivery_time(data: st.DataObject, deliver_at: int, payload: by
 
 @settings(deadline=None)
 @given(st.data(), _TIMES, st.integers(0, 3))
-def test_the_clients_own_times_are_gone(data: st.DataObject, deliver_at: int, times: int) -> None:
+def test_delivery_times_of_the_client_are_removed(data: st.DataObject, deliver_at: int, times: int) -> None:
     """As many as there are, wherever they stand, in tags of any length; what only looks like one stays."""
     others = [b"\x18\x05", b"\x5a\x04\x98\x01\x98\x01", *data.draw(st.lists(unknown_fields(), max_size=3))]
     own = [data.draw(st.sampled_from([b"\x98\x01\x07", b"\x98\x81\x00\x07"])) for _ in range(times)]
@@ -115,7 +115,7 @@ def test_the_clients_own_times_are_gone(data: st.DataObject, deliver_at: int, ti
     assert rewritten[parts.metadata : parts.payload] == kept + field
 
 
-def test_what_is_left_open_does_not_swallow_the_time() -> None:
+def test_an_unterminated_field_does_not_swallow_the_time() -> None:
     """A last field that claims more than there is would hide the gate's own field inside it."""
     for last in (b"\x7a\x09", b"\x7a\x02", b"\xa1\x06", b"\xa5\x06\0\0", b"\x80"):
         raw = a_metadata().SerializeToString() + last
@@ -139,7 +139,7 @@ def test_frames_of_a_real_client(kind: str) -> None:
         )
 
 
-def test_what_real_frames_say() -> None:
+def test_the_metadata_of_real_frames() -> None:
     def head(kind: str, place: int = 0) -> tuple[object, ...]:
         frame = FRAMES[kind][place]
         parts = split(frame, 0, len(frame))
@@ -163,7 +163,7 @@ def test_what_real_frames_say() -> None:
     assert chunks[0].uuid == chunks[1].uuid != ""
 
 
-def test_damage_stays_visible() -> None:
+def test_a_rewrite_keeps_damage_detectable() -> None:
     """A new checksum over damaged bytes would make them look whole."""
     frame = bytearray(payload_frame(a_send(), a_metadata().SerializeToString(), b"payload"))
     frame[-1] ^= 1
@@ -200,7 +200,7 @@ def test_the_largest_message_of_a_batch(sizes: list[int]) -> None:
     assert _largest(_batch(sizes)) == max(sizes)
 
 
-def test_what_cannot_be_told_apart_is_one_message() -> None:
+def test_an_unreadable_batch_counts_as_one_message() -> None:
     keys = [{"key": "k", "value": b"v"}]
     plain = payload_frame(a_send(), a_metadata().SerializeToString(), bytes(77))
     assert _largest(plain) == 77
@@ -224,12 +224,12 @@ def test_what_cannot_be_told_apart_is_one_message() -> None:
         (b"\0\0\0\x02\x18\x03abc", 2**31 - 1, "ends 0 bytes into the size"),
     ],
 )
-def test_batches_that_lie(payload: bytes, count: int, reason: str) -> None:
+def test_batches_with_false_sizes(payload: bytes, count: int, reason: str) -> None:
     metadata = a_metadata(num_messages_in_batch=count).SerializeToString()
     with pytest.raises(ProtocolError, match=reason):
         _largest(payload_frame(a_send(), metadata, payload))
 
 
-def test_a_message_cannot_hide_behind_a_batch_that_says_it_is_shorter() -> None:
+def test_a_message_cannot_hide_behind_a_false_batch_count() -> None:
     metadata = a_metadata(num_messages_in_batch=1).SerializeToString()
     assert _largest(payload_frame(a_send(), metadata, b"\0\0\0\x02\x18\x03abc" + bytes(50))) == 50

@@ -26,7 +26,7 @@ def test_any_order_of_fields(data: st.DataObject) -> None:
         assert producer_of(b"##" + frame + b"##", 2, 2 + len(frame)) == expected
 
 
-def test_the_usual_frame_takes_the_short_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usual_frame_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     receipt = SendReceipt(producer_id=127, sequence_id=2**40, message_id={"ledger_id": 1, "entry_id": 2})
     frame = command_frame(BaseCommand(type=BaseCommand.SEND_RECEIPT, send_receipt=receipt))
     error = SendError(producer_id=5, sequence_id=6, error=22, message="no")
@@ -36,7 +36,7 @@ def test_the_usual_frame_takes_the_short_cut(monkeypatch: pytest.MonkeyPatch) ->
     assert producer_of(refused, 0, len(refused)) == 5
 
 
-def test_frames_that_are_neither() -> None:
+def test_frames_other_than_receipts() -> None:
     with pytest.raises(ProtocolError, match="a command of type 18, expected SEND_RECEIPT or SEND_ERROR"):
         producer_of(PING, 0, len(PING))
     with pytest.raises(ProtocolError, match="without send_receipt"):

@@ -56,7 +56,7 @@ def _check(raw: bytes, rest: bytes = _REST) -> None:
 
 
 @given(st.data())
-def test_as_protobuf_writes_it(data: st.DataObject) -> None:
+def test_encodes_as_protobuf_does(data: st.DataObject) -> None:
     send = data.draw(messages(Send))
     _check(BaseCommand(type=BaseCommand.SEND, send=send).SerializeToString())
 
@@ -95,18 +95,18 @@ def test_the_sizes_of_numbers(
 
 
 @pytest.mark.parametrize("count", [2**32 + 5, 2**31, 2**63 + 7, 2**64 - 1])
-def test_a_number_of_messages_of_more_than_31_bits(count: int) -> None:
+def test_a_message_count_of_more_than_31_bits(count: int) -> None:
     """protobuf keeps the lower 32 bits, as a signed number."""
     varint = Send(producer_id=count, sequence_id=0).SerializeToString()[1:-2]
     inner = b"\x08\x01\x10\x02\x18" + varint
     _check(b"\x08\x06\x32" + bytes((len(inner),)) + inner)
 
 
-def test_no_messages_are_one() -> None:
+def test_a_missing_message_count_means_one() -> None:
     _check(a_send(num_messages=0).SerializeToString())
 
 
-def test_the_usual_frame_takes_the_short_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usual_frame_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = [
         a_send(),
         a_send(producer_id=16383, sequence_id=2**55),
@@ -144,7 +144,7 @@ def test_frames_without_a_checksum_and_with_broker_entry_metadata() -> None:
         (frame_of(b"\x08\x63", _REST), "a command of type 99, expected SEND"),
     ],
 )
-def test_frames_that_are_no_send(frame: bytes, reason: str) -> None:
+def test_frames_other_than_send(frame: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         read_send(frame, 0, len(frame))
 

@@ -19,7 +19,7 @@ def _frame(metadata: bytes, payload: bytes = b"payload") -> bytes:
 
 
 @given(st.integers(1, 2**64 - 1), st.none() | st.integers(-(2**63), 2**63 - 1), st.binary(max_size=50))
-def test_they_are_what_protobuf_reads(published: int, deliver_at: int | None, payload: bytes) -> None:
+def test_times_equal_what_protobuf_reads(published: int, deliver_at: int | None, payload: bytes) -> None:
     fields: dict[str, Any] = {} if deliver_at is None else {"deliver_at_time": deliver_at}
     frame = _frame(a_metadata(publish_time=published, **fields).SerializeToString(), payload)
     expected = (published, deliver_at or 0)
@@ -27,7 +27,7 @@ def test_they_are_what_protobuf_reads(published: int, deliver_at: int | None, pa
     assert times_of(b"###" + frame + frame, 3, 3 + len(frame)) == expected
 
 
-def test_what_is_unusual_is_left_to_a_closer_look() -> None:
+def test_unusual_metadata_takes_the_slow_path() -> None:
     usual = _frame(a_metadata().SerializeToString())
     chunk = _frame(a_metadata(num_chunks_from_msg=2, chunk_id=1).SerializeToString())
     for frame in (with_broker_entry(usual, b"\x08\x05"), without_checksum(usual), _frame(b"\xff\xff"), chunk):

@@ -23,7 +23,7 @@ def test_any_ten_bytes_are_read_as_protobuf_reads_them(raw: bytes) -> None:
     assert read_uvarint(raw, 0) == (message.publish_time, 10)
 
 
-def test_varints_that_have_no_end() -> None:
+def test_unterminated_varints() -> None:
     with pytest.raises(ProtocolError, match="a varint of more than 10 bytes"):
         read_uvarint(b"\xff" * 20, 0)
     with pytest.raises(IndexError):
@@ -31,7 +31,7 @@ def test_varints_that_have_no_end() -> None:
 
 
 @given(st.data())
-def test_fields_lie_end_to_end(data: st.DataObject) -> None:
+def test_fields_are_contiguous(data: st.DataObject) -> None:
     raw = data.draw(scrambled(data.draw(messages(MessageMetadata))))
     found = list(fields(b"##" + raw + b"##", 2, 2 + len(raw)))
     assert [field.start for field in found] == [2, *(field.stop for field in found)][:-1]
@@ -46,7 +46,7 @@ def test_fields_lie_end_to_end(data: st.DataObject) -> None:
 
 
 @given(unknown_fields())
-def test_a_field_that_is_cut_off(raw: bytes) -> None:
+def test_a_truncated_field(raw: bytes) -> None:
     (field,) = fields(raw, 0, len(raw))
     assert field.number >= 1000
     assert field.wire_type in (VARINT, BYTES, 1, 5)
@@ -64,6 +64,6 @@ def test_field_numbers_that_protobuf_refuses(tag: int) -> None:
 
 
 @pytest.mark.parametrize("wire_type", [3, 4, 6, 7])
-def test_groups_and_what_is_no_wire_type(wire_type: int) -> None:
+def test_groups_and_invalid_wire_types(wire_type: int) -> None:
     with pytest.raises(ProtocolError, match=f"wire type {wire_type} in field 1"):
         list(fields(bytes((1 << 3 | wire_type, 0)), 0, 2))

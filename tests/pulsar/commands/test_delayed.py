@@ -77,7 +77,7 @@ def test_a_topics_delays_are_set_shown_and_removed(run: Run, option: str) -> Non
 
 
 @pytest.mark.seed("S2-014", "S2-007")
-def test_a_namespaces_delays_are_inherited_until_a_topic_says_none(run: Run) -> None:
+def test_a_namespaces_delays_are_inherited_unless_a_topic_disables_them(run: Run) -> None:
     assert (
         run("namespaces", "set-delayed-delivery", "public/default", "-fd", "5s", "-t", "100ms").exit_code == 0
     )
@@ -102,7 +102,7 @@ def test_a_namespaces_delays_are_inherited_until_a_topic_says_none(run: Run) -> 
     assert json.loads(own) == {"fixedDeliveryDelayInMillis": 5000, "tickTime": 100}
 
 
-def test_what_is_not_given_stays(run: Run) -> None:
+def test_omitted_options_change_nothing(run: Run) -> None:
     run("topics", "set-delayed-delivery", "orders", "-fd", "30s")
     run("topics", "set-delayed-delivery", "orders", "-md", "1h", "--enable")
     assert stored() == {
@@ -127,7 +127,7 @@ def test_what_is_not_given_stays(run: Run) -> None:
         (["topics", "get-delayed-delivery", "orders", "-c", "gone.yaml"], 1, "cannot read 'gone.yaml'"),
     ],
 )
-def test_what_cannot_be_done_is_told_and_changes_nothing(
+def test_an_impossible_change_is_reported_and_changes_nothing(
     run: Run, arguments: list[str], code: int, text: str
 ) -> None:
     result = run(*arguments)
@@ -136,7 +136,7 @@ def test_what_cannot_be_done_is_told_and_changes_nothing(
     assert not Path("state").exists()
 
 
-def test_a_file_without_pulsar_is_told(run: Run) -> None:
+def test_a_file_without_pulsar_is_reported(run: Run) -> None:
     Path("gateway.yaml").write_text(
         "brokers: [{name: k, system: kafka, bootstrap: ['a:1'], listen: {port: 5}}]\n"
     )
@@ -144,7 +144,7 @@ def test_a_file_without_pulsar_is_told(run: Run) -> None:
     assert (result.exit_code, "the file names no Pulsar broker" in result.stderr) == (2, True)
 
 
-def test_a_store_that_cannot_be_used_is_told(run: Run) -> None:
+def test_an_unusable_store_is_reported(run: Run) -> None:
     Path("state").mkdir()
     Path("state/policies.db").write_text("nothing of the kind " * 100)
     result = run("topics", "remove-delayed-delivery", "orders")

@@ -25,7 +25,9 @@ def batch(count: int) -> bytes:
 
 
 @pytest.mark.seed("S1-005")
-def test_batches_count_as_consumers_read_them(gate: Gate, new_topic: NewTopic, python: PythonFamily) -> None:
+def test_batches_count_by_their_actual_messages(
+    gate: Gate, new_topic: NewTopic, python: PythonFamily
+) -> None:
     """Each claims to be one message; at 100/s the second hundred has to wait for a second, and so on."""
     topic, count = new_topic(), 4
     limit(gate, topic, max_publish_rate="100/s")
@@ -44,7 +46,7 @@ def test_batches_count_as_consumers_read_them(gate: Gate, new_topic: NewTopic, p
 
 
 @pytest.mark.seed("S1-008")
-def test_the_claim_of_a_chunk_does_not_help_a_plain_message(gate: Gate, new_topic: NewTopic) -> None:
+def test_a_plain_message_cannot_pose_as_a_chunk(gate: Gate, new_topic: NewTopic) -> None:
     topic = new_topic()
     limit(gate, topic, max_message_size=1_000)
     with RawClient(gate.bootstrap) as client:
@@ -70,7 +72,7 @@ def test_a_chunked_message_is_limited_as_a_whole(gate: Gate, new_topic: NewTopic
 
 @pytest.mark.seed("S1-039")
 @pytest.mark.parametrize("allowed", [0, 5], ids=["unlimited", "five"])
-def test_an_exclusive_subscription_has_one_consumer_whatever_is_allowed(
+def test_an_exclusive_subscription_has_one_consumer_under_any_limit(
     gate: Gate, new_topic: NewTopic, family: Family, allowed: int
 ) -> None:
     """Brokers see to that themselves; a gate that answered for them could let another one in."""
@@ -90,7 +92,7 @@ def test_an_exclusive_subscription_has_one_consumer_whatever_is_allowed(
 
 
 @pytest.mark.seed("S1-039")
-def test_an_exclusive_subscription_is_no_way_round_a_lower_limit(
+def test_an_exclusive_subscription_does_not_bypass_a_lower_limit(
     gate: Gate, new_topic: NewTopic, family: Family
 ) -> None:
     topic = new_topic()

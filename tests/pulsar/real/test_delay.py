@@ -34,7 +34,7 @@ def cases(family: str) -> list[Case]:
 @pytest.mark.seed(
     "S2-001", "S2-003", "S2-006", "S2-008", "S2-009", "S2-016", "S2-022", "S2-023", "S2-024", "S2-025"
 )
-def test_every_form_to_every_subscription(
+def test_every_kind_of_message_reaches_every_subscription_type(
     gate: Gate, admin: Admin, new_topic: NewTopic, family: Family
 ) -> None:
     topics = {new_topic(): case for case in cases(family.name)}
@@ -50,7 +50,7 @@ def test_every_form_to_every_subscription(
 
 
 @pytest.mark.seed("S2-008", "S2-023")
-def test_schemas_are_as_without_a_delay(
+def test_a_delay_leaves_schemas_unchanged(
     pulsar: PulsarBroker, gate: Gate, new_topic: NewTopic, python: PythonFamily
 ) -> None:
     topic = new_topic()

@@ -26,7 +26,7 @@ LARGE = {"max_message_size": 0, "fixed_delivery_delay": f"{DELAY_MS}ms"}
         ("java", 300_000, {"chunkMaxMessageSize": 50_000}),
     ],
 )
-def test_all_arrive_and_none_early(
+def test_all_chunks_arrive_and_none_early(
     request: pytest.FixtureRequest,
     new_gate: NewGate,
     new_topic: NewTopic,
@@ -77,7 +77,7 @@ def test_chunks_that_the_broker_sends_out_of_order_make_one_message(
 
 
 @pytest.mark.seed("S2-022")
-def test_a_client_that_waits_for_receipts_between_chunks_is_told(
+def test_a_client_that_waits_for_receipts_between_chunks_gets_an_error(
     new_gate: NewGate, new_topic: NewTopic, java: JavaFamily
 ) -> None:
     """It would wait until its own time-out, as the gate waits for the rest."""

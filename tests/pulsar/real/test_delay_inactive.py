@@ -38,7 +38,7 @@ def deliver(gate: Gate, topic: str, family: Family) -> None:
 
 
 @pytest.mark.seed("S2-001", "S2-006", "S2-024")
-def test_a_broker_that_delays_nothing(
+def test_a_broker_with_delays_disabled(
     hasty_pulsar: PulsarBroker, tmp_path_factory: pytest.TempPathFactory, family: Family
 ) -> None:
     topic = f"persistent://public/default/{family.name}"
@@ -50,9 +50,7 @@ def test_a_broker_that_delays_nothing(
 
 
 @pytest.mark.seed("S2-001", "S2-006", "S2-024")
-def test_a_topic_for_which_the_broker_was_told_to_delay_nothing(
-    gate: Gate, admin: Admin, new_topic: NewTopic, family: Family
-) -> None:
+def test_a_topic_with_delays_disabled(gate: Gate, admin: Admin, new_topic: NewTopic, family: Family) -> None:
     topic = new_topic()
     fixed(gate, [topic])
     admin.set_policy(topic, "delayedDelivery", _INACTIVE)
@@ -60,7 +58,7 @@ def test_a_topic_for_which_the_broker_was_told_to_delay_nothing(
 
 
 @pytest.mark.seed("S2-001", "S2-006")
-def test_a_broker_that_is_told_so_while_messages_wait_in_it(
+def test_delays_disabled_while_messages_wait_at_the_broker(
     gate: Gate, admin: Admin, new_topic: NewTopic, python: PythonFamily
 ) -> None:
     """The policy changes at the broker itself, without the gate's knowledge."""

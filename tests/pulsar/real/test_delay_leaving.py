@@ -20,7 +20,7 @@ KINDS = [Subscription.EXCLUSIVE, Subscription.SHARED, Subscription.FAILOVER, Sub
 @pytest.mark.longer(but="python")
 @pytest.mark.seed("S2-024", "S2-027")
 @pytest.mark.parametrize("crashes", [False, True], ids=["closes", "crashes"])
-def test_a_consumer_goes_while_messages_are_withheld(
+def test_a_consumer_leaves_while_messages_are_withheld(
     gate: Gate, admin: Admin, new_topic: NewTopic, family: Family, crashes: bool
 ) -> None:
     topics = {new_topic(): kind for kind in KINDS}

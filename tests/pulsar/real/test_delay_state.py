@@ -20,7 +20,7 @@ from tests.pulsar.real.support.python import connect
 
 
 @pytest.mark.seed("S2-018", "S2-028")
-def test_one_delay_instead_of_many_spares_the_broker_its_state(
+def test_a_common_delay_keeps_the_delayed_state_of_the_broker_small(
     pulsar: PulsarBroker, gate: Gate, admin: Admin, new_topic: NewTopic
 ) -> None:
     """Random delays leave holes between what is acknowledged, which a cursor can persist only so many of."""

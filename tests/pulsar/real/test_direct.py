@@ -12,7 +12,9 @@ from tests.pulsar.real.support.python import PythonFamily, read_topic
 
 
 @pytest.mark.parametrize(("family", "form"), EVERY_FORM, indirect=["family"])
-def test_every_form_arrives(pulsar: PulsarBroker, new_topic: NewTopic, family: Family, form: Form) -> None:
+def test_messages_of_every_kind_arrive(
+    pulsar: PulsarBroker, new_topic: NewTopic, family: Family, form: Form
+) -> None:
     topic = new_topic()
     pad = 0 if form is not Form.CHUNKED else 3_000 if family.name == "java" else 6_000_000
     values = numbered(2 if pad else 20, pad=pad)
@@ -47,7 +49,7 @@ def test_every_subscription_type(
 
 
 @pytest.mark.longer(but="python")
-def test_a_delay_that_the_client_asks_for(
+def test_a_delay_requested_by_the_client(
     pulsar: PulsarBroker, admin: Admin, new_topic: NewTopic, family: Family
 ) -> None:
     topic = new_topic()
@@ -68,7 +70,7 @@ def test_tls_ports(pulsar: PulsarBroker, tls: Tls, new_topic: NewTopic, python: 
 
 
 @pytest.mark.longer
-def test_a_killed_broker_keeps_confirmed_records(
+def test_confirmed_messages_survive_a_killed_broker(
     own_pulsar: PulsarBroker, python: PythonFamily, java: JavaFamily
 ) -> None:
     topic = "persistent://public/default/durable"

@@ -132,7 +132,7 @@ def test_java_fails_only_the_refused_message(
 
 
 @pytest.mark.parametrize("policy", list(SENDING))
-def test_python_resends_for_ever(
+def test_the_python_client_resends_for_ever(
     pulsar: PulsarBroker, admin: Admin, new_topic: NewTopic, python: PythonFamily, policy: str
 ) -> None:
     topic, native = new_topic(), SENDING[policy]
@@ -154,7 +154,9 @@ def test_python_resends_for_ever(
     assert len(stored) != 1
 
 
-def test_larger_than_what_connected_told(pulsar: PulsarBroker, new_topic: NewTopic, family: Family) -> None:
+def test_a_message_above_the_announced_maximum(
+    pulsar: PulsarBroker, new_topic: NewTopic, family: Family
+) -> None:
     topic, huge = new_topic(), "x" * DEFAULT_MAX_MESSAGE_BYTES
     with RawClient(pulsar.address) as client:
         assert client.connected.connected.max_message_size == DEFAULT_MAX_MESSAGE_BYTES
@@ -168,7 +170,7 @@ def test_larger_than_what_connected_told(pulsar: PulsarBroker, new_topic: NewTop
 
 
 @pytest.mark.longer(but="python")
-def test_publish_rate_slows_and_refuses_nothing(
+def test_the_publish_rate_delays_and_refuses_nothing(
     pulsar: PulsarBroker, admin: Admin, new_topic: NewTopic, family: Family
 ) -> None:
     topic = new_topic()
@@ -182,7 +184,7 @@ def test_publish_rate_slows_and_refuses_nothing(
 
 @pytest.mark.longer(but="python")
 @pytest.mark.parametrize("policy", ["dispatchRate", "subscriptionDispatchRate"])
-def test_dispatch_rates_hold_deliveries_back(
+def test_dispatch_rates_delay_deliveries(
     pulsar: PulsarBroker, admin: Admin, new_topic: NewTopic, family: Family, policy: str
 ) -> None:
     topic, values = new_topic(), numbered(3 * _RATE)
@@ -201,7 +203,7 @@ def test_dispatch_rates_hold_deliveries_back(
 
 
 @pytest.mark.longer(but="python")
-def test_a_consumer_with_too_much_unacknowledged_waits(
+def test_delivery_pauses_at_the_limit_of_unacknowledged_messages(
     pulsar: PulsarBroker, admin: Admin, new_topic: NewTopic, family: Family
 ) -> None:
     topic = new_topic()
@@ -219,7 +221,7 @@ def test_a_consumer_with_too_much_unacknowledged_waits(
     consumer.close()
 
 
-def test_a_fixed_delay_is_taken_and_ignored(admin: Admin, new_topic: NewTopic) -> None:
+def test_a_fixed_delay_is_accepted_and_ignored(admin: Admin, new_topic: NewTopic) -> None:
     topic = new_topic()
     value = {"active": True, "tickTime": 100, "fixedDeliveryDelayInMillis": 2_000}
     admin.post(policy_path(topic, "delayedDelivery"), value)

@@ -90,7 +90,7 @@ def test_attaching_on_the_wire(gate: Gate, new_topic: NewTopic, policy: str) -> 
 
 
 @pytest.mark.seed("S1-002", "S1-034")
-def test_subscriptions_that_exist_at_the_broker_are_not_new(
+def test_existing_subscriptions_are_not_counted_as_new(
     admin: Admin, new_gate: NewGate, new_topic: NewTopic, python: PythonFamily, java: JavaFamily
 ) -> None:
     families: list[Family] = [python, java]
@@ -149,7 +149,7 @@ def test_attaching_too_fast_waits(new_gate: NewGate, new_topic: NewTopic, family
 
 
 @pytest.mark.seed("S1-091")
-def test_attaching_far_too_fast_is_told_to_come_again(new_gate: NewGate, new_topic: NewTopic) -> None:
+def test_attaching_far_too_fast_gets_a_retriable_error(new_gate: NewGate, new_topic: NewTopic) -> None:
     topic = new_topic()
     gate = new_gate({"connection_rate_limit": 1}, max_hold="1s")
     with RawClient(gate.bootstrap) as client:
@@ -184,7 +184,7 @@ CODES = {"raw": ServerError.NOT_ALLOWED_ERROR, _OF_PYTHON: ServerError.CHECKSUM_
 
 @pytest.mark.seed("S1-008", "S1-050", "S1-051", "S2-004", "S2-010", "S2-027")
 @pytest.mark.parametrize("version", list(CODES))
-def test_what_is_refused_on_the_wire(gate: Gate, new_topic: NewTopic, version: str) -> None:
+def test_refusals_on_the_wire(gate: Gate, new_topic: NewTopic, version: str) -> None:
     topic, code = new_topic(), CODES[version]
     limit(gate, topic, max_message_size=_SIZE, max_delivery_delay=f"{MAX_DELAY_MS}ms")
     now_ms = time.time_ns() // 1_000_000
@@ -201,7 +201,7 @@ def test_what_is_refused_on_the_wire(gate: Gate, new_topic: NewTopic, version: s
 
 
 @pytest.mark.seed("S2-004", "S2-015", "S2-027")
-def test_only_what_asks_for_too_long_a_delay_fails(
+def test_only_messages_with_too_long_a_delay_fail(
     gate: Gate, new_topic: NewTopic, admin: Admin, family: Family
 ) -> None:
     topic, native = new_topic(), SENDING["max_delivery_delay"]
@@ -226,7 +226,7 @@ def test_only_what_asks_for_too_long_a_delay_fails(
 
 @pytest.mark.longer(but="python")
 @pytest.mark.seed("S1-090")
-def test_a_consumer_with_too_much_unacknowledged_waits(
+def test_delivery_pauses_at_the_limit_of_unacknowledged_messages(
     gate: Gate, new_topic: NewTopic, family: Family
 ) -> None:
     topic, most = new_topic(), 10
@@ -248,7 +248,7 @@ def test_a_consumer_with_too_much_unacknowledged_waits(
 
 
 @pytest.mark.seed("S1-009", "S1-026")
-def test_0_lifts_what_another_level_says(gate: Gate, new_topic: NewTopic, python: PythonFamily) -> None:
+def test_0_lifts_an_inherited_limit(gate: Gate, new_topic: NewTopic, python: PythonFamily) -> None:
     topic = new_topic()
     gate.apply(
         {"broker": {"max_producers_per_topic": 1}, "topics": [{"name": topic, "max_producers_per_topic": 0}]}

@@ -54,7 +54,7 @@ class Probe:
 
 @pytest.mark.seed("S1-024", "S1-125")
 @pytest.mark.parametrize("way", ["file", "store"])
-def test_a_change_is_in_force_while_clients_work(
+def test_a_change_takes_effect_while_clients_work(
     pulsar: PulsarBroker, gate: Gate, new_topic: NewTopic, python: PythonFamily, java: JavaFamily, way: str
 ) -> None:
     topic, busy = new_topic("probed"), [new_topic(), new_topic()]
@@ -102,7 +102,7 @@ def test_a_change_is_in_force_while_clients_work(
 
 @pytest.mark.longer(but="python")
 @pytest.mark.seed("S1-024", "S1-063")
-def test_a_rate_is_lifted_for_messages_that_wait(gate: Gate, new_topic: NewTopic, family: Family) -> None:
+def test_lifting_a_rate_releases_waiting_messages(gate: Gate, new_topic: NewTopic, family: Family) -> None:
     topic, count = new_topic(), 900  # as many seconds, if the rate stayed
     gate.apply({"topics": [{"name": topic, "max_publish_rate": 1, "burst_seconds": 1}]})
     producer = family.produce(gate.service_url, topic, numbered(count))
@@ -115,7 +115,7 @@ def test_a_rate_is_lifted_for_messages_that_wait(gate: Gate, new_topic: NewTopic
 
 @pytest.mark.longer(but="python")
 @pytest.mark.seed("S1-024")
-def test_consumers_and_producers_that_are_there_stay_when_a_limit_is_set_below(
+def test_a_limit_below_the_current_count_detaches_nobody(
     gate: Gate, new_topic: NewTopic, family: Family
 ) -> None:
     topic = new_topic()

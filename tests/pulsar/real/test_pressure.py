@@ -63,7 +63,7 @@ def set_quota(admin: Admin, place: str, topic: str, nbytes: int, policy: str) ->
 @pytest.mark.parametrize(
     ("level", "policy"), [("namespace", "producer_request_hold"), ("topic", "consumer_backlog_eviction")]
 )
-def test_a_backlog_near_its_quota_slows_the_topic_down_until_it_is_drained(
+def test_a_backlog_near_its_quota_throttles_the_topic_until_it_drains(
     pulsar: PulsarBroker,
     admin: Admin,
     new_namespace: NewNamespace,
@@ -114,7 +114,7 @@ def test_a_backlog_near_its_quota_slows_the_topic_down_until_it_is_drained(
 
 
 @pytest.mark.seed("S5-002", "S5-004", "S5-005", "S5-021", "S5-040", "S5-041", "S5-042")
-def test_the_brokers_own_memory_presses_and_watermarks_change_at_once(
+def test_broker_memory_is_a_pressure_and_watermarks_change_at_once(
     pulsar: PulsarBroker, new_topic: NewTopic, new_gate: NewGate, python: PythonFamily
 ) -> None:
     topic = new_topic()
@@ -169,7 +169,7 @@ def refusal(family: Family, url: str, topic: str) -> str:
 
 
 @pytest.mark.seed("S4-002", "S4-011", "S4-014", "X-03")
-def test_a_full_volume_pauses_producers_and_new_ones_are_told_as_by_a_quota_of_pulsars_own(
+def test_a_full_volume_pauses_producers_and_refuses_new_ones_as_pulsars_quota_does(
     pulsar: PulsarBroker,
     admin: Admin,
     new_topic: NewTopic,

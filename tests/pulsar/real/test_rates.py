@@ -36,7 +36,7 @@ def full_gate(pulsar: PulsarBroker, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.mark.seed("S1-005", "S1-060", "S1-061", "S1-066")
 @pytest.mark.parametrize("form", [Form.SINGLE, Form.BATCHED])
-def test_what_is_published_in_any_window(
+def test_publishes_stay_within_the_rate_in_any_window(
     pulsar: PulsarBroker,
     full_gate: Gate,
     new_topic: NewTopic,
@@ -67,9 +67,7 @@ def test_what_is_published_in_any_window(
 
 
 @pytest.mark.seed("S1-005")
-def test_a_limited_producer_does_not_slow_down_another_one_of_its_connection(
-    gate: Gate, new_topic: NewTopic
-) -> None:
+def test_a_limited_producer_does_not_slow_another_on_its_connection(gate: Gate, new_topic: NewTopic) -> None:
     limited_topic, free_topic = new_topic("limited"), new_topic("free")
     waiting, free_count, payload = 200, 900, b"x" * 100
     gate.apply({"topics": [{"name": limited_topic, "max_publish_rate": 1, "burst_seconds": 1}]})
@@ -101,7 +99,7 @@ KINDS = (Subscription.SHARED, Subscription.EXCLUSIVE)
 
 
 @pytest.mark.seed("S1-006", "S1-007", "S1-071", "S1-076", "S1-080")
-def test_what_is_delivered_in_any_window(
+def test_deliveries_stay_within_the_rate_in_any_window(
     full_gate: Gate, new_topic: NewTopic, python: PythonFamily, java: JavaFamily
 ) -> None:
     count, rate = 250, 100

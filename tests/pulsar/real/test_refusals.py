@@ -70,7 +70,7 @@ def test_chunked_messages_are_limited_as_a_whole_and_keep_their_place(
 
 
 @pytest.mark.seed("S1-008", "S1-023")
-def test_a_limit_for_all_topics_is_told_to_clients_that_can_take_it(
+def test_a_limit_of_all_topics_is_announced_to_clients_that_support_it(
     pulsar: PulsarBroker, gate: Gate, new_topic: NewTopic, python: PythonFamily, java: JavaFamily
 ) -> None:
     topic, limit = new_topic(), 300_000

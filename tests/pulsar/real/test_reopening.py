@@ -38,7 +38,7 @@ def closed_alone(gate: Gate) -> float:
     [False, pytest.param(True, marks=pytest.mark.longer)],
     ids=["", "named, deduplicated"],
 )
-def test_what_does_not_fit_is_sent_again_and_stored_once(
+def test_messages_beyond_the_queue_are_resent_and_stored_once(
     pulsar: PulsarBroker,
     admin: Admin,
     new_gate: NewGate,
@@ -76,7 +76,7 @@ def test_what_does_not_fit_is_sent_again_and_stored_once(
 
 
 @pytest.mark.seed("S1-061")
-def test_nobody_else_of_the_connection_waits(new_gate: NewGate, new_topic: NewTopic) -> None:
+def test_other_producers_of_the_connection_do_not_wait(new_gate: NewGate, new_topic: NewTopic) -> None:
     """A producer with all that its client keeps pending by default, and beside it another and a consumer."""
     limited_topic, free_topic = new_topic("limited"), new_topic("free")
     gate = new_gate({"topics": [{"name": limited_topic, "max_publish_rate": 1}]})
@@ -106,7 +106,7 @@ def test_nobody_else_of_the_connection_waits(new_gate: NewGate, new_topic: NewTo
 
 
 @pytest.mark.seed("S1-061")
-def test_with_the_java_client_nobody_else_waits_either(
+def test_other_producers_of_a_java_client_do_not_wait(
     new_gate: NewGate, new_topic: NewTopic, java: JavaFamily
 ) -> None:
     limited_topic, free_topic = new_topic("limited"), new_topic("free")
@@ -125,7 +125,7 @@ def test_with_the_java_client_nobody_else_waits_either(
 
 
 @pytest.mark.seed("S1-061")
-def test_what_waits_of_a_client_that_is_gone_is_never_stored(
+def test_waiting_messages_of_a_disconnected_client_are_never_stored(
     pulsar: PulsarBroker, admin: Admin, new_gate: NewGate, new_topic: NewTopic, python: PythonFamily
 ) -> None:
     topic = new_topic()

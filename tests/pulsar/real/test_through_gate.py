@@ -9,7 +9,7 @@ from tests.pulsar.real.support.python import PythonFamily, read_topic
 
 
 @pytest.mark.parametrize(("family", "form"), EVERY_FORM, indirect=["family"])
-def test_every_form_arrives(
+def test_messages_of_every_kind_arrive(
     pulsar: PulsarBroker, gate: Gate, new_topic: NewTopic, family: Family, form: Form
 ) -> None:
     topic = new_topic(partitions=2)

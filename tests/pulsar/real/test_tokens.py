@@ -11,7 +11,7 @@ from tests.real.reachability import check_up
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 
 
-def test_roles_do_only_what_they_were_granted(guarded_pulsar: PulsarBroker) -> None:
+def test_roles_have_only_their_permissions(guarded_pulsar: PulsarBroker) -> None:
     topic = "persistent://public/default/guarded"
     guarded_pulsar.admin.create_topic(topic)
     guarded_pulsar.admin.post("/namespaces/public/default/permissions/alice", ["produce"])
@@ -22,7 +22,9 @@ def test_roles_do_only_what_they_were_granted(guarded_pulsar: PulsarBroker) -> N
         assert alice.subscribe(topic, "one").error.error == ServerError.AUTHORIZATION_ERROR
 
 
-def test_a_gate_without_a_token_finds_that_it_answers(guarded_pulsar: PulsarBroker, tmp_path: Path) -> None:
+def test_a_gateway_without_a_token_sees_the_broker_as_up(
+    guarded_pulsar: PulsarBroker, tmp_path: Path
+) -> None:
     with Gate(tmp_path / "gate", guarded_pulsar.address) as gate:
         check_up(gate)
         assert "cannot reach broker" not in gate.output()

@@ -56,7 +56,7 @@ def test_committed_messages_arrive(
 
 
 @pytest.mark.seed("S2-006", "S2-008", "S2-022")
-def test_a_fixed_delay_to_every_subscription(
+def test_a_fixed_delay_applies_to_every_subscription(
     transactional_pulsar: PulsarBroker, gate: Gate, new_topic: NewTopic, java: JavaFamily
 ) -> None:
     topic = new_topic()
@@ -65,7 +65,7 @@ def test_a_fixed_delay_to_every_subscription(
 
 
 @pytest.mark.seed("S1-051")
-def test_with_a_refused_message_they_abort_and_the_next_ones_commit(
+def test_a_transaction_with_a_refused_message_aborts_and_the_next_commits(
     transactional_pulsar: PulsarBroker, gate: Gate, new_topic: NewTopic, java: JavaFamily
 ) -> None:
     topic, small, large = new_topic(), numbered(60), numbered(60, pad=LARGE)

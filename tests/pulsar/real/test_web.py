@@ -48,7 +48,7 @@ def test_a_topics_fixed_delay(admin: Admin, web: Admin, new_topic: NewTopic) -> 
 
 
 @pytest.mark.seed("S2-003", "S2-006", "S2-011")
-def test_a_fixed_delay_holds_from_the_answer_on(
+def test_a_fixed_delay_is_in_force_once_the_request_returns(
     gate: Gate, web: Admin, new_topic: NewTopic, family: Family
 ) -> None:
     topic, values = new_topic(), numbered(5)
@@ -62,7 +62,7 @@ def test_a_fixed_delay_holds_from_the_answer_on(
 
 
 @pytest.mark.seed("S2-002", "S2-012")
-def test_a_namespaces_fixed_delay_and_a_topics_own_longest_one(
+def test_a_namespaces_fixed_delay_and_a_topics_own_maximum(
     admin: Admin, web: Admin, new_namespace: NewNamespace, new_topic: NewTopic
 ) -> None:
     namespace = new_namespace()
@@ -79,7 +79,7 @@ def test_a_namespaces_fixed_delay_and_a_topics_own_longest_one(
     until(lambda: admin.policy(topic, POLICY) == NATIVE, "the broker has the longest delay again")
 
 
-def test_a_longest_delay_set_at_the_broker_itself_refuses_a_longer_fixed_one_of_its_namespace(
+def test_a_namespace_delay_above_a_maximum_set_at_the_broker_is_refused(
     admin: Admin, web: Admin, new_namespace: NewNamespace, new_topic: NewTopic
 ) -> None:
     namespace = new_namespace()
@@ -94,7 +94,7 @@ def test_a_longest_delay_set_at_the_broker_itself_refuses_a_longer_fixed_one_of_
     assert web.policy(topic, POLICY, applied=True) == NATIVE
 
 
-def test_what_is_set_there_overrides_a_broker_wide_longest_delay(
+def test_a_delay_set_over_http_overrides_a_broker_wide_maximum(
     pulsar_libs: None, tmp_path: Path, python: PythonFamily
 ) -> None:
     topic = "persistent://public/default/strict"
@@ -113,7 +113,7 @@ def test_what_is_set_there_overrides_a_broker_wide_longest_delay(
         assert sent.entry is not None
 
 
-def test_everything_else_is_answered_as_by_the_broker(admin: Admin, web: Admin, new_topic: NewTopic) -> None:
+def test_other_requests_are_answered_as_by_the_broker(admin: Admin, web: Admin, new_topic: NewTopic) -> None:
     topic = new_topic()
     name = topic.rpartition("/")[2]
     paths = [
@@ -139,7 +139,7 @@ def test_everything_else_is_answered_as_by_the_broker(admin: Admin, web: Admin, 
         assert web.ask("POST", f"/persistent/public/default/{name}/{POLICY}", body).status_code == 400
 
 
-def test_clients_that_look_up_over_http_come_through_the_gate(
+def test_clients_with_http_lookup_connect_through_the_gateway(
     gate: Gate, new_topic: NewTopic, family: Family
 ) -> None:
     topic, values = new_topic(partitions=2), numbered(10)

@@ -28,7 +28,7 @@ def global_policy(server: Admin, topic: str) -> Any:
 
 
 @pytest.mark.seed("S2-011", "S2-012", "S2-013")
-def test_it_and_the_local_one_are_two(admin: Admin, web: Admin, new_topic: NewTopic) -> None:
+def test_global_and_local_policies_are_separate(admin: Admin, web: Admin, new_topic: NewTopic) -> None:
     topic = new_topic()
     path = policy_path(topic, POLICY)
     web.post(path, NATIVE, isGlobal="true")
@@ -44,7 +44,7 @@ def test_it_and_the_local_one_are_two(admin: Admin, web: Admin, new_topic: NewTo
 
 
 @pytest.mark.seed("S2-011")
-def test_it_has_no_fixed_delay(admin: Admin, web: Admin, new_topic: NewTopic) -> None:
+def test_a_global_policy_has_no_fixed_delay(admin: Admin, web: Admin, new_topic: NewTopic) -> None:
     topic = new_topic()
     with pytest.raises(AdminError, match="set it without isGlobal") as refused:
         web.post(policy_path(topic, POLICY), NATIVE | FIXED, isGlobal="true")

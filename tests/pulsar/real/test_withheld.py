@@ -34,7 +34,7 @@ def test_a_fixed_delay_where_the_broker_has_none(
 
 @pytest.mark.longer(but="python")
 @pytest.mark.parametrize("kind", ONE_BY_ONE)
-def test_a_refused_message_comes_again_and_those_behind_it_too(
+def test_a_rejected_message_and_those_behind_it_are_redelivered(
     gate: Gate, new_topic: NewTopic, family: Family, kind: Subscription
 ) -> None:
     topic, values = new_topic(), numbered(20)
@@ -48,7 +48,7 @@ def test_a_refused_message_comes_again_and_those_behind_it_too(
 
 
 @pytest.mark.longer(but="python")
-def test_who_takes_over_gets_what_was_withheld_for_another(
+def test_withheld_messages_go_to_the_consumer_that_takes_over(
     gate: Gate, new_topic: NewTopic, family: Family
 ) -> None:
     topic, values = new_topic(), numbered(20)
@@ -67,7 +67,7 @@ def test_who_takes_over_gets_what_was_withheld_for_another(
 @pytest.mark.longer(but="python")
 @pytest.mark.seed("S1-006")
 @pytest.mark.parametrize("kind", [Subscription.EXCLUSIVE, Subscription.SHARED])
-def test_little_room_loses_nothing(
+def test_small_buffers_lose_no_messages(
     new_gate: NewGate, new_topic: NewTopic, family: Family, kind: Subscription
 ) -> None:
     topic, values = new_topic(), numbered(1_000, pad=5_000)

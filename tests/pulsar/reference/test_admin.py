@@ -19,7 +19,7 @@ def web(own_broker: Running) -> Iterator[httpx.Client]:
         yield made
 
 
-def test_tells_of_brokers(web: httpx.Client, own_broker: Running) -> None:
+def test_lists_brokers(web: httpx.Client, own_broker: Running) -> None:
     assert web.get("/admin/v2/clusters").json() == ["reference"]
     here = [own_broker.admin_url.removeprefix("http://")]
     assert web.get("/admin/v2/brokers/reference").json() == web.get("/admin/v2/brokers").json() == here
@@ -47,7 +47,7 @@ def test_lists_topics_and_subscriptions(web: httpx.Client, own_broker: Running) 
     assert web.get("/admin/v2/non-persistent/public/default").json() == []
 
 
-def test_makes_partitioned_topics(web: httpx.Client, own_broker: Running) -> None:
+def test_creates_partitioned_topics(web: httpx.Client, own_broker: Running) -> None:
     assert web.get(f"{PATH}/partitions").status_code == 404
     assert web.get(f"{PATH}/partitions?checkAllowAutoCreation=true").json() == {"partitions": 0}
     assert web.put(f"{PATH}/partitions", json=2).status_code == 204
@@ -104,7 +104,7 @@ def test_refuses_malformed_policies(web: httpx.Client, body: bytes) -> None:
     assert web.get(f"{PATH}/delayedDelivery").content == b""
 
 
-def test_takes_what_pulsar_takes(web: httpx.Client, own_broker: Running) -> None:
+def test_accepts_the_documents_that_pulsar_accepts(web: httpx.Client, own_broker: Running) -> None:
     web.put(PATH)
     web.post(f"{PATH}/delayedDelivery", json={"active": 1, "tickTime": -1, "maxDeliveryDelayInMillis": -1})
     told = web.get(f"{PATH}/delayedDelivery").json()
@@ -112,7 +112,7 @@ def test_takes_what_pulsar_takes(web: httpx.Client, own_broker: Running) -> None
     assert own_broker.reference.broker.topics[TOPIC].delay.tick_ms == 100
 
 
-def test_makes_topics_once(web: httpx.Client) -> None:
+def test_creates_topics_once(web: httpx.Client) -> None:
     assert [web.put(PATH).status_code for _ in range(2)] == [204, 409]
 
 
@@ -128,7 +128,7 @@ def test_unloads(web: httpx.Client, own_broker: Running) -> None:
     assert web.put(f"{PATH}/unload").status_code == 204
 
 
-def test_needs_a_token_if_the_broker_has_any() -> None:
+def test_needs_a_token_if_the_broker_requires_one() -> None:
     with running(Settings(tokens={"secret": "alice"})) as broker:
         url = f"{broker.admin_url}/admin/v2/clusters"
         assert httpx.get(url).status_code == 401
@@ -141,7 +141,7 @@ def test_wrong_names_and_paths(web: httpx.Client) -> None:
     assert web.get("/admin/v2/nothing").status_code == 404
 
 
-def test_tells_the_backlog_of_the_slowest_subscription(web: httpx.Client, own_broker: Running) -> None:
+def test_returns_the_backlog_of_the_slowest_subscription(web: httpx.Client, own_broker: Running) -> None:
     assert web.get(f"{PATH}/stats").status_code == 404
     with client(own_broker) as made:
         slow, quick = (made.subscribe(TOPIC, name) for name in ("slow", "quick"))

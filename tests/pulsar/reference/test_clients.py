@@ -57,7 +57,7 @@ def test_produce_and_consume(
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
-def test_unacknowledged_comes_to_the_next_consumer(
+def test_unacknowledged_messages_go_to_the_next_consumer(
     pulsar_client: pulsar.Client, topic: str, kind: pulsar.ConsumerType
 ) -> None:
     consumer = pulsar_client.subscribe(topic, "sub", consumer_type=kind)
@@ -74,7 +74,7 @@ def test_unacknowledged_comes_to_the_next_consumer(
 
 
 @pytest.mark.parametrize("kind", [pulsar.ConsumerType.Shared, pulsar.ConsumerType.KeyShared])
-def test_delay_is_honoured_where_many_are_served(
+def test_delays_are_honoured_on_shared_subscriptions(
     pulsar_client: pulsar.Client, topic: str, kind: pulsar.ConsumerType
 ) -> None:
     consumer = pulsar_client.subscribe(topic, "sub", consumer_type=kind)
@@ -87,7 +87,7 @@ def test_delay_is_honoured_where_many_are_served(
 
 
 @pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Failover])
-def test_delay_is_not_honoured_where_one_is_served(
+def test_delays_are_ignored_on_exclusive_subscriptions(
     pulsar_client: pulsar.Client, topic: str, kind: pulsar.ConsumerType
 ) -> None:
     consumer = pulsar_client.subscribe(topic, "sub", consumer_type=kind)
@@ -96,7 +96,7 @@ def test_delay_is_not_honoured_where_one_is_served(
     assert receive(consumer, 1) == [b"late"]
 
 
-def test_negative_acknowledgement_brings_it_again(pulsar_client: pulsar.Client, topic: str) -> None:
+def test_negative_acknowledgement_redelivers(pulsar_client: pulsar.Client, topic: str) -> None:
     consumer = pulsar_client.subscribe(
         topic,
         "sub",
@@ -113,7 +113,7 @@ def test_negative_acknowledgement_brings_it_again(pulsar_client: pulsar.Client, 
     assert receive(consumer, 1) == [b"x"]
 
 
-def test_messages_given_up_go_to_the_dead_letter_topic(pulsar_client: pulsar.Client, topic: str) -> None:
+def test_failed_messages_go_to_the_dead_letter_topic(pulsar_client: pulsar.Client, topic: str) -> None:
     dead = pulsar_client.subscribe(f"{topic}-dead", "sub")
     policy = pulsar.ConsumerDeadLetterPolicy(2, dead_letter_topic=f"{topic}-dead")
     consumer = pulsar_client.subscribe(
@@ -140,7 +140,7 @@ def test_redeliver_unacknowledged_keeps_order(pulsar_client: pulsar.Client, topi
     assert receive(consumer, 3) == [b"0", b"1", b"2"]
 
 
-def test_cumulative_acknowledgement_holds_for_all_before(
+def test_cumulative_acknowledgement_covers_all_earlier_messages(
     pulsar_client: pulsar.Client, shared_broker: Running, topic: str
 ) -> None:
     consumer = pulsar_client.subscribe(topic, "sub")
@@ -311,7 +311,7 @@ def test_chunked(pulsar_client: pulsar.Client, topic: str) -> None:
     assert receive(consumer, 1) == [content]
 
 
-def test_too_big(pulsar_client: pulsar.Client, topic: str) -> None:
+def test_an_oversized_message(pulsar_client: pulsar.Client, topic: str) -> None:
     producer = pulsar_client.create_producer(topic, batching_enabled=False)
     with pytest.raises(pulsar.MessageTooBig):
         producer.send(b"x" * (6 << 20))
@@ -357,7 +357,7 @@ def test_lookup_over_http(own_broker: Running, topic: str) -> None:
         assert receive(consumer, 1) == [b"x"]
 
 
-def test_unloading_moves_nobody_but_makes_all_come_again(own_broker: Running, topic: str) -> None:
+def test_unloading_makes_clients_reconnect(own_broker: Running, topic: str) -> None:
     with client(own_broker) as made:
         consumer = made.subscribe(topic, "sub")
         reader = made.create_reader(topic, pulsar.MessageId.earliest)

@@ -55,21 +55,21 @@ def connected(
     return client
 
 
-def test_says_what_it_is() -> None:
+def test_announces_its_version() -> None:
     (answer,) = Client(settings=Settings(max_message_size=1_000)).give(connect())
     assert answer.connected.server_version == LABEL == "sluicegate-reference-broker"
     assert answer.connected.max_message_size == 1_000
     assert answer.connected.protocol_version == 20
 
 
-def test_frames_may_come_in_any_pieces() -> None:
+def test_frames_may_arrive_in_any_fragments() -> None:
     client = Client()
     data = connect() + producer() + sent()
     answers = [answer for at in range(len(data)) for answer in client.give(data[at : at + 1])]
     assert [answer.type for answer in answers] == [BASE.CONNECTED, BASE.PRODUCER_SUCCESS, BASE.SEND_RECEIPT]
 
 
-def test_delivers_the_bytes_that_came() -> None:
+def test_delivers_messages_unchanged() -> None:
     client = connected()
     client.give(producer() + subscribe(initial_position=pb.Subscribe.EARLIEST) + flow())
     frame = sent(payload=b"x" * 50)
@@ -83,7 +83,7 @@ def test_delivers_the_bytes_that_came() -> None:
     assert receipt != message
 
 
-def test_broker_entry_metadata_goes_to_who_can_read_it() -> None:
+def test_broker_entry_metadata_is_sent_to_clients_that_support_it() -> None:
     plain = connected(settings=Settings(broker_entry_metadata=True))
     able = connected(plain.broker, entry_metadata=True)
     plain.give(producer())
@@ -101,7 +101,7 @@ def test_broker_entry_metadata_goes_to_who_can_read_it() -> None:
     assert [each.broker_entry for each in without] == [-1]
 
 
-def test_delayed_delivery_asks_to_be_woken() -> None:
+def test_delayed_delivery_schedules_a_wake_up() -> None:
     client = connected()
     client.give(producer() + subscribe() + flow())
     answers = client.give(sent(deliver_at_time=NOW + 500))
@@ -124,7 +124,7 @@ def test_two_producers_of_one_name() -> None:
     assert two.give(producer(producer_name="p"))[0].type == BASE.PRODUCER_SUCCESS
 
 
-def test_a_producer_that_comes_again_takes_its_own_place() -> None:
+def test_a_reconnecting_producer_takes_its_own_place() -> None:
     one = connected()
     named = one.give(producer(epoch=0))[0].producer_success.producer_name
     again = connected(one.broker)
@@ -136,13 +136,13 @@ def test_a_producer_that_comes_again_takes_its_own_place() -> None:
     assert list(one.broker.topics[TOPIC].producers) == [named]
 
 
-def test_producer_names_are_made_unique() -> None:
+def test_producer_names_are_unique() -> None:
     client = connected()
     answers = client.give(producer(1) + producer(2))
     assert len({answer.producer_success.producer_name for answer in answers}) == 2
 
 
-def test_the_same_request_twice_has_the_same_answer() -> None:
+def test_a_repeated_request_gets_the_same_response() -> None:
     client = connected()
     answers = client.give(producer() + producer() + subscribe() + subscribe())
     assert [answer.type for answer in answers] == [BASE.PRODUCER_SUCCESS] * 2 + [BASE.SUCCESS] * 2
@@ -155,7 +155,7 @@ def test_refuses_a_producer_id_in_use_for_another_topic() -> None:
     assert refused.error.error == pb.NOT_ALLOWED_ERROR
 
 
-def test_maximum_delay_is_refused_in_pulsar_s_words() -> None:
+def test_the_maximum_delay_is_refused_with_pulsars_text() -> None:
     client = connected(settings=Settings(max_delay_ms=2_000))
     client.give(producer())
     assert client.give(sent(deliver_at_time=NOW + 2_000))[0].type == BASE.SEND_RECEIPT
@@ -176,7 +176,7 @@ def test_a_wrong_checksum_fails_that_message() -> None:
     assert client.give(sent(sequence=1))[0].send_receipt.message_id.entry_id == 0
 
 
-def test_acknowledgement_is_answered_when_asked_for() -> None:
+def test_acknowledgements_are_answered_on_request() -> None:
     client = connected()
     client.give(producer() + subscribe() + flow() + sent())
     place = client.broker.topics[TOPIC].id_of(0)
@@ -224,7 +224,7 @@ def test_a_part_of_a_batch_does_not_acknowledge_it() -> None:
         ),
     ],
 )
-def test_what_cannot_be_done_is_answered_under_its_id(request_: pb.BaseCommand) -> None:
+def test_failed_requests_are_answered_under_their_id(request_: pb.BaseCommand) -> None:
     client = connected()
     (refused,) = client.give(command_frame(request_))
     assert refused.type == BASE.ERROR
@@ -232,7 +232,7 @@ def test_what_cannot_be_done_is_answered_under_its_id(request_: pb.BaseCommand) 
     assert client.give(command_frame(BASE(type=BASE.PING, ping=pb.Ping())))[0].type == BASE.PONG
 
 
-def test_what_has_no_answer_is_passed_over() -> None:
+def test_commands_without_a_response_are_ignored() -> None:
     client = connected()
     redeliver = pb.RedeliverUnacknowledgedMessages(consumer_id=9)
     command = BASE(type=BASE.REDELIVER_UNACKNOWLEDGED_MESSAGES, redeliver_unacknowledged_messages=redeliver)
@@ -262,7 +262,7 @@ def test_a_token_names_the_principal() -> None:
 
 
 @pytest.mark.parametrize(("token", "method"), [(b"", ""), (b"wrong", "token"), (b"secret", "basic")])
-def test_without_the_token_nobody_is_let_in(token: bytes, method: str) -> None:
+def test_clients_without_the_token_are_refused(token: bytes, method: str) -> None:
     client = Client(settings=Settings(tokens={"secret": "alice"}))
     with pytest.raises(ProtocolError, match="no token"):
         client.give(connect(token, method))
@@ -285,7 +285,7 @@ def test_a_lost_connection_leaves_nothing_behind() -> None:
     assert list(topic.subscriptions) == ["sub"]
 
 
-def test_unsubscribing_needs_to_be_alone_or_force() -> None:
+def test_unsubscribing_needs_a_single_consumer_or_force() -> None:
     one = connected()
     two = connected(one.broker)
     one.give(subscribe())

@@ -13,7 +13,7 @@ steps = st.lists(
 
 @settings(deadline=None)
 @given(st.integers(0, SIZE), steps)
-def test_knows_what_is_acknowledged(first: int, done: list[tuple[str, int]]) -> None:
+def test_records_acknowledged_positions(first: int, done: list[tuple[str, int]]) -> None:
     cursor = Cursor(first)
     acknowledged = set(range(first))
     for step, number in done:
@@ -41,7 +41,7 @@ def test_rewinds_to_the_first_gap() -> None:
     assert cursor.is_acknowledged(3)
 
 
-def test_reads_nothing_that_was_acknowledged_ahead() -> None:
+def test_skips_messages_acknowledged_ahead() -> None:
     cursor = Cursor(0)
     cursor.acknowledge_upto(4)
     assert cursor.next == 5

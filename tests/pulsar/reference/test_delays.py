@@ -7,7 +7,7 @@ from tests.pulsar.reference.lab import NOW, Log
 from sluicegate_pulsar.reference.delays import DelayedEntries, DelaySettings
 
 
-def test_waits_until_its_time_and_not_a_ms_less() -> None:
+def test_waits_until_the_exact_delivery_time() -> None:
     log = Log()
     log.add(deliver_at=NOW + 500)
     delayed = DelayedEntries(DelaySettings(tick_ms=100))
@@ -17,7 +17,7 @@ def test_waits_until_its_time_and_not_a_ms_less() -> None:
     assert len(delayed) == 0
 
 
-def test_what_is_due_or_has_no_time_does_not_wait() -> None:
+def test_due_and_undelayed_messages_do_not_wait() -> None:
     log = Log()
     log.add(deliver_at=NOW)
     log.add(deliver_at=-5)
@@ -37,7 +37,7 @@ def test_a_broker_that_is_not_strict_is_early_by_up_to_a_tick() -> None:
     assert delayed.take_due(NOW + 400) == [0]
 
 
-def test_looks_no_more_often_than_once_a_tick() -> None:
+def test_polls_at_most_once_a_tick() -> None:
     log = Log()
     log.add(deliver_at=NOW + 10)
     log.add(deliver_at=NOW + 30)
@@ -65,7 +65,7 @@ def test_inactive_delivers_at_once() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.integers(min_value=-1_000, max_value=1_000), max_size=30), st.integers(0, 300))
-def test_never_early_and_late_by_less_than_a_tick_and_a_look(ahead: list[int], tick: int) -> None:
+def test_never_early_and_late_by_less_than_two_ticks(ahead: list[int], tick: int) -> None:
     log = Log()
     delayed = DelayedEntries(DelaySettings(tick_ms=tick))
     for each in ahead:

@@ -28,7 +28,7 @@ def address(url: str) -> tuple[str, int]:
     return host, int(port)
 
 
-async def test_what_is_no_pulsar_ends_that_connection_only(caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_input_ends_only_that_connection(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger=server.__name__)
     async with ReferenceBroker() as broker:
         host, port = address(broker.service_url)
@@ -45,7 +45,7 @@ async def test_what_is_no_pulsar_ends_that_connection_only(caplog: pytest.LogCap
     assert "closes a connection" in caplog.text
 
 
-async def test_asks_a_silent_client_and_then_cuts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pings_a_silent_client_and_then_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_KEEP_ALIVE_S", 0.05)
     async with ReferenceBroker() as broker:
         reader, writer = await asyncio.open_connection(*address(broker.service_url))
@@ -58,7 +58,7 @@ async def test_asks_a_silent_client_and_then_cuts_it(monkeypatch: pytest.MonkeyP
         writer.close()
 
 
-async def test_a_port_that_is_taken_is_said_so() -> None:
+async def test_a_port_in_use_is_reported() -> None:
     async with ReferenceBroker() as broker:
         (_, port), (_, admin_port) = address(broker.service_url), address(broker.admin_url)
         for second in (ReferenceBroker(port=port), ReferenceBroker(admin_port=admin_port)):
@@ -83,7 +83,7 @@ def test_stops_with_clients_attached(own_broker: Running) -> None:
         assert own_broker.call(lambda: own_broker.reference.principals) == [""]
 
 
-def test_runs_as_a_process_of_its_own() -> None:
+def test_runs_as_a_separate_process() -> None:
     command = [sys.executable, "-m", "sluicegate_pulsar.reference", "--port", "0", "--admin-port", "0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONSAFEPATH": "1"}
@@ -99,7 +99,7 @@ def test_runs_as_a_process_of_its_own() -> None:
             process.kill()
 
 
-def test_says_when_it_cannot_listen() -> None:
+def test_reports_that_it_cannot_listen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "sluicegate_pulsar.reference", "--port", port, "--admin-port", "0"]

@@ -29,7 +29,7 @@ def attached(
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_delivers_in_order_as_far_as_permits_go(kind: int) -> None:
+def test_delivers_in_order_within_permits(kind: int) -> None:
     log = Log()
     log.add(5)
     sub = subscription(log)
@@ -44,7 +44,7 @@ def test_delivers_in_order_as_far_as_permits_go(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_an_entry_of_many_messages_goes_out_whole(kind: int) -> None:
+def test_a_batch_entry_is_delivered_whole(kind: int) -> None:
     log = Log()
     log.add(3, messages=10)
     sub = subscription(log)
@@ -56,7 +56,7 @@ def test_an_entry_of_many_messages_goes_out_whole(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_what_a_lost_consumer_had_comes_again(kind: int) -> None:
+def test_messages_of_a_lost_consumer_are_redelivered(kind: int) -> None:
     log = Log()
     log.add(3)
     sub = subscription(log)
@@ -80,7 +80,7 @@ def test_exclusive_refuses_a_second_consumer() -> None:
     assert len(sub.consumers) == 1
 
 
-def test_refuses_another_type_while_anybody_is_there() -> None:
+def test_refuses_another_type_while_consumers_are_attached() -> None:
     sub = subscription(Log())
     (one,) = attached(sub, SHARED)
     with pytest.raises(RefusedError, match="different type"):
@@ -111,7 +111,7 @@ def test_shared_serves_lower_priority_only_when_others_are_full() -> None:
 
 
 @pytest.mark.parametrize("kind", SERVING_MANY)
-def test_redelivers_what_is_named_and_counts(kind: int) -> None:
+def test_redelivers_the_named_messages_and_counts_them(kind: int) -> None:
     log = Log()
     log.add(3)
     sub = subscription(log)
@@ -124,7 +124,7 @@ def test_redelivers_what_is_named_and_counts(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", SERVING_ONE)
-def test_redelivers_all_where_order_counts(kind: int) -> None:
+def test_redelivers_all_on_ordered_subscriptions(kind: int) -> None:
     log = Log()
     log.add(4)
     sub = subscription(log)
@@ -138,7 +138,7 @@ def test_redelivers_all_where_order_counts(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", SERVING_MANY)
-def test_redelivery_of_what_another_consumer_has_does_nothing(kind: int) -> None:
+def test_redelivery_of_another_consumers_messages_does_nothing(kind: int) -> None:
     log = Log()
     log.add(1)
     sub = subscription(log)
@@ -165,14 +165,14 @@ def test_cumulative_acknowledgement() -> None:
 
 
 @pytest.mark.parametrize("kind", SERVING_MANY)
-def test_no_cumulative_acknowledgement_for_many(kind: int) -> None:
+def test_no_cumulative_acknowledgement_on_shared_subscriptions(kind: int) -> None:
     sub = subscription(Log())
     attached(sub, kind)
     with pytest.raises(RefusedError, match="Cumulative"):
         sub.acknowledge_upto(0, NOW)
 
 
-def test_acknowledging_what_is_not_there_does_nothing() -> None:
+def test_acknowledging_unknown_messages_does_nothing() -> None:
     log = Log()
     sub = subscription(log)
     attached(sub, SHARED, permits=5)
@@ -219,7 +219,7 @@ def test_delay_is_kept_without_permits_and_without_consumers() -> None:
     assert entries(sub.flow(two, 1, NOW + 200)) == [0]
 
 
-def test_acknowledged_while_it_waits_it_never_comes() -> None:
+def test_a_delayed_message_that_is_acknowledged_is_never_delivered() -> None:
     log = Log()
     log.add(deliver_at=NOW + 100)
     sub = subscription(log)
@@ -229,7 +229,7 @@ def test_acknowledged_while_it_waits_it_never_comes() -> None:
     assert sub.pump(NOW + 200) == []
 
 
-def test_another_type_does_not_wait_for_what_the_last_one_delayed() -> None:
+def test_a_new_subscription_type_drops_earlier_delays() -> None:
     log = Log()
     log.add(deliver_at=NOW + 1_000)
     sub = subscription(log)
@@ -240,7 +240,7 @@ def test_another_type_does_not_wait_for_what_the_last_one_delayed() -> None:
     assert entries(sub.pump(NOW)) == [0]
 
 
-def test_a_delay_switched_off_holds_nothing_more() -> None:
+def test_disabling_delays_releases_messages() -> None:
     log = Log()
     log.add(2, deliver_at=NOW + 1_000)
     delay = DelaySettings()
@@ -252,7 +252,7 @@ def test_a_delay_switched_off_holds_nothing_more() -> None:
     assert entries(sub.flow(one, 1, NOW)) == []
 
 
-def test_failover_serves_the_first_and_tells_all() -> None:
+def test_failover_serves_the_first_consumer_and_notifies_all() -> None:
     log = Log()
     log.add(2)
     sub = subscription(log)
@@ -303,7 +303,7 @@ def test_key_shared_keeps_keys_together_and_in_order() -> None:
     assert len(set().union(*owners)) > 1
 
 
-def test_key_shared_passes_by_a_consumer_that_is_full() -> None:
+def test_key_shared_skips_a_full_consumer() -> None:
     log = Log()
     log.add(4, key="a")  # of the first half of the hash range, so of the first consumer
     log.add(4, key="hello")  # of the second
@@ -374,7 +374,7 @@ def test_sticky_ranges() -> None:
         sub.attach(consumer(3), KEY_SHARED, NOW, keys)
 
 
-def test_seek_closes_consumers_and_forgets() -> None:
+def test_seek_closes_consumers_and_resets_the_cursor() -> None:
     log = Log()
     log.add(3)
     log.add(deliver_at=NOW + 1_000)

@@ -27,7 +27,7 @@ def place(ledger: int, entry: int) -> pb.MessageIdData:
     return pb.MessageIdData(ledger_id=ledger % (1 << 64), entry_id=entry % (1 << 64))
 
 
-def test_message_ids_beyond_the_ends_are_bounds() -> None:
+def test_message_ids_beyond_the_ends_are_clamped() -> None:
     topic = broker().topic(TOPIC)
     publish(topic, 3)
     latest = (1 << 63) - 1
@@ -88,13 +88,13 @@ def test_names(text: str, expected: Name) -> None:
 @pytest.mark.parametrize(
     "text", ["a/b", "http://a/b/c", "persistent://a/b", "persistent://a//c", "persistent://a/b/c/d", "", "/"]
 )
-def test_what_is_no_name(text: str) -> None:
+def test_invalid_names(text: str) -> None:
     with pytest.raises(RefusedError) as refused:
         parse_name(text)
     assert refused.value.code == pb.INVALID_TOPIC_NAME
 
 
-def test_partitions_are_topics_and_their_parent_is_none() -> None:
+def test_partitions_are_topics_but_their_parent_is_not() -> None:
     state = broker()
     state.make_partitions(parse_name(TOPIC), 2)
     assert sorted(state.topics) == [f"{TOPIC}-partition-0", f"{TOPIC}-partition-1"]
@@ -105,7 +105,7 @@ def test_partitions_are_topics_and_their_parent_is_none() -> None:
         state.make_partitions(parse_name(TOPIC), 3)
 
 
-def test_delays_of_the_topic_come_before_those_of_the_namespace() -> None:
+def test_topic_delays_override_namespace_delays() -> None:
     state = broker(Settings(tick_ms=70, max_delay_ms=9))
     topic = state.topic(TOPIC)
     assert (topic.delay.active, topic.delay.tick_ms, topic.delay.max_delay_ms) == (True, 70, 9)

@@ -30,7 +30,7 @@ def begun(total: int, command: int, kind: int) -> bytes:
         (2**32 - 1, 50, pb.BaseCommand.Type.SEND, False),
     ],
 )
-def test_large_frames_are_for_messages(total: int, command: int, kind: int, fits: bool) -> None:
+def test_only_messages_may_be_large_frames(total: int, command: int, kind: int, fits: bool) -> None:
     wire = Wire(Bench())
     wire.client_sends(begun(total, command, kind))
     assert (wire.closed is None) == fits
@@ -44,13 +44,13 @@ def test_the_log_names_the_setting_to_raise() -> None:
     assert "100 are the most without a message; raise max_command_bytes" in wire.closed.detail
 
 
-def test_a_schema_that_a_cluster_needs_fits_where_it_is_raised() -> None:
+def test_a_large_schema_fits_a_raised_limit() -> None:
     wire = Wire(Bench(), max_command_bytes="4MiB")
     wire.client_sends(begun(3 * MIB, 3 * MIB - 4, pb.BaseCommand.Type.PRODUCER))
     assert wire.closed is None
 
 
-def test_requests_wait_while_too_many_have_no_response() -> None:
+def test_requests_wait_while_too_many_are_pending() -> None:
     wire = Wire(Bench(), max_requests_in_flight=10)
     paused = []
     wire.client_sends(*(producer(producer_id=number, request_id=number) for number in range(25)))
@@ -76,14 +76,14 @@ def test_requests_wait_while_too_many_have_no_response() -> None:
     assert (wire.session.held_bytes, wire.shared.budget.used) == (0, 0)
 
 
-def test_requests_without_a_response_count_as_memory() -> None:
+def test_pending_requests_count_as_memory() -> None:
     wire = Wire(Bench())
     wire.client_sends(*(producer(producer_id=number, request_id=number) for number in range(500)))
     wire.take_turns()
     assert wire.session.held_bytes > 400_000
 
 
-def test_it_is_known_when_a_frame_began() -> None:
+def test_the_start_time_of_a_partial_frame_is_known() -> None:
     wire = Wire(Bench())
     assert wire.session.frame_began_ns == 0
     whole = send(1, b"x" * 100)
@@ -94,6 +94,6 @@ def test_it_is_known_when_a_frame_began() -> None:
     assert wire.session.frame_began_ns == began_ns
 
 
-def test_a_client_is_logged_in_when_the_broker_says_so() -> None:
+def test_a_client_is_logged_in_once_the_broker_accepts_it() -> None:
     assert not Wire(Bench(), is_open=False).session.is_logged_in
     assert Wire(Bench()).session.is_logged_in

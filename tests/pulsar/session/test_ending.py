@@ -13,7 +13,7 @@ def ends(wire: Wire) -> list[int]:
     return [answer.type for answer in wire.answered()]
 
 
-def test_a_client_is_told_to_open_producers_and_consumers_anew() -> None:
+def test_a_client_is_asked_to_reopen_producers_and_consumers() -> None:
     wire = opened(Bench(), "a", "b")
     attach(wire, consumer_id=5)
     wire.sent_down()
@@ -22,7 +22,7 @@ def test_a_client_is_told_to_open_producers_and_consumers_anew() -> None:
     assert wire.closed is not None
 
 
-def test_not_before_it_has_all_receipts() -> None:
+def test_a_producer_is_closed_only_after_its_receipts() -> None:
     """A client sends again what has no receipt when it opens its producer anew."""
     wire = opened(Bench(), "a")
     wire.client_sends(send(0), send(1))
@@ -35,7 +35,7 @@ def test_not_before_it_has_all_receipts() -> None:
     assert wire.closed is not None
 
 
-def test_what_waits_for_its_rate_is_discarded_and_sent_again_elsewhere() -> None:
+def test_messages_held_by_a_rate_are_discarded_for_a_resend() -> None:
     wire = opened(Bench(max_publish_rate=1), "a")
     wire.client_sends(send(0), send(1), send(2))
     assert len(wire.sent_up()) == 1
@@ -56,7 +56,7 @@ def test_a_refusal_keeps_its_place_behind_receipts() -> None:
     assert ends(wire) == [TYPES.SEND_RECEIPT, TYPES.SEND_ERROR, TYPES.CLOSE_PRODUCER]
 
 
-def test_a_message_that_came_in_part_is_dropped() -> None:
+def test_a_partial_message_is_dropped() -> None:
     wire = opened(Bench(), "a")
     wire.client_sends(send(0)[:-2])
     assert ends(wire) == [TYPES.CLOSE_PRODUCER]
@@ -72,7 +72,7 @@ def test_a_producer_that_is_about_to_be_opened_is_answered_first() -> None:
 
 
 @pytest.mark.parametrize("said", [b"", connect()])
-def test_a_client_that_is_not_let_in_yet_is_just_closed(said: bytes) -> None:
+def test_a_client_before_its_login_is_closed(said: bytes) -> None:
     wire = Wire(Bench(), is_open=False)
     wire.client_sends(said)
     assert ends(wire) == []

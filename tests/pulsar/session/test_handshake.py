@@ -21,7 +21,7 @@ def dialled(wire: Wire) -> list[Dial]:
     return [command for command in wire.commands if isinstance(command, Dial)]
 
 
-def test_a_client_that_names_no_broker_gets_the_listener_s() -> None:
+def test_a_client_that_names_no_broker_gets_the_broker_of_the_listener() -> None:
     wire = Wire(Bench(), is_open=False, bootstrap=["b:6650", "c:6650"])
     sent = connect()
     wire.client_sends(sent)
@@ -30,7 +30,7 @@ def test_a_client_that_names_no_broker_gets_the_listener_s() -> None:
     assert not wire.session.connection.is_proxied
 
 
-def test_a_client_that_names_a_known_broker_gets_that_one_and_the_broker_sees_no_proxy() -> None:
+def test_a_client_that_names_a_known_broker_gets_that_broker() -> None:
     wire = Wire(Bench(), is_open=False, known_brokers=["c:6650"])
     wire.client_sends(connect(proxy_to_broker_url="c:6650", auth_method_name="token", auth_data=b"secret"))
     assert dialled(wire) == [Dial((("c", 6650),))]
@@ -40,7 +40,7 @@ def test_a_client_that_names_a_known_broker_gets_that_one_and_the_broker_sees_no
 
 
 @pytest.mark.parametrize("url", ["evil:6650", "b:22", "169.254.169.254:80", "::::", "b"])
-def test_a_broker_that_is_not_known_is_never_dialled(url: str) -> None:
+def test_an_unknown_broker_is_never_dialled(url: str) -> None:
     wire = Wire(Bench(), is_open=False)
     wire.client_sends(connect(proxy_to_broker_url=url))
     assert dialled(wire) == []
@@ -95,7 +95,7 @@ def test_an_exempt_principal_is_exempt_once_accepted() -> None:
     assert wire.session.connection.exempt
 
 
-def test_what_a_hasty_client_sends_behind_its_first_frame_is_kept_until_the_broker_is_there() -> None:
+def test_bytes_after_connect_are_buffered_until_the_broker_is_connected() -> None:
     wire = Wire(Bench(), is_open=False)
     first, second = connect(), frame("auth_response", client_version="x")
     commands = wire.session.receive_client(first + second, wire.now)
@@ -110,7 +110,7 @@ def test_what_a_hasty_client_sends_behind_its_first_frame_is_kept_until_the_brok
 @pytest.mark.parametrize(
     "frames", [[producer()], [frame("ping")], [frame("auth_response")], [connect(), connect()]]
 )
-def test_commands_out_of_turn_end_their_client(frames: list[bytes]) -> None:
+def test_commands_out_of_order_close_their_client(frames: list[bytes]) -> None:
     wire = Wire(Bench(), is_open=False)
     for one in frames:
         wire.client_sends(one)
@@ -118,14 +118,14 @@ def test_commands_out_of_turn_end_their_client(frames: list[bytes]) -> None:
     assert wire.closed.counter == "malformed_frame"
 
 
-def test_connecting_twice_ends_the_client() -> None:
+def test_connecting_twice_closes_the_client() -> None:
     wire = Wire(Bench())
     wire.client_sends(connect())
     assert wire.closed is not None
     assert wire.sent_up() == []
 
 
-def test_ways_to_brokers_that_the_gate_does_not_know_are_not_offered() -> None:
+def test_unsupported_features_are_not_announced() -> None:
     wire = Wire(Bench(), is_open=False)
     wire.client_sends(connect())
     flags = {"supports_scalable_topics": True, "supports_auth_refresh": True}

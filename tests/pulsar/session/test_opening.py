@@ -13,14 +13,14 @@ def test_the_client_is_known_once_the_broker_accepts_it() -> None:
     assert [command.connected.server_version for command in wire.answered()] == ["Pulsar Server"]
 
 
-def test_nothing_is_asked_before_the_client_says_who_it_is() -> None:
+def test_nothing_is_sent_to_the_broker_before_connect() -> None:
     wire = Wire(Bench(), is_open=False)
     wire.client_sends(producer())
     assert wire.closed is not None
     assert wire.sent_up() == []
 
 
-def test_what_no_policy_asks_about_passes_as_it_came() -> None:
+def test_unpoliced_commands_pass_unchanged() -> None:
     wire = Wire(Bench())
     asked = parse(producer())
     assert asked.producer.topic.endswith("orders")

@@ -45,7 +45,7 @@ def batch(count: int, payload: bytes = b"x", largest: int = 0) -> bytes:
     return one * (count - 1) + end
 
 
-def test_a_read_of_many_small_messages_is_looked_at_in_several_turns() -> None:
+def test_a_read_of_many_small_messages_takes_several_turns() -> None:
     wire = publishing(Bench(max_publish_rate=1_000_000))
     wire.client_sends(*[send(number) for number in range(2_500)])
     assert sequences(wire) == list(range(1_000))
@@ -91,7 +91,7 @@ def test_batches_that_cannot_exceed_the_limit_are_not_walked() -> None:
     assert not wire.take_turn()
 
 
-def test_a_client_that_goes_in_the_middle_of_a_walk_leaves_nothing_behind() -> None:
+def test_a_client_that_disconnects_during_a_walk_leaves_nothing_behind() -> None:
     wire = publishing(Bench(max_message_size=100))
     wire.client_sends(send(0, batch(10_000), num_messages_in_batch=10_000))
     assert wire.shared.budget.used > 0
@@ -99,7 +99,7 @@ def test_a_client_that_goes_in_the_middle_of_a_walk_leaves_nothing_behind() -> N
     assert wire.shared.budget.used == 0
 
 
-def test_what_waited_goes_on_in_slices_once_the_limit_is_gone() -> None:
+def test_waiting_messages_are_forwarded_in_slices_once_the_limit_is_lifted() -> None:
     bench = Bench(max_publish_rate=1)
     wire = publishing(bench)
     wire.client_sends(*[send(number) for number in range(901)])
@@ -132,7 +132,7 @@ def test_producers_share_the_slice_of_their_connection() -> None:
     assert sent == 5 * 200 - 1
 
 
-def test_a_long_acknowledgement_is_counted_in_slices_and_passes_behind_them() -> None:
+def test_a_long_acknowledgement_is_counted_in_slices_and_forwarded_afterwards() -> None:
     wire = Wire(Bench(max_unacked_messages_per_consumer=100_000))
     attach(wire, kind=EXCLUSIVE)
     wire.broker_sends(*[message(number) for number in range(5_000)])
@@ -152,7 +152,7 @@ def test_a_long_acknowledgement_is_counted_in_slices_and_passes_behind_them() ->
     assert wire.shared.budget.used == 0
 
 
-def test_a_long_list_for_redelivery_is_taken_off_before_the_broker_hears_of_it() -> None:
+def test_a_long_redelivery_list_is_processed_before_it_is_forwarded() -> None:
     wire = Wire(Bench(max_unacked_messages_per_consumer=100_000))
     attach(wire, kind=SHARED)
     wire.broker_sends(*[message(number) for number in range(5_000)])
@@ -177,7 +177,7 @@ def test_a_command_with_more_fields_than_clients_write_ends_the_connection() -> 
     assert "over 32 fields" in wire.closed.detail
 
 
-def test_producers_and_consumers_attach_some_at_a_time() -> None:
+def test_producers_and_consumers_attach_in_slices() -> None:
     wire = Wire(Bench(max_producers_per_topic=1_000, max_consumers_per_topic=1_000))
     states = wire.shared.gates.states
     frames = []
@@ -193,7 +193,7 @@ def test_producers_and_consumers_attach_some_at_a_time() -> None:
     assert wire.shared.budget.used == 0
 
 
-def test_opening_a_producer_that_is_open_takes_its_turn_too() -> None:
+def test_reopening_an_open_producer_is_sliced_too() -> None:
     wire = publishing(Bench(max_producers_per_topic=5))
     again = [producer(request_id=number) for number in range(2, 102)]
     wire.client_sends(*again)
@@ -204,7 +204,7 @@ def test_opening_a_producer_that_is_open_takes_its_turn_too() -> None:
     assert most == 10
 
 
-def test_messages_of_a_broker_are_looked_at_in_several_turns_and_keep_their_order() -> None:
+def test_messages_from_the_broker_are_sliced_and_keep_their_order() -> None:
     wire = Wire(Bench(max_dispatch_rate=1_000_000))
     attach(wire, kind=EXCLUSIVE)
     wire.sent_down()
@@ -237,7 +237,7 @@ def test_more_ids_than_a_consumer_has_end_the_connection(ids: int, passes: bool)
     assert (wire.closed is None) == passes
 
 
-def test_a_schema_may_be_as_large_as_ever() -> None:
+def test_a_large_schema_passes() -> None:
     wire = Wire(Bench())
     schema = {"name": "s", "schema_data": b"x" * 900_000, "type": 2}
     wire.client_sends(frame("producer", topic="t", producer_id=0, request_id=1, schema=schema))
@@ -246,7 +246,7 @@ def test_a_schema_may_be_as_large_as_ever() -> None:
 
 @pytest.mark.parametrize("from_broker", [False, True])
 @pytest.mark.parametrize("fields", [0, 29])
-def test_commands_whose_type_is_hard_to_tell_take_more_turns(from_broker: bool, fields: int) -> None:
+def test_commands_with_unusual_encoding_take_more_turns(from_broker: bool, fields: int) -> None:
     wire = Wire(Bench())
     one = frame("end_txn", request_id=1)[8:]
     command = one + b"".join(write_uvarint(number << 3) + b"\1" for number in range(1_000, 1_000 + fields))
@@ -282,7 +282,7 @@ def test_messages_take_more_turns_once_the_policies_of_many_topics_have_changed(
     assert len(wire.sent_up()) == count
 
 
-def test_producers_and_consumers_of_a_connection_that_is_gone_are_detached_in_slices() -> None:
+def test_producers_and_consumers_of_a_closed_connection_are_detached_in_slices() -> None:
     wire = Wire(Bench(max_producers_per_topic=5, max_consumers_per_topic=5))
     count = 250
     for number in range(count):

@@ -16,7 +16,7 @@ from sluicegate.config.renewal import Renewal
 from sluicegate_pulsar.web.site import PulsarSite
 
 
-async def test_a_connection_that_is_open_stays_and_new_ones_see_the_new_certificates(tmp_path: Path) -> None:
+async def test_open_connections_stay_and_new_ones_see_the_new_certificates(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     cert, key = authority.issue("gate", "127.0.0.1")
     admin_cert, admin_key = authority.issue("admin", "127.0.0.1")

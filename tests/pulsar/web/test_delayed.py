@@ -25,9 +25,7 @@ def file_layer(level: Level, name: str, locked: bool = False, **values: int) -> 
     ("path", "level", "name"),
     [(TOPIC, Level.TOPIC, TOPIC_NAME), (NAMESPACE, Level.NAMESPACE, "public/default")],
 )
-async def test_a_fixed_delay_is_set_shown_and_taken_away(
-    lab: Lab, path: str, level: Level, name: str
-) -> None:
+async def test_a_fixed_delay_is_set_shown_and_removed(lab: Lab, path: str, level: Level, name: str) -> None:
     whole = {**NATIVE, "fixedDeliveryDelayInMillis": 5000}
     assert (await lab.set(path, whole)).status_code == 204
 
@@ -47,7 +45,7 @@ async def test_a_fixed_delay_is_set_shown_and_taken_away(
 
 
 @pytest.mark.seed("S2-003")
-async def test_while_a_delay_is_fixed_the_broker_is_given_no_longest_one(lab: Lab) -> None:
+async def test_a_fixed_delay_clears_the_maximum_at_the_broker(lab: Lab) -> None:
     await lab.set(TOPIC, {**NATIVE, "fixedDeliveryDelayInMillis": 5000})
     assert lab.admin.policies[TOPIC] == {**NATIVE, "maxDeliveryDelayInMillis": 0}
 
@@ -65,7 +63,7 @@ async def test_while_a_delay_is_fixed_the_broker_is_given_no_longest_one(lab: La
 
 
 @pytest.mark.seed("S2-007")
-async def test_zero_takes_the_topic_out_of_its_namespaces_delay_and_null_puts_it_back(lab: Lab) -> None:
+async def test_zero_disables_an_inherited_delay_and_null_restores_it(lab: Lab) -> None:
     await lab.set(NAMESPACE, {"active": True, "fixedDeliveryDelayInMillis": 5000})
 
     await lab.set(TOPIC, {**NATIVE, "fixedDeliveryDelayInMillis": 0})
@@ -78,7 +76,7 @@ async def test_zero_takes_the_topic_out_of_its_namespaces_delay_and_null_puts_it
     assert lab.admin.policies[TOPIC]["maxDeliveryDelayInMillis"] == 0
 
 
-async def test_without_a_fixed_delay_everything_is_as_native(lab: Lab) -> None:
+async def test_without_a_fixed_delay_requests_pass_as_native(lab: Lab) -> None:
     assert (await lab.get(TOPIC)).status_code == 204
     assert (await lab.set(TOPIC, NATIVE)).status_code == 204
 
@@ -103,7 +101,7 @@ async def test_a_fixed_delay_alone_does_not_switch_delays_off(lab: Lab) -> None:
 
 
 @pytest.mark.seed("S2-002")
-async def test_applied_is_what_all_levels_say_together(admin: FakeAdmin) -> None:
+async def test_applied_merges_all_levels(admin: FakeAdmin) -> None:
     services = FakeServices([file_layer(Level.BROKER, "", max_delivery_delay=9000)])
     async with lab_of(admin, services) as lab:
         await lab.set(NAMESPACE, {"active": True, "tickTime": 50, "fixedDeliveryDelayInMillis": 5000})
@@ -131,7 +129,7 @@ ADMIN = {"authorization": "Bearer admin"}
 
 @pytest.mark.parametrize("path", [TOPIC, NAMESPACE])
 @pytest.mark.parametrize(("token", "status"), [(None, 401), ("Bearer nobody", 401), ("Bearer reader", 403)])
-async def test_nobody_gets_rights_through_the_gate(
+async def test_the_gateway_grants_no_extra_rights(
     lab: Lab, path: str, token: str | None, status: int
 ) -> None:
     lab.admin.users = USERS
@@ -148,7 +146,7 @@ async def test_nobody_gets_rights_through_the_gate(
     assert (await lab.get(path, headers=headers)).status_code == (200 if status == 403 else status)
 
 
-async def test_what_the_broker_refuses_is_refused_in_its_words(lab: Lab) -> None:
+async def test_refusals_of_the_broker_are_returned_unchanged(lab: Lab) -> None:
     lab.admin.fixed[TOPIC] = (405, {"x-from": "broker"}, b'{"reason":"Topic level policies is disabled"}')
     answer = await lab.set(TOPIC, {"fixedDeliveryDelayInMillis": 5000})
 
@@ -157,7 +155,7 @@ async def test_what_the_broker_refuses_is_refused_in_its_words(lab: Lab) -> None
     assert lab.services.store.version() == 0
 
 
-async def test_a_longest_delay_that_the_broker_insists_on_refuses_a_longer_fixed_one(lab: Lab) -> None:
+async def test_a_fixed_delay_above_the_brokers_maximum_is_refused(lab: Lab) -> None:
     lab.admin.static_max, lab.admin.stubborn = 4999, True
     lab.admin.policies[TOPIC] = dict(NATIVE)
     answer = await lab.set(TOPIC, {"fixedDeliveryDelayInMillis": 5000})
@@ -171,7 +169,7 @@ async def test_a_longest_delay_that_the_broker_insists_on_refuses_a_longer_fixed
     assert (await lab.set(TOPIC, {"fixedDeliveryDelayInMillis": 5000})).status_code == 204
 
 
-async def test_a_topics_own_longest_delay_at_the_broker_refuses_a_longer_one_of_its_namespace(
+async def test_a_namespace_delay_above_a_topics_maximum_is_refused(
     lab: Lab,
 ) -> None:
     lab.admin.topics = [TOPIC_NAME, f"{TOPIC_NAME}-partition-0", "persistent://public/default/other"]
@@ -186,7 +184,7 @@ async def test_a_topics_own_longest_delay_at_the_broker_refuses_a_longer_one_of_
     assert (await lab.set(NAMESPACE, {"fixedDeliveryDelayInMillis": 2000})).status_code == 204
 
 
-async def test_a_topics_longest_delay_is_kept_here_while_its_namespace_has_a_fixed_one(lab: Lab) -> None:
+async def test_the_gateway_keeps_a_topics_maximum_while_its_namespace_has_a_fixed_delay(lab: Lab) -> None:
     lab.admin.topics = [TOPIC_NAME, "persistent://public/default/other"]
     await lab.set(TOPIC, NATIVE)
     await lab.set(OTHER, NATIVE | {"fixedDeliveryDelayInMillis": 0})
@@ -200,7 +198,7 @@ async def test_a_topics_longest_delay_is_kept_here_while_its_namespace_has_a_fix
     assert lab.admin.policies[TOPIC] == NATIVE
 
 
-async def test_a_failure_half_way_gives_everything_back(lab: Lab) -> None:
+async def test_a_partial_failure_is_rolled_back(lab: Lab) -> None:
     lab.admin.topics = [TOPIC_NAME]
     await lab.set(TOPIC, NATIVE)
     await lab.set(NAMESPACE, {**NATIVE, "fixedDeliveryDelayInMillis": 0})
@@ -224,7 +222,7 @@ async def test_a_store_that_cannot_be_written_changes_nothing(lab: Lab) -> None:
     assert lab.admin.policies == {}
 
 
-async def test_what_the_file_locks_stays(admin: FakeAdmin) -> None:
+async def test_locked_values_cannot_be_changed(admin: FakeAdmin) -> None:
     layers = [file_layer(Level.TOPIC, TOPIC_NAME, locked=True, fixed_delivery_delay=7000)]
     async with lab_of(admin, FakeServices(layers)) as lab:
         answer = await lab.set(TOPIC, {"fixedDeliveryDelayInMillis": 5000})
@@ -240,9 +238,7 @@ async def test_what_the_file_locks_stays(admin: FakeAdmin) -> None:
 
 
 @pytest.mark.parametrize("observed", ["everything", "policy"])
-async def test_a_delay_that_is_only_observed_leaves_the_broker_its_longest_one(
-    lab: Lab, observed: str
-) -> None:
+async def test_an_observed_delay_keeps_the_maximum_at_the_broker(lab: Lab, observed: str) -> None:
     if observed == "everything":
         lab.services.observe_only = True
     else:
@@ -275,7 +271,7 @@ async def test_a_delay_that_is_only_observed_leaves_the_broker_its_longest_one(
         (b" " * 65_537, 413, "larger than 65536 bytes"),
     ],
 )
-async def test_what_is_no_policy_is_refused_and_changes_nothing(
+async def test_an_invalid_policy_is_refused_and_changes_nothing(
     lab: Lab, body: bytes, status: int, reason: str
 ) -> None:
     answer = await lab.client.post(TOPIC, content=body, headers={"content-type": "application/json"})
@@ -288,7 +284,7 @@ async def test_what_is_no_policy_is_refused_and_changes_nothing(
 
 
 @pytest.mark.parametrize("body", [b"", b"null"])
-async def test_an_empty_document_takes_the_policy_away(lab: Lab, body: bytes) -> None:
+async def test_an_empty_document_removes_the_policy(lab: Lab, body: bytes) -> None:
     await lab.set(TOPIC, NATIVE | {"fixedDeliveryDelayInMillis": 5000})
     lab.admin.fixed[TOPIC] = (204, {}, b"")
 
@@ -297,13 +293,13 @@ async def test_an_empty_document_takes_the_policy_away(lab: Lab, body: bytes) ->
     assert lab.services.stored() == {}
 
 
-async def test_a_policy_that_is_no_policy_is_the_brokers_fault(lab: Lab) -> None:
+async def test_an_invalid_policy_from_the_broker_is_a_bad_gateway(lab: Lab) -> None:
     lab.admin.fixed[TOPIC] = (200, {}, b"[1]")
     assert (await lab.get(TOPIC)).status_code == 502
 
 
 @pytest.mark.parametrize("method", ["PUT", "OPTIONS"])
-async def test_other_methods_are_the_brokers_business(lab: Lab, method: str) -> None:
+async def test_other_methods_are_forwarded(lab: Lab, method: str) -> None:
     lab.admin.fixed[TOPIC] = (405, {}, b"")
     answer: Any = await lab.client.request(method, TOPIC)
     assert (answer.status_code, lab.admin.seen[-1].method) == (405, method)

@@ -8,14 +8,14 @@ FIXED = {"fixedDeliveryDelayInMillis": 5000}
 GLOBAL = f"{TOPIC}?isGlobal=true"
 
 
-async def test_it_is_set_at_the_broker_alone(lab: Lab) -> None:
+async def test_a_global_policy_is_set_only_at_the_broker(lab: Lab) -> None:
     assert (await lab.set(GLOBAL, NATIVE)).status_code == 204
     assert lab.admin.seen[-1].target == GLOBAL
     assert lab.services.stored() == {}
 
 
 @pytest.mark.seed("S2-012")
-async def test_it_is_shown_as_the_broker_has_it(lab: Lab) -> None:
+async def test_a_global_policy_is_shown_as_the_broker_returns_it(lab: Lab) -> None:
     await lab.set(TOPIC, {**NATIVE, **FIXED})
     shown = await lab.get(GLOBAL)
     assert "fixedDeliveryDelayInMillis" not in shown.json()
@@ -23,7 +23,7 @@ async def test_it_is_shown_as_the_broker_has_it(lab: Lab) -> None:
 
 
 @pytest.mark.seed("S2-013")
-async def test_to_take_it_away_leaves_the_local_one(lab: Lab) -> None:
+async def test_removing_a_global_policy_keeps_the_local_one(lab: Lab) -> None:
     await lab.set(TOPIC, {**NATIVE, **FIXED})
     stored = lab.services.stored()
     assert (await lab.delete(GLOBAL)).status_code == 204
@@ -31,7 +31,7 @@ async def test_to_take_it_away_leaves_the_local_one(lab: Lab) -> None:
 
 
 @pytest.mark.seed("S2-011")
-async def test_it_has_no_fixed_delay(lab: Lab) -> None:
+async def test_a_global_policy_has_no_fixed_delay(lab: Lab) -> None:
     answer = await lab.set(GLOBAL, {**NATIVE, **FIXED})
     assert answer.status_code == 412
     assert "set it without isGlobal" in answer.json()["reason"]
@@ -41,7 +41,7 @@ async def test_it_has_no_fixed_delay(lab: Lab) -> None:
     assert lab.services.stored() == {}
 
 
-async def test_a_longest_delay_below_the_fixed_one_would_refuse_all(lab: Lab) -> None:
+async def test_a_maximum_below_the_fixed_delay_is_refused(lab: Lab) -> None:
     await lab.set(TOPIC, {"active": True, **FIXED})
     answer = await lab.set(GLOBAL, NATIVE)
     assert answer.status_code == 409
@@ -49,7 +49,7 @@ async def test_a_longest_delay_below_the_fixed_one_would_refuse_all(lab: Lab) ->
 
 
 @pytest.mark.parametrize("query", ["isGlobal=true&isGlobal=false", "isGlobal=false&isGlobal=true"])
-async def test_who_says_both_is_asked_which(lab: Lab, query: str) -> None:
+async def test_global_and_local_together_are_refused(lab: Lab, query: str) -> None:
     """Brokers go by the first of two."""
     for answer in (await lab.set(f"{TOPIC}?{query}", NATIVE), await lab.delete(f"{TOPIC}?{query}")):
         assert answer.status_code == 400
@@ -59,13 +59,13 @@ async def test_who_says_both_is_asked_which(lab: Lab, query: str) -> None:
 @pytest.mark.parametrize(
     "path", [f"{TOPIC}?isGlobal=false", f"{TOPIC}?isGlobal=", f"{NAMESPACE}?isGlobal=true"]
 )
-async def test_all_others_are_about_the_local_one(lab: Lab, path: str) -> None:
+async def test_other_values_mean_the_local_policy(lab: Lab, path: str) -> None:
     """Namespaces have one policy, and brokers pass over the parameter."""
     assert (await lab.set(path, {**NATIVE, **FIXED})).status_code == 204
     assert (await lab.get(path)).json()["fixedDeliveryDelayInMillis"] == 5000
 
 
-async def test_it_is_taken_away_by_an_empty_document(lab: Lab) -> None:
+async def test_an_empty_document_removes_a_global_policy(lab: Lab) -> None:
     await lab.set(TOPIC, {**NATIVE, **FIXED})
     stored = lab.services.stored()
     answer = await lab.client.post(GLOBAL, content=b"null", headers={"content-type": "application/json"})

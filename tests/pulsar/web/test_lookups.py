@@ -30,7 +30,7 @@ ANSWER = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_lookup_names_the_gate_and_nobody_else(admin: FakeAdmin, path: str) -> None:
+async def test_a_lookup_names_only_the_gateway(admin: FakeAdmin, path: str) -> None:
     answer = {**ANSWER, "newUrl": "pulsar://127.0.0.1:6650"}
     admin.fixed[path] = (200, {"content-type": "application/json"}, json.dumps(answer).encode())
     async with lab_of(admin, FakeServices()) as lab:
@@ -52,14 +52,14 @@ async def test_a_lookup_names_the_gate_and_nobody_else(admin: FakeAdmin, path: s
         }
 
 
-async def test_the_brokers_web_address_becomes_the_gates(admin: FakeAdmin) -> None:
+async def test_web_addresses_are_rewritten_to_the_gateway(admin: FakeAdmin) -> None:
     async with lab_of(admin, FakeServices()) as lab:
         answer = {**ANSWER, "httpUrl": lab.admin_url}
         admin.fixed[PATHS[0]] = (200, {}, json.dumps(answer).encode())
         assert (await lab.get(PATHS[0])).json()["httpUrl"] == lab.url
 
 
-async def test_a_broker_that_is_not_known_is_told_to_the_log_alone(
+async def test_an_unknown_broker_is_named_only_in_the_log(
     admin: FakeAdmin, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -75,7 +75,9 @@ async def test_a_broker_that_is_not_known_is_told_to_the_log_alone(
 @pytest.mark.parametrize(
     ("status", "content"), [(200, b"0x40_0x80"), (200, b"[1]"), (404, b'{"reason": "x"}'), (200, b"{}")]
 )
-async def test_answers_without_an_address_stay(admin: FakeAdmin, status: int, content: bytes) -> None:
+async def test_responses_without_an_address_are_unchanged(
+    admin: FakeAdmin, status: int, content: bytes
+) -> None:
     admin.fixed[PATHS[0]] = (status, {"content-type": "text/plain"}, content)
     async with lab_of(admin, FakeServices()) as lab:
         answer = await lab.get(PATHS[0])
@@ -83,13 +85,13 @@ async def test_answers_without_an_address_stay(admin: FakeAdmin, status: int, co
         assert answer.headers["content-type"] == "text/plain"
 
 
-async def test_an_answer_without_end_is_given_up(admin: FakeAdmin) -> None:
+async def test_an_endless_response_is_refused(admin: FakeAdmin) -> None:
     admin.fixed[PATHS[0]] = (200, {}, b"x" * (4 * 2**20 + 1))
     async with lab_of(admin, FakeServices()) as lab:
         assert (await lab.get(PATHS[0])).status_code == 502
 
 
-def test_with_tls_clients_find_the_gate_in_every_field() -> None:
+def test_with_tls_every_address_field_names_the_gateway() -> None:
     def translate(url: str) -> str | None:
         return "pulsar+ssl://gate:6651" if url.endswith(":6651") else None
 
@@ -109,7 +111,7 @@ documents = st.dictionaries(
 
 
 @given(documents, st.booleans())
-def test_no_address_of_a_broker_is_ever_left(document: dict[str, object], known: bool) -> None:
+def test_no_address_of_a_broker_remains(document: dict[str, object], known: bool) -> None:
     def translate(url: str) -> str | None:
         return "pulsar://gate:9" if known else None
 
@@ -141,7 +143,7 @@ FACTS = {"broker.0": "127.0.0.1:6650", "broker.1": "second:6650", "other.1": "th
         ("", None),
     ],
 )
-def test_brokers_are_those_that_the_worker_stands_in_for(url: str, expected: str | None) -> None:
+def test_known_brokers_are_those_of_the_worker(url: str, expected: str | None) -> None:
     services = FakeServices(facts=FACTS)
     translate = translation(config("http://127.0.0.1:8080", advertised_host="gate"), services.recall)
     assert translate(url) == expected
@@ -166,7 +168,7 @@ def test_brokers_are_those_that_the_worker_stands_in_for(url: str, expected: str
         ("/admin", False),
     ],
 )
-def test_web_addresses_are_those_of_known_brokers(url: str, known: bool) -> None:
+def test_web_addresses_belong_to_known_brokers(url: str, known: bool) -> None:
     services = FakeServices(facts=FACTS)
     addresses = WebAddresses(
         config("http://admin:8080", known_brokers=["pulsar-*.local:6650"]), services.recall

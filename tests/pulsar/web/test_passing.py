@@ -48,7 +48,7 @@ async def test_method_path_query_headers_and_body_arrive_as_they_were_sent(lab: 
     assert [value for name, value in seen.headers if name == "x-one"] == ["1", "2"]
 
 
-async def test_a_length_told_in_two_ways_is_refused_and_the_connection_closed(lab: Lab) -> None:
+async def test_two_lengths_are_refused_and_the_connection_is_closed(lab: Lab) -> None:
     both = "Content-Length: 5\r\nTransfer-Encoding: chunked"
     body = f"0\r\n\r\nGET {CLUSTERS} HTTP/1.1\r\nHost: gate\r\n\r\n"
     answer = await raw(lab, f"POST {CLUSTERS} HTTP/1.1\r\nHost: gate\r\n{both}\r\n\r\n{body}".encode())
@@ -62,7 +62,7 @@ async def test_a_length_told_in_two_ways_is_refused_and_the_connection_closed(la
     "name",
     ["X-Original-Principal", "X-Original-Auth-Data", "X-Forwarded-For", "Forwarded", "X-Real-IP"],
 )
-async def test_nobody_speaks_for_others_as_only_a_proxy_may(lab: Lab, name: str) -> None:
+async def test_clients_cannot_set_the_headers_of_a_proxy(lab: Lab, name: str) -> None:
     await lab.get(CLUSTERS, headers={name: "admin", "x-kept": "1"})
     await lab.set(TOPIC, {"fixedDeliveryDelayInMillis": 9}, headers={name.lower(): "admin"})
     assert len(lab.admin.seen) > 1
@@ -70,7 +70,7 @@ async def test_nobody_speaks_for_others_as_only_a_proxy_may(lab: Lab, name: str)
     assert lab.admin.seen[0].header("x-kept") == "1"
 
 
-async def test_what_a_client_says_of_the_host_is_not_told_to_others(lab: Lab) -> None:
+async def test_host_headers_of_clients_are_not_forwarded(lab: Lab) -> None:
     lookup = "/lookup/v2/topic/persistent/public/default/orders"
     lab.admin.fixed[lookup] = (307, {"location": f"{lab.admin_url}{lookup}?authoritative=true"}, b"")
     lab.admin.fixed["/admin"] = (302, {"location": "/admin/v2/clusters"}, b"")
@@ -79,14 +79,14 @@ async def test_what_a_client_says_of_the_host_is_not_told_to_others(lab: Lab) ->
         assert answer.headers["location"].startswith(f"{lab.url}/")
 
 
-async def test_a_whole_url_in_the_place_of_a_path_does_not_get_round_what_is_not_served(lab: Lab) -> None:
+async def test_an_absolute_url_does_not_bypass_the_refused_paths(lab: Lab) -> None:
     target = f"{lab.admin_url}/topics/persistent/public/default/orders"
     answer = await raw(lab, f"GET {target} HTTP/1.1\r\nHost: gate\r\nConnection: close\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert lab.admin.seen == []
 
 
-async def test_the_answer_comes_back_as_the_broker_gave_it(lab: Lab) -> None:
+async def test_responses_are_returned_unchanged(lab: Lab) -> None:
     packed = gzip.compress(b"x" * 1000)
     headers = {"content-encoding": "gzip", "content-type": "text/plain", "etag": '"7"', "set-cookie": "a=1"}
     lab.admin.fixed["/metrics"] = (202, headers, packed)
@@ -125,14 +125,14 @@ async def test_bodies_of_unknown_length_are_streamed(lab: Lab) -> None:
     assert lab.admin.seen[-1].header("transfer-encoding") == "chunked"
 
 
-async def test_an_answer_is_passed_on_part_by_part(lab: Lab) -> None:
+async def test_responses_are_streamed(lab: Lab) -> None:
     lab.admin.block = asyncio.Event()
     async with lab.client.stream("GET", "/slow") as answer:
         parts = answer.aiter_raw()
         assert await anext(parts) == b"first"
 
 
-async def test_an_answer_that_breaks_off_is_not_passed_on_as_whole(lab: Lab) -> None:
+async def test_a_truncated_response_is_not_completed(lab: Lab) -> None:
     lab.admin.block = asyncio.Event()
     lab.admin.block.set()
     with pytest.raises(httpx.RemoteProtocolError):
@@ -140,7 +140,7 @@ async def test_an_answer_that_breaks_off_is_not_passed_on_as_whole(lab: Lab) -> 
     assert (await lab.get(CLUSTERS)).status_code == 200
 
 
-async def test_headers_for_the_next_hop_only_end_at_the_gate(lab: Lab) -> None:
+async def test_hop_by_hop_headers_are_not_forwarded(lab: Lab) -> None:
     await raw(
         lab,
         b"GET /admin/v2/clusters HTTP/1.1\r\nHost: g\r\nConnection: close, X-Private\r\nX-Private: 1\r\n"
@@ -164,14 +164,14 @@ async def test_headers_for_the_next_hop_only_end_at_the_gate(lab: Lab) -> None:
         ("/admin\\..\\topics", 400),
     ],
 )
-async def test_no_messages_go_round_the_policies(lab: Lab, path: str, status: int) -> None:
+async def test_no_messages_bypass_the_policies(lab: Lab, path: str, status: int) -> None:
     answer = await raw(lab, f"POST {path} HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n".encode())
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
     assert b'"reason"' in answer
     assert lab.admin.seen == []
 
 
-async def test_a_broker_that_is_down_is_named_in_the_log_alone(
+async def test_a_broker_that_is_down_is_named_only_in_the_log(
     admin: FakeAdmin, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -188,7 +188,7 @@ async def test_a_broker_that_is_down_is_named_in_the_log_alone(
         assert lab.services.store.version() == 0
 
 
-async def test_a_broker_that_never_answers_is_given_up(admin: FakeAdmin) -> None:
+async def test_a_broker_that_never_answers_times_out(admin: FakeAdmin) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         async with lab_of(admin, FakeServices(), timeout_s=0.2, admin={"url": url}) as lab:
@@ -197,7 +197,7 @@ async def test_a_broker_that_never_answers_is_given_up(admin: FakeAdmin) -> None
             assert (answer.status_code, answer.json()) == (504, said)
 
 
-async def test_a_body_that_does_not_come_is_given_up(admin: FakeAdmin) -> None:
+async def test_a_missing_body_times_out(admin: FakeAdmin) -> None:
     async with lab_of(admin, FakeServices(), timeout_s=0.2) as lab:
         answer = await raw(
             lab,
@@ -223,7 +223,7 @@ async def test_a_client_that_hangs_up_ends_its_request(lab: Lab, caplog: pytest.
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-async def test_redirects_to_known_brokers_lead_back_to_the_gate(
+async def test_redirects_to_known_brokers_are_rewritten_to_the_gateway(
     admin: FakeAdmin, services: FakeServices
 ) -> None:
     second = FakeAdmin()
@@ -253,7 +253,7 @@ async def test_redirects_to_known_brokers_lead_back_to_the_gate(
 @pytest.mark.parametrize(
     "location", ["http://elsewhere:8080/x", "http://127.0.0.1:1/x", "//elsewhere/x", "ftp://127.0.0.1/x"]
 )
-async def test_redirects_elsewhere_are_not_followed_and_not_passed_on(
+async def test_redirects_elsewhere_are_neither_followed_nor_returned(
     lab: Lab, location: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -266,14 +266,14 @@ async def test_redirects_elsewhere_are_not_followed_and_not_passed_on(
         assert "location" not in answer.headers
 
 
-async def test_redirects_within_the_broker_stay(lab: Lab) -> None:
+async def test_redirects_within_the_broker_are_kept(lab: Lab) -> None:
     lab.admin.fixed["/admin"] = (302, {"location": "/admin/v2/clusters"}, b"")
     answer = await lab.get("/admin")
     assert answer.headers["location"] == f"{lab.url}/admin/v2/clusters"
     assert (await lab.get("/admin", follow_redirects=True)).status_code == 200
 
 
-async def test_redirects_without_end_are_given_up(lab: Lab) -> None:
+async def test_endless_redirects_are_refused(lab: Lab) -> None:
     lab.admin.fixed[TOPIC] = (307, {"location": f"{lab.admin_url}{TOPIC}"}, b"")
     answer = await lab.get(TOPIC)
     assert answer.status_code == 502
@@ -281,13 +281,13 @@ async def test_redirects_without_end_are_given_up(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("mark", ["http://elsewhere:8080", "nonsense", "http://user@127.0.0.1:1", ""])
-async def test_nobody_can_name_a_broker_of_their_own(lab: Lab, mark: str) -> None:
+async def test_clients_cannot_choose_an_arbitrary_broker(lab: Lab, mark: str) -> None:
     answer = await lab.get(CLUSTERS, params={"sluicegate_broker": mark})
     assert answer.status_code == 400
     assert lab.admin.seen == []
 
 
-async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_does_not_read_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     fake, size, given_up = FakeAdmin(), 16 * 1024 * 1024, asyncio.Event()
     monkeypatch.setattr(passing.log, "warning", lambda *_: given_up.set())
     fake.fixed["/metrics"] = (200, {}, b"x" * size)

@@ -77,7 +77,7 @@ def test_lookups(path: str) -> None:
         ("/topics", 403),
     ],
 )
-def test_what_is_not_served(path: str, status: int) -> None:
+def test_paths_that_are_not_served(path: str, status: int) -> None:
     with pytest.raises(WebError) as refused:
         route(path)
     assert refused.value.status == status

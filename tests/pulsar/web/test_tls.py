@@ -34,7 +34,7 @@ async def test_both_sides_may_speak_tls(tmp_path: Path) -> None:
         await site.close()
 
 
-async def test_a_broker_that_shows_another_certificate_is_not_spoken_to(
+async def test_a_broker_with_another_certificate_is_rejected(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

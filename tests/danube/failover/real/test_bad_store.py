@@ -40,7 +40,7 @@ def check_refused(url: str, text: str) -> None:
         assert text in done.output, command
 
 
-def test_an_etcd_that_refuses_the_login_or_is_down(tmp_path: Path) -> None:
+def test_etcd_refuses_the_login_or_is_down(tmp_path: Path) -> None:
     need(why_no_etcd())
     with Etcd(tmp_path / "etcd") as etcd:
         place = f"127.0.0.1:{etcd.port}?timeout={LONG_S}s"

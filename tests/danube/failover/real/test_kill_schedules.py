@@ -38,7 +38,7 @@ def own_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
     alive=st.lists(st.sampled_from(BROKERS), min_size=2, max_size=4, unique=True),
     play=st.lists(rounds, min_size=2, max_size=5),
 )
-def test_durable_entries_are_the_same_from_a_kill_until_the_new_owner_serves(
+def test_durable_entries_are_unchanged_until_the_new_owner_serves(
     own_etcd: Etcd, alive: list[int], play: list[Round]
 ) -> None:
     address = etcd_address(f"{own_etcd.url}?timeout={LONG_S}s")

@@ -134,9 +134,7 @@ def test_other_producers_keep_their_ids() -> None:
 @pytest.mark.parametrize(
     ("refusal", "status"), [(None, "5"), (Refusal(UNAVAILABLE, "no owner yet", b""), "14")]
 )
-def test_a_producer_that_cannot_be_resumed_gets_the_original_error(
-    refusal: Refusal | None, status: str
-) -> None:
+def test_a_failed_resumption_is_reported_to_the_client(refusal: Refusal | None, status: str) -> None:
     of = Bench()
     of.attach()
     stream = of.publish()

@@ -50,7 +50,7 @@ def test_an_unreadable_message_makes_its_batch_malformed() -> None:
 
 
 @given(st.integers(0, 500), st.integers(0, 500))
-def test_a_message_is_complete_at_its_length(size: int, there: int) -> None:
+def test_the_size_of_a_whole_message_is_its_length(size: int, there: int) -> None:
     data = field(1, b"/a/b") + field(2, 7) + field(3, bytes(size)) + field(6, b"attribute")
     method = Method(Role.PUBLISH, topic=(1,), producer=(2,), size_of="message")
     assert found(plan(method).read(data, 0, len(data))).payload == len(data)

@@ -33,7 +33,7 @@ def answer_list(wire: Wire, *names: str) -> None:
 
 
 @pytest.mark.seed("S1-003", "S1-037")
-def test_a_topic_takes_so_many_consumers_and_no_more() -> None:
+def test_consumers_of_a_topic_are_limited() -> None:
     wire = Wire(Bench(max_consumers_per_topic=2))
     attach(wire, 0, 1, subscription="a")
     attach(wire, 1, 2, subscription="b")
@@ -45,7 +45,7 @@ def test_a_topic_takes_so_many_consumers_and_no_more() -> None:
 
 
 @pytest.mark.seed("S1-004", "S1-038")
-def test_a_subscription_takes_so_many_consumers_and_no_more() -> None:
+def test_consumers_of_a_subscription_are_limited() -> None:
     wire = Wire(Bench(max_consumers_per_subscription=1))
     attach(wire, 0, 1)
     wire.client_sends(subscribe(1, 2))
@@ -56,7 +56,7 @@ def test_a_subscription_takes_so_many_consumers_and_no_more() -> None:
 
 @pytest.mark.seed("S1-043")
 @pytest.mark.parametrize("how", ["refused by the broker", "client closes", "broker closes", "unsubscribes"])
-def test_a_place_is_free_again(how: str) -> None:
+def test_a_detached_consumer_frees_its_place(how: str) -> None:
     wire = Wire(Bench(max_consumers_per_topic=1))
     wire.client_sends(subscribe())
     if how == "refused by the broker":
@@ -130,7 +130,7 @@ def test_the_list_of_subscriptions_is_fetched_once_a_second_at_most() -> None:
 @pytest.mark.parametrize(
     ("on_unknown", "code"), [("pause", pb.SERVICE_NOT_READY), ("open", None), ("last", None)]
 )
-def test_without_a_list_on_unknown_decides(on_unknown: str, code: int | None) -> None:
+def test_on_unknown_decides_without_a_listing(on_unknown: str, code: int | None) -> None:
     options = {"on_unknown.max_subscriptions_per_topic": on_unknown}
     wire = Wire(Bench(options, max_subscriptions_per_topic=1))
     wire.client_sends(subscribe())
@@ -142,7 +142,7 @@ def test_without_a_list_on_unknown_decides(on_unknown: str, code: int | None) ->
         assert wire.upstream == b""
 
 
-def test_a_subscription_that_the_broker_refuses_was_never_there() -> None:
+def test_a_subscription_refused_by_the_broker_does_not_count() -> None:
     wire = Wire(Bench())
     wire.client_sends(subscribe())
     assert state_of(wire).subscription_count == 1
@@ -173,7 +173,7 @@ def test_attaching_over_the_connection_rate_waits_its_turn() -> None:
     assert wire.session.held_bytes == 0
 
 
-def test_attaching_is_held_only_so_long() -> None:
+def test_attaching_is_held_at_most_max_hold() -> None:
     wire = Wire(Bench(connection_rate_limit=0.01), max_hold="2s")
     attach(wire)
     wire.client_sends(subscribe(1, 2, subscription="new"))
@@ -186,7 +186,7 @@ def test_attaching_is_held_only_so_long() -> None:
     assert wire.shared.counts["subscribe_hold_timed_out"] == 1
 
 
-def test_a_held_request_that_is_taken_back_is_never_sent() -> None:
+def test_a_cancelled_held_request_is_never_forwarded() -> None:
     wire = Wire(Bench(connection_rate_limit=1))
     attach(wire)
     wire.client_sends(subscribe(1, 2, subscription="new"))
@@ -198,7 +198,7 @@ def test_a_held_request_that_is_taken_back_is_never_sent() -> None:
     assert wire.session.held_bytes == 0
 
 
-def test_a_held_request_whose_client_goes_gives_all_back() -> None:
+def test_a_held_request_of_a_disconnected_client_releases_everything() -> None:
     wire = Wire(Bench(connection_rate_limit=1))
     attach(wire)
     wire.client_sends(subscribe(1, 2, subscription="new"))
@@ -219,7 +219,7 @@ def test_a_request_that_cannot_be_held_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", [SHARED, EXCLUSIVE, KEY_SHARED, pb.Subscribe.FAILOVER])
-def test_where_no_policy_asks_everything_passes_as_it_came(kind: int) -> None:
+def test_without_policies_everything_passes_unchanged(kind: int) -> None:
     wire = Wire(Bench(max_consumers_per_topic=5))
     attach(wire, kind=kind)
     up = [flow(1000), frame("get_last_message_id", consumer_id=0, request_id=4)]
@@ -230,7 +230,7 @@ def test_where_no_policy_asks_everything_passes_as_it_came(kind: int) -> None:
     assert wire.sent_down() == down
 
 
-def test_messages_that_nobody_asks_about_are_one_run() -> None:
+def test_unpoliced_messages_form_one_run() -> None:
     wire = Wire(Bench(max_publish_rate=1, max_consumers_per_topic=5))
     attach(wire)
     wire.commands.clear()
@@ -238,7 +238,7 @@ def test_messages_that_nobody_asks_about_are_one_run() -> None:
     assert len(wire.commands) == 1
 
 
-def test_a_policy_that_is_set_later_holds_for_consumers_that_are_there() -> None:
+def test_a_later_policy_applies_to_existing_consumers() -> None:
     bench = Bench()
     wire = Wire(bench)
     attach(wire)
@@ -283,7 +283,7 @@ def test_exempt_principals_are_not_counted_nor_held() -> None:
 
 
 @pytest.mark.parametrize("topic", ["", "a/b", "ftp://public/default/x", "persistent://x"])
-def test_what_is_no_topic_is_refused(topic: str) -> None:
+def test_an_invalid_topic_is_refused(topic: str) -> None:
     wire = Wire(Bench())
     wire.client_sends(subscribe(topic=topic))
     assert refused(wire)[0] == pb.INVALID_TOPIC_NAME
@@ -317,7 +317,7 @@ def test_a_consumer_id_in_use_is_refused_for_another_topic() -> None:
     assert state_of(wire).consumer_count == 1
 
 
-def test_two_requests_with_one_id_end_their_client() -> None:
+def test_two_requests_with_one_id_close_their_client() -> None:
     wire = Wire(Bench())
     wire.client_sends(subscribe(0, 1), subscribe(1, 1))
     assert wire.closed is not None
@@ -337,7 +337,7 @@ def test_frames_for_unknown_consumers_pass() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 2**31, 2**32 - 1])
-def test_permits_that_no_broker_takes_end_their_client(number: int) -> None:
+def test_invalid_permits_close_their_client(number: int) -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     attach(wire)
     wire.client_sends(flow(number))
@@ -345,7 +345,7 @@ def test_permits_that_no_broker_takes_end_their_client(number: int) -> None:
     assert f"FLOW of {number} permits" in wire.closed.detail
 
 
-def test_the_consumers_of_one_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumers_per_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate_pulsar.session.consumers.consuming._MAX_CONSUMERS", 2)
     wire = Wire(Bench())
     attach(wire, 0, 1)
@@ -354,7 +354,7 @@ def test_the_consumers_of_one_connection_are_bounded(monkeypatch: pytest.MonkeyP
     assert refused(wire)[0] == pb.TOO_MANY_REQUESTS
 
 
-def test_metadata_that_cannot_be_read_passes_as_it_came() -> None:
+def test_unreadable_metadata_passes_unchanged() -> None:
     whole = message(1)
     start = whole.index(b"\n\x01p")
     broken = whole[:start] + b"\xff" + whole[start + 1 :]
@@ -368,7 +368,7 @@ def test_metadata_that_cannot_be_read_passes_as_it_came() -> None:
     assert permits(wire) == 500
 
 
-def test_a_consumer_that_is_closed_elsewhere_is_told_the_gates_address() -> None:
+def test_a_moved_consumer_gets_the_gateways_address() -> None:
     wire = Wire(Bench())
     attach(wire)
     wire.broker_sends(

@@ -74,7 +74,9 @@ POLICIES: dict[str, int | float] = {
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS, st.sampled_from([EXCLUSIVE, 1]))
-def test_damage_raises_nothing_and_leaves_nothing(steps: list[tuple[str, bytes]], kind: int) -> None:
+def test_damaged_frames_raise_nothing_and_leave_nothing_behind(
+    steps: list[tuple[str, bytes]], kind: int
+) -> None:
     bench = Bench(**POLICIES)
     wire = Wire(bench)
     attach(wire, kind=kind)
@@ -93,7 +95,7 @@ def test_damage_raises_nothing_and_leaves_nothing(steps: list[tuple[str, bytes]]
 
 
 @pytest.mark.parametrize("number", [2**63, 2**64 - 1])
-def test_ids_of_any_size_are_taken(number: int) -> None:
+def test_ids_of_any_size_are_accepted(number: int) -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     attach(wire, number, number)
     wire.broker_sends(message(1, consumer_id=number), message(2, consumer_id=number))
@@ -102,7 +104,7 @@ def test_ids_of_any_size_are_taken(number: int) -> None:
     assert len(wire.sent_down()) == 1
 
 
-def test_times_of_any_size_are_taken() -> None:
+def test_times_of_any_size_are_accepted() -> None:
     wire = Wire(Bench(fixed_delivery_delay=1000))
     attach(wire, kind=EXCLUSIVE)
     wire.broker_sends(

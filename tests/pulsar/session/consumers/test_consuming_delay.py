@@ -56,7 +56,7 @@ def test_messages_are_withheld_until_due_and_never_early(kind: int) -> None:
 
 
 @pytest.mark.parametrize("told_by", ["broker", "gate"])
-def test_a_back_dated_message_is_withheld_from_its_arrival(told_by: str) -> None:
+def test_a_backdated_message_is_delayed_from_its_arrival(told_by: str) -> None:
     """The broker tells when it came if it is set to, else the delivery time that a gate gave it does."""
     wire = delayed()
     received_ms = wall_ms(wire) - 500
@@ -76,7 +76,7 @@ def test_a_back_dated_message_is_withheld_from_its_arrival(told_by: str) -> None
 
 
 @pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
-def test_what_the_broker_delayed_passes_at_once(kind: int) -> None:
+def test_messages_delayed_by_the_broker_pass_at_once(kind: int) -> None:
     wire = delayed(kind=kind)
     wire.broker_sends(message(1, publish_time=wall_ms(wire) - DELAY_MS))
     assert delivered(wire) == [1]
@@ -84,7 +84,7 @@ def test_what_the_broker_delayed_passes_at_once(kind: int) -> None:
 
 @pytest.mark.parametrize("active", [True, False])
 @pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
-def test_what_the_broker_should_have_delayed_and_did_not_is_withheld(kind: int, active: bool) -> None:
+def test_messages_the_broker_failed_to_delay_are_withheld(kind: int, active: bool) -> None:
     """Whether its delayed delivery is active can change at any time, and not only through the gate."""
     wire = delayed(kind=kind, delayed_delivery_active=active)
     wire.broker_sends(message(1, publish_time=wall_ms(wire)))
@@ -94,7 +94,7 @@ def test_what_the_broker_should_have_delayed_and_did_not_is_withheld(kind: int, 
     assert delivered(wire) == [1]
 
 
-def test_where_the_broker_delays_permits_pass_as_they_come() -> None:
+def test_permits_pass_unchanged_if_the_broker_delays() -> None:
     """What is withheld needs bounds, and nothing is."""
     wire = delayed(kind=SHARED)
     wire.client_sends(flow(1_000))
@@ -105,7 +105,7 @@ def test_where_the_broker_delays_permits_pass_as_they_come() -> None:
     assert wire.sent_up() == []
 
 
-def test_where_it_does_not_a_consumer_begins_anew_with_fewer_once_there_is_no_room() -> None:
+def test_a_full_buffer_reopens_the_consumer_if_the_broker_does_not_delay() -> None:
     wire = Wire(Bench(fixed_delivery_delay=DELAY_MS), consumer_buffer=40_000)
     attach(wire, kind=SHARED)
     wire.client_sends(flow(1_000))
@@ -120,7 +120,7 @@ def test_where_it_does_not_a_consumer_begins_anew_with_fewer_once_there_is_no_ro
     assert 0 < permits(wire) < 5
 
 
-def test_the_broker_may_take_back_what_is_withheld() -> None:
+def test_a_redelivery_request_drops_withheld_messages() -> None:
     wire = delayed(kind=SHARED)
     wire.client_sends(flow(3))
     wire.broker_sends(message(1, publish_time=wall_ms(wire)))
@@ -138,7 +138,7 @@ NOT_KEPT = "non-persistent://public/default/news"
 
 
 @pytest.mark.parametrize("clock", ["publish_time", "receive_time"])
-def test_messages_that_are_not_kept_all_have_the_same_id_and_none_is_lost_or_early(clock: str) -> None:
+def test_non_persistent_messages_share_an_id_and_none_is_lost_or_early(clock: str) -> None:
     wire = Wire(Bench(fixed_delivery_delay=DELAY_MS, delay_clock=clock))
     attach(wire, topic=NOT_KEPT)
     sent = []
@@ -153,7 +153,7 @@ def test_messages_that_are_not_kept_all_have_the_same_id_and_none_is_lost_or_ear
     assert wire.shared.budget.used == 0
 
 
-def test_what_is_not_kept_and_has_no_room_is_dropped_alone() -> None:
+def test_a_non_persistent_message_without_room_is_dropped_alone() -> None:
     wire = Wire(Bench(fixed_delivery_delay=DELAY_MS), consumer_buffer=3_000)
     attach(wire, kind=SHARED, topic=NOT_KEPT)
     now = wall_ms(wire)
@@ -164,7 +164,7 @@ def test_what_is_not_kept_and_has_no_room_is_dropped_alone() -> None:
     assert wire.shared.budget.used == 0
 
 
-def test_what_is_not_persistent_is_withheld_on_every_subscription() -> None:
+def test_non_persistent_messages_are_withheld_on_every_subscription() -> None:
     wire = Wire(Bench(fixed_delivery_delay=DELAY_MS))
     attach(wire, kind=SHARED, topic=NOT_KEPT)
     wire.broker_sends(message(1, publish_time=wall_ms(wire)))
@@ -183,7 +183,7 @@ def test_a_reader_is_delayed_as_well() -> None:
     assert delivered(wire) == [1]
 
 
-def test_what_was_published_long_ago_is_due() -> None:
+def test_messages_published_long_ago_are_due() -> None:
     wire = delayed()
     old = message(1, publish_time=wall_ms(wire) - 10_000)
     wire.broker_sends(old)
@@ -191,7 +191,7 @@ def test_what_was_published_long_ago_is_due() -> None:
 
 
 @pytest.mark.seed("S2-003")
-def test_a_delivery_time_that_a_client_asked_for_changes_nothing() -> None:
+def test_a_delivery_time_requested_by_the_client_changes_nothing() -> None:
     wire = delayed()
     now_ms = wall_ms(wire)
     wire.broker_sends(
@@ -204,7 +204,7 @@ def test_a_delivery_time_that_a_client_asked_for_changes_nothing() -> None:
     assert delivered(wire) == [1, 2]
 
 
-def test_the_order_is_kept_even_if_a_later_message_is_due_before() -> None:
+def test_order_is_kept_if_a_later_message_is_due_earlier() -> None:
     wire = delayed()
     now_ms = wall_ms(wire)
     wire.broker_sends(message(1, publish_time=now_ms), message(2, publish_time=now_ms - 5000))
@@ -214,7 +214,7 @@ def test_the_order_is_kept_even_if_a_later_message_is_due_before() -> None:
 
 
 @pytest.mark.seed("S2-009")
-def test_a_publish_time_too_far_ahead_is_not_believed() -> None:
+def test_a_publish_time_too_far_ahead_is_ignored() -> None:
     wire = delayed()
     far = message(1, publish_time=wall_ms(wire) + 10 * 3_600_000)
     wire.broker_sends(far)
@@ -229,7 +229,7 @@ def test_a_publish_time_too_far_ahead_is_not_believed() -> None:
     assert delivered(wire) == [1]
 
 
-def test_by_the_time_of_receipt_the_brokers_note_counts() -> None:
+def test_receive_time_comes_from_the_broker_entry_metadata() -> None:
     wire = delayed(delay_clock="receive_time")
     now_ms = wall_ms(wire)
     wire.broker_sends(message(1, publish_time=1, broker_ms=now_ms - 1000))
@@ -239,7 +239,7 @@ def test_by_the_time_of_receipt_the_brokers_note_counts() -> None:
     assert delivered(wire) == [1]
 
 
-def test_by_the_time_of_receipt_a_rewritten_delivery_time_counts() -> None:
+def test_receive_time_respects_a_rewritten_delivery_time() -> None:
     wire = delayed(delay_clock="receive_time")
     now_ms = wall_ms(wire)
     wire.broker_sends(message(1, publish_time=1, deliver_at_time=now_ms + 500))
@@ -255,7 +255,7 @@ def test_by_the_time_of_receipt_a_rewritten_delivery_time_counts() -> None:
     assert delivered(wire) == [2]
 
 
-def test_a_delay_that_is_set_later_holds_and_one_that_is_taken_away_releases() -> None:
+def test_setting_a_delay_withholds_and_removing_it_releases() -> None:
     bench = Bench()
     wire = Wire(bench)
     attach(wire, kind=EXCLUSIVE)
@@ -268,7 +268,7 @@ def test_a_delay_that_is_set_later_holds_and_one_that_is_taken_away_releases() -
     assert delivered(wire) == [1]
 
 
-def test_a_shorter_delay_is_felt_within_a_second() -> None:
+def test_a_shorter_delay_takes_effect_within_a_second() -> None:
     bench = Bench(fixed_delivery_delay=3_600_000)
     wire = Wire(bench)
     attach(wire, kind=EXCLUSIVE)
@@ -279,14 +279,14 @@ def test_a_shorter_delay_is_felt_within_a_second() -> None:
     assert delivered(wire) == [1]
 
 
-def test_a_delay_that_is_only_observed_is_not_applied() -> None:
+def test_an_observed_delay_is_not_applied() -> None:
     wire = Wire(Bench({"observe_only.fixed_delivery_delay": True}, fixed_delivery_delay=DELAY_MS))
     attach(wire, kind=EXCLUSIVE)
     wire.broker_sends(message(1, publish_time=wall_ms(wire)))
     assert delivered(wire) == [1]
 
 
-def test_a_backlog_is_held_at_the_broker_and_not_in_the_gate() -> None:
+def test_a_backlog_stays_at_the_broker() -> None:
     wire = Wire(Bench(fixed_delivery_delay=DELAY_MS), consumer_buffer="1MiB")
     attach(wire, kind=EXCLUSIVE)
     wire.client_sends(flow(1000))
@@ -349,7 +349,7 @@ def test_a_failover_to_another_consumer_delivers_once() -> None:
     ]
 
 
-def test_a_consumer_that_comes_back_gets_what_it_never_saw() -> None:
+def test_a_returning_consumer_gets_undelivered_messages() -> None:
     wire = delayed()
     published = wall_ms(wire)
     wire.broker_sends(message(1, publish_time=published))
@@ -363,7 +363,7 @@ def test_a_consumer_that_comes_back_gets_what_it_never_saw() -> None:
     assert delivered(wire) == [1]
 
 
-def test_a_rate_and_a_delay_hold_together() -> None:
+def test_a_rate_and_a_delay_apply_together() -> None:
     wire = delayed(max_dispatch_rate=2)
     published = wall_ms(wire)
     wire.broker_sends(*[message(number, publish_time=published) for number in range(6)])
@@ -373,7 +373,7 @@ def test_a_rate_and_a_delay_hold_together() -> None:
     assert delivered(wire) == [2, 3, 4, 5]
 
 
-def test_frames_of_other_kinds_overtake_what_is_withheld() -> None:
+def test_other_frames_overtake_withheld_messages() -> None:
     wire = delayed()
     wire.broker_sends(message(1, publish_time=wall_ms(wire)), frame("ping"))
     assert [each.type for each in wire.answered()] == [TYPES.PING]

@@ -35,7 +35,7 @@ def test_a_topic_is_delivered_at_its_rate_and_nothing_is_lost() -> None:
     assert (wire.session.held_bytes, wire.shared.budget.used) == (0, 0)
 
 
-def test_order_is_kept_over_what_was_withheld() -> None:
+def test_order_is_kept_across_withheld_messages() -> None:
     wire = Wire(Bench(max_dispatch_rate=10))
     attach(wire)
     wire.broker_sends(*[message(number) for number in range(12)])
@@ -47,7 +47,7 @@ def test_order_is_kept_over_what_was_withheld() -> None:
 
 
 @pytest.mark.seed("S1-007", "S1-080", "S1-082")
-def test_each_subscription_has_its_rate_within_the_topics() -> None:
+def test_subscription_and_topic_rates_both_apply() -> None:
     wire = Wire(Bench(max_subscription_dispatch_rate=5, max_dispatch_rate=8))
     attach(wire, 0, 1, subscription="a")
     attach(wire, 1, 2, subscription="b")
@@ -100,7 +100,7 @@ def test_a_rate_is_kept_within_half_a_percent(rate: int) -> None:
     assert abs((got - at_5) / (20 * rate) - 1) <= 0.005 or abs(got - at_5 - 20 * rate) <= 1
 
 
-def test_what_may_be_lost_is_dropped_where_that_was_chosen() -> None:
+def test_unreliable_messages_are_dropped_by_policy() -> None:
     topic = "non-persistent://public/default/news"
     wire = Wire(Bench({"on_limit.max_dispatch_rate": "drop"}, max_dispatch_rate=2))
     attach(wire, topic=topic)
@@ -122,7 +122,7 @@ def test_what_may_be_lost_is_dropped_where_that_was_chosen() -> None:
 # -- permits --------------------------------------------------------------------------------------------
 
 
-def test_permits_go_on_only_as_far_as_there_is_room() -> None:
+def test_permits_are_forwarded_as_far_as_there_is_room() -> None:
     wire = Wire(Bench(max_dispatch_rate=1), consumer_buffer="1MiB")
     attach(wire)
     wire.client_sends(flow(1000))
@@ -148,7 +148,7 @@ def test_permits_go_on_only_as_far_as_there_is_room() -> None:
     assert delivered(wire) == list(range(1000))
 
 
-def test_a_message_larger_than_the_room_goes_alone() -> None:
+def test_a_message_larger_than_the_buffer_passes_alone() -> None:
     wire = Wire(Bench(max_dispatch_rate=1), consumer_buffer="10KiB")
     attach(wire)
     wire.client_sends(flow(3))
@@ -159,7 +159,7 @@ def test_a_message_larger_than_the_room_goes_alone() -> None:
     assert delivered(wire) == [0, 1, 2]
 
 
-def test_batches_may_take_more_permits_than_there_are() -> None:
+def test_batches_may_take_more_permits_than_are_left() -> None:
     wire = Wire(Bench(max_dispatch_rate=1000), consumer_buffer="128KiB")
     attach(wire)
     wire.client_sends(flow(100))
@@ -172,7 +172,7 @@ def test_batches_may_take_more_permits_than_there_are() -> None:
     assert first + second > 60
 
 
-def test_messages_of_a_batch_that_are_acknowledged_take_no_permits() -> None:
+def test_acknowledged_messages_of_a_batch_take_no_permits() -> None:
     wire = Wire(Bench(max_dispatch_rate=10), consumer_buffer="128KiB")
     attach(wire)
     wire.client_sends(flow(1))
@@ -183,7 +183,7 @@ def test_messages_of_a_batch_that_are_acknowledged_take_no_permits() -> None:
     assert len(delivered(wire)) == 9
 
 
-def test_too_much_at_once_makes_a_consumer_begin_anew_with_fewer_permits() -> None:
+def test_an_overfull_buffer_reopens_the_consumer_with_fewer_permits() -> None:
     bench = Bench()
     wire = Wire(bench, consumer_buffer="1MiB")
     attach(wire)
@@ -228,7 +228,7 @@ def test_bytes_of_all_clients_together_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("who", ["client", "broker", "connection"])
-def test_what_is_withheld_goes_with_its_consumer(who: str) -> None:
+def test_withheld_messages_are_dropped_with_their_consumer(who: str) -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     attach(wire)
     wire.broker_sends(message(1), message(2), message(3))
@@ -249,7 +249,7 @@ def test_what_is_withheld_goes_with_its_consumer(who: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [SHARED, EXCLUSIVE])
-def test_a_redelivery_of_everything_replaces_what_is_withheld(kind: int) -> None:
+def test_redelivery_of_everything_replaces_withheld_messages(kind: int) -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     attach(wire, kind=kind)
     wire.client_sends(flow(10))
@@ -265,7 +265,7 @@ def test_a_redelivery_of_everything_replaces_what_is_withheld(kind: int) -> None
     assert delivered(wire) == [1, 2, 3]
 
 
-def test_a_redelivery_of_single_messages_leaves_what_is_withheld() -> None:
+def test_redelivery_of_single_messages_keeps_withheld_messages() -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     attach(wire)
     wire.broker_sends(message(1), message(2))
@@ -278,7 +278,7 @@ def test_a_redelivery_of_single_messages_leaves_what_is_withheld() -> None:
     assert delivered(wire) == [1, 2]
 
 
-def test_what_the_broker_sends_again_unasked_is_delivered_once_and_in_its_order() -> None:
+def test_an_unrequested_redelivery_is_delivered_once_and_in_order() -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     attach(wire, kind=EXCLUSIVE)
     wire.client_sends(flow(10))
@@ -290,7 +290,7 @@ def test_what_the_broker_sends_again_unasked_is_delivered_once_and_in_its_order(
     assert wire.shared.budget.used == 0
 
 
-def test_what_is_sent_again_and_again_takes_the_memory_of_once() -> None:
+def test_repeated_redelivery_uses_no_more_memory() -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     attach(wire)
     wire.broker_sends(message(0), *[message(number % 3 + 1) for number in range(5_000)])
@@ -304,7 +304,7 @@ def test_what_is_sent_again_and_again_takes_the_memory_of_once() -> None:
     assert wire.shared.budget.used == 0
 
 
-def test_who_is_no_longer_active_gets_nothing_more() -> None:
+def test_an_inactive_consumer_gets_no_more_messages() -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     attach(wire)
     wire.client_sends(flow(10))
@@ -318,7 +318,7 @@ def test_who_is_no_longer_active_gets_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("succeeds", [True, False])
-def test_a_seek_that_succeeds_drops_what_is_withheld(succeeds: bool) -> None:
+def test_a_successful_seek_drops_withheld_messages(succeeds: bool) -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     attach(wire)
     wire.broker_sends(message(1), message(2), message(3))
@@ -329,7 +329,7 @@ def test_a_seek_that_succeeds_drops_what_is_withheld(succeeds: bool) -> None:
     assert delivered(wire) == ([] if succeeds else [2, 3])
 
 
-def test_the_end_of_a_topic_is_told_after_its_messages() -> None:
+def test_the_end_of_a_topic_follows_its_messages() -> None:
     wire = Wire(Bench(max_dispatch_rate=1))
     attach(wire)
     wire.broker_sends(message(1), message(2), frame("reached_end_of_topic", consumer_id=0))
@@ -339,7 +339,7 @@ def test_the_end_of_a_topic_is_told_after_its_messages() -> None:
     assert wire.shared.budget.used == 0
 
 
-def test_a_rate_that_is_raised_is_felt_within_a_second() -> None:
+def test_a_raised_rate_takes_effect_within_a_second() -> None:
     bench = Bench(max_dispatch_rate=1)
     wire = Wire(bench)
     attach(wire)
@@ -349,7 +349,7 @@ def test_a_rate_that_is_raised_is_felt_within_a_second() -> None:
     assert len(delivered(wire)) == 50
 
 
-def test_what_is_only_observed_is_not_held() -> None:
+def test_observed_limits_hold_nothing() -> None:
     wire = Wire(Bench({"observe_only.max_dispatch_rate": True}, max_dispatch_rate=1))
     attach(wire)
     wire.client_sends(flow(100))

@@ -47,7 +47,7 @@ def test_at_the_limit_delivery_waits_for_acknowledgements() -> None:
     assert (unacked(wire), wire.shared.budget.used) == (0, 0)
 
 
-def test_acknowledgements_reach_the_broker_as_they_came() -> None:
+def test_acknowledgements_reach_the_broker_unchanged() -> None:
     wire = limited()
     wire.broker_sends(message(1))
     frames = [ack(1), ack(1), ack(9), ack(1, 2, cumulative=True)]
@@ -70,7 +70,7 @@ def test_batches_count_each_message() -> None:
     assert unacked(wire) == 1
 
 
-def test_a_batch_over_the_limit_goes_to_who_has_acknowledged_everything() -> None:
+def test_a_batch_over_the_limit_passes_when_nothing_is_unacknowledged() -> None:
     wire = limited()
     wire.broker_sends(message(1), message(2, num_messages_in_batch=50))
     assert delivered(wire) == [1]
@@ -78,13 +78,13 @@ def test_a_batch_over_the_limit_goes_to_who_has_acknowledged_everything() -> Non
     assert delivered(wire) == [2]
 
 
-def test_messages_of_a_batch_that_are_acknowledged_do_not_count() -> None:
+def test_acknowledged_messages_of_a_batch_do_not_count() -> None:
     wire = limited()
     wire.broker_sends(message(1, command={"ack_set": [0b11]}, num_messages_in_batch=5))
     assert unacked(wire) == 2
 
 
-def test_what_is_delivered_again_counts_once() -> None:
+def test_redelivered_messages_count_once() -> None:
     wire = limited()
     wire.broker_sends(*[message(number) for number in range(3)])
     wire.client_sends(frame("redeliver_unacknowledged_messages", consumer_id=0))
@@ -95,7 +95,7 @@ def test_what_is_delivered_again_counts_once() -> None:
     assert delivered(wire) == [0, 1, 2, 0, 1, 2, 3, 4, 2]
 
 
-def test_single_messages_that_are_to_come_again_do_not_count_meanwhile() -> None:
+def test_messages_awaiting_redelivery_do_not_count() -> None:
     wire = limited(kind=1)
     wire.broker_sends(*[message(number) for number in range(6)])
     assert delivered(wire) == [0, 1, 2, 3, 4]
@@ -105,7 +105,7 @@ def test_single_messages_that_are_to_come_again_do_not_count_meanwhile() -> None
     assert unacked(wire) == 5
 
 
-def test_at_the_limit_no_permits_go_on() -> None:
+def test_at_the_limit_no_permits_are_forwarded() -> None:
     wire = limited()
     wire.client_sends(flow(10))
     assert permits(wire) == 10
@@ -117,7 +117,7 @@ def test_at_the_limit_no_permits_go_on() -> None:
     assert permit.flow.message_permits == 3
 
 
-def test_consumers_are_counted_one_by_one() -> None:
+def test_each_consumer_has_its_own_count() -> None:
     wire = limited()
     attach(wire, 1, 2)
     wire.broker_sends(*[message(number) for number in range(6)])
@@ -127,7 +127,7 @@ def test_consumers_are_counted_one_by_one() -> None:
     assert delivered(wire) == [15]
 
 
-def test_a_consumer_that_goes_leaves_no_count_behind() -> None:
+def test_a_detached_consumer_leaves_no_count_behind() -> None:
     wire = limited()
     wire.broker_sends(*[message(number) for number in range(5)])
     wire.client_sends(frame("close_consumer", consumer_id=0, request_id=2))
@@ -135,7 +135,7 @@ def test_a_consumer_that_goes_leaves_no_count_behind() -> None:
     assert unacked(wire) == 0
 
 
-def test_a_limit_that_is_lifted_and_set_again_starts_from_nothing() -> None:
+def test_a_limit_lifted_and_set_again_starts_from_zero() -> None:
     bench = Bench(max_unacked_messages_per_consumer=LIMIT)
     wire = Wire(bench)
     attach(wire)
@@ -160,7 +160,7 @@ def test_memory_of_offered_versions_is_bounded(monkeypatch: pytest.MonkeyPatch) 
     assert unacked(wire) == 9
 
 
-def test_what_is_acknowledged_while_there_is_no_limit_does_not_count_later() -> None:
+def test_messages_acknowledged_without_a_limit_do_not_count_later() -> None:
     bench = Bench(max_unacked_messages_per_consumer=LIMIT)
     wire = Wire(bench)
     attach(wire)

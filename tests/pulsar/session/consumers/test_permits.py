@@ -13,7 +13,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_never_more_than_granted_and_never_stuck(steps: list[tuple[int, int, int]]) -> None:
+def test_permits_never_exceed_the_grant_and_never_stall(steps: list[tuple[int, int, int]]) -> None:
     permits = Permits(ROOM)
     granted = taken = used = 0
     for grant, batch, size in steps:
@@ -30,7 +30,7 @@ def test_never_more_than_granted_and_never_stuck(steps: list[tuple[int, int, int
             used += batch
 
 
-def test_what_is_expected_to_come_fits_the_room() -> None:
+def test_expected_bytes_fit_the_buffer() -> None:
     permits = Permits(ROOM, 1000)
     permits.grant(1000)
     assert permits.take(0) == 100
@@ -40,7 +40,7 @@ def test_what_is_expected_to_come_fits_the_room() -> None:
     assert permits.take(0) == 50
 
 
-def test_small_lots_wait_until_they_are_worth_a_frame() -> None:
+def test_small_grants_wait_until_they_are_worth_a_frame() -> None:
     permits = Permits(ROOM, 1000)
     permits.grant(1000)
     permits.take(0)
@@ -57,7 +57,7 @@ def test_the_last_permits_do_not_wait() -> None:
     assert permits.take(0) == 3
 
 
-def test_sizes_are_learned_at_once_and_forgotten_slowly() -> None:
+def test_the_size_estimate_rises_at_once_and_falls_slowly() -> None:
     permits = Permits(ROOM, 100)
     permits.used(1, 10_000)
     assert permits.entry_bytes == 10_000
@@ -68,7 +68,7 @@ def test_sizes_are_learned_at_once_and_forgotten_slowly() -> None:
     assert permits.entry_bytes < 200
 
 
-def test_what_was_never_counted_passes() -> None:
+def test_taking_more_than_granted_returns_what_is_left() -> None:
     permits = Permits(10, 1000, exact=False)
     permits.grant(500)
     assert permits.take(1_000_000) == 500

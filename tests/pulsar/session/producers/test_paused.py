@@ -31,7 +31,7 @@ def wire(disk: Factor) -> Wire:
     return wire
 
 
-def test_messages_wait_and_go_on_within_a_second(wire: Wire, disk: Factor) -> None:
+def test_messages_wait_and_resume_within_a_second(wire: Wire, disk: Factor) -> None:
     disk.set(0.0, "volume 1 is full")
     frames = [send(number) for number in range(3)]
     wire.client_sends(*frames)
@@ -44,7 +44,7 @@ def test_messages_wait_and_go_on_within_a_second(wire: Wire, disk: Factor) -> No
     assert wire.sent_up() == frames
 
 
-def test_a_new_producer_is_told_that_the_quota_is_exceeded(wire: Wire, disk: Factor) -> None:
+def test_a_new_producer_gets_the_quota_error(wire: Wire, disk: Factor) -> None:
     disk.set(0.0, "volume 1 is full")
     wire.client_sends(producer(1, request_id=7))
 

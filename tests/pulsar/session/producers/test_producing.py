@@ -34,7 +34,7 @@ def opened(bench: Bench, *names: str, **options: object) -> Wire:
     return wire
 
 
-def test_a_producer_within_the_limit_passes_as_it_came() -> None:
+def test_a_producer_within_the_limit_passes_unchanged() -> None:
     wire = Wire(Bench(max_producers_per_topic=1))
     wire.client_sends(producer())
     assert wire.sent_up() == [producer()]
@@ -42,7 +42,7 @@ def test_a_producer_within_the_limit_passes_as_it_came() -> None:
     assert wire.sent_down() == [producer_success()]
 
 
-def test_the_next_is_refused_in_the_words_of_pulsar() -> None:
+def test_a_producer_over_the_limit_gets_pulsars_error() -> None:
     bench = Bench(max_producers_per_topic=1)
     wire = opened(bench, "a")
     wire.client_sends(producer(1, request_id=7))
@@ -54,7 +54,7 @@ def test_the_next_is_refused_in_the_words_of_pulsar() -> None:
 
 
 @pytest.mark.parametrize("name", ["orders", "public/default/orders", TOPIC])
-def test_whatever_a_topic_is_called_it_has_one_limit(name: str) -> None:
+def test_all_spellings_of_a_topic_share_one_limit(name: str) -> None:
     bench = Bench(max_producers_per_topic=1)
     opened(bench, "a")
     other = Wire(bench, peer="10.0.0.2:1")
@@ -62,7 +62,7 @@ def test_whatever_a_topic_is_called_it_has_one_limit(name: str) -> None:
     assert [answer.error.error for answer in other.answered()] == [pb.PRODUCER_BUSY]
 
 
-def test_what_is_no_topic_is_refused() -> None:
+def test_an_invalid_topic_is_refused() -> None:
     wire = Wire(Bench())
     wire.client_sends(producer(request_id=3, topic="persistent://public/orders"))
     assert wire.sent_up() == []
@@ -73,7 +73,7 @@ def test_what_is_no_topic_is_refused() -> None:
 
 
 @pytest.mark.parametrize("known", ["given by the client", "chosen by the broker"])
-def test_a_producer_that_connects_anew_is_not_another(known: str) -> None:
+def test_a_reconnecting_producer_counts_once(known: str) -> None:
     bench = Bench(max_producers_per_topic=1)
     name = "mine" if known == "given by the client" else ""
     first = Wire(bench)
@@ -89,7 +89,7 @@ def test_a_producer_that_connects_anew_is_not_another(known: str) -> None:
     assert producers(bench) == 0
 
 
-def test_a_producer_is_gone_when_the_client_closes_it() -> None:
+def test_a_producer_is_released_when_the_client_closes_it() -> None:
     bench = Bench()
     wire = opened(bench, "a", "b")
     assert producers(bench) == 2
@@ -99,7 +99,7 @@ def test_a_producer_is_gone_when_the_client_closes_it() -> None:
     assert producers(bench) == 1
 
 
-def test_a_producer_is_gone_when_the_broker_closes_it() -> None:
+def test_a_producer_is_released_when_the_broker_closes_it() -> None:
     bench = Bench()
     wire = opened(bench, "a")
     close = frame("close_producer", producer_id=0, request_id=0)
@@ -108,7 +108,7 @@ def test_a_producer_is_gone_when_the_broker_closes_it() -> None:
     assert producers(bench) == 0
 
 
-def test_a_producer_is_gone_when_the_broker_refuses_it() -> None:
+def test_a_producer_is_released_when_the_broker_refuses_it() -> None:
     bench = Bench()
     wire = Wire(bench)
     wire.client_sends(producer())
@@ -119,14 +119,14 @@ def test_a_producer_is_gone_when_the_broker_refuses_it() -> None:
     assert producers(bench) == 0
 
 
-def test_a_producer_is_gone_with_its_connection() -> None:
+def test_a_producer_is_released_with_its_connection() -> None:
     bench = Bench()
     wire = opened(bench, "a", "b")
     wire.close()
     assert producers(bench) == 0
 
 
-def test_one_that_waits_for_exclusive_access_counts_once() -> None:
+def test_a_producer_waiting_for_exclusive_access_counts_once() -> None:
     bench = Bench()
     wire = Wire(bench)
     wire.client_sends(producer(producer_access_mode=2))
@@ -184,7 +184,7 @@ def test_exempt_principals_are_not_counted() -> None:
 class TestAttachingTooFast:
     """`connection_rate_limit` holds a producer, and refuses it once it was held too long."""
 
-    def test_it_waits(self) -> None:
+    def test_a_producer_over_the_connection_rate_waits(self) -> None:
         bench = Bench(connection_rate_limit=1)
         wire = Wire(bench)
         wire.client_sends(producer(0, 1), producer(1, 2), send(0))
@@ -194,7 +194,7 @@ class TestAttachingTooFast:
         assert producers(bench) == 2
         assert bench.budget.used == 0
 
-    def test_it_is_refused_after_max_hold(self) -> None:
+    def test_a_producer_held_for_max_hold_is_refused(self) -> None:
         bench = Bench(connection_rate_limit=0.1)
         wire = Wire(bench, max_hold="2s")
         wire.client_sends(producer(0, 1), producer(1, 2))
@@ -206,7 +206,7 @@ class TestAttachingTooFast:
         assert "[sluicegate " in answer.error.message
         assert (producers(bench), bench.budget.used) == (1, 0)
 
-    def test_one_that_is_closed_meanwhile_never_reaches_the_broker(self) -> None:
+    def test_a_held_producer_that_is_closed_is_never_forwarded(self) -> None:
         bench = Bench(connection_rate_limit=1)
         wire = Wire(bench)
         wire.client_sends(producer(0, 1), producer(1, 2))
@@ -217,14 +217,14 @@ class TestAttachingTooFast:
         assert wire.sent_up() == []
         assert (producers(bench), bench.budget.used) == (1, 0)
 
-    def test_one_whose_client_has_gone_is_forgotten(self) -> None:
+    def test_a_held_producer_is_dropped_with_its_client(self) -> None:
         bench = Bench(connection_rate_limit=1)
         wire = Wire(bench)
         wire.client_sends(producer(0, 1), producer(1, 2))
         wire.close()
         assert (producers(bench), bench.budget.used) == (0, 0)
 
-    def test_an_id_that_waits_is_not_taken_twice(self) -> None:
+    def test_the_id_of_a_held_producer_cannot_be_reused(self) -> None:
         wire = Wire(Bench(connection_rate_limit=1))
         wire.client_sends(producer(0, 1), producer(1, 2), producer(1, 3))
         (answer,) = wire.answered()
@@ -234,7 +234,7 @@ class TestAttachingTooFast:
 class TestMessagesOfNobody:
     """A SEND for a producer that is not open."""
 
-    def test_it_ends_the_connection_as_at_the_broker(self) -> None:
+    def test_a_send_without_a_producer_ends_the_connection(self) -> None:
         wire = Wire(Bench(), version=JAVA)
         wire.client_sends(send(0, producer_id=3))
         assert wire.sent_up() == []
@@ -242,7 +242,7 @@ class TestMessagesOfNobody:
         assert wire.closed.counter == "send_without_producer"
         assert "producer id 3" in wire.closed.detail
 
-    def test_it_may_cross_a_close_by_the_broker(self) -> None:
+    def test_a_send_may_cross_a_close_by_the_broker(self) -> None:
         wire = opened(Bench(), "a")
         wire.broker_sends(frame("close_producer", producer_id=0, request_id=0))
         wire.client_sends(send(0))
@@ -250,7 +250,7 @@ class TestMessagesOfNobody:
         assert wire.closed is None
         assert wire.shared.counts["send_after_close"] == 1
 
-    def test_others_are_served(self) -> None:
+    def test_sends_of_other_producers_pass(self) -> None:
         bench = Bench()
         bad, good = Wire(bench), opened(bench, "a", peer="10.0.0.9:9")
         bad.client_sends(send(0))
@@ -287,14 +287,14 @@ class TestInitialSubscription:
         wire.front_answers(question)
         return wire
 
-    def test_it_is_made_within_the_limit(self) -> None:
+    def test_an_initial_subscription_within_the_limit_is_created(self) -> None:
         bench = Bench(max_subscriptions_per_topic=2)
         wire = self.asked(bench, {"other"})
         assert [command.producer.initial_subscription_name for command in wire.forwarded()] == ["dead"]
         assert bench.gates.states[TOPIC].subscription_count == 2
         assert (producers(bench), bench.budget.used) == (1, 0)
 
-    def test_it_is_refused_above_the_limit(self) -> None:
+    def test_an_initial_subscription_over_the_limit_is_refused(self) -> None:
         bench = Bench(max_subscriptions_per_topic=1)
         wire = self.asked(bench, {"other"})
         (answer,) = wire.answered()
@@ -303,17 +303,17 @@ class TestInitialSubscription:
         assert wire.sent_up() == []
         assert (producers(bench), bench.budget.used) == (0, 0)
 
-    def test_one_that_exists_is_no_new_one(self) -> None:
+    def test_an_existing_initial_subscription_is_not_counted_as_new(self) -> None:
         bench = Bench(max_subscriptions_per_topic=1)
         assert len(self.asked(bench, {"dead"}).sent_up()) == 1
 
-    def test_it_does_not_exist_if_the_broker_refuses_the_producer(self) -> None:
+    def test_an_initial_subscription_is_undone_if_the_broker_refuses_the_producer(self) -> None:
         bench = Bench(max_subscriptions_per_topic=1)
         wire = self.asked(bench, set())
         wire.broker_sends(frame("error", request_id=4, error=pb.AUTHORIZATION_ERROR, message="no"))
         assert bench.gates.states[TOPIC].subscription_count == 0
 
-    def test_it_does_not_exist_if_the_gate_refuses_the_producer(self) -> None:
+    def test_an_initial_subscription_is_undone_if_the_gateway_refuses_the_producer(self) -> None:
         bench = Bench(max_subscriptions_per_topic=2, max_producers_per_topic=1)
         opened(bench, "a")
         other = Wire(bench, peer="10.0.0.2:1")

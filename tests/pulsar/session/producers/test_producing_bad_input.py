@@ -49,7 +49,7 @@ def sized(rest: bytes) -> bytes:
         "half a command",
     ],
 )
-def test_it_ends_the_connection(bad: bytes) -> None:
+def test_malformed_input_ends_the_connection(bad: bytes) -> None:
     bench = Bench(max_publish_rate=1_000)
     wire, other = opened(bench), opened(bench, peer="10.0.0.9:9")
     wire.client_sends(send(7), bad, send(8))
@@ -62,7 +62,7 @@ def test_it_ends_the_connection(bad: bytes) -> None:
 
 
 @pytest.mark.parametrize("command", ["producer", "close_producer", "end_txn"])
-def test_commands_without_what_they_need(command: str) -> None:
+def test_commands_without_required_fields(command: str) -> None:
     wire = opened(Bench({"on_limit.max_publish_rate": "delay"}, max_publish_rate=1))
     txn = {"txnid_least_bits": 1, "txnid_most_bits": 1}
     wire.client_sends(send(0), send(1, command=txn))
@@ -80,7 +80,7 @@ def _least(command: str) -> dict[str, object]:
 
 @settings(deadline=None)
 @given(st.data())
-def test_damage_anywhere_raises_nothing_and_leaves_nothing(data: st.DataObject) -> None:
+def test_damage_at_any_position_raises_nothing_and_leaves_nothing_behind(data: st.DataObject) -> None:
     bench = Bench(max_publish_rate=2, fixed_delivery_delay=1_000, max_message_size=6)
     wire = opened(bench)
     stream = bytearray(

@@ -54,13 +54,13 @@ def test_chunks_wait_for_the_last_and_have_one_delivery_time() -> None:
     assert wire.shared.budget.used == 0
 
 
-def test_a_delay_that_leaves_time_enough_is_exact() -> None:
+def test_a_delay_with_enough_time_is_exact() -> None:
     wire = opened_at(Bench(fixed_delivery_delay=60_000))
     wire.client_sends(*chunks(3))
     assert {deliver_at for _, deliver_at in sent(wire)} == {NOW + 60_000}
 
 
-def test_more_bytes_take_the_broker_longer() -> None:
+def test_larger_messages_get_more_time_at_the_broker() -> None:
     mib = 2**20
     wire = opened({"max_message_size": 0})
     wire.client_sends(*chunks(4, size=2 * mib))
@@ -75,7 +75,7 @@ def test_more_bytes_take_the_broker_longer() -> None:
     assert 3_048 <= due - NOW < 3_060
 
 
-def test_brokers_that_are_not_strict_get_a_tick_more() -> None:
+def test_a_tick_is_added_for_brokers_that_are_not_strict() -> None:
     wire = opened()
     wire.shared.added_delay_ms = 500
     wire.client_sends(*chunks(2))
@@ -92,7 +92,7 @@ def test_nothing_overtakes_chunks_that_wait() -> None:
     assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 1, 0]
 
 
-def test_messages_whose_chunks_alternate_go_on_when_all_are_complete() -> None:
+def test_interleaved_chunks_are_forwarded_once_all_are_complete() -> None:
     wire = opened()
     one, other = chunks(2), chunks(2, 1)
     wire.client_sends(one[0], other[0], one[1])
@@ -101,14 +101,14 @@ def test_messages_whose_chunks_alternate_go_on_when_all_are_complete() -> None:
     assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 1, 0, 1]
 
 
-def test_the_rest_of_a_message_that_is_sent_again_goes_on_when_it_is_there() -> None:
+def test_a_resent_message_is_forwarded_once_complete() -> None:
     """What has its receipt is not sent again by a client that has connected anew."""
     wire = opened()
     wire.client_sends(chunks(3)[2])
     assert sent(wire) == [(0, NOW + 1_000)]
 
 
-def test_without_a_delay_chunks_pass_as_they_come() -> None:
+def test_without_a_delay_chunks_pass_at_once() -> None:
     wire = opened_at(Bench(max_publish_rate=1_000))
     wire.client_sends(chunks(3)[0])
     assert len(wire.sent_up()) == 1
@@ -117,7 +117,7 @@ def test_without_a_delay_chunks_pass_as_they_come() -> None:
 class TestBounds:
     """A message that does not become complete is refused, and what waits behind it goes on."""
 
-    def test_the_next_chunk_has_to_come_within_max_hold(self) -> None:
+    def test_the_next_chunk_must_arrive_within_max_hold(self) -> None:
         wire = opened(max_hold="2s")
         first, second, last = chunks(3)
         wire.client_sends(first)
@@ -135,7 +135,7 @@ class TestBounds:
         assert wire.shared.counts["chunks_incomplete"] == 1
         assert wire.shared.budget.used == 0
 
-    def test_time_in_which_the_gate_itself_keeps_the_next_one_back_does_not_count(self) -> None:
+    def test_time_held_by_the_gateway_does_not_count(self) -> None:
         wire = opened({"max_publish_rate": 0.2}, max_hold="2s")
         wire.client_sends(*chunks(3))
         wire.wait(20)
@@ -150,7 +150,7 @@ class TestBounds:
         assert wire.shared.counts["chunk_buffer_full"] == 1
         assert wire.shared.budget.used == 0
 
-    def test_so_is_one_for_which_the_gate_has_no_memory(self) -> None:
+    def test_a_message_beyond_the_memory_budget_is_refused(self) -> None:
         wire = opened()
         wire.shared.budget.limit = 100
         wire.client_sends(*chunks(2, size=400))
@@ -158,7 +158,7 @@ class TestBounds:
         assert wire.closed is None
         assert wire.shared.budget.used == 0
 
-    def test_a_chunk_that_is_refused_takes_the_others_along(self) -> None:
+    def test_a_refused_chunk_refuses_the_others(self) -> None:
         wire = opened({"max_message_size": 25})
         wire.client_sends(send(0, publish_time=NOW))
         wire.client_sends(*[chunk(each, 4, b"x" * 10, 20, 1, publish_time=NOW) for each in range(4)])
@@ -188,7 +188,7 @@ class TestBounds:
         wire.close()
         assert wire.shared.budget.used == 0
 
-    def test_nothing_goes_on_behind_a_refusal_for_which_there_is_no_memory(self) -> None:
+    def test_nothing_overtakes_a_refusal_without_memory(self) -> None:
         """Its client sends it again, and all that came behind it."""
         wire = opened()
         first, last = chunks(2, 1)
@@ -205,7 +205,7 @@ class TestBounds:
         assert [sequence_id for sequence_id, _ in sent(wire)] == [1, 2, 1, 3]
         assert wire.shared.budget.used == 0
 
-    def test_a_message_of_the_same_number_is_another_one(self) -> None:
+    def test_a_message_with_the_same_sequence_id_is_separate(self) -> None:
         """Applications number messages themselves, and send again under that number what was refused."""
         wire = opened({"max_message_size": 25})
         wire.client_sends(*chunks(3))
@@ -217,7 +217,7 @@ class TestBounds:
 class TestEnds:
     """Nothing is left behind, and nothing incomplete goes on."""
 
-    def test_the_client_closes_the_producer(self) -> None:
+    def test_chunks_are_dropped_when_the_client_closes_the_producer(self) -> None:
         wire = opened()
         close = frame("close_producer", producer_id=0, request_id=9)
         wire.client_sends(chunks(2)[0], send(1, publish_time=NOW), close)
@@ -225,7 +225,7 @@ class TestEnds:
         assert wire.shared.budget.used == 0
 
     @pytest.mark.parametrize("who", ["broker", "connection"])
-    def test_the_producer_is_gone(self, who: str) -> None:
+    def test_chunks_are_dropped_when_the_producer_is_closed(self, who: str) -> None:
         wire = opened()
         wire.client_sends(chunks(2)[0], send(1, publish_time=NOW))
         if who == "broker":
@@ -241,7 +241,7 @@ class TestEnds:
         assert wire.shared.budget.used == 0
 
     @pytest.mark.parametrize("who", ["broker", "client"])
-    def test_what_was_on_its_way_then_makes_no_later_message_late(self, who: str) -> None:
+    def test_dropped_chunks_delay_no_later_message(self, who: str) -> None:
         wire = opened({"max_message_size": 0})
         wire.client_sends(*chunks(4, size=2 * 2**20))
         if who == "broker":
@@ -256,7 +256,7 @@ class TestEnds:
         wire.client_sends(*chunks(2, 1, publish_time=NOW + 10_000))
         assert {deliver_at for _, deliver_at in sent(wire)} == {NOW + 11_000}
 
-    def test_the_delay_is_taken_away(self) -> None:
+    def test_removing_the_delay_releases_chunks(self) -> None:
         bench = Bench(fixed_delivery_delay=DELAY_MS)
         wire = opened_at(bench)
         frames = chunks(2)
@@ -282,7 +282,7 @@ class TestEnds:
 class TestReopening:
     """A producer of which more comes than may wait is opened anew, and sends again what has no receipt."""
 
-    def test_chunks_that_are_kept_are_sent_again(self) -> None:
+    def test_chunks_resent_by_the_client(self) -> None:
         wire = opened({"max_publish_rate": 1, "max_message_size": 50}, publish_queue={"messages": 2})
         frames = chunks(5)  # the first is kept, two wait for their rate, the others are discarded
         wire.client_sends(*frames)
@@ -300,7 +300,7 @@ class TestReopening:
         assert refused(wire) == []
         assert wire.shared.budget.used == 0
 
-    def test_a_message_that_takes_long_by_its_rate_is_completed_first(self) -> None:
+    def test_a_message_held_by_its_rate_is_completed_first(self) -> None:
         """Or it would be counted from its first chunk at each turn, and never be stored."""
         wire = opened({"max_publish_rate": 1}, publish_queue={"messages": 20})
         wire.client_sends(*chunks(15), *[send(number, publish_time=NOW) for number in range(1, 15)])
@@ -338,7 +338,7 @@ class TestRefusedInPart:
         return other
 
     @pytest.mark.parametrize("who", ["broker", "connection"])
-    def test_the_rest_is_refused(self, who: str) -> None:
+    def test_the_remaining_chunks_are_refused(self, who: str) -> None:
         wire, frames = self.refused_in_part()
         if who == "broker":
             wire.broker_sends(frame("close_producer", producer_id=0, request_id=2**64 - 1))
@@ -349,20 +349,20 @@ class TestRefusedInPart:
         assert refused(wire) == [(0, TOO_SLOW)]
         assert [sequence_id for sequence_id, _ in sent(wire)] == [1]
 
-    def test_a_message_that_begins_anew_is_not(self) -> None:
+    def test_a_message_sent_from_its_first_chunk_is_accepted(self) -> None:
         wire, frames = self.refused_in_part()
         wire = self.another(wire)
         wire.client_sends(*frames)
         assert [sequence_id for sequence_id, _ in sent(wire)] == [0] * 4
 
-    def test_it_is_remembered_for_five_minutes(self) -> None:
+    def test_a_refused_message_is_remembered_for_five_minutes(self) -> None:
         wire, frames = self.refused_in_part()
         wire = self.another(wire)
         wire.wait(300)
         wire.client_sends(*frames[2:])
         assert [sequence_id for sequence_id, _ in sent(wire)] == [0, 0]
 
-    def test_chunks_that_are_not_claimed_to_be_any_are_refused_too(self) -> None:
+    def test_unannounced_chunks_are_refused_too(self) -> None:
         wire = opened({"max_message_size": 25})
         for each, size in ((0, 30), (1, 5)):
             fields: Any = {"num_chunks_from_msg": 2, "chunk_id": each, "uuid": "u", "publish_time": NOW}
@@ -372,7 +372,7 @@ class TestRefusedInPart:
         wire.client_sends(send(0, b"x", **fields))
         assert wire.sent_up() == []
 
-    def test_of_so_many_messages(self) -> None:
+    def test_the_number_of_remembered_messages_is_bounded(self) -> None:
         found = RefusedMessages()
         keys = [("t", "p", key_of(f"{number}" * 300)) for number in range(2_000)]
         for key in keys:

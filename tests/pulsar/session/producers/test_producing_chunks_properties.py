@@ -55,7 +55,7 @@ def answers(wire: Wire, known: list[int]) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(histories(), st.booleans(), st.sampled_from([500, 100_000]))
-def test_each_message_has_one_answer_in_its_turn(
+def test_each_message_has_one_response_in_order(
     history: list[bytes | float], prompt: bool, room: int
 ) -> None:
     bench = Bench(fixed_delivery_delay=300, max_message_size=LIMIT)
@@ -79,7 +79,7 @@ def test_each_message_has_one_answer_in_its_turn(
 
 @settings(deadline=None, max_examples=40)
 @given(histories())
-def test_chunks_that_go_on_are_whole_messages_with_one_delivery_time(history: list[bytes | float]) -> None:
+def test_forwarded_chunks_form_whole_messages_with_one_delivery_time(history: list[bytes | float]) -> None:
     wire = opened_at(Bench(fixed_delivery_delay=300), max_hold="2s")
     for step in history:
         if isinstance(step, bytes):

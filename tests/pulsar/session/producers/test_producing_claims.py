@@ -44,7 +44,7 @@ class TestCounts:
         ],
         ids=["plain", "compressed", "encrypted"],
     )
-    def test_a_rate_counts_what_the_metadata_says(self, claimed: int, fields: dict[str, Any]) -> None:
+    def test_a_rate_counts_by_the_metadata(self, claimed: int, fields: dict[str, Any]) -> None:
         wire = opened(Bench(max_publish_rate=100))
         command = {"num_messages": claimed}
         wire.client_sends(
@@ -57,12 +57,12 @@ class TestCounts:
         wire.wait(1.01)
         assert passed(wire) == [1]
 
-    def test_a_batch_may_hide_behind_no_claim_at_all(self) -> None:
+    def test_a_batch_without_a_claimed_count_is_counted(self) -> None:
         bench = Bench(max_publish_rate=1_000)
         opened(bench).client_sends(send(0, bytes(600), num_messages_in_batch=100))
         assert bench.gates.states[TOPIC].allowed_messages == 100
 
-    def test_a_claim_without_a_batch_is_one_message(self) -> None:
+    def test_a_claimed_count_without_a_batch_is_one_message(self) -> None:
         bench = Bench(max_publish_rate=1_000)
         opened(bench).client_sends(send(0, command={"num_messages": 100}))
         assert bench.gates.states[TOPIC].allowed_messages == 1
@@ -87,7 +87,7 @@ class TestChunks:
         wire.client_sends(*frames)
         assert wire.sent_up() == frames
 
-    def test_a_larger_one_is_refused_from_its_first_chunk_on(self) -> None:
+    def test_a_message_over_the_limit_is_refused_from_its_first_chunk(self) -> None:
         wire = opened(Bench(max_message_size=100), version=JAVA)
         wire.client_sends(*[chunk(number, 4, b"x" * 26, 104) for number in range(4)], send(1))
         assert passed(wire) == [1]
@@ -97,7 +97,7 @@ class TestChunks:
         assert last.send_error.sequence_id == 0
         assert last.send_error.message.startswith("Exceed maximum message size")
 
-    def test_the_claim_of_a_chunk_does_not_help_a_plain_message(self) -> None:
+    def test_a_plain_message_cannot_pose_as_a_chunk(self) -> None:
         wire = opened(Bench(max_message_size=100))
         wire.client_sends(send(0, b"x" * 101, command={"is_chunk": True}))
         assert passed(wire) == []
@@ -105,30 +105,30 @@ class TestChunks:
     @pytest.mark.parametrize(
         "fields", [{"num_chunks_from_msg": 1}, {"num_chunks_from_msg": 2}, {"uuid": "u"}]
     )
-    def test_nor_do_parts_of_what_makes_a_chunk(self, fields: dict[str, Any]) -> None:
+    def test_some_chunk_fields_do_not_make_a_chunk(self, fields: dict[str, Any]) -> None:
         wire = opened(Bench(max_message_size=100))
         wire.client_sends(send(0, b"x" * 101, command={"is_chunk": True}, **fields))
         assert passed(wire) == []
 
-    def test_nor_a_command_that_does_not_say_so(self) -> None:
+    def test_a_command_without_the_chunk_flag_is_no_chunk(self) -> None:
         """Consumers put together what the metadata tells them to."""
         wire = opened(Bench(max_message_size=100))
         fields: dict[str, Any] = {"num_chunks_from_msg": 3, "uuid": "u", "total_chunk_msg_size": 180}
         wire.client_sends(*[send(0, b"x" * 60, chunk_id=number, **fields) for number in range(3)])
         assert passed(wire) == []
 
-    def test_a_size_that_is_a_lie_is_believed_until_more_has_come(self) -> None:
+    def test_a_false_total_size_is_detected_once_more_arrives(self) -> None:
         wire = opened(Bench(max_message_size=100))
         wire.client_sends(*[chunk(number, 5, b"x" * 40, 90) for number in range(5)])
         assert passed(wire) == [0, 0]
 
-    def test_messages_do_not_count_for_each_other(self) -> None:
+    def test_sizes_of_separate_messages_do_not_add_up(self) -> None:
         wire = opened(Bench(max_message_size=100))
         for sequence_id in range(3):
             wire.client_sends(*[chunk(number, 2, b"x" * 45, 90, sequence_id) for number in range(2)])
         assert passed(wire) == [0, 0, 1, 1, 2, 2]
 
-    def test_nor_does_one_that_is_sent_again(self) -> None:
+    def test_sizes_of_a_resent_message_do_not_add_up(self) -> None:
         wire = opened(Bench(max_message_size=100))
         wire.client_sends(chunk(0, 2, b"x" * 45, 90), chunk(0, 2, b"x" * 45, 90), chunk(1, 2, b"x" * 45, 90))
         assert len(wire.sent_up()) == 3
@@ -145,13 +145,13 @@ class TestChunks:
         (known,) = wire.session.producing._live.values()
         assert len(known.chunk_sizes._sums) == 16
 
-    def test_it_is_told_in_a_decision(self) -> None:
+    def test_an_observed_limit_passes_chunks(self) -> None:
         """What is only observed passes."""
         wire = opened(Bench({"observe_only.max_message_size": True}, max_message_size=100))
         wire.client_sends(*[chunk(number, 2, b"x" * 60, 120) for number in range(2)])
         assert passed(wire) == [0, 0]
 
-    def test_a_producer_that_comes_again_goes_on_in_the_middle(self) -> None:
+    def test_a_returning_producer_resumes_within_a_message(self) -> None:
         """Chunks that have their receipts are not sent again."""
         wire = opened(Bench(max_message_size=100))
         wire.client_sends(chunk(0, 2, b"x" * 45, 90))

@@ -53,12 +53,12 @@ class TestFixedDelay:
             send(0, publish_time=NOW - 100, deliver_at_time=-5),
         ],
     )
-    def test_it_counts_from_the_time_of_publishing(self, frame: bytes) -> None:
+    def test_the_delay_counts_from_the_publish_time(self, frame: bytes) -> None:
         wire = opened(Bench(fixed_delivery_delay=1_500))
         wire.client_sends(frame)
         assert due(wire) == [NOW + 1_400]
 
-    def test_nothing_else_changes(self) -> None:
+    def test_a_delay_changes_only_the_delivery_time(self) -> None:
         wire = opened(Bench(fixed_delivery_delay=1_500))
         fields = {
             "publish_time": NOW,
@@ -89,12 +89,12 @@ class TestFixedDelay:
         ],
         ids=["batch", "compressed", "encrypted", "large"],
     )
-    def test_of_whatever_kind_a_message_is(self, frame: bytes) -> None:
+    def test_messages_of_any_kind_are_delayed(self, frame: bytes) -> None:
         wire = opened(Bench(fixed_delivery_delay=1_500))
         wire.client_sends(frame)
         assert due(wire) == [NOW + 1_500]
 
-    def test_it_may_count_from_when_the_gate_saw_the_message(self) -> None:
+    def test_the_delay_may_count_from_the_receive_time(self) -> None:
         wire = opened(Bench(fixed_delivery_delay=1_500, delay_clock="receive_time"))
         wire.client_sends(_send(0, publish_time=NOW - 100))
         assert due(wire) == [NOW + 1_500]
@@ -103,21 +103,19 @@ class TestFixedDelay:
         ("behind_ms", "counts_from"),
         [(60_000, NOW - 60_000), (60_001, NOW), (3_600_000, NOW), (NOW, NOW)],
     )
-    def test_a_publish_time_from_long_before_its_arrival_is_not_believed(
-        self, behind_ms: int, counts_from: int
-    ) -> None:
+    def test_a_backdated_publish_time_is_ignored(self, behind_ms: int, counts_from: int) -> None:
         wire = opened(Bench(fixed_delivery_delay=1_500))
         wire.client_sends(_send(0, publish_time=NOW - behind_ms))
         assert due(wire) == [counts_from + 1_500]
 
-    def test_also_where_it_had_to_wait_for_its_rate(self) -> None:
+    def test_waiting_for_a_rate_adds_no_delay(self) -> None:
         bench = Bench(fixed_delivery_delay=1_500, delay_clock="receive_time", max_publish_rate=1)
         wire = opened(bench)
         wire.client_sends(_send(0, publish_time=NOW), _send(1, publish_time=NOW))
         wire.wait(2)
         assert due(wire) == [NOW + 1_500, NOW + 1_500]
 
-    def test_brokers_that_are_not_strict_get_a_tick_more(self) -> None:
+    def test_a_tick_is_added_for_brokers_that_are_not_strict(self) -> None:
         wire = opened(Bench(fixed_delivery_delay=1_500))
         wire.shared.added_delay_ms = 1_000
         wire.client_sends(_send(0, publish_time=NOW))
@@ -137,7 +135,7 @@ class TestFixedDelay:
         assert due(wire) == [NOW + 5]
 
     @pytest.mark.seed("S2-016")
-    def test_what_clients_asked_for_in_vain_is_counted(self) -> None:
+    def test_overridden_delivery_times_are_counted(self) -> None:
         bench = Bench(fixed_delivery_delay=1_500)
         wire = opened(bench)
         wire.client_sends(_send(0, publish_time=NOW), _send(1, publish_time=NOW, deliver_at_time=NOW + 1))
@@ -145,7 +143,7 @@ class TestFixedDelay:
 
     @pytest.mark.seed("S2-025")
     @pytest.mark.parametrize("ahead_ms", [3_600_001, 2**64 - 1 - NOW])
-    def test_a_time_of_publishing_that_cannot_be_is_refused(self, ahead_ms: int) -> None:
+    def test_an_impossible_publish_time_is_refused(self, ahead_ms: int) -> None:
         wire = opened(Bench(fixed_delivery_delay=1_500), version=JAVA)
         wire.client_sends(_send(0, publish_time=NOW + ahead_ms))
         (answer,) = wire.answered()
@@ -166,7 +164,7 @@ class TestFixedDelay:
         assert error.send_error.message == "Checksum failed on the broker"
         assert wire.shared.counts["publish_checksum_failed"] == 1
 
-    def test_a_frame_without_a_checksum_stays_without(self) -> None:
+    def test_a_frame_without_a_checksum_gets_none(self) -> None:
         frame = _send(0, publish_time=NOW)
         parts = split(frame, 0, len(frame))
         bare = frame[: parts.checksum - 2] + frame[parts.checksum + 4 :]
@@ -177,7 +175,7 @@ class TestFixedDelay:
         assert split(after, 0, len(after)).checksum == -1
         assert metadata(after).deliver_at_time == NOW + 1_500
 
-    def test_metadata_that_is_none_ends_the_connection(self) -> None:
+    def test_malformed_metadata_ends_the_connection(self) -> None:
         frame = bytearray(_send(0, publish_time=NOW))
         parts = split(bytes(frame), 0, len(frame))
         frame[parts.metadata : parts.payload] = b"\xff" * (parts.payload - parts.metadata)
@@ -202,7 +200,7 @@ class TestFixedDelay:
 class TestMaxDelay:
     """A producer may ask for so much and no more."""
 
-    def test_equal_passes_and_more_is_refused(self) -> None:
+    def test_a_delay_above_the_maximum_is_refused(self) -> None:
         bench = Bench(max_delivery_delay=2_000)
         wire = opened(bench, version=JAVA)
         frames = [_send(number, publish_time=NOW, deliver_at_time=NOW + 2_000 + number) for number in (0, 1)]
@@ -226,25 +224,25 @@ class TestMaxDelay:
 
     @pytest.mark.seed("S2-025")
     @pytest.mark.parametrize("asked", [0, 1, NOW - 1, -1, -(2**63)])
-    def test_the_past_asks_for_no_delay(self, asked: int) -> None:
+    def test_a_delivery_time_in_the_past_passes(self, asked: int) -> None:
         wire = opened(Bench(max_delivery_delay=2_000))
         frame = _send(0, publish_time=NOW, deliver_at_time=asked)
         wire.client_sends(frame)
         assert wire.sent_up() == [frame]
 
     @pytest.mark.seed("S2-025")
-    def test_the_end_of_time_is_refused(self) -> None:
+    def test_an_infinite_delay_is_refused(self) -> None:
         wire = opened(Bench(max_delivery_delay=2_000))
         wire.client_sends(_send(0, publish_time=NOW, deliver_at_time=2**63 - 1))
         assert wire.sent_up() == []
 
-    def test_no_delay_passes(self) -> None:
+    def test_a_message_without_delay_passes(self) -> None:
         wire = opened(Bench(max_delivery_delay=2_000))
         wire.client_sends(_send(0, publish_time=NOW))
         assert wire.sent_up() == [_send(0, publish_time=NOW)]
 
     @pytest.mark.seed("S2-003")
-    def test_a_fixed_delay_makes_it_void(self) -> None:
+    def test_a_fixed_delay_overrides_the_maximum(self) -> None:
         wire = opened(Bench(fixed_delivery_delay=5_000, max_delivery_delay=2_000))
         wire.client_sends(_send(0, publish_time=NOW, deliver_at_time=NOW + 60_000))
         assert due(wire) == [NOW + 5_000]
@@ -252,7 +250,7 @@ class TestMaxDelay:
 
 @pytest.mark.seed("S2-005")
 @pytest.mark.parametrize("policies", [{}, {"max_publish_rate": 1_000}])
-def test_without_either_the_producer_decides(policies: dict[str, PolicyValue]) -> None:
+def test_without_policies_the_producer_sets_the_delay(policies: dict[str, PolicyValue]) -> None:
     wire = opened(Bench(policies))
     frame = _send(0, publish_time=NOW, deliver_at_time=2**62)
     wire.client_sends(frame)
@@ -265,7 +263,9 @@ def test_without_either_the_producer_decides(policies: dict[str, PolicyValue]) -
     deliver_at=st.none() | st.integers(-(2**63), 2**63 - 1),
     payload=st.binary(max_size=40),
 )
-def test_never_early_never_damaged(publish_time: int, deliver_at: int | None, payload: bytes) -> None:
+def test_rewritten_messages_are_never_early_or_damaged(
+    publish_time: int, deliver_at: int | None, payload: bytes
+) -> None:
     asked: dict[str, int] = {} if deliver_at is None else {"deliver_at_time": deliver_at}
     wire = opened(Bench(fixed_delivery_delay=1_500))
     wire.client_sends(_send(0, payload, publish_time=publish_time, **asked))

@@ -46,7 +46,7 @@ def batch(*payloads: bytes) -> bytes:
 class TestWhatPasses:
     """Frames that no policy has anything against are the same bytes."""
 
-    def test_single_batched_compressed_encrypted_and_in_pieces(self) -> None:
+    def test_messages_of_every_kind_pass(self) -> None:
         wire = opened(Bench(max_publish_rate=1_000))
         frames = [
             send(0),
@@ -60,7 +60,7 @@ class TestWhatPasses:
         wire.client_sends(*frames)
         assert wire.sent_up() == frames
 
-    def test_a_run_of_them_is_one_piece(self) -> None:
+    def test_a_run_of_messages_is_forwarded_as_one_buffer(self) -> None:
         wire = opened(Bench())
         wire.commands.clear()
         wire.client_sends(send(0), send(1), send(2))
@@ -73,7 +73,7 @@ class TestWhatPasses:
         state = bench.gates.states[TOPIC]
         assert (state.allowed_messages, state.allowed_bytes) == (8, 101)
 
-    def test_a_policy_that_changes_holds_from_the_next_message_on(self) -> None:
+    def test_a_changed_policy_applies_from_the_next_message(self) -> None:
         bench = Bench()
         wire = opened(bench)
         wire.client_sends(send(0, b"12345"))
@@ -98,7 +98,7 @@ class TestRefusals:
             ("2.10.4", pb.NOT_ALLOWED_ERROR),
         ],
     )
-    def test_the_code_is_the_one_by_which_only_that_message_fails(self, version: str, code: int) -> None:
+    def test_the_error_code_fails_only_that_message(self, version: str, code: int) -> None:
         wire = opened(Bench(max_message_size=4), version=version)
         wire.client_sends(send(0, b"12345"), send(1, b"1234"))
         assert wire.sent_up() == [send(1, b"1234")]
@@ -108,13 +108,13 @@ class TestRefusals:
         assert refused.message == "Exceed maximum message size [sluicegate 1]"
         assert wire.closed is None
 
-    def test_a_batch_is_named_by_its_last_message(self) -> None:
+    def test_a_batch_is_refused_under_its_highest_sequence_id(self) -> None:
         wire = opened(Bench(max_message_size=4), version=JAVA)
         command = {"num_messages": 3, "highest_sequence_id": 12}
         wire.client_sends(send(10, batch(b"12345", b"", b""), command=command, num_messages_in_batch=3))
         assert [answer.send_error.sequence_id for answer in wire.answered()] == [12]
 
-    def test_it_waits_for_the_receipts_before_it(self) -> None:
+    def test_a_refusal_waits_for_earlier_receipts(self) -> None:
         wire = opened(Bench(max_message_size=4))
         wire.client_sends(send(0), send(1, b"1234"), send(2, b"12345"), send(3, b"1234"), send(4, b"12345"))
         passed = wire.sent_up()
@@ -127,20 +127,20 @@ class TestRefusals:
         told = wire.answered()
         assert [told[0].send_receipt.sequence_id, told[1].send_error.sequence_id] == [3, 4]
 
-    def test_each_producer_has_an_order_of_its_own(self) -> None:
+    def test_each_producer_has_its_own_order(self) -> None:
         wire = opened(Bench(max_message_size=4), count=2)
         wire.client_sends(send(0, b"1"), send(0, b"12345", producer_id=1))
         (answer,) = wire.answered()
         assert answer.send_error.producer_id == 1
 
-    def test_an_error_of_the_broker_is_an_answer_too(self) -> None:
+    def test_an_error_of_the_broker_counts_as_a_response(self) -> None:
         wire = opened(Bench(max_message_size=4))
         wire.client_sends(send(0, b"1"), send(1, b"12345"))
         error = frame("send_error", producer_id=0, sequence_id=0, error=9, message="Checksum failed")
         wire.broker_sends(error)
         assert [answer.send_error.sequence_id for answer in wire.answered()] == [0, 1]
 
-    def test_what_is_pending_is_bounded(self) -> None:
+    def test_pending_refusals_are_bounded(self) -> None:
         bench = Bench(max_message_size=4)
         wire = opened(bench, publish_queue={"messages": 4})
         wire.client_sends(send(0, b"1"), *[send(number, b"12345") for number in range(1, 9)])
@@ -150,7 +150,7 @@ class TestRefusals:
         wire.wait(1)
         assert [answer.type for answer in wire.answered()] == [pb.BaseCommand.CLOSE_PRODUCER]
 
-    def test_a_close_gets_its_answer_behind_them(self) -> None:
+    def test_a_close_is_answered_after_pending_refusals(self) -> None:
         wire = opened(Bench(max_message_size=4))
         wire.client_sends(
             send(0, b"1"), send(1, b"12345"), frame("close_producer", producer_id=0, request_id=5)
@@ -189,18 +189,18 @@ class TestSizes:
             send(0, b"x" * 51, num_messages_in_batch=10, encryption_keys=[{"key": "k", "value": b"v"}]),
         ],
     )
-    def test_what_cannot_be_told_apart_counts_whole(self, frame: bytes) -> None:
+    def test_an_unreadable_batch_counts_whole(self, frame: bytes) -> None:
         wire = opened(Bench(max_message_size=50))
         wire.client_sends(frame)
         assert wire.sent_up() == []
 
     @pytest.mark.seed("S1-053")
-    def test_10_mib_where_nothing_is_set(self) -> None:
+    def test_the_default_limit_is_10_mib(self) -> None:
         wire = opened(Bench(), max_frame_bytes="20MiB")
         wire.client_sends(send(0, bytes(10 * 2**20)), send(1, bytes(10 * 2**20 + 1)))
         assert [command.send.sequence_id for command in wire.forwarded()] == [0]
 
-    def test_a_batch_that_lies_ends_the_connection(self) -> None:
+    def test_a_false_batch_count_ends_the_connection(self) -> None:
         wire = opened(Bench(max_message_size=50))
         wire.client_sends(send(0, b"\x7f" * 51, num_messages_in_batch=2))
         assert wire.closed is not None
@@ -220,32 +220,32 @@ class TestWhatClientsAreTold:
         (answer,) = wire.answered()
         return answer.connected.max_message_size
 
-    def test_a_limit_of_all_topics(self) -> None:
+    def test_the_announced_maximum_is_the_limit_of_all_topics(self) -> None:
         assert self.told(Bench(max_message_size=2**20)) == 2**20
 
-    def test_the_largest_where_topics_differ(self) -> None:
+    def test_the_announced_maximum_is_the_largest_of_all_limits(self) -> None:
         bench = Bench(max_message_size=2**20)
         bench.set_topic("orders", max_message_size=2 * 2**20)
         assert self.told(bench) == 2 * 2**20
         bench.set_topic("payments", max_message_size=0)
         assert self.told(bench) == 5 * 2**20
 
-    def test_nothing_changes_where_only_some_topics_have_one(self) -> None:
+    def test_the_limit_of_a_single_topic_is_not_announced(self) -> None:
         bench = Bench()
         bench.set_topic("orders", max_message_size=2**20)
         assert self.told(bench) == 5 * 2**20
 
-    def test_batches_still_fit(self) -> None:
+    def test_the_announced_maximum_is_at_least_256_kib(self) -> None:
         assert self.told(Bench(max_message_size=100)) == 256 * 1024
 
-    def test_java_would_receive_no_more_either(self) -> None:
+    def test_java_receives_no_larger_messages_either(self) -> None:
         assert self.told(Bench(max_message_size=2**20), JAVA) == 5 * 2**20
 
-    def test_not_what_is_only_observed(self) -> None:
+    def test_observed_limits_are_not_announced(self) -> None:
         bench = Bench({"observe_only.max_message_size": True}, max_message_size=2**20)
         assert self.told(bench) == 5 * 2**20
 
-    def test_a_layer_of_a_namespace_is_not_of_all_topics(self) -> None:
+    def test_a_namespace_limit_is_not_a_limit_of_all_topics(self) -> None:
         bench = Bench()
         settings = {"max_message_size": Setting(2**20, Source.FILE)}
         bench.set_layers(PolicyLayer(Level.NAMESPACE, "public/default", settings))

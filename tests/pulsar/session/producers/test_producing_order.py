@@ -229,7 +229,7 @@ def _run(ends: _Ends, steps: list[tuple[str, object]]) -> None:
 
 @settings(deadline=None)
 @given(_steps, st.sampled_from([0, 100, 600, 3_000]))
-def test_where_messages_wait(steps: list[tuple[str, object]], budget: int) -> None:
+def test_order_is_kept_while_messages_wait(steps: list[tuple[str, object]], budget: int) -> None:
     ends = _Ends(reject=False, budget=budget)
     _run(ends, steps)
     for each in ends.producers:
@@ -245,7 +245,7 @@ def test_where_messages_wait(steps: list[tuple[str, object]], budget: int) -> No
 
 @settings(deadline=None)
 @given(_steps)
-def test_where_messages_are_refused(steps: list[tuple[str, object]]) -> None:
+def test_order_is_kept_while_messages_are_refused(steps: list[tuple[str, object]]) -> None:
     ends = _Ends(reject=True)
     _run(ends, steps)
     for each in ends.producers:
@@ -258,7 +258,7 @@ def test_where_messages_are_refused(steps: list[tuple[str, object]]) -> None:
 
 @settings(deadline=None)
 @given(_steps, st.booleans(), st.sampled_from([0, 600]))
-def test_nothing_is_left_of_a_connection_that_ends(
+def test_a_closed_connection_leaves_nothing_behind(
     steps: list[tuple[str, object]], reject: bool, budget: int
 ) -> None:
     ends = _Ends(reject=reject, budget=budget)

@@ -41,7 +41,7 @@ def sequences(wire: Wire) -> list[tuple[int, int]]:
     return [(command.send.producer_id, command.send.sequence_id) for command in wire.forwarded()]
 
 
-def test_what_is_above_the_rate_waits_in_order() -> None:
+def test_messages_above_the_rate_wait_in_order() -> None:
     bench = slow_and_fast()
     wire = opened(bench)
     frames = [send(number) for number in range(4)]
@@ -55,7 +55,7 @@ def test_what_is_above_the_rate_waits_in_order() -> None:
     assert wire.session.held_bytes == 0
 
 
-def test_in_any_time_no_more_passes_than_rate_and_burst() -> None:
+def test_any_window_passes_at_most_rate_and_burst() -> None:
     bench = Bench(max_publish_rate=100)
     wire = opened(bench)
     wire.client_sends(*[send(number) for number in range(1_000)])
@@ -65,7 +65,7 @@ def test_in_any_time_no_more_passes_than_rate_and_burst() -> None:
         assert 99 <= len(wire.sent_up()) <= 101
 
 
-def test_other_producers_of_the_connection_go_on() -> None:
+def test_other_producers_of_the_connection_continue() -> None:
     wire = opened(slow_and_fast(), "slow", "fast")
     wire.client_sends(*[send(number) for number in range(100)])
     wire.sent_up()
@@ -74,7 +74,7 @@ def test_other_producers_of_the_connection_go_on() -> None:
     assert not wire.is_paused
 
 
-def test_other_commands_go_on() -> None:
+def test_other_commands_pass_meanwhile() -> None:
     wire = opened(slow_and_fast())
     pong = frame("pong")
     wire.client_sends(send(0), send(1), pong)
@@ -91,7 +91,7 @@ def test_a_message_waits_longer_than_max_hold_as_at_the_broker() -> None:
     assert sequences(wire) == [(0, 1)]
 
 
-def test_what_waits_is_forgotten_with_its_client() -> None:
+def test_waiting_messages_are_dropped_with_their_client() -> None:
     bench = slow_and_fast()
     wire = opened(bench)
     wire.client_sends(*[send(number) for number in range(5)])
@@ -105,7 +105,7 @@ def test_what_waits_is_forgotten_with_its_client() -> None:
     assert line.first is None
 
 
-def test_what_waits_is_forgotten_when_the_broker_closes_the_producer() -> None:
+def test_waiting_messages_are_dropped_when_the_broker_closes_the_producer() -> None:
     bench = slow_and_fast()
     wire = opened(bench)
     wire.client_sends(send(0), send(1))
@@ -128,7 +128,7 @@ def test_a_close_does_not_overtake_messages() -> None:
     assert bench.budget.used == 0
 
 
-def test_a_close_that_waits_is_answered_when_the_broker_closes_the_producer() -> None:
+def test_a_waiting_close_is_answered_when_the_broker_closes_the_producer() -> None:
     bench = slow_and_fast()
     wire = opened(bench)
     wire.client_sends(send(0), send(1), CLOSE)
@@ -141,7 +141,7 @@ def test_a_close_that_waits_is_answered_when_the_broker_closes_the_producer() ->
     assert bench.budget.used == 0
 
 
-def test_nothing_is_sent_behind_a_close() -> None:
+def test_nothing_is_forwarded_after_a_close() -> None:
     wire = opened(slow_and_fast())
     wire.client_sends(send(0), send(1), CLOSE, send(2))
     assert wire.closed is not None
@@ -160,7 +160,7 @@ def test_the_end_of_a_transaction_does_not_overtake_its_messages() -> None:
     assert bench.budget.used == 0
 
 
-def test_limits_that_are_taken_back_let_all_go_on() -> None:
+def test_removing_limits_releases_all_messages() -> None:
     bench = slow_and_fast()
     wire = opened(bench)
     frames = [send(number) for number in range(5)]
@@ -171,7 +171,7 @@ def test_limits_that_are_taken_back_let_all_go_on() -> None:
 
 
 @pytest.mark.seed("S1-062")
-def test_where_the_policy_says_so_they_are_refused_instead() -> None:
+def test_on_limit_reject_refuses_messages() -> None:
     wire = opened(Bench({"on_limit.max_publish_rate": "reject"}, max_publish_rate=1))
     wire.client_sends(send(0), send(1))
     wire.broker_sends(receipt(0))
@@ -181,7 +181,7 @@ def test_where_the_policy_says_so_they_are_refused_instead() -> None:
     assert "[sluicegate " in second.send_error.message
 
 
-def test_what_would_be_refused_is_refused_in_its_turn() -> None:
+def test_refusals_keep_their_place_in_the_queue() -> None:
     bench = slow_and_fast()
     wire = opened(bench)
     wire.client_sends(send(0), send(1, b"1234"), send(2, b"12345"), send(3, b"1234"))
@@ -199,7 +199,7 @@ def test_what_would_be_refused_is_refused_in_its_turn() -> None:
     ]
 
 
-def test_pieces_of_a_refused_message_are_refused_too() -> None:
+def test_chunks_of_a_refused_message_are_refused_too() -> None:
     wire = opened(Bench({"on_limit.max_publish_rate": "reject"}, max_publish_rate=1))
     piece = {"is_chunk": True}
     wire.client_sends(send(0, command=piece), send(0, command=piece))
@@ -208,7 +208,7 @@ def test_pieces_of_a_refused_message_are_refused_too() -> None:
     assert sequences(wire) == [(0, 0), (0, 1)]
 
 
-def test_the_broker_is_told_that_the_client_lives_while_it_is_not_read() -> None:
+def test_the_gateway_answers_keepalives_while_reading_is_paused() -> None:
     wire = opened(Bench(max_subscriptions_per_topic=1))
     wire.client_sends(producer(7, request_id=7, topic="slow", initial_subscription_name="s"))
     paused = wire.is_paused

@@ -134,7 +134,7 @@ def play(client: Client, bench: Bench, steps: list[tuple[str, float]]) -> None:
     st.sampled_from([0, 3, 8]),
     st.sampled_from([6_000, 100_000]),
 )
-def test_all_is_answered_and_stored_once_and_in_order(
+def test_all_messages_are_answered_and_stored_once_and_in_order(
     steps: list[tuple[str, float]], policies: dict[str, PolicyValue], queue: int, room: int
 ) -> None:
     bench = Bench(policies)

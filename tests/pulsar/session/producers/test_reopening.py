@@ -55,7 +55,7 @@ def closed(bench: Bench) -> Wire:
 
 
 @pytest.mark.parametrize("bound", [{"messages": 3}, {"bytes": 3 * (len(send(1)) + FRAME_OVERHEAD)}])
-def test_a_full_queue_stops_nobody_else(bound: dict[str, int]) -> None:
+def test_a_full_queue_does_not_stop_other_producers(bound: dict[str, int]) -> None:
     wire = opened(slow_and_fast(), "slow", "fast", publish_queue=bound)
     ping = frame("ping")
     wire.client_sends(*sent(10), send(0, producer_id=1), ping)
@@ -65,7 +65,7 @@ def test_a_full_queue_stops_nobody_else(bound: dict[str, int]) -> None:
     assert wire.shared.counts["publish_discarded"] == 5
 
 
-def test_it_is_closed_behind_the_receipts_of_all_that_was_forwarded() -> None:
+def test_the_producer_is_closed_after_all_receipts() -> None:
     bench = slow_and_fast()
     wire = overflowing(bench)
     wire.wait(3.1)
@@ -78,7 +78,7 @@ def test_it_is_closed_behind_the_receipts_of_all_that_was_forwarded() -> None:
     assert bench.budget.used == 0
 
 
-def test_it_is_opened_anew_as_the_broker_had_opened_it() -> None:
+def test_the_producer_is_reopened_with_its_properties() -> None:
     wire = closed(slow_and_fast())
     wire.client_sends(*sent(2, 10))  # they were on their way
     again = producer(0, request_id=77, topic="slow", name="p-0", epoch=1)
@@ -92,7 +92,7 @@ def test_it_is_opened_anew_as_the_broker_had_opened_it() -> None:
     assert sequences(wire) == [(0, 4), (0, 5), (0, 6)]
 
 
-def test_its_place_is_kept_for_it() -> None:
+def test_the_place_of_the_producer_is_kept() -> None:
     bench = Bench()
     bench.set_topic("slow", max_publish_rate=1, max_producers_per_topic=1)
     wire = closed(bench)
@@ -103,7 +103,7 @@ def test_its_place_is_kept_for_it() -> None:
     assert [answer.type for answer in wire.answered()] == [TYPES.PRODUCER_SUCCESS]
 
 
-def test_a_client_that_does_not_come_back_has_given_it_up() -> None:
+def test_the_place_is_released_if_the_client_does_not_return() -> None:
     bench = slow_and_fast()
     wire = closed(bench)
     wire.wait(10.1)
@@ -129,7 +129,7 @@ def test_a_client_that_does_not_come_back_has_given_it_up() -> None:
     ],
     ids=["id with another topic", "id with another name", "name under another id"],
 )
-def test_another_producer_in_its_place_is_the_brokers_to_answer(instead: bytes) -> None:
+def test_another_producer_under_its_id_is_left_to_the_broker(instead: bytes) -> None:
     wire = closed(slow_and_fast())
     wire.client_sends(instead)
     first, second = wire.sent_up()
@@ -139,7 +139,7 @@ def test_another_producer_in_its_place_is_the_brokers_to_answer(instead: bytes) 
     assert wire.sent_up() == []
 
 
-def test_a_producer_of_another_id_and_name_is_another_one() -> None:
+def test_a_producer_with_another_id_and_name_is_separate() -> None:
     wire = closed(slow_and_fast())
     for other in (
         producer(5, request_id=7, topic="slow", name="other"),
@@ -150,7 +150,7 @@ def test_a_producer_of_another_id_and_name_is_another_one() -> None:
     assert [parse(each).type for each in wire.sent_up()] == [TYPES.PRODUCER] * 2
 
 
-def test_the_close_of_the_client_needs_no_other() -> None:
+def test_a_close_by_the_client_replaces_the_gateways_close() -> None:
     bench = slow_and_fast()
     wire = overflowing(bench)
     wire.client_sends(frame("close_producer", producer_id=0, request_id=9))
@@ -163,7 +163,7 @@ def test_the_close_of_the_client_needs_no_other() -> None:
     assert (wire.sent_up(), wire.sent_down(), bench.budget.used) == ([], [], 0)
 
 
-def test_the_client_may_close_it_while_receipts_are_on_their_way() -> None:
+def test_the_client_may_close_the_producer_while_receipts_are_pending() -> None:
     wire = overflowing(slow_and_fast())
     wire.wait(3.1)
     wire.client_sends(frame("close_producer", producer_id=0, request_id=9))
@@ -172,7 +172,7 @@ def test_the_client_may_close_it_while_receipts_are_on_their_way() -> None:
     assert closes(wire) == []
 
 
-def test_a_close_by_the_broker_is_told_once() -> None:
+def test_a_close_by_the_broker_is_forwarded_once() -> None:
     bench = slow_and_fast()
     by_broker = frame("close_producer", producer_id=0, request_id=0)
     wire = overflowing(bench)
@@ -190,7 +190,7 @@ def test_a_close_by_the_broker_is_told_once() -> None:
     assert wire.sent_up() == [again]
 
 
-def test_what_waits_too_long_is_sent_again_by_the_client() -> None:
+def test_messages_that_wait_too_long_are_resent_by_the_client() -> None:
     bench = Bench()
     bench.set_topic("slow", max_publish_rate=0.1)  # a message each 10 s
     wire = overflowing(bench)
@@ -201,7 +201,7 @@ def test_what_waits_too_long_is_sent_again_by_the_client() -> None:
     assert closes(wire) == [0]
 
 
-def test_a_pause_is_waited_for_with_one_message_in_memory() -> None:
+def test_during_a_pause_one_message_stays_in_memory() -> None:
     disk = Factor("disk", "Free some space.")
     bench = Bench()
     bench.context = ManualContext(config=PulsarConfig)
@@ -219,7 +219,7 @@ def test_a_pause_is_waited_for_with_one_message_in_memory() -> None:
     assert closes(wire) == [0]
 
 
-def test_at_each_turn_a_second_passes() -> None:
+def test_a_producer_is_reopened_at_most_once_a_second() -> None:
     """Or a client for which there is no room would send all again without end."""
     bench = slow_and_fast()
     bench.budget.limit = 100
@@ -235,7 +235,7 @@ def test_at_each_turn_a_second_passes() -> None:
     assert bench.budget.used == 0
 
 
-def test_it_waits_for_the_answer_to_its_first_producer_command() -> None:
+def test_closing_waits_for_the_response_to_the_first_producer_command() -> None:
     bench = slow_and_fast()
     bench.budget.limit = 100
     wire = Wire(bench)
@@ -249,7 +249,7 @@ def test_it_waits_for_the_answer_to_its_first_producer_command() -> None:
 
 
 @pytest.mark.parametrize("step", [overflowing, closed])
-def test_nothing_is_left_of_it_when_its_connection_ends(step: Callable[[Bench], Wire]) -> None:
+def test_a_reopening_leaves_nothing_behind_when_its_connection_ends(step: Callable[[Bench], Wire]) -> None:
     bench = slow_and_fast()
     wire = step(bench)
     wire.close()
@@ -268,7 +268,7 @@ class TestBudget:
         bench.budget.limit = 100_000
         return bench
 
-    def test_a_quarter_is_left_to_others(self) -> None:
+    def test_a_quarter_of_the_memory_is_left_to_others(self) -> None:
         bench = self.bench()
         wire = opened(bench)
         wire.client_sends(*[send(number, b"x" * 1_000) for number in range(200)])
@@ -276,7 +276,7 @@ class TestBudget:
         assert wire.session.held_bytes == bench.budget.used
         assert wire.closed is None
 
-    def test_the_largest_user_makes_room(self) -> None:
+    def test_the_largest_user_frees_memory(self) -> None:
         bench = self.bench()
         large = opened(bench)
         large.client_sends(*[send(number, b"x" * 1_000) for number in range(50)])
@@ -298,7 +298,7 @@ class TestBudget:
         assert closes(large) == [0]
         assert (large.session.held_bytes, bench.budget.used) == (0, 0)
 
-    def test_a_producer_that_closes_gives_nothing_back(self) -> None:
+    def test_a_closing_producer_keeps_its_memory(self) -> None:
         bench = self.bench()
         large = opened(bench)
         frames = [send(number, b"x" * 1_000) for number in range(50)]
@@ -312,7 +312,7 @@ class TestBudget:
 
 
 @pytest.mark.parametrize("size", [1, 100, 5_000])
-def test_what_is_counted_is_what_is_held(size: int) -> None:
+def test_counted_bytes_equal_held_bytes(size: int) -> None:
     """Of large reads too, which end once their messages are in the queue."""
     bench = slow_and_fast()
     wire = opened(bench)

@@ -35,7 +35,7 @@ def response(wire: Wire, result: int, url: str, tls: str = "", **fields: Any) ->
     return answer.lookup_response
 
 
-def test_a_lookup_leads_through_the_address_that_the_client_knows() -> None:
+def test_a_lookup_returns_the_address_that_the_client_knows() -> None:
     answer = response(Wire(Bench(), **TWO), CONNECT, "pulsar://c:6650", authoritative=True)
     assert answer.proxy_through_service_url
     assert answer.authoritative
@@ -43,21 +43,21 @@ def test_a_lookup_leads_through_the_address_that_the_client_knows() -> None:
     assert answer.broker_service_url_tls == "pulsar+ssl://c:6650"
 
 
-def test_where_the_gate_speaks_tls_with_brokers_that_is_the_address_named() -> None:
+def test_with_tls_to_brokers_the_tls_address_is_resolved() -> None:
     wire = Wire(Bench(), bootstrap=["b:6651"], tls={"broker": {}})
     answer = response(wire, CONNECT, "pulsar://b:6650", "pulsar+ssl://b:6651")
     assert answer.broker_service_url == "pulsar://b:6651"
     assert answer.broker_service_url_tls == "pulsar+ssl://b:6651"
 
 
-def test_a_redirected_lookup_leads_to_the_gate_s_port_for_that_broker() -> None:
+def test_a_redirected_lookup_returns_the_gateways_port_for_that_broker() -> None:
     answer = response(Wire(Bench(), **TWO), REDIRECT, "pulsar://c:6650", "pulsar+ssl://c:6651")
     assert (answer.response, answer.broker_service_url) == (REDIRECT, "pulsar://127.0.0.1:19002")
     assert answer.broker_service_url_tls == ""
 
 
 @pytest.mark.parametrize("result", [CONNECT, REDIRECT])
-def test_a_lookup_that_leads_elsewhere_fails_with_the_reason(result: int) -> None:
+def test_a_lookup_to_an_unknown_broker_fails_with_the_reason(result: int) -> None:
     wire = Wire(Bench(), **TWO)
     answer = response(wire, result, "pulsar://elsewhere:6650")
     assert (answer.response, answer.error) == (FAILED, pb.SERVICE_NOT_READY)
@@ -66,14 +66,14 @@ def test_a_lookup_that_leads_elsewhere_fails_with_the_reason(result: int) -> Non
     assert wire.shared.counters()["unknown_broker_refused"] == 1
 
 
-def test_a_failed_lookup_passes_as_it_came() -> None:
+def test_a_failed_lookup_passes_unchanged() -> None:
     wire = Wire(Bench())
     sent = frame("lookup_response", request_id=7, response=FAILED, error=pb.TOPIC_NOT_FOUND, message="no")
     wire.broker_sends(sent)
     assert wire.sent_down() == [sent]
 
 
-def test_a_topic_that_migrates_to_another_cluster_takes_no_client_with_it() -> None:
+def test_clients_do_not_follow_a_topic_to_another_cluster() -> None:
     wire = Wire(Bench())
     wire.broker_sends(frame("topic_migrated", resource_id=1, broker_service_url="pulsar://blue:6650"))
     assert wire.sent_down() == []
@@ -91,9 +91,7 @@ def test_a_topic_that_migrates_to_another_cluster_takes_no_client_with_it() -> N
         (True, "", ""),
     ],
 )
-def test_what_is_moved_to_another_broker_goes_on_through_the_gate(
-    kind: str, proxied: bool, url: str, told: str
-) -> None:
+def test_a_moved_topic_is_reached_through_the_gateway(kind: str, proxied: bool, url: str, told: str) -> None:
     wire = Wire(Bench(), is_open=False, **TWO)
     wire.client_sends(connect(**({"proxy_to_broker_url": "b:6650"} if proxied else {})))
     wire.broker_sends(connected())
@@ -106,7 +104,7 @@ def test_what_is_moved_to_another_broker_goes_on_through_the_gate(
 
 @pytest.mark.parametrize("kind", sorted(set(ADDRESS_FIELDS) - {pb.BaseCommand.CONNECT}))
 @pytest.mark.parametrize("proxied", [False, True])
-def test_no_field_leads_a_client_to_a_broker_that_is_not_known(kind: int, proxied: bool) -> None:
+def test_no_field_leaks_the_address_of_an_unknown_broker(kind: int, proxied: bool) -> None:
     wire = Wire(Bench(), is_open=False)
     wire.client_sends(connect(**({"proxy_to_broker_url": "b:6650"} if proxied else {})))
     wire.broker_sends(connected())

@@ -56,7 +56,7 @@ def test_frames_pass_and_are_replaced_alike_however_they_arrive(
     assert it.held_bytes == 0
 
 
-def test_a_run_that_nobody_asks_about_is_sent_as_the_very_bytes_that_came() -> None:
+def test_an_unpoliced_run_is_forwarded_without_a_copy() -> None:
     out: list[Command] = []
     data = PING * 5
     stream().walk(data, 0, out)
@@ -65,7 +65,7 @@ def test_a_run_that_nobody_asks_about_is_sent_as_the_very_bytes_that_came() -> N
     assert out[0].data is data
 
 
-def test_frames_behind_a_stop_are_kept_until_it_ends() -> None:
+def test_frames_behind_a_stop_wait_until_it_ends() -> None:
     it = stream()
 
     def stop(buffer: bytes, start: int, stop_: int, now_ns: int) -> bool:
@@ -95,12 +95,12 @@ def test_frames_behind_a_stop_are_kept_until_it_ends() -> None:
         (b"GET /admin/v2/clusters HTTP/1.1\r\n", "HTTP request"),
     ],
 )
-def test_what_is_no_frame_is_refused(data: bytes, reason: str) -> None:
+def test_malformed_frames_are_refused(data: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         stream().walk(data, 0, [])
 
 
-def test_what_is_held_is_bounded_by_the_budget_and_given_back() -> None:
+def test_held_bytes_are_bounded_by_the_budget_and_released() -> None:
     budget = Budget(100)
     it = Stream(budget, 1_000, [], ToUpstream)
     it.walk(b"\x00\x00\x01\x00" + b"x" * 50, 0, [])

@@ -34,7 +34,7 @@ def test_a_client_without_calls_gets_goaway_and_is_closed() -> None:
     assert of.wire.closed is not None
 
 
-def test_a_call_in_progress_is_answered_and_new_ones_are_refused() -> None:
+def test_a_call_in_progress_is_answered_and_new_ones_are_ignored() -> None:
     of = Raw().send(HELLO, headers(1, service.OTHER))
     end(of)
     assert goaways(of) == [(1, NO_ERROR)]
