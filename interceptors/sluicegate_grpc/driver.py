@@ -18,8 +18,8 @@ __all__ = ["GrpcConfig", "GrpcDriver"]
 class GrpcDriver:
     """A `broker.BrokerDriver` for the system of a method map.
 
-    Clients reach the brokers of `bootstrap`, tried in turn. A driver whose brokers lead clients to each other
-    has a front of its own.
+    Clients reach the brokers of `bootstrap`, tried one after the other. A driver whose brokers lead clients
+    to each other has a front of its own.
 
     :param methods: which method is which operation.
     :param config_model: of the entry under `brokers:`; made for the map if it is left out.

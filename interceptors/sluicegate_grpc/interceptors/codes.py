@@ -1,4 +1,4 @@
-"""What of gRPC all interceptors name."""
+"""gRPC status codes that all interceptors use."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""What interceptors of all kinds do with a call, without waiting and without gRPC.
+"""Policy enforcement for all kinds of interceptors, without waiting and without gRPC.
 
-Whatever may have to wait is a generator that yields what it waits for (`Wait`): those of grpc.aio wait on
-their event loop, the others in their thread. A generator that is closed early gives back what it holds.
+A step that may have to wait is a generator that yields `Wait`: grpc.aio's interceptors wait on their event
+loop, the others in their thread. A generator that is closed early releases what it holds.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What has to happen before a call goes on."""
+    """What has to happen before a call proceeds."""
 
     ns: int
     """Go on after this time, or earlier if there is room."""
@@ -73,7 +73,7 @@ class Engine(Protocol):
 
 
 class RefusedError(Exception):
-    """A call ends here."""
+    """A call is refused."""
 
     def __init__(self, refusal: status.Refusal) -> None:
         super().__init__(refusal.text)
@@ -86,7 +86,7 @@ class CallEnforcer:
     :param engine: decides.
     :param methods: which method is which operation.
     :param ghost_release_s: after so long without a stream or a call, a producer or consumer does not count.
-    :param lists: whether someone tells which subscriptions a topic has.
+    :param lists: whether someone lists the subscriptions of a topic.
     :param services: descriptors that the map is checked with; others are taken from protobuf's default pool.
     :raises MethodMapError: if some limit would not hold by this map.
     """
@@ -135,9 +135,9 @@ class CallEnforcer:
         return found
 
     def caller(self, principal: str, client: str) -> Caller:
-        """Whose call it is.
+        """The caller of a call.
 
-        :param client: what tells the connection from others.
+        :param client: identifies the connection.
         """
         key = (principal, client)
         caller = self._callers.get(key)
@@ -149,7 +149,7 @@ class CallEnforcer:
         return caller
 
     def caller_of_its_own(self, principal: str, client: str) -> Caller:
-        """Whose stream of requests it is; to be told when it has `gone`."""
+        """The caller of a stream of requests; pass it to `gone` at the stream's end."""
         return Caller(principal, client, principal in self.engine.policies.exempt_principals)
 
     def _tick(self, now_ns: int) -> None:
@@ -160,7 +160,7 @@ class CallEnforcer:
     def publish(self, policed: Policed, values: Values | Missing, caller: Caller) -> Waiting[None] | None:
         """Decide a publish.
 
-        :return: None if it may go on, else what it has to wait for.
+        :return: None if it may proceed, else what to wait for.
         :raises RefusedError: if it is refused.
         """
         # <hot> Runs for every publish.
@@ -176,7 +176,7 @@ class CallEnforcer:
         return self._held(op, decision, caller, now_ns)
 
     def unproven(self, policed: Policed, values: Values | Missing, caller: Caller) -> Id | None:
-        """The id of a producer whose publish was let go and that counts by its own word: see `proved`."""
+        """The id of an unconfirmed producer whose publish was forwarded: see `proved`."""
         if not self.calls.unproven or isinstance(values, Missing) or policed.method.role is not Role.PUBLISH:
             return None
         with self.engine.lock:
@@ -208,7 +208,7 @@ class CallEnforcer:
     def attach(self, policed: Policed, values: Values | Missing, caller: Caller) -> Waiting["Attachment"]:
         """Let a producer or consumer attach.
 
-        :return: (from the generator) what is to be told how the call ends.
+        :return: (from the generator) the object to report the call's end to.
         :raises RefusedError: if it is refused.
         """
         if isinstance(values, Missing):
@@ -241,7 +241,7 @@ class CallEnforcer:
                     self.calls.failed(attaching, monotonic_ns())
 
     def note(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
-        """Take notice of a call that passes in any case: an acknowledgement, a sign of life.
+        """Record a call that always passes: an acknowledgement or a keep-alive.
 
         :raises RefusedError: if it cannot be read.
         """
@@ -255,7 +255,7 @@ class CallEnforcer:
                 self.calls.touch(values.attachment, caller, now_ns)
 
     def left(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
-        """A producer or consumer has taken leave."""
+        """A producer or consumer has detached."""
         if isinstance(values, Values):
             with self.engine.lock:
                 self.calls.detach(policed.method, values, caller, monotonic_ns())
@@ -268,7 +268,7 @@ class CallEnforcer:
     # -- streams of messages --------------------------------------------------------------------------
 
     def open(self, policed: Policed, values: Values | Missing, caller: Caller) -> Waiting["Delivery"]:
-        """Let a stream open by which messages are delivered.
+        """Open a stream of deliveries.
 
         :raises RefusedError: if its consumer is refused or unknown.
         """
@@ -296,7 +296,7 @@ class CallEnforcer:
 
 
 class Attachment:
-    """A producer or consumer that was let in, and of which the broker has not said anything yet."""
+    """A producer or consumer that was admitted and awaits the broker's response."""
 
     __slots__ = ("_attaching", "_enforcer", "_policed")
 
@@ -306,14 +306,14 @@ class Attachment:
         self._attaching = attaching
 
     def answered(self, response: bytes) -> None:
-        """The broker let it attach."""
+        """The broker has accepted the attachment."""
         values = self._policed.read_response(response)
         called = values.attachment if self._policed.method.attachment and isinstance(values, Values) else None
         with self._enforcer.engine.lock:
             self._enforcer.calls.attached(self._attaching, called, monotonic_ns())
 
     def failed(self) -> None:
-        """The call ended otherwise; does nothing once it was answered."""
+        """The call failed; does nothing once it was answered."""
         if not self._attaching.ended:
             with self._enforcer.engine.lock:
                 self._enforcer.calls.failed(self._attaching, monotonic_ns())
@@ -331,19 +331,19 @@ class Delivery:
         self._seen: FirstSeen | None = None
 
     def on_room(self, tell: Callable[[], None]) -> None:
-        """Have it told whenever what is waited for may have come earlier; from any thread, under the lock."""
+        """Have a callback called when waiting may end early; from any thread, under the lock."""
         with self._enforcer.engine.lock:
             self._stream.on_acknowledged(tell)
 
     def pass_on(self, data: bytes) -> bool | Waiting[bool]:
         """Decide a message.
 
-        :return: True to send it, False to drop it, or what has to be waited for first, which then says so.
+        :return: True to send it, False to drop it, or what to wait for first.
         """
         # <hot> Runs for every message.
         values = self._policed.read_response(data)
         if isinstance(values, Missing):
-            return True  # no client can read it either
+            return True  # no client could read it either
         now_ns = monotonic_ns()
         with self._enforcer.engine.lock:
             wait_ns = self._ask(values, now_ns)
@@ -392,7 +392,7 @@ class Delivery:
         return due_ms(rule, published_ms, seen_ms) - wall_ms
 
     def close(self, *, gone: bool = True) -> None:
-        """The stream has ended; doing it again does nothing.
+        """The stream has ended; idempotent.
 
         :param gone: False if the server ended it in order, and the consumer is taken to be there still.
         """
@@ -402,7 +402,7 @@ class Delivery:
 
 
 def _held(hold: Hold, decision: Decision, topic: str, now_ns: int) -> Wait:
-    """How long a call that may not go on now has to wait.
+    """How long a held call has to wait.
 
     :raises RefusedError: if it is refused, or was held long enough.
     """

@@ -1,4 +1,4 @@
-"""A method that policies care about, and the messages of its calls."""
+"""A policed method, and the messages of its calls."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sluicegate_grpc.semantics.plans import plan, response_plan
 
 
 class Policed:
-    """A method that policies care about."""
+    """A policed method."""
 
     __slots__ = ("attaches", "method", "name", "request", "response")
 
@@ -37,7 +37,7 @@ class Policed:
         return self.response.read(data, 0, len(data))
 
     def check_shape(self, *, response_streaming: bool) -> None:
-        """See whether a method of this shape can be what the map says.
+        """Check that a method of this shape can have the map's role.
 
         :raises ValueError: if not.
         """

@@ -1,4 +1,4 @@
-"""Who a call says it is from, by the JSON web token (RFC 7519) that it carries."""
+"""The principal that a call claims, by its JSON web token (RFC 7519)."""
 
 import base64
 import json
@@ -12,8 +12,8 @@ def bearer_principal(headers: Sequence[tuple[str, str]], claims: Sequence[str] =
     """The principal that a token names; worth nothing until the broker has accepted the token.
 
     :param headers: names (lower case) and values of a call's metadata.
-    :param claims: those that may name it; the first that the token has counts.
-    :return: None if there is no token that can be read; the broker will say what it thinks of it.
+    :param claims: claims that may name it; the first one present counts.
+    :return: None if there is no readable token; the broker then decides.
     """
     told = [value for name, value in headers if name == "authorization"]
     if len(told) != 1 or len(told[0]) > _MAX_TOKEN or told[0][: len(_BEARER)].lower() != _BEARER:

@@ -1,4 +1,4 @@
-"""Which policies a gate can hold for a gRPC broker, by what its method map names."""
+"""Which policies a gateway can enforce for a gRPC broker, by its method map."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ _NOWHERE = ("inspect", "max_delivery_delay")
 
 
 def capabilities_of(methods: MethodMap) -> Mapping[str, str]:
-    """`emulated` for each policy that some method of the map lets the gate hold, else `not applicable`."""
+    """`emulated` for each policy that the map's methods let the gateway enforce, else `not applicable`."""
     every = tuple(methods.methods.values())
     publishes = any(method.role is Role.PUBLISH for method in every)
     dispatches = any(method.role is Role.DISPATCH for method in every)

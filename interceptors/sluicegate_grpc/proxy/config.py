@@ -1,6 +1,6 @@
-"""What the entry of any gRPC broker under `brokers:` may say.
+"""The options of any gRPC broker's entry under `brokers:`.
 
-It can be imported without the extra `grpc`, so that a file is read all the same.
+It can be imported without the extra `grpc`, so that a file can still be read.
 """
 
 import re
@@ -23,7 +23,7 @@ _SERVICE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 
 
 def _one_mistake(rule: object) -> object:
-    """Tell one mistake in a rule for unknown methods; a union would tell one for each of its members."""
+    """Report one mistake in a rule for unknown methods; a union would report one per member."""
     rules = rule if isinstance(rule, dict) else {None: rule}
     for service, each in rules.items():
         if service is not None and not re.match(_SERVICE, str(service)):
@@ -44,7 +44,7 @@ UnknownMethods = Annotated[
 
 
 class RequestMetadata(Strict):
-    """Metadata that the gate adds to every call, or takes from it, before the broker sees it."""
+    """Metadata that the gateway adds to every call, or takes from it, before the broker sees it."""
 
     put: Mapping[str, str] = Field(
         default={},
@@ -62,7 +62,7 @@ class RequestMetadata(Strict):
 
 
 class Http2(Strict):
-    """What one client connection may do; one that does more is closed."""
+    """Limits of one client connection; it is closed when it exceeds them."""
 
     max_streams: _Count = Field(
         default=4_000,
@@ -70,7 +70,7 @@ class Http2(Strict):
         "told so, and wait.",
     )
     resets: _Count = Field(
-        default=1_000, description="Calls in a second that a client cancels, or makes the gate reset."
+        default=1_000, description="Calls in a second that a client cancels, or makes the gateway reset."
     )
     window_updates: _Count = Field(
         default=10_000,
@@ -89,7 +89,7 @@ class Http2(Strict):
     def limits(self) -> "Limits":
         """The same for a session."""
         from sluicegate_grpc.proxy.splice import (
-            Limits,  # needs the extra, without which a file is read all the same
+            Limits,  # needs the extra, without which a file can still be read
         )
 
         return Limits(
@@ -128,7 +128,7 @@ class GrpcConfig(BrokerConfig):
     )
     unknown_methods: UnknownMethods = Field(
         default="refuse",
-        description="Calls of methods that the gate does not know, for which no policy can hold. refuse: "
+        description="Calls of methods that the gateway does not know, for which no policy can hold. refuse: "
         "they are answered UNIMPLEMENTED. pass: they go through unread. Or one of the two for each service, "
         "by its full name; services that are not named are refused then.",
     )

@@ -1,4 +1,4 @@
-"""Metadata that the gate adds to requests, or takes from them."""
+"""Metadata that the gateway adds to requests, or takes from them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ _OF_THE_PROTOCOL = frozenset({"host", "te", "content-type", "content-length", "c
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What is changed in every request before the broker sees it. Policies see it as the client sent it."""
+    """Changes to every request before it is forwarded. Policies see it as the client sent it."""
 
     put: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Values by key; they take the place of what the client says under these keys."""

@@ -21,7 +21,7 @@ class MapEntry(GrpcConfig):
 
 
 def entry_model(methods: MethodMap) -> type[MapEntry]:
-    """The model for the system of a map; an entry is refused if the gate cannot hold what the map says.
+    """The model for the system of a map; an entry is refused if the gateway cannot enforce the map.
 
     :param methods: which method is which operation.
     """
@@ -46,7 +46,7 @@ def entry_model(methods: MethodMap) -> type[MapEntry]:
 
 
 def mistake_in(methods: MethodMap) -> str:
-    """Why a gate cannot stand in front of a broker by its map alone; empty if it can."""
+    """Why a gateway cannot stand in front of a broker by its map alone; empty if it can."""
     from sluicegate_grpc.checking import MethodMapError, check  # needs the extra
 
     try:
@@ -57,6 +57,6 @@ def mistake_in(methods: MethodMap) -> str:
         if method.role is Role.LOOKUP:
             return (
                 f"method map of {methods.system!r}: {name}: role LOOKUP leads clients to other brokers, past "
-                "the gate; write a driver that rewrites the answer, or PASS if it names no broker"
+                "the gateway; write a driver that rewrites the answer, or PASS if it names no broker"
             )
     return ""

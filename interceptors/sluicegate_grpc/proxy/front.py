@@ -1,4 +1,4 @@
-"""A gRPC broker behind the gate: its listener and its sessions, by a method map alone."""
+"""A gRPC broker behind the gateway: its listener and its sessions, by a method map alone."""
 
 import logging
 from collections.abc import Callable, Mapping

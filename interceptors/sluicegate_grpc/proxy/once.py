@@ -1,8 +1,8 @@
-"""Telling a thing once that clients may repeat as often as they like."""
+"""Reports events once that clients can repeat at will."""
 
 
 class Once:
-    """Lets the first of each key through.
+    """Passes the first event of each key.
 
     :param most: how many keys are remembered; further ones are not let through, so that no client can fill a
         log with keys of its own making.

@@ -1,4 +1,4 @@
-"""What a gateway does with calls of methods that the method map does not name."""
+"""Handles calls of methods that the method map does not name."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,11 +11,11 @@ _MAX_PATH = 200
 
 
 def _ignore(path: str, passes: bool) -> None:
-    """Tell no one."""
+    """Report nothing."""
 
 
 class UnknownMethods:
-    """The rule for methods whose meaning is unknown, so that no policy can hold for them.
+    """The rule for unknown methods, which no policy can apply to.
 
     :param rule: for all of them, or by the full name of their service; others are refused then.
     :param tell: called with the path of each method once, and whether it passes; of a bounded number.
@@ -33,11 +33,11 @@ class UnknownMethods:
         self._once = Once()
 
     def meet(self, path: str) -> Refusal | None:
-        """A client has called such a method.
+        """Handle a call of an unknown method.
 
         :param path: `/package.Service/Method`.
-        :return: None if it passes, else UNIMPLEMENTED: clients take it that the method is not to be had here,
-            and do not try again.
+        :return: None if it passes, else UNIMPLEMENTED, upon which clients do
+            not retry.
         """
         service = path[1:].rpartition("/")[0]
         rule = self._rule if isinstance(self._rule, str) else self._rule.get(service, "refuse")

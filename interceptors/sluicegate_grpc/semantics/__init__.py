@@ -1,1 +1,1 @@
-"""What gRPC calls mean for policies; interceptors and proxy decide alike by it."""
+"""What gRPC calls mean for policies, for interceptors and proxy alike."""

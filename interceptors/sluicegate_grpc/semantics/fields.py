@@ -64,7 +64,7 @@ class Values:
     def keep(self, field: "_Field", value: int | str | bytes) -> None:
         """Take the value of a field."""
         if self.seen & field.bit and type(getattr(self, field.name)) is not type(value):
-            raise _MalformedError  # servers take one of the two, and the gate cannot know which
+            raise _MalformedError  # servers take one of the two, and the gateway cannot know which
         setattr(self, field.name, value)
         self.seen |= field.bit
 

@@ -15,10 +15,10 @@ async def finish(
     lists: ListSubscriptions | None = None,
     room: asyncio.Event | None = None,
 ) -> Result:
-    """Wait until a call may go on; if the task is cancelled, its place is given up.
+    """Wait until a call may proceed; if the task is cancelled, its place is given up.
 
-    :param lists: tells which subscriptions a topic has.
-    :param room: set when it may go on earlier.
+    :param lists: lists the subscriptions of a topic.
+    :param room: set when it may proceed earlier than expected.
     :raises RefusedError: if it may not.
     """
     try:
@@ -49,7 +49,7 @@ async def _either(room: asyncio.Event, seconds: float) -> None:
 
 
 class Paced:
-    """A stream of messages to one consumer, with the event that tells that there is room."""
+    """A stream of messages to one consumer, with the event that signals room."""
 
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery

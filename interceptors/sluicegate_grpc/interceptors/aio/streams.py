@@ -1,6 +1,6 @@
 """Calls of a grpc.aio channel that stream their requests, with policies on each of them.
 
-An interceptor has to return such a call at once: what the application writes to it waits for that. So the
+An interceptor has to return such a call at once: the application's writes wait for that. So the
 policies stand in the iterator of requests that grpc.aio reads, and a refusal becomes the end of the call.
 """
 
@@ -25,7 +25,7 @@ class Requests:
     """The requests of a call, each of which passes the policies before it is sent.
 
     :param requests: what the application sends.
-    :param first: for the first request, if that is policed otherwise; the stream begins with it.
+    :param first: for the first request, if it is policed in another way; the stream begins with it.
     :param each: for all others.
     """
 
@@ -58,13 +58,13 @@ class Requests:
                 await self._each(request)
         except RefusedError as refused:
             self.refusal = refused.refusal
-            raise  # grpc.aio cancels the call; who waits for it is told the refusal
+            raise  # grpc.aio cancels the call; its caller gets the refusal
         if request is None:
             raise StopAsyncIteration
         return request
 
     def fail_if_refused(self) -> None:
-        """Tell why the call was ended.
+        """Raise the refusal that ended the call.
 
         :raises AioRpcError: if a request was refused.
         """
@@ -73,7 +73,7 @@ class Requests:
 
 
 class _Call(aio.Call):
-    """A call as it is, but for how it ended if that was by a refusal.
+    """A grpc.aio call whose status is the refusal, if there was one.
 
     :param call: grpc.aio's own.
     :param sent: its requests.
@@ -164,8 +164,8 @@ class StreamStream(_Call, aio.StreamStreamCall[Any, Any]):
     """A call with a stream of responses.
 
     :param ended: called once the call has ended.
-    :param paced: gives what the responses are paced by, once the first request has passed; None if they are
-        not paced at all.
+    :param paced: gives what paces the responses, once the first request has passed; None
+        if nothing does.
     """
 
     def __init__(

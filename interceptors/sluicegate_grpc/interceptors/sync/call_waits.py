@@ -15,10 +15,10 @@ class EndedError(Exception):
 
 
 class Patience:
-    """What a call waits with.
+    """Lets a call wait until it may proceed or ends.
 
-    :param watch: `watch(callback)` has it called once the call has ended, and returns False if it has ended
-        already; None if nothing tells.
+    :param watch: `watch(callback)` calls it once the call has ended, and returns False if it has ended
+        already; None if there is no such signal.
     """
 
     __slots__ = ("_ended", "_event")
@@ -35,11 +35,11 @@ class Patience:
         self._event.set()
 
     def wake(self) -> None:
-        """There may be room."""
+        """Stop waiting: there may be room."""
         self._event.set()
 
     def wait(self, seconds: float) -> None:
-        """Wait, unless there is room earlier.
+        """Wait, or stop early when there is room.
 
         :raises EndedError: if the call has ended.
         """
@@ -51,9 +51,9 @@ class Patience:
 
 
 def finish(waiting: Waiting[Result], patience: Patience, lists: ListSubscriptions | None = None) -> Result:
-    """Block until a call may go on; if it ends meanwhile, its place is given up.
+    """Block until a call may proceed; if it ends meanwhile, its place is given up.
 
-    :param lists: tells which subscriptions a topic has.
+    :param lists: lists the subscriptions of a topic.
     :raises RefusedError: if it may not.
     :raises EndedError: if it has ended.
     """
@@ -74,7 +74,7 @@ def finish(waiting: Waiting[Result], patience: Patience, lists: ListSubscription
 
 
 class Paced:
-    """A stream of messages to one consumer, with what wakes it when there is room."""
+    """A stream of messages to one consumer, which is woken when there is room."""
 
     def __init__(self, delivery: Delivery, patience: Patience) -> None:
         self._delivery = delivery

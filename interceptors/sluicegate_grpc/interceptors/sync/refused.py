@@ -11,7 +11,7 @@ from sluicegate_grpc.semantics.status import Refusal
 
 
 class PolicyRpcError(grpc.RpcError, grpc.Call, grpc.Future):  # type: ignore[type-arg]  # not at run time
-    """A call that was refused in the client; it tells what an error of the server tells.
+    """A call that was refused in the client; it carries what an error of the server carries.
 
     An interceptor returns it. If it raised it, gRPC would make INTERNAL of it where the call is a future.
     """

@@ -1,4 +1,4 @@
-"""The wire proxy for gRPC: HTTP/2 frames go on as they came, and policies decide on the messages in them.
+"""The wire proxy for gRPC: HTTP/2 frames pass unchanged, and policies decide on the messages in them.
 
 `GrpcSession` is one client connection and its connection to the broker, without their sockets. It knows no
 broker's protocol but what a `MethodMap` says, and what the front puts into `Shared`.

@@ -1,7 +1,7 @@
-"""What a client hears while its broker cannot be connected: each request fails with UNAVAILABLE.
+"""Answers clients whose broker is unreachable: each request fails with UNAVAILABLE.
 
 A connection that is just closed says the same to a client, but not which broker is meant. Once a request was
-answered the connection ends, so that the next one finds out anew whether the broker is there.
+answered the connection ends, so that the next one probes the broker again.
 """
 
 from sluicegate.broker import Close, Command, PauseReading, ToClient, WakeAt
@@ -35,9 +35,9 @@ _PATIENCE_NS = 5_000_000_000
 class Absent:
     """Answers one client in place of a broker.
 
-    :param text: what its requests are told.
+    :param text: the status text of its requests.
     :param limits: what its clients may do.
-    :param is_greeted: True if the client has had SETTINGS already.
+    :param is_greeted: True if SETTINGS were sent to the client already.
     """
 
     __slots__ = ("_data", "_is_greeted", "_last", "_limits", "_out", "_text", "_until_ns")
@@ -53,7 +53,7 @@ class Absent:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of a frame that has come in part."""
+        """Bytes of a partial frame."""
         return len(self._data)
 
     def begin(self, data: bytes, now_ns: int) -> list[Command]:
@@ -89,7 +89,7 @@ class Absent:
         return self._take()
 
     def wake(self, now_ns: int) -> list[Command]:
-        """End a client that has asked for nothing."""
+        """Close a client without requests."""
         if now_ns < self._until_ns:
             return [WakeAt(self._until_ns)]
         return self._end(ErrorCode.NO_ERROR, "upstream_unreachable", self._text)
@@ -110,7 +110,7 @@ class Absent:
 
     def _end(self, code: ErrorCode, counter: str, text: str) -> list[Command]:
         self._out.append(goaway(self._last, code, text))
-        # What the client still says is read until it hangs up, or it would lose the answer to a reset.
+        # Read until the client hangs up: a reset could overtake the answer.
         return [*self._take(), PauseReading(), Close(counter, text)]
 
     def _take(self) -> list[Command]:

@@ -1,6 +1,6 @@
-"""The broker's answers that somebody waits for: who is attached, and what is told otherwise than it was said.
+"""Watches broker responses: confirms attachments and rewrites addresses.
 
-All other answers pass without being looked at.
+All other responses pass unread.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _MAX_ANSWER = 65_536
 
 
 class Watcher(Protocol):
-    """Who looks at one stream of the broker's."""
+    """Handles the broker's frames of one stream."""
 
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
         """A DATA frame."""
@@ -37,20 +37,20 @@ class Watcher(Protocol):
         """The response's headers, which pass."""
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
-        """The end of the response; True if it passes as it came."""
+        """The end of the response; True if it passes unchanged."""
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
-        """The stream is no more, and had no proper end."""
+        """The stream was reset before its end."""
 
 
 class Answer:
-    """An answer that passes as it came, and is read.
+    """A response that is read and passes unchanged.
 
     :param connection: where it comes.
     :param stream: its id.
     :param request: what it answers.
-    :param succeeded: called with its message and the time once the broker says that all is well.
-    :param failed: called with the time if it does not, and with whether it has said so.
+    :param succeeded: called with its message and the time once the broker reports success.
+    :param failed: called with the time if it fails, and with whether the broker has reported that.
     """
 
     __slots__ = ("_block", "_connection", "_content", "_failed", "_request", "_stream", "_succeeded")
@@ -72,18 +72,18 @@ class Answer:
         self._content = b""
 
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
-        """Read it, and let it pass."""
+        """Read the frame and let it pass."""
         down = self._connection.down
         begin, end = down.through(data, at, stop, flags, self._stream)
         if len(self._content) + end - begin <= _MAX_ANSWER:
             self._content += data[begin:end]
 
     def head(self, block: bytes) -> None:
-        """Tells how it is compressed."""
+        """Read the message encoding."""
         self._block = block
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
-        """Tells whether all is well."""
+        """Read the status of the call."""
         limit = self._connection.shared.limits.header_list_bytes
         if value_alone(block, "grpc-status", limit) != "0":
             self._failed(now_ns, True)
@@ -108,12 +108,12 @@ class Answer:
             return b""
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
-        """Its outcome is unknown."""
+        """The stream was reset: the outcome is unknown."""
         self._failed(now_ns, False)
 
 
 class Answers:
-    """What is to be seen of the broker's answers on one connection.
+    """The broker's responses on one connection that have to be read.
 
     :param connection: the client's.
     """
@@ -138,12 +138,12 @@ class Answers:
         self._down.watched.add(stream)
 
     def accept(self, stream: int, request: Request) -> None:
-        """See whether the broker accepts a call with credentials that are new."""
+        """Watch whether the broker accepts a call with new credentials."""
         if stream not in self.watchers:
             self._watch(stream, Answer(self._connection, stream, request, _nothing, _nothing_either))
 
     def prove(self, stream: int, request: Request, producer: Id) -> None:
-        """See whether the broker knows a producer that counts by its own word, or can be resumed."""
+        """Watch whether the broker knows a producer whose name is only claimed, or that can be resumed."""
         calls = self._connection.shared.calls
 
         def succeeded(message: bytes, now_ns: int) -> None:
@@ -164,7 +164,7 @@ class Answers:
             self._watch(stream, answer)
 
     def attach(self, stream: int, request: Request, attaching: Attaching) -> None:
-        """Learn what the broker calls a producer or consumer, if it takes it."""
+        """Read the id that the broker gives a producer or consumer, if it accepts it."""
         calls = self._connection.shared.calls
 
         def succeeded(message: bytes, now_ns: int) -> None:
@@ -180,7 +180,7 @@ class Answers:
         self._watch(stream, Answer(self._connection, stream, request, succeeded, failed))
 
     def detach(self, stream: int, request: Request, leave: Callable[[int], None]) -> None:
-        """Learn whether the broker lets a producer or consumer take leave."""
+        """Watch whether the broker detaches a producer or consumer."""
 
         def succeeded(message: bytes, now_ns: int) -> None:
             leave(now_ns)
@@ -188,11 +188,11 @@ class Answers:
         self._watch(stream, Answer(self._connection, stream, request, succeeded, _nothing_either))
 
     def rewrite(self, stream: int, request: Request, rewrite: Rewrite) -> None:
-        """Have another answer told than the broker gives."""
+        """Rewrite the response of a call."""
         self._watch(stream, Rewriting(self._connection, stream, rewrite))
 
     def tells_of(self, stream: int, topic: str) -> None:
-        """A rewritten answer is about a topic."""
+        """Note which topic a rewritten response is about."""
         watcher = self.watchers.get(stream)
         if isinstance(watcher, Rewriting):
             watcher.topic = topic
@@ -204,34 +204,34 @@ class Answers:
         self._watch(stream, watcher)
 
     def over(self, stream: int, now_ns: int) -> None:
-        """The broker has given up a stream."""
+        """The broker has reset a stream."""
         watcher = self.watchers.pop(stream, None)
         if watcher is not None:
             watcher.ended(now_ns, by_client=False)
         self._down.over(stream)
 
     def cancelled(self, stream: int, now_ns: int) -> None:
-        """The client has given up a stream."""
+        """The client has reset a stream."""
         watcher = self.watchers.pop(stream, None)
         if watcher is not None:
             watcher.ended(now_ns, by_client=True)
         self._down.over(stream)
 
     def go_on(self, now_ns: int) -> None:
-        """Send what may be sent since something was acknowledged."""
+        """Send the messages that an acknowledgement has released."""
         while self.ready:
             self.ready.pop().pump(now_ns)
 
     def closed(self, now_ns: int) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         for stream in tuple(self.watchers):
             self.cancelled(stream, now_ns)
         self.ready.clear()
 
 
 def _nothing(message: bytes, now_ns: int) -> None:
-    """Nothing else waits for it."""
+    """Ignore the result."""
 
 
 def _nothing_either(now_ns: int, is_known: bool) -> None:
-    """Nothing else waits for it."""
+    """Ignore the result."""

@@ -1,8 +1,8 @@
-"""Header blocks: those of requests are read once and remembered, those of the gate's own need no table.
+"""Header blocks. Those of requests are decoded once and cached; the gateway's own need no dynamic table.
 
-A block that neither uses nor fills the dynamic table means the same wherever it stands (RFC 7541), so what
-it says can be looked up by its bytes. Clients keep to such blocks once they have seen that the table has no
-room; what they sent before is encoded anew for the broker.
+A block that neither uses nor fills the dynamic table means the same wherever it stands (RFC 7541), so its
+headers can be cached by its bytes. Clients keep to such blocks once they have seen that the table has no
+room; what they sent before is encoded again for the broker.
 """
 
 from binascii import b2a_base64
@@ -40,7 +40,7 @@ class RequestBlocks:
         """True once there is no table: what a block says can then be told by its bytes alone."""
 
     def read(self, block: bytes) -> tuple[list[tuple[str, str]], bool]:
-        """The headers of a block, and whether any other reader without a table would find the same.
+        """The headers of a block, and whether a decoder without dynamic table would read the same.
 
         :raises WireError: if it cannot be read, or holds too much; the table is lost then.
         """
@@ -60,7 +60,7 @@ class RequestBlocks:
 def check_updates(block: bytes, *, may_have_table: bool) -> None:
     """Look at the sizes of the table that a block begins with (RFC 7541 sections 4.2 and 6.3).
 
-    A client that goes on with the table that it had is let be, as that is small.
+    A client may keep its old table, which is small.
 
     :param may_have_table: False once the block's sender has acknowledged that there is no table.
     :raises WireError: if a size is more than was announced, or if there are more than two.
@@ -80,7 +80,7 @@ def check_updates(block: bytes, *, may_have_table: bool) -> None:
 
 
 class Volatile:
-    """Finds headers that differ from call to call and mean nothing to policies, without reading them.
+    """Removes headers that differ between calls and do not matter to policies, without decoding.
 
     :param names: of such headers.
     """
@@ -92,7 +92,7 @@ class Volatile:
         self._is_volatile: dict[bytes, bool] = {}
 
     def without(self, block: bytes) -> bytes | None:
-        """A block without these headers; None if it has something out of the ordinary.
+        """A block without these headers; None if it has anything unusual.
 
         Fields as RFC 7541 section 6 has them, with indices into the static table alone.
         """
@@ -128,7 +128,7 @@ class Volatile:
         return kept + block[run:] if at == stop else None
 
     def _knows(self, name: bytes) -> bool:
-        """Whether a literal name is one of those."""
+        """Whether a literal name is a volatile header's."""
         known = self._is_volatile.get(name)
         if known is None:
             if len(self._is_volatile) >= _MAX_NAMES:
@@ -160,7 +160,7 @@ def _long(block: bytes, at: int) -> tuple[int, int]:
 
 
 def read_alone(block: bytes, max_list_bytes: int) -> list[tuple[str, str]]:
-    """The headers of a block of one who was told that there is no table.
+    """The headers of a block whose sender knows that there is no dynamic table.
 
     :raises WireError: if it cannot be read.
     """
@@ -176,7 +176,7 @@ def value_alone(block: bytes, name: str, max_list_bytes: int) -> str:
 
 
 def encode(headers: Iterable[tuple[str, str]]) -> bytes:
-    """A block that any reader understands, whatever is in its table; it is empty afterwards."""
+    """A block that any decoder can read; it leaves the dynamic table empty."""
     return NO_TABLE + b"".join(literal(name.encode(), value.encode()) for name, value in headers)
 
 
@@ -201,7 +201,7 @@ def trailers(code: int, text: str, details: bytes, *, alone: bool) -> bytes:
     """The block that ends a call (gRPC over HTTP/2, Trailers and Trailers-Only).
 
     :param code: gRPC status.
-    :param text: for people.
+    :param text: human-readable.
     :param details: a serialized `google.rpc.Status`; may be empty.
     :param alone: True if the response has no other headers.
     """

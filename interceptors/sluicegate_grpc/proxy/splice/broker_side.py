@@ -1,4 +1,4 @@
-"""The broker's frames (RFC 9113 section 6), as far as they have to be looked at."""
+"""Handles the broker's frames (RFC 9113 section 6)."""
 
 from sluicegate_grpc.proxy.splice.answers import Answers, Watcher
 from sluicegate_grpc.proxy.splice.blocks import NO_TABLE
@@ -29,9 +29,9 @@ class BrokerSide(Side):
     """The frames of one client's broker.
 
     :param connection: the client's.
-    :param calling: is told of streams that the broker ends.
-    :param answers: looks at answers.
-    :param refusals: knows the calls that were taken back.
+    :param calling: handles streams that the broker ends.
+    :param answers: handles responses.
+    :param refusals: knows the calls that were reset.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class BrokerSide(Side):
         self._frames.hand_to(handlers, lambda *frame: None)
 
     def _data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """A DATA frame of a stream that is looked at, or of one for which there is no room."""
+        """A DATA frame of a stream that is read, or that has no window."""
         watcher = self._watchers.get(stream)
         if watcher is not None:
             watcher.data(data, at, stop, flags, now_ns)
@@ -104,7 +104,7 @@ class BrokerSide(Side):
             self._frames.insert(block.frames)
 
     def _watched(self, frames: bytes, block: bytes, flags: int, stream: int, now_ns: int) -> bool:
-        """Headers of a stream that somebody looks at; True if they go on at once."""
+        """Headers of a watched stream; True if they pass at once."""
         end = bool(flags & END_STREAM)
         if stream in self._refusals.gone:
             self._owes_update = self.client.waits_for_update
@@ -130,10 +130,10 @@ class BrokerSide(Side):
 
     @staticmethod
     def _ended(watcher: Watcher, block: bytes, frames: bytes, now_ns: int) -> bool:
-        """The end of a response that is looked at; True if it passes as it came."""
+        """The end of a watched response; True if it passes unchanged."""
         try:
             return watcher.trailers(block, frames, now_ns)
-        except WireError:  # the answer cannot be read
+        except WireError:  # the response is unreadable
             watcher.ended(now_ns, by_client=False)
             raise
 
@@ -152,7 +152,7 @@ class BrokerSide(Side):
         self._answers.over(stream, now_ns)
 
     def _goaway(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """What the broker will not look at the client sends elsewhere: it must not go on later."""
+        """Drop streams above the last id of a GOAWAY, which the client repeats elsewhere."""
         if stop - at >= HEAD + 8:
             last = int.from_bytes(data[at + HEAD : at + HEAD + 4], "big") & STREAM_MASK
             for held in [held for held in self._calls if held > last]:

@@ -1,4 +1,4 @@
-"""One request that is looked at: what is withheld of it, and what it waits for."""
+"""One policed request: its withheld bytes, and what it waits for."""
 
 from collections import deque
 from enum import Enum, auto
@@ -17,7 +17,7 @@ _SMALL = 1024
 
 
 class Step(Enum):
-    """What a call is at."""
+    """The progress of a call."""
 
     READING = auto()
     """A message begins, or has come in part."""
@@ -112,14 +112,14 @@ class Call:
 
     @property
     def breaks_length(self) -> bool:
-        """Whether it is not as long as its headers say (RFC 9113 section 8.1.1)."""
+        """Whether its length contradicts its headers (RFC 9113 section 8.1.1)."""
         length = self.request.length
         if length is None or self.is_up:
             return False
         return self.received > length or (self.has_ended and self.received < length)
 
     def passed(self, size: int) -> None:
-        """So many bytes of it went on."""
+        """Count bytes that were forwarded."""
         if self.step is Step.PASSING:
             self.left -= size
             if not self.left:
@@ -127,7 +127,7 @@ class Call:
                 self.step = Step.READING if self.request.is_publish else Step.FREE
 
     def add(self, chunk: Chunk) -> None:
-        """Keep what has come; small pieces are joined, as a chunk takes 100 bytes besides its payload."""
+        """Buffer received bytes; small pieces are joined, as a chunk has an overhead of 100 bytes."""
         last = self.chunks[-1] if self.chunks else None
         if last is not None and len(last.payload) < _SMALL and last.credit is chunk.credit:
             last.payload += chunk.payload
@@ -136,18 +136,18 @@ class Call:
         self.size += len(chunk.payload)
 
     def peek_prefix(self) -> bytes:
-        """What is not decided, or at least the beginning of it that tells its length."""
+        """The undecided bytes, or at least the prefix with the message's length."""
         first = self.chunks[0].payload
         return first if len(first) >= PREFIX else self.peek()
 
     def peek(self) -> bytes:
-        """What is not decided, in one piece."""
+        """The undecided bytes, in one piece."""
         if len(self.chunks) == 1:
             return self.chunks[0].payload
         return b"".join(chunk.payload for chunk in self.chunks)
 
     def take(self, size: int) -> list[Chunk]:
-        """So many bytes of it, which are decided now."""
+        """Take bytes that are now decided."""
         taken: list[Chunk] = []
         self.size -= size
         while size:

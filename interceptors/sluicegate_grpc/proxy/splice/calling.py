@@ -1,4 +1,4 @@
-"""The client's messages: which of them go on to the broker, when, and which calls end here."""
+"""Decides the client's messages: when each is forwarded, and which calls are refused."""
 
 from collections.abc import Callable
 from functools import partial
@@ -46,9 +46,9 @@ class Calling:
     """The client's messages.
 
     :param connection: the client's.
-    :param answers: what is to be seen of the broker's answers.
+    :param answers: the responses that have to be read.
     :param refusals: ends calls.
-    :param empty: counts frames that say nothing.
+    :param empty: counts empty frames.
     """
 
     __slots__ = (
@@ -83,7 +83,7 @@ class Calling:
     # -- frames ---------------------------------------------------------------------------------------
 
     def data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """A DATA frame of a stream that is looked at, or of one for which there is no room."""
+        """A DATA frame of a stream that is read, or that has no window."""
         # <hot> Runs for every publish: nearly all are one frame, which holds the message and the end.
         mark = self._marks.get(stream)
         if mark is not None and mark[2].is_publish and flags & _WHOLE == END_STREAM:
@@ -100,7 +100,7 @@ class Calling:
     def _publish(
         self, data: bytes, at: int, stop: int, stream: int, request: Request, values: Values, now_ns: int
     ) -> None:
-        """Decide a call that is all there, and whose headers stand before it as they came."""
+        """Decide a complete call whose unchanged headers directly precede it."""
         holding, calls = self.holding, self._calls
         method = request.method or request.known_method  # the property would cost a call
         caller = self._connection.caller(request)
@@ -130,7 +130,7 @@ class Calling:
             calls.abandon(op, caller, now_ns)
 
     def _piece(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """Any DATA frame that is not simply let go."""
+        """A DATA frame that does not simply pass."""
         if stop - at == HEAD and not flags & END_STREAM:
             self._empty.count(now_ns)
         holding = self.holding
@@ -149,7 +149,7 @@ class Calling:
             self._advance(call, now_ns)
 
     def _simply_passes(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> bool:
-        """Whether a frame is a part of what was let go, and goes on as it came."""
+        """Whether a frame belongs to an admitted message and passes unchanged."""
         call = self.holding.calls.get(stream)
         if call is None or call.chunks or not call.is_up:
             return False
@@ -170,7 +170,7 @@ class Calling:
         return True
 
     def _keep(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> Call | None:
-        """Keep a frame of a call; None if it was refused, as there was no room."""
+        """Buffer a frame of a call; None if the call was refused for lack of memory."""
         begin, end = unpadded(data, at, stop, flags)
         call = self.holding.call(stream, data, now_ns)
         self._up.cut(at, stop)
@@ -191,7 +191,7 @@ class Calling:
         return call
 
     def trailers(self, data: bytes, frames: bytes, stream: int, now_ns: int, *, are_wellformed: bool) -> bool:
-        """A header block by which a client ends a call; True if it goes on at once."""
+        """A header block that ends a client's call; True if it passes at once."""
         call = self.holding.call(stream, data, now_ns)
         if call is None:
             return False
@@ -206,7 +206,7 @@ class Calling:
         return False
 
     def over(self, stream: int, now_ns: int, *, reset: bool) -> None:
-        """The broker has ended a stream: what the client still sends of it has no effect.
+        """The broker has ended a stream: later frames of the client have no effect.
 
         :param reset: False if it has only ended its own side, so that it waits for the client's end.
         """
@@ -223,7 +223,7 @@ class Calling:
             self._refusals.bury(stream, is_open=not reset)
 
     def reset(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> None:
-        """The client has given up a stream; the broker hears of it if it has heard of the stream."""
+        """The client has reset a stream; the reset is forwarded if the stream was."""
         self._connection.streams.ended(stream)
         holding = self.holding
         call = holding.call(stream, data, now_ns)
@@ -238,7 +238,7 @@ class Calling:
     # -- messages -------------------------------------------------------------------------------------
 
     def _advance(self, call: Call, now_ns: int) -> None:
-        """Go on with what is kept of a call, as far as that goes."""
+        """Process the buffered bytes of a call as far as possible."""
         while call.chunks and call.step is not Step.WAITING:
             if call.step is Step.READING:
                 if not self._read(call, now_ns):
@@ -249,7 +249,7 @@ class Calling:
             self._finish(call, now_ns)
 
     def _pass_on(self, call: Call, now_ns: int) -> bool:
-        """Send on what was let go; False if it turns out to be another message than was decided."""
+        """Forward an admitted message; False if its rest contradicts what was decided."""
         taken = call.take(min(call.left, call.size) if call.step is Step.PASSING else call.size)
         tail = call.tail
         if tail is not None and not all(tail.agrees(chunk.payload) for chunk in taken):
@@ -262,7 +262,7 @@ class Calling:
         return True
 
     def _read(self, call: Call, now_ns: int) -> bool:
-        """Decide the message that begins; False if more of it is needed, it has to wait, or was refused."""
+        """Decide the next message; False if it is incomplete, held or refused."""
         if call.size < PREFIX:
             return False
         packed, size = read_prefix(call.peek_prefix())
@@ -291,7 +291,7 @@ class Calling:
     def _decide(
         self, call: Call, values: Values, data: bytes, begin: int, end: int, *, is_whole: bool, now_ns: int
     ) -> bool:
-        """Decide a message of which all is read that matters; it stands in `data`, or its beginning does."""
+        """Decide a message whose relevant fields are read; `data` holds it, or its beginning."""
         size = read_prefix(call.peek_prefix())[1]
         wants_name = values.name is None and self._shared.calls.wants_name(call.request.known_method, values)
         new_id = self._new_id(call, values)
@@ -312,13 +312,13 @@ class Calling:
         return self._judge(call, decide, now_ns)
 
     def _new_id(self, call: Call, values: Values) -> tuple[Path, int] | None:
-        """Where a message has an id that the broker does not know, and what it knows its sender by."""
+        """The path of an id that the broker does not know, and the id that replaces it."""
         if not self._aliases or call.request.length is not None:  # its length is in its headers
             return None
         return self._aliases.path(call.request.known_method, values.producer, values.attachment)
 
     def _instead(self, call: Call, size: int, message: bytes) -> None:
-        """Put another message in the place of the one that a call begins with."""
+        """Replace the first message of a call."""
         for chunk in call.take(size):
             self._flow.drop(call.outlet, chunk)
         call.chunks.appendleft(self._flow.own(call.outlet, message))
@@ -326,7 +326,7 @@ class Calling:
 
     @staticmethod
     def _name(request: Request, values: Values, message: bytes) -> None:
-        """Look for the name of a producer whose id is not known."""
+        """Read the name of a producer with an unknown id."""
         named = request.plans.named.read(message, 0, len(message))
         values.name = (named.name if isinstance(named, Values) else None) or ""
 
@@ -335,7 +335,7 @@ class Calling:
         return self._shared.limits.message_bytes
 
     def _may_come(self, call: Call, size: int, now_ns: int) -> bool:
-        """More of a message is needed to decide it, if there may be so much of it; always False."""
+        """Wait for more of a message, or refuse it if it is too large to buffer; always False."""
         if size > self._most:
             self._shared.count("message_too_large")
             text = f"Message of {size} bytes cannot be read by the gateway, which keeps up to {self._most}"
@@ -343,7 +343,7 @@ class Calling:
         return False
 
     def _judge(self, call: Call, decide: Callable[[], int], now_ns: int) -> bool:
-        """Let a message go on if it may; False if it has to wait, or was refused."""
+        """Forward a message if it is allowed; False if it is held or refused."""
         try:
             wait_ns = decide()
         except RefusedError as error:
@@ -359,14 +359,14 @@ class Calling:
         return False
 
     def _again(self, call: Call, now_ns: int) -> None:
-        """What a call waited for may have come."""
+        """Decide a held call again."""
         if self.holding.calls.get(call.stream) is call:
             call.timer = None
             if self._judge(call, partial(self._deciding.again, call, now_ns), now_ns):
                 self._advance(call, now_ns)
 
     def _finish(self, call: Call, now_ns: int) -> None:
-        """End a call of which all is sent on, or of which nothing more can matter."""
+        """Forget a call that is completely forwarded, or needs no more handling."""
         if call.step is Step.WAITING:
             return
         if not call.has_ended:
@@ -381,7 +381,7 @@ class Calling:
         self._up.ends(call.outlet, call.end or frame(DATA, END_STREAM, call.stream))
 
     def _refuse(self, call: Call, refusal: status.Refusal, now_ns: int) -> bool:
-        """End a call here; always False."""
+        """Refuse a call; always False."""
         self._shared.count("call_refused")
         self.holding.forget(call, now_ns)
         self._answers.cancelled(call.stream, now_ns)

@@ -1,4 +1,4 @@
-"""The client's frames (RFC 9113 section 6), as far as they have to be looked at."""
+"""Handles the client's frames (RFC 9113 section 6)."""
 
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.blocks import NO_TABLE
@@ -40,10 +40,10 @@ class ClientSide(Side):
     """The frames of one client.
 
     :param connection: the client's.
-    :param calling: looks at messages.
-    :param answers: is told of streams that the client gives up.
+    :param calling: handles messages.
+    :param answers: handles streams that the client resets.
     :param refusals: ends calls.
-    :param empty: counts frames that say nothing.
+    :param empty: counts empty frames.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ClientSide(Side):
 
     @staticmethod
     def _anew(request: Request, block: bytes, flags: int, stream: int) -> bytes:
-        """Headers for a broker that does not understand them as they came."""
+        """Encode headers again for a broker that cannot read the client's encoding."""
         return header_frames(stream, request.block or NO_TABLE + block, end=bool(flags & END_STREAM))
 
     def _headers(self, request: Request, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
@@ -150,8 +150,8 @@ class ClientSide(Side):
             self._refusals.unbury(stream)
 
     def _one_too_many(self, flags: int, stream: int, now_ns: int) -> None:
-        """Refuse a request that its client may make again (RFC 9113 section 8.7)."""
-        if self._streams.is_full:  # against what it was told, so it may as well stop at nothing
+        """Refuse a request over the stream limit; its client may retry it (RFC 9113 section 8.7)."""
+        if self._streams.is_full:  # it ignores the announced limit, so it may ignore any other
             self._refusals.resets.count(now_ns)
         self._holding.last = stream
         self._connection.shared.count("stream_refused")
@@ -160,7 +160,7 @@ class ClientSide(Side):
             self._refusals.unbury(stream)
 
     def _misrouted(self, broker: str) -> tuple[str, Refusal] | None:
-        """Why a request for a broker goes nowhere."""
+        """Why a request for a broker is refused."""
         if self._connection.shared.route(broker) is not None:
             return None
         text = f"Broker {broker[:200]} is not known to this gateway."
@@ -172,7 +172,7 @@ class ClientSide(Side):
         return addresses is not None and addresses != self.bound
 
     def _send_elsewhere(self, flags: int, stream: int) -> None:
-        """Have a request for another broker made again by another connection.
+        """Have the client repeat a request for another broker on another connection.
 
         RFC 9113 section 6.8: the client may do so at once, as nothing was done for this stream and those
         after it; what else is under way here goes on. A client with one connection for all brokers makes a
@@ -185,9 +185,9 @@ class ClientSide(Side):
             self._refusals.bury(stream)
 
     def goes_away(self, why: str) -> bool:
-        """Have new requests made by another connection.
+        """Have the client make new requests on another connection.
 
-        :return: False if the client was told before.
+        :return: False if GOAWAY was sent before.
         """
         if self._goes_away:
             return False
@@ -217,7 +217,7 @@ class ClientSide(Side):
     # -- other frames ---------------------------------------------------------------------------------
 
     def settings(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """A SETTINGS frame; who acknowledges one knows that there is no table."""
+        """A SETTINGS frame; its acknowledgement means that the peer uses no dynamic table."""
         if flags & ACK:
             self._reader.has_no_table = True
         if flags & ACK and self.swallows_ack and stop - at == HEAD:
@@ -228,7 +228,7 @@ class ClientSide(Side):
             super().settings(data, at, stop, flags, stream, now_ns)
 
     def _ping(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        # Peers measure the bandwidth by a ping for what they have read, one in each round trip.
+        # Peers measure the bandwidth with one ping per round trip.
         flood = self._pongs if flags & ACK else self._pings
         flood.count(now_ns, self._frames.back.reads)
 
@@ -258,5 +258,5 @@ class ClientSide(Side):
         raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "PUSH_PROMISE from a client")
 
     def _other(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """PRIORITY, GOAWAY and what is not known pass."""
+        """PRIORITY, GOAWAY and unknown frames pass."""
         self._empty.count(now_ns)

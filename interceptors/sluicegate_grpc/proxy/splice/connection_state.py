@@ -1,4 +1,4 @@
-"""What is known of one connection, and where its rooms leave what is to be done later."""
+"""State of one connection that its handlers share, and their pending work."""
 
 from collections.abc import Callable, Iterator
 
@@ -58,7 +58,7 @@ class Connection:
     # -- who calls ------------------------------------------------------------------------------------
 
     def caller(self, request: Request) -> Caller:
-        """Who sends a request: a name counts once the broker has accepted a call with the same words."""
+        """The caller of a request; its name counts once the broker has accepted the same credentials."""
         principal = ANONYMOUS
         if request.credentials and request.credentials in self.shared.accepted:
             principal = request.principal
@@ -74,7 +74,7 @@ class Connection:
         return caller
 
     def policies_changed(self) -> None:
-        """Go by the policies of now."""
+        """Apply the current policies."""
         exempt = self.shared.services.policies.exempt_principals
         for caller in self._callers.values():
             caller.exempt = caller.principal in exempt
@@ -82,7 +82,7 @@ class Connection:
     # -- what is to come ------------------------------------------------------------------------------
 
     def ask(self, question: object, call: Callable[[int], None]) -> None:
-        """Have the front asked; `call` is called with the time once it has answered."""
+        """Ask the front a question; `call` is called with the time of the answer."""
         waiting = self._questions.get(question)
         if waiting is not None:
             waiting.append(call)
@@ -92,17 +92,17 @@ class Connection:
         self.new_questions.append(question)
 
     def answered(self, question: object, now_ns: int) -> None:
-        """The front has answered."""
+        """Handle the front's answer."""
         for call in self._questions.pop(question, ()):
             call(now_ns)
 
     def at(self, at_ns: int, call: Callable[[int], None]) -> Timer:
-        """Have something done at a time."""
+        """Schedule a call."""
         self.has_news = True
         return self.timers.at(at_ns, call)
 
     def parting(self, now_ns: int) -> Iterator[None]:
-        """The connection is gone: nothing waits any more, and what only it used is released, in slices."""
+        """The connection is closed: discard what waits, and release what only it used, in slices."""
         self.timers.clear()
         self._questions.clear()
         self.streams.closed()

@@ -1,4 +1,4 @@
-"""What the engine is asked about a call of a client, and what follows from its answer."""
+"""Has the engine decide a client's calls, and carries the decisions out."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +21,7 @@ _ATTACHING = frozenset({Role.ATTACH_PRODUCER, Role.SUBSCRIBE})
 
 
 class RefusedError(Exception):
-    """A call ends here."""
+    """A call is refused."""
 
     def __init__(self, refusal: status.Refusal) -> None:
         super().__init__(refusal.text)
@@ -31,10 +31,10 @@ class RefusedError(Exception):
 class Deciding:
     """The decisions of one connection's calls.
 
-    The methods return how long a call has to wait, in ns: 0 if it may go on, `ASKED` if `again` will be
-    called; they raise `RefusedError`.
+    The methods return how long a call has to wait, in ns: 0 if it may proceed, `ASKED` if `again` is called
+    later; they raise `RefusedError`.
 
-    :param again: called with a call and the time once the front has answered what it was asked for.
+    :param again: called with a call and the time once the front has answered.
     """
 
     __slots__ = ("_again", "_answers", "_calls", "_connection", "_shared")
@@ -84,7 +84,7 @@ class Deciding:
         return 0
 
     def to_prove(self, method: Method, values: Values, caller: Caller) -> Id | None:
-        """The producer of a publish, if what the broker says of it matters."""
+        """The producer of a publish, if the broker's response is to confirm it."""
         if self._shared.aliases is not None and method.producer and not method.by_connection:
             return values.producer
         return self._calls.unproven_by(method, values, caller)
@@ -110,7 +110,7 @@ class Deciding:
         return self._wait(call, attaching.decision, attaching.topic, now_ns)
 
     def again(self, call: Call, now_ns: int) -> int:
-        """Ask once more about a call that had to wait."""
+        """Decide a held call again."""
         if call.op is not None:
             decision = self._calls.publish_again(call.op, call.caller, now_ns)
             return self.published(call, call.op, decision, now_ns)
@@ -129,7 +129,7 @@ class Deciding:
         return wait_ns
 
     def let_go(self, call: Call, now_ns: int) -> None:
-        """A call goes on to the broker: see what that answers."""
+        """A call is forwarded: watch the broker's response."""
         stream, request = call.stream, call.request
         if call.delivery is not None:
             self._calls.opened(call.delivery, now_ns)
@@ -143,7 +143,7 @@ class Deciding:
         call.delivery = call.attaching = call.producer = None
 
     def give_up(self, call: Call, now_ns: int) -> None:
-        """A call ends before it went on."""
+        """A call ends before it was forwarded."""
         if call.op is not None:
             self._calls.abandon(call.op, call.caller, now_ns)
         if call.attaching is not None:

@@ -1,7 +1,7 @@
-"""Messages that the broker streams to one consumer: they pass within the rates, and when they are due.
+"""Paces the messages that the broker streams to one consumer, by rates and delivery times.
 
-The stream is never ended to slow it down: what has to wait is kept in order, the consumer's own window bounds
-how much the broker sends, and the connection's window is given back, so that other streams go on.
+The stream is never ended to slow it down: waiting messages are buffered in order, the consumer's own window
+bounds how much the broker sends, and the connection's window is given back, so that other streams go on.
 """
 
 from collections import deque
@@ -44,7 +44,7 @@ _DROP = -1
 
 
 class Message:
-    """One message of which something is kept."""
+    """One message that is buffered, at least in part."""
 
     __slots__ = ("chunks", "is_known", "seen_ms", "size", "there", "values")
 
@@ -61,11 +61,11 @@ class Message:
 
     @property
     def lacks(self) -> int:
-        """How many of its next bytes belong to it in any case."""
+        """How many of the next bytes certainly belong to it."""
         return (self.size or PREFIX) - self.there
 
     def content(self) -> bytes:
-        """What has come."""
+        """The bytes received so far."""
         if len(self.chunks) == 1:
             return self.chunks[0].payload
         return b"".join(chunk.payload for chunk in self.chunks)
@@ -78,7 +78,8 @@ class Delivering:
     :param stream: its id.
     :param request: what it answers.
     :param delivery: the consumer.
-    :param watchers: of the connection: it stays among them while messages wait behind the broker's end.
+    :param watchers: of the connection: it stays among them while messages wait after the broker's end of the
+        stream.
     """
 
     __slots__ = (
@@ -133,7 +134,7 @@ class Delivering:
     # -- what the broker sends ------------------------------------------------------------------------
 
     def head(self, block: bytes) -> None:
-        """Tells how messages are compressed."""
+        """Read the message encoding."""
         self._block = block
 
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
@@ -160,7 +161,7 @@ class Delivering:
                 self.pump(now_ns)
 
     def _let_pass(self, data: bytes, at: int, end: int, now_ns: int) -> int:
-        """Decide messages as they stand, as long as they pass; returns up to where."""
+        """Decide messages in place, as long as they pass; returns the offset of the first that does not."""
         # <hot> One turn for each message.
         if self._left:
             taken = min(self._left, end - at)
@@ -174,7 +175,7 @@ class Delivering:
             if packed:
                 break
             begin = at + PREFIX
-            # What the policies ask for mostly stands first, and the broker is believed not to say it twice.
+            # The fields that policies need mostly come first, and the broker is trusted not to repeat them.
             values = plan.read(data, begin, min(stop, end, begin + _FIRST_BYTES), stop)
             if values is Missing.MORE:
                 values = plan.read(data, begin, min(stop, end), stop)
@@ -185,7 +186,7 @@ class Delivering:
                 self._drops = stop - at
                 break
             if wait_ns:
-                break  # it is asked about again once it is kept
+                break  # it is decided again once it is buffered
             if stop > end:
                 self._left = stop - end
                 return end
@@ -193,14 +194,14 @@ class Delivering:
         return at
 
     def _plan(self, gate: Gate) -> Plan:
-        """How to read what the policies of now ask for."""
+        """How to read the fields that the current policies need."""
         plans = self._request.plans
         if gate.delay is not None:
             return plans.response
         return plans.timeless if self._delivery.counts_unacked(gate) else plans.sizes
 
     def _arrive(self, data: bytes, at: int, end: int, now_ns: int) -> None:
-        """Keep bytes, each with its message."""
+        """Buffer bytes, assigned to their messages."""
         gate = self._delivery.gate(now_ns)
         ahead = self._shared.limits.stream_bytes if gate.delay is not None else 0
         if self._drops:
@@ -225,11 +226,11 @@ class Delivering:
 
     @property
     def is_ending(self) -> bool:
-        """True if the broker has said all, and some of it waits."""
+        """True if the broker has ended the stream and messages still wait."""
         return bool(self._end)
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
-        """The broker ends the stream: behind what waits of it."""
+        """The broker ends the stream; the trailers follow the waiting messages."""
         status = value_alone(block, "grpc-status", self._shared.limits.header_list_bytes)
         self._is_given_up = status in _GIVEN_UP
         if not self._queue and not self._outlet.items:
@@ -245,7 +246,7 @@ class Delivering:
         return False
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
-        """The stream is no more: what is not acknowledged the broker will send again."""
+        """The stream was reset: the broker redelivers what is not acknowledged."""
         for message in self._queue:
             for chunk in message.chunks:
                 self._flow.drop(self._outlet, chunk, over=True)
@@ -262,7 +263,7 @@ class Delivering:
     # -- deciding -------------------------------------------------------------------------------------
 
     def pump(self, now_ns: int) -> None:
-        """Send on what may go."""
+        """Send the messages that may pass."""
         gate = self._delivery.gate(now_ns)
         while self._queue:
             message = self._queue[0]
@@ -288,7 +289,7 @@ class Delivering:
             self._down.ends(self._outlet, end)
 
     def _read(self, message: Message, gate: Gate) -> bool:
-        """Read a message; False if more of it has to come first, for which its sender then has leave."""
+        """Read a message; False if it is incomplete, and its sender has been granted the missing bytes."""
         most = self._shared.limits.stream_bytes
         whole = message.there == message.size
         if message.size and (whole or message.there <= _EAGER_BYTES or message.there >= most):
@@ -320,11 +321,11 @@ class Delivering:
         return plan.read(plain, 0, len(plain))
 
     def _ask(self, gate: Gate, values: Values | None, size: int, seen_ms: int, now_ns: int) -> int:
-        """How long a message has to wait; 0 if it goes now, and is charged for; _DROP if it never goes.
+        """How long a message has to wait; 0 if it passes now, and is charged; _DROP if it is dropped.
 
         :param values: None if it cannot be read.
         :param size: its bytes, which count as its payload then.
-        :param seen_ms: when it came; -1 for now.
+        :param seen_ms: when it arrived; -1 for now.
         """
         # <hot> Runs for every message.
         stream = self._delivery

@@ -1,4 +1,4 @@
-"""Calls that the gate ends itself, and what still comes of their streams from either side."""
+"""Calls that the gateway ends itself, and late frames of their streams from either side."""
 
 from sluicegate_grpc.proxy.splice.blocks import trailers
 from sluicegate_grpc.proxy.splice.call import Call
@@ -27,7 +27,7 @@ class Refusals:
         """Streams of which the broker may still send something."""
 
     def refuse(self, call: Call, refusal: Refusal) -> None:
-        """Answer a call with its end (gRPC over HTTP/2, Responses)."""
+        """Answer a call with trailers only (gRPC over HTTP/2, Responses)."""
         stream = call.stream
         self.answer(stream, refusal, alone=not call.is_answered)
         if not call.has_ended:
@@ -44,13 +44,13 @@ class Refusals:
         self._down.insert(header_frames(stream, block, end=True))
 
     def reset(self, stream: int, code: ErrorCode) -> None:
-        """Tell the client that a stream is over."""
+        """Reset a stream towards the client."""
         self._streams.ended(stream)
         self._down.insert(rst_stream(stream, code))
         self.bury(stream)
 
     def take_back(self, stream: int) -> None:
-        """Tell the broker that a stream is over."""
+        """Reset a stream towards the broker."""
         self._up.insert(rst_stream(stream, ErrorCode.CANCEL))
         self.gone[stream] = None
         self._down.watched.add(stream)
@@ -60,9 +60,9 @@ class Refusals:
             self._down.watched.discard(oldest)
 
     def bury(self, stream: int, *, is_open: bool = False) -> None:
-        """What the client still sends of a stream goes nowhere.
+        """Discard what the client still sends on a stream.
 
-        :param is_open: True if the client may go on to the end, for which its window must not run out.
+        :param is_open: True if the client may send to the end, so that its window must not run out.
         """
         self.dead[stream] = is_open
         self._up.watched.add(stream)
@@ -72,7 +72,7 @@ class Refusals:
             self._up.watched.discard(oldest)
 
     def swallow(self, at: int, stop: int, flags: int, stream: int) -> None:
-        """A DATA frame of the client's that goes nowhere: it gets back what that took of the window."""
+        """Discard a DATA frame of the client, and give back its window."""
         self._up.cut(at, stop)
         self._up.grant(0, stop - at - HEAD)
         if flags & END_STREAM:
@@ -81,7 +81,7 @@ class Refusals:
             self._up.grant(stream, stop - at - HEAD)
 
     def unbury(self, stream: int) -> bool:
-        """The client has said all of a stream; True if it was refused before."""
+        """The client has ended a stream; True if it was refused before."""
         if stream not in self.dead:
             return False
         del self.dead[stream]
@@ -89,7 +89,7 @@ class Refusals:
         return True
 
     def swallow_answer(self, at: int, stop: int, stream: int, *, size: int, end: bool) -> None:
-        """A frame of the broker's for a stream that was taken back.
+        """Discard a frame of the broker for a stream that was reset.
 
         :param size: what it took of the window.
         """

@@ -1,4 +1,4 @@
-"""How often a peer may do what costs it nothing: more than that in a second ends its connection."""
+"""Rate limits on control frames (rapid reset, ping and settings floods)."""
 
 from sluicegate_grpc.proxy.splice.frames import ErrorCode, WireError
 
@@ -22,10 +22,10 @@ class Flood:
         self._since_ns = 0
 
     def count(self, now_ns: int, earned: int = 0) -> None:
-        """One more.
+        """Count one event.
 
-        :param earned: what gives leave for one event each beyond the limit, counted since ever.
-        :raises WireError: if it is one too many.
+        :param earned: how many extra events the peer has earned, counted from the start.
+        :raises WireError: if the limit is exceeded.
         """
         if now_ns - self._since_ns >= _SECOND_NS:
             self._since_ns = now_ns
@@ -37,7 +37,7 @@ class Flood:
 
 
 class Allowance:
-    """As `Flood`, for what comes with every call: the caller counts `left` down, and asks when it is used up.
+    """As `Flood`, for frames of every call: the caller counts `left` down, and renews it at 0.
 
     :param name: for the counter and the text.
     :param limit: in a second.
@@ -54,10 +54,10 @@ class Allowance:
         """Events that are allowed without asking."""
 
     def renew(self, now_ns: int, earned: int) -> None:
-        """Allow some more.
+        """Renew the allowance.
 
-        :param earned: what gives leave for one event each beyond the limit, counted since ever.
-        :raises WireError: if it is too early.
+        :param earned: how many extra events the peer has earned, counted from the start.
+        :raises WireError: if the limit is exceeded.
         """
         left = earned - self._earned
         if now_ns - self._since_ns >= _SECOND_NS:

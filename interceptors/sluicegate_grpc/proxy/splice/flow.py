@@ -1,7 +1,7 @@
-"""Flow control of one direction (RFC 9113 section 5.2): what its receiver still takes, and who was told so.
+"""Flow control of one direction (RFC 9113 section 5.2): the credit that its receiver has granted.
 
-Windows are the business of the two ends, and their frames pass as they are. The gate corrects them for the
-bytes that it keeps: the sender gets leave for those at once, or one slow stream would stop all others, and
+The two ends manage their windows, and WINDOW_UPDATE frames pass through. The gateway corrects them for the
+bytes that it keeps: the sender gets credit for those at once, or one slow stream would stop all others, and
 what the receiver grants for them later is swallowed. So, at any time:
 
     what the sender may send = what the receiver takes + what was sent on credit (`debt`)
@@ -21,7 +21,7 @@ _DEFAULT_WINDOW = 65_535
 
 
 class Credit(IntEnum):
-    """How far the sender got leave again for bytes that the gate keeps."""
+    """Which windows of the sender have regained credit for withheld bytes."""
 
     NONE = 0
     CONNECTION = 1
@@ -30,10 +30,10 @@ class Credit(IntEnum):
 
 
 class Chunk:
-    """Bytes of one stream that the gate keeps.
+    """Bytes of one stream that the gateway keeps.
 
     :param payload: must not change.
-    :param credit: what the sender was given for them.
+    :param credit: the credit that the sender got for them.
     """
 
     __slots__ = ("credit", "payload")
@@ -50,7 +50,7 @@ class Chunk:
 
 
 class Outlet:
-    """What one stream may send on, in order, and what its receiver still takes of it.
+    """The waiting bytes of one stream, in order, and its receiver's window.
 
     :param stream: its id.
     :param window: the receiver's, for this stream.
@@ -76,7 +76,7 @@ class Flow:
 
     :param budget: bytes that all sessions may keep together.
     :param emit: sends a frame to the receiver.
-    :param grant: gives the sender leave: stream (0 for the connection) and bytes.
+    :param grant: grants the sender credit: stream (0 for the connection) and bytes.
     """
 
     __slots__ = (
@@ -111,13 +111,13 @@ class Flow:
         self.uncredited = 0
         """Bytes kept for which the sender has no leave again."""
 
-    # -- what the receiver says -----------------------------------------------------------------------
+    # -- the receiver's windows -----------------------------------------------------------------------
 
     def updated(self, stream: int, amount: int) -> int:
-        """The receiver takes more.
+        """The receiver has opened a window.
 
         :param stream: 0 for the connection.
-        :return: how much of it the sender is to be told.
+        :return: how much of it to pass on to the sender.
         :raises WireError: if it is more than a window can be.
         """
         if stream:
@@ -136,13 +136,13 @@ class Flow:
         return amount - swallowed
 
     def opened(self, amount: int) -> None:
-        """The receiver takes more on the connection; see `updated`."""
+        """The receiver has opened the connection's window; see `updated`."""
         self.window += amount
         if self.window > MAX_WINDOW:
             raise WireError(ErrorCode.FLOW_CONTROL_ERROR, "window_overflow", "window over 2^31-1")
 
     def initial_changed(self, initial: int) -> None:
-        """SETTINGS_INITIAL_WINDOW_SIZE: holds for streams that are open already, too."""
+        """SETTINGS_INITIAL_WINDOW_SIZE: applies to open streams, too."""
         outlets = tuple(self.outlets.values())
         for outlet in outlets:
             outlet.window += initial - self.initial
@@ -150,20 +150,20 @@ class Flow:
         for outlet in outlets:
             self._drain(outlet)
 
-    # -- what is kept ---------------------------------------------------------------------------------
+    # -- withholding ----------------------------------------------------------------------------------
 
     def open(self, stream: int) -> Outlet:
-        """Follow the windows of a stream that has sent nothing yet."""
+        """Track the windows of a stream that has sent nothing yet."""
         outlet = self.outlets[stream] = Outlet(stream, self.initial)
         return outlet
 
     def open_late(self, stream: int) -> Outlet:
-        """Keep the order of a stream of which much has passed: its sender heeds its window."""
+        """Track the order, not the window, of a stream that has sent bytes untracked."""
         outlet = self.outlets[stream] = Outlet(stream, MAX_WINDOW)
         return outlet
 
     def close(self, outlet: Outlet) -> None:
-        """A stream has ended: what it could not send any more is dropped."""
+        """A stream has ended: discard its waiting bytes."""
         for item in outlet.items:
             if isinstance(item, Chunk):
                 self.drop(outlet, item, over=True)
@@ -172,18 +172,18 @@ class Flow:
         self.blocked.pop(outlet.stream, None)
 
     def fits(self, outlet: Outlet, size: int) -> bool:
-        """Whether so many bytes of a stream may pass as they came."""
+        """Whether bytes of a stream may pass at once."""
         return not outlet.items and size <= self.window and size <= outlet.window
 
     def passed(self, outlet: Outlet, size: int) -> None:
-        """So many bytes of a stream pass as they came."""
+        """Count bytes of a stream that pass."""
         self.window -= size
         outlet.window -= size
 
     def wait(self, payload: bytes) -> Chunk:
-        """Keep bytes that have no room, at the cost of their sender's window.
+        """Buffer bytes without a window, at the cost of their sender's window.
 
-        :raises WireError: if that has no room either; nothing is kept then.
+        :raises WireError: if that is used up as well; nothing is buffered then.
         """
         size = len(payload)
         if self.uncredited + size > self.window + self.debt:
@@ -194,17 +194,17 @@ class Flow:
         return Chunk(payload, Credit.NONE)
 
     def keep(self, outlet: Outlet, payload: bytes, padding: int, ahead: int) -> Chunk:
-        """Keep bytes that came.
+        """Withhold received bytes.
 
-        :param padding: bytes that came with them and never go on.
-        :param ahead: for how many kept bytes of the stream its sender may have leave again.
+        :param padding: padding bytes, which are never forwarded.
+        :param ahead: how many withheld bytes of the stream may regain credit.
         :raises WireError: if neither the budget nor its sender's window has room; nothing is kept then.
         """
         size = len(payload)
         if padding:
             self._grant(0, padding)
             self._grant(outlet.stream, padding)
-        # What is not taken costs its sender its window; for a frame that came in part there is no such way.
+        # Unread bytes are bounded by their sender's window; a partial frame is not.
         if not self._budget.take(size, spare=self._budget.limit // 4):
             return self.wait(payload)
         self.held_bytes += size
@@ -216,14 +216,14 @@ class Flow:
         return Chunk(payload, Credit.STREAM)
 
     def advance(self, outlet: Outlet, chunk: Chunk) -> None:
-        """Give the sender leave on the stream too, for more of what was kept is needed."""
+        """Grant the sender credit on the stream too, as more of its bytes is needed."""
         if chunk.credit is Credit.CONNECTION:
             chunk.credit = Credit.STREAM
             outlet.ahead += len(chunk.payload)
             self._grant(outlet.stream, len(chunk.payload))
 
     def own(self, outlet: Outlet, payload: bytes) -> Chunk:
-        """Bytes of the gate's own, which no sender was charged for.
+        """Send bytes of the gateway's own, which no sender was charged for.
 
         :raises NoRoomError: if there is no room for them.
         """
@@ -234,7 +234,7 @@ class Flow:
         return Chunk(payload, Credit.STREAM)
 
     def drop(self, outlet: Outlet, chunk: Chunk, *, over: bool = False) -> None:
-        """Forget bytes that were kept; their sender gets the leave for them that it lacks.
+        """Discard withheld bytes; their sender regains the credit for them.
 
         :param over: True if the stream has ended, so that only the connection matters.
         """
@@ -254,16 +254,16 @@ class Flow:
         if chunk.credit is Credit.STREAM:
             outlet.ahead -= size
 
-    # -- what goes on ---------------------------------------------------------------------------------
+    # -- forwarding ------------------------------------------------------------------------------------
 
     def send(self, outlet: Outlet, *items: Chunk | bytes) -> None:
-        """Send chunks or frames of a stream, as soon as there is room."""
+        """Send chunks or frames of a stream, as soon as its windows allow."""
         outlet.items.extend(items)
         self._drain(outlet)
 
     def drain(self) -> None:
-        """Send what has found room on the connection."""
-        # Each turn uses the window up or takes one stream out: what a WINDOW_UPDATE costs is bounded by that.
+        """Send what the connection's window now allows."""
+        # Each turn uses up the window or removes one stream, which bounds the cost of a WINDOW_UPDATE.
         while self.blocked and self.window > 0:
             self._drain(next(iter(self.blocked.values())))
 
@@ -285,7 +285,7 @@ class Flow:
             self.outlets.pop(outlet.stream, None)
 
     def _send_chunk(self, outlet: Outlet, chunk: Chunk) -> bool:
-        """Send what there is room for; True if that was all."""
+        """Send as much as the windows allow; True if that was all."""
         size = len(chunk.payload)
         room = min(size, self.window, outlet.window)
         if room <= 0 < size:

@@ -1,7 +1,7 @@
-"""One direction of a connection: its bytes cut into frames, and what becomes of them.
+"""One direction of a connection: splits its bytes into frames, and forwards them.
 
-Frames go on as they came unless a handler says otherwise. What handlers cut out, put in place of a frame or
-put between frames is noted as edits of the bytes read, so a read without edits is passed on as one.
+Frames pass unchanged unless a handler changes them. Handlers cut, replace and insert frames by
+edits of the bytes read, so a read without edits is forwarded as one buffer.
 """
 
 from collections import deque
@@ -114,29 +114,29 @@ class FrameStream:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that are kept: of an incomplete frame, and withheld ones."""
+        """Buffered bytes: of an incomplete frame, and withheld ones."""
         return self._rest.size + self._held_frames + self.flow.held_bytes
 
     @property
     def frame_began_ns(self) -> int:
-        """When a frame or header block began that has come only in part; 0 if there is none."""
+        """When the current partial frame or header block began; 0 if there is none."""
         return self._began_ns if self._rest.size > 0 or self.continued > 0 else 0
 
     def hand_to(self, handlers: Mapping[int, Handler], default: Handler) -> None:
-        """Set who looks at frames.
+        """Set the handlers of frames.
 
-        :param handlers: by kind; for DATA only those of watched streams are looked at, and what has no room.
-        :param default: looks at frames of all other kinds.
+        :param handlers: by kind; for DATA only of watched streams, and of streams without a window.
+        :param default: handles frames of all other kinds.
         """
         self._handlers = tuple(handlers.get(kind, default) for kind in range(_UNKNOWN + 1))
 
     # -- reading --------------------------------------------------------------------------------------
 
     def walk(self, data: bytes, now_ns: int) -> None:
-        """Look at the next bytes; `take` then gives what goes on.
+        """Process the next bytes; `take` then gives the bytes to forward.
 
-        Of many frames only some are looked at in one turn of the event loop; without further bytes the next
-        ones are.
+        One turn of the event loop processes a bounded number of frames; a call without bytes processes
+        the next.
 
         :raises WireError: if they break the protocol.
         :raises NoRoomError: if there is no room for the rest.
@@ -155,7 +155,7 @@ class FrameStream:
         was_open = self.continued > 0
         try:
             self.at = self._frames(data, now_ns)
-        finally:  # what passed before a frame that is none has been decided and counted
+        finally:  # what passed before a malformed frame is already decided and counted
             self._walked = at = self.at
         if not was_open or self.continued <= 0:
             self._began_ns = now_ns
@@ -208,7 +208,7 @@ class FrameStream:
         return at
 
     def charge(self, work: int) -> None:
-        """Count more for the frame that is looked at than others take.
+        """Charge extra work for the current frame.
 
         :param work: in the units of `WORK_PER_TURN`.
         """
@@ -230,7 +230,7 @@ class FrameStream:
         return self.max_frame
 
     def hold(self, size: int) -> None:
-        """Keep so many bytes of header blocks.
+        """Reserve memory for header blocks.
 
         :raises NoRoomError: if there is no room for them.
         """
@@ -239,12 +239,12 @@ class FrameStream:
         self._held_frames += size
 
     def let_go(self, size: int) -> None:
-        """Keep so many bytes of header blocks no more."""
+        """Release memory of header blocks."""
         self._budget.give(size)
         self._held_frames -= size
 
     def drop(self) -> None:
-        """Forget all that is kept."""
+        """Discard everything that is buffered."""
         self._rest.drop()
         self.let_go(self._held_frames)
         for outlet in tuple(self.flow.outlets.values()):
@@ -252,26 +252,26 @@ class FrameStream:
         self._grants.clear()
         self._edits.clear()
 
-    # -- changing what goes on ------------------------------------------------------------------------
+    # -- edits ---------------------------------------------------------------------------------------
 
     def cut(self, start: int, stop: int) -> None:
-        """Have some of the bytes read not go on."""
+        """Cut bytes out of what was read."""
         self._edits.append((start, stop, b""))
 
     def replace(self, start: int, stop: int, frame: bytes) -> None:
-        """Send something else in the place of a frame."""
+        """Replace a frame."""
         self._edits.append((start, stop, frame))
 
     def insert(self, frame: bytes) -> None:
-        """Send a frame before the one that is looked at now."""
+        """Insert a frame before the current one."""
         self._edits.append((self.at, self.at, frame))
 
     def insert_at(self, at: int, frame: bytes) -> None:
-        """Send a frame at a place in what was read now; several at one place in the order of the calls."""
+        """Insert a frame at an offset of what was read; several at one offset keep the order of the calls."""
         self._edits.append((at, at, frame))
 
     def waits(self, data: bytes, at: int, stop: int, flags: int, stream: int) -> None:
-        """A DATA frame without room, or behind others that wait, of a stream without a handler."""
+        """A DATA frame that waits for a window or behind others, of a stream without a handler."""
         flow, size = self.flow, stop - at - HEAD
         outlet = flow.outlets.get(stream) or flow.open_late(stream)
         if flow.fits(outlet, size):
@@ -289,7 +289,7 @@ class FrameStream:
             self.ends(outlet, frame(DATA, END_STREAM, stream))
 
     def through(self, data: bytes, at: int, stop: int, flags: int, stream: int) -> tuple[int, int]:
-        """Let a DATA frame pass that is looked at, once there is room; returns where its content is."""
+        """Let a watched DATA frame pass, once its windows allow; returns where its content is."""
         size = stop - at - HEAD
         if stream not in self.flow.outlets and size <= self.flow.window:
             self.flow.window -= size
@@ -299,7 +299,7 @@ class FrameStream:
         return unpadded(data, at, stop, flags)
 
     def ends(self, outlet: Outlet, last: bytes) -> None:
-        """A stream ends with this frame, behind all that waits of it."""
+        """A stream ends with this frame, after its waiting bytes."""
         self.watched.discard(outlet.stream)
         self.revoke(outlet.stream)
         outlet.ends = True
@@ -317,7 +317,7 @@ class FrameStream:
         return True
 
     def over(self, stream: int) -> None:
-        """A stream is no more: what waits of it is dropped."""
+        """A stream was reset: discard its waiting bytes."""
         self.watched.discard(stream)
         self.revoke(stream)
         outlet = self.flow.outlets.get(stream)
@@ -325,35 +325,35 @@ class FrameStream:
             self.flow.close(outlet)
 
     def grant(self, stream: int, amount: int) -> None:
-        """Give the sender leave for so many bytes more, on a stream or (0) on the connection."""
+        """Grant the sender credit, on a stream or (0) on the connection."""
         if amount:
             self._grants[stream] = self._grants.get(stream, 0) + amount
 
     def settle(self) -> None:
-        """Tell the sender what it may send again."""
+        """Send the sender's new credit."""
         if self._grants:
             for stream, amount in self._grants.items():
                 self.back.insert(window_update(stream, amount))
             self._grants.clear()
 
     def revoke(self, stream: int) -> None:
-        """A stream has ended: its sender need not be told what it may send on it."""
+        """A stream has ended: drop its pending credit."""
         self._grants.pop(stream, None)
 
     def is_untouched(self, data: bytes) -> bool:
-        """Whether what goes on now is `data`, as it was handed to `walk`."""
+        """Whether the bytes to forward are `data`, as passed to `walk`."""
         # <hot> Twice for every read.
         return not (self._edits or self._grants) and self.data is data and self._walked == len(data)
 
     def done(self) -> None:
-        """What was read has gone on as it came."""
+        """The bytes read were forwarded unchanged."""
         self.data, self._walked, self.at = b"", 0, 0
 
     def take(self, data: bytes | None = None) -> list[Buffer] | None:
-        """What goes on now.
+        """The bytes to forward.
 
-        :param data: what was handed to `walk`, if it was.
-        :return: None if it is `data`, as it came.
+        :param data: the bytes passed to `walk`, if any.
+        :return: None if it is `data`, unchanged.
         """
         read, upto = self.data, self._walked
         if not self._edits and read is data and upto == len(read):

@@ -1,4 +1,4 @@
-"""HTTP/2 frames: their numbers, and those that the gate makes itself (RFC 9113)."""
+"""HTTP/2 frames: their numbers, and those that the gateway makes itself (RFC 9113)."""
 
 from collections.abc import Iterator
 from enum import IntEnum
@@ -46,9 +46,9 @@ class ErrorCode(IntEnum):
 
 
 class WireError(Exception):
-    """A peer broke the protocol, or asked for more than it may: its connection ends.
+    """A peer broke the protocol, or exceeded a limit: its connection ends.
 
-    :param code: told to it in a GOAWAY.
+    :param code: sent to it in a GOAWAY.
     :param counter: what is counted.
     :param text: what was wrong.
     """
@@ -60,7 +60,7 @@ class WireError(Exception):
 
 
 def idle(stream: int) -> WireError:
-    """A frame has come that only an open stream may have (RFC 9113 section 5.1)."""
+    """A frame arrived on an idle stream (RFC 9113 section 5.1)."""
     return WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", f"stream {stream} was never opened")
 
 
@@ -71,7 +71,7 @@ def frame(kind: int, flags: int, stream: int, payload: Buffer = b"") -> bytes:
 
 
 def data_frames(stream: int, payload: Buffer, *, end: bool) -> Iterator[bytes]:
-    """DATA frames that every receiver takes; one of no bytes if there is nothing but an end."""
+    """DATA frames that every receiver accepts; an empty one if there is only the end."""
     size = len(payload)
     if size <= LEAST_MAX_FRAME:
         yield frame(DATA, END_STREAM if end else 0, stream, payload)
@@ -95,7 +95,7 @@ def header_frames(stream: int, block: bytes, *, end: bool) -> bytes:
 
 
 def window_update(stream: int, amount: int) -> bytes:
-    """Leave to send more."""
+    """A WINDOW_UPDATE frame."""
     return frame(WINDOW_UPDATE, 0, stream, amount.to_bytes(4, "big"))
 
 
@@ -110,12 +110,12 @@ def window_amount(data: Buffer, at: int, stop: int) -> int:
 
 
 def rst_stream(stream: int, code: ErrorCode) -> bytes:
-    """The end of one stream."""
+    """An RST_STREAM frame."""
     return frame(RST_STREAM, 0, stream, code.to_bytes(4, "big"))
 
 
 def goaway(last_stream: int, code: ErrorCode, text: str) -> bytes:
-    """The end of a connection."""
+    """A GOAWAY frame."""
     return frame(GOAWAY, 0, 0, last_stream.to_bytes(4, "big") + code.to_bytes(4, "big") + text.encode()[:200])
 
 

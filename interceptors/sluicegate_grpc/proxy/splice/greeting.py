@@ -1,4 +1,4 @@
-"""The beginning of a connection: what its client sends is kept until the broker is known and connected."""
+"""The beginning of a connection: buffers the client's bytes until the broker is known and connected."""
 
 from sluicegate.engine.budget import Budget
 from sluicegate.sessions.pieces import Pieces
@@ -41,7 +41,7 @@ class Opening:
         return self._early.size
 
     def keep(self, data: bytes) -> None:
-        """Keep some more.
+        """Buffer more bytes.
 
         :raises WireError: if it is too much, or not HTTP/2.
         :raises NoRoomError: if there is no room for it.
@@ -51,7 +51,7 @@ class Opening:
             raise WireError(ErrorCode.ENHANCE_YOUR_CALM, "early_bytes_over_limit", f"over {_MOST} bytes")
 
     def take(self) -> bytes:
-        """All that was kept."""
+        """Take all buffered bytes."""
         return self._early.all()
 
     def first_request(self) -> dict[str, str] | None:

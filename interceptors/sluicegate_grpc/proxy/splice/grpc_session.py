@@ -1,6 +1,6 @@
-"""One gRPC client connection: two directions of HTTP/2 frames, and who looks at them.
+"""One gRPC client connection: two directions of HTTP/2 frames, and their handlers.
 
-Rules of this file: no IO, no clock, no policy; what a frame means is told by the rooms.
+Rules of this file: no IO, no clock, no policy; the handlers know what a frame means.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,8 +30,8 @@ class GrpcSession:
 
     :param shared: the front's state.
     :param peer: the client's address, `host:port`.
-    :param addresses: brokers to connect to, tried in turn; empty if the relay has connected already, as it
-        does for a listener with an `upstream`.
+    :param addresses: brokers to connect to, tried one after the other; empty if the relay has connected
+        already, as it does for a listener with an `upstream`.
     :param routes: True if the first request may name the broker (`MethodMap.route_header`): nothing is
         dialled before it has come.
     :param stand_ins: brokers that answer in place of an only one that cannot be connected: their lookups lead
@@ -125,7 +125,7 @@ class GrpcSession:
 
     @property
     def frame_began_ns(self) -> int:
-        """When the client began a frame that it has sent only in part; 0 if there is none."""
+        """When the client's current partial frame began; 0 if there is none."""
         return self._up.frame_began_ns if len(self._preface) == len(PREFACE) else self._preface_ns
 
     @property
@@ -163,7 +163,7 @@ class GrpcSession:
         return PASS if self._all_passed(self._down, data) else self._finish(now_ns, down=data)
 
     def _all_passed(self, frames: FrameStream, data: bytes) -> bool:
-        """Whether these bytes go on as they came and nothing else is to be done: so it nearly always is."""
+        """Whether these bytes pass unchanged and there is nothing else to do, which is nearly always so."""
         passed = (
             frames.is_untouched(data)
             and frames.back.is_untouched(b"")
@@ -176,12 +176,12 @@ class GrpcSession:
         return passed
 
     def stands_in(self) -> None:
-        """Another broker answers in the place of the one that was asked for."""
+        """Another broker answers in place of the one that was asked for."""
         self._stands_in = True
         self._shared.count("stood_in")
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
-        """The broker is connected: it gets what the client has sent so far."""
+        """The broker is connected: forward what the client has sent so far."""
         opening, self._opening = self._opening, None
         if opening is None:
             return ()
@@ -194,11 +194,11 @@ class GrpcSession:
         return self._finish(now_ns)
 
     def _try_again(self, now_ns: int) -> None:
-        """Have the client connect anew, which may lead to the broker that it wants."""
+        """Have the client reconnect, which may lead to the broker that it wants."""
         self._client.goes_away("the broker may be back")
 
     def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
-        """The broker cannot be connected: the client's requests are told so, then it is closed."""
+        """The broker is unreachable: fail the client's requests, then close it."""
         opening, self._opening = self._opening, None
         if opening is None:
             return [Close("upstream_unreachable", reason)]
@@ -207,7 +207,7 @@ class GrpcSession:
         return self._absent.begin(opening.take()[len(PREFACE) :], now_ns)
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
-        """Something that waits may be due."""
+        """Process what is due."""
         self._wake_ns = 0
         if client_gone:
             return [Close("client_gone")]
@@ -218,7 +218,7 @@ class GrpcSession:
         return self._finish(now_ns)
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
-        """What the front was asked is known, or cannot be known (then it is an exception)."""
+        """Handle the front's answer; an exception if it has none."""
         self._follow_policies()
 
         def answered(data: bytes, now_ns: int) -> None:
@@ -246,7 +246,7 @@ class GrpcSession:
         return out if self.open_calls else [*out, Close("")]
 
     def closed(self, now_ns: int) -> None:
-        """The connection is gone: whatever it held or was counted for is released."""
+        """The connection is closed: release everything that it held or counted for."""
         for _ in self.parting(now_ns):
             pass
 
@@ -263,7 +263,7 @@ class GrpcSession:
     # -- the beginning ----------------------------------------------------------------------------------
 
     def _begin(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Bytes of a client that is not known to speak HTTP/2 yet, or whose broker is not connected."""
+        """Handle bytes of a client before its HTTP/2 preface or its broker's connection."""
         self._guarded(self._opened, data, now_ns)
         return self._finish(now_ns)
 
@@ -311,7 +311,7 @@ class GrpcSession:
             self._broken(error)
 
     def _broken(self, error: WireError | NoRoomError) -> None:
-        """A peer has broken the protocol, or there is no room: the connection ends."""
+        """A peer has broken the protocol, or the budget is used up: end the connection."""
         self._is_open = False
         last = self._holding.highest
         if isinstance(error, WireError):
@@ -323,7 +323,7 @@ class GrpcSession:
             self._closing = Close("buffer_budget_used_up", "all clients together hold too many bytes")
 
     def _follow_policies(self) -> None:
-        """Go by the policies of now if they have changed."""
+        """Apply the current policies if they have changed."""
         if self._policy_changes != self._gates.changes:
             self._policy_changes = self._gates.changes
             self._connection.policies_changed()
@@ -356,8 +356,8 @@ class GrpcSession:
         self._holding.settle(b"", now_ns)
 
     def _finish(self, now_ns: int, up: bytes | None = None, down: bytes | None = None) -> Sequence[Command]:
-        """Add what rooms have left: bytes for either side, questions, wake-ups, the end."""
-        # <hot> Runs for every read, of which nearly all pass as they came.
+        """Add the handlers' pending work: bytes for either side, questions, wake-ups, the end."""
+        # <hot> Runs for every read, of which nearly all pass unchanged.
         connection = self._connection
         if self._answers.ready:
             self._answers.go_on(now_ns)
@@ -391,7 +391,7 @@ class GrpcSession:
         return [whole, *out]
 
     def _greeting(self) -> bytes:
-        """What goes before the first frame: SETTINGS, if the broker's have not come.
+        """What precedes the first frame: SETTINGS, if the broker's have not arrived.
 
         The broker's follow, and of the acknowledgements the broker is to see only that of its own.
         """

@@ -16,5 +16,5 @@ def _frames(variables: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def enter() -> None:
-    """Enter what the splice knows."""
+    """Register the splice's methods."""
     tell_by(FrameStream, "_frames", _frames)

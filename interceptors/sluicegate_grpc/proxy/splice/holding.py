@@ -1,7 +1,7 @@
-"""Which requests are looked at, and the headers that wait for their first message to be decided.
+"""Which requests are read, and the headers that wait for the decision on their first message.
 
-The broker is not to hear of what is refused. Stream ids must ascend (RFC 9113 section 5.1.1): headers that
-are still undecided when those of a later stream go on go before them.
+A refused request is not forwarded to the broker. Stream ids must ascend (RFC 9113 section 5.1.1): undecided
+headers are forwarded before those of a later stream.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -26,12 +26,12 @@ Mark: TypeAlias = tuple[int, int, Request]
 
 
 class Holding:
-    """The requests of one connection that policies ask about.
+    """The requests of one connection that policies apply to.
 
     :param connection: the client's.
-    :param answers: what is to be seen of the broker's answers.
+    :param answers: the responses that have to be read.
     :param refusals: ends calls.
-    :param deciding: is told of calls that end undecided.
+    :param deciding: handles calls that end undecided.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class Holding:
         """The last stream that the client has opened."""
 
     def opened(self, stream: int, request: Request, at: int, stop: int, flags: int) -> None:
-        """A request has come whose headers are a frame of the bytes read now."""
+        """Handle a request whose headers are one frame of the bytes read now."""
         # <hot> Runs for every request.
         self.last = stream
         self._open.add(stream)
@@ -88,7 +88,7 @@ class Holding:
             self._up.watched.add(stream)
 
     def opened_apart(self, stream: int, request: Request, frames: bytes, flags: int, now_ns: int) -> None:
-        """A request has come whose headers do not stand in the bytes read now as they are to go on."""
+        """Handle a request whose headers are not forwarded as they stand in the bytes read now."""
         self.last = stream
         self._open.add(stream)
         if request.method is None or flags & END_STREAM:
@@ -99,14 +99,14 @@ class Holding:
             self._hold(self._new(stream, request, self._up.at), frames, now_ns)
 
     def _passes(self, stream: int, request: Request) -> None:
-        """A request goes on without any message of it being looked at."""
+        """Forward a request whose messages are not read."""
         self.highest = stream
         if request.method is None:
             self._shared.unknown(request.path)
         self._watch_answer(stream, request)
 
     def _watch_answer(self, stream: int, request: Request) -> None:
-        """Have an answer that may have to be rewritten read before it passes."""
+        """Watch a response that may have to be rewritten."""
         rewrite = self._shared.rewrites.get(request.path)
         if rewrite is not None:
             self._answers.rewrite(stream, request, rewrite)
@@ -137,7 +137,7 @@ class Holding:
     def call(self, stream: int, data: bytes, now_ns: int) -> Call | None:
         """The call of a stream; one whose headers are in the bytes read now is taken out of them.
 
-        :return: None if it is not looked at, or if there was no room to hold it, so that it was refused.
+        :return: None if it is not read, or if it was refused for lack of memory.
         """
         mark = self.marks.pop(stream, None)
         if mark is None:
@@ -153,7 +153,7 @@ class Holding:
         return self.calls.get(stream)
 
     def belongs(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> bool:
-        """Whether a frame of a stream (about its window) has to stay with headers that are held."""
+        """Whether a window update of a stream has to wait with its held headers."""
         if stream in self.marks:
             self._extras.setdefault(stream, []).append((at, stop))
             return True
@@ -164,7 +164,7 @@ class Holding:
         return True
 
     def _opens(self, call: Call, data: bytes, at: int, stop: int, now_ns: int) -> None:
-        """A frame opens the window of a call that is held: the broker is told of all of them in one."""
+        """Add up the window updates of a held call, which are forwarded as one."""
         self._up.cut(at, stop)
         amount = window_amount(data, at, stop)
         call.credit += amount
@@ -176,7 +176,7 @@ class Holding:
             self.broken(call, ErrorCode.FLOW_CONTROL_ERROR, now_ns)
 
     def settle(self, data: bytes, now_ns: int) -> None:
-        """All that was read now was looked at: hold what is undecided, send on what others must not pass.
+        """Finish a read: hold the undecided calls, and forward the headers that must not be overtaken.
 
         :param data: the bytes read.
         """
@@ -213,7 +213,7 @@ class Holding:
         call.frames = b""
 
     def leave(self, call: Call, now_ns: int) -> None:
-        """Look at a call no more; what it has sent on already may still have to find room."""
+        """Stop reading a call; bytes already released may still wait for a window."""
         if self.calls.get(call.stream) is not call:
             return
         del self.calls[call.stream]
@@ -229,7 +229,7 @@ class Holding:
         call.chunks.clear()
 
     def forget(self, call: Call, now_ns: int) -> None:
-        """Look at a call no more, and drop what it could not send on."""
+        """Stop reading a call, and discard its waiting bytes."""
         self.leave(call, now_ns)
         self._up.over(call.stream)
 
@@ -246,7 +246,7 @@ class Holding:
             self._refusals.take_back(call.stream)
 
     def closed(self, now_ns: int) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         for call in tuple(self.calls.values()):
             self.forget(call, now_ns)
         self.marks.clear()

@@ -11,11 +11,11 @@ _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 
 
 class UnreadableError(Exception):
-    """A message cannot be read by the gate: it is not compressed as it says, or too large."""
+    """A message cannot be read by the gateway: its compression is invalid, or it is too large."""
 
 
 class UnknownEncodingError(Exception):
-    """A message is compressed in a way that the gate does not know."""
+    """A message is compressed in a way that the gateway does not know."""
 
 
 def with_prefix(message: bytes) -> bytes:
@@ -24,12 +24,12 @@ def with_prefix(message: bytes) -> bytes:
 
 
 def inflated(message: bytes, encoding: str, limit: int) -> bytes:
-    """What a compressed message holds.
+    """Decompress a message.
 
     :param encoding: as `grpc-encoding` says.
-    :param limit: of what it may hold, in bytes.
-    :raises UnknownEncodingError: if the gate does not know the encoding.
-    :raises UnreadableError: if it does not hold together, or too much.
+    :param limit: of the result, in bytes.
+    :raises UnknownEncodingError: if the gateway does not know the encoding.
+    :raises UnreadableError: if it is malformed or too large.
     """
     bits = _WINDOW_BITS.get(encoding)
     if bits is None:

@@ -1,4 +1,4 @@
-"""What a request's headers say, read once for all requests that have the same."""
+"""The parsed headers of requests, cached for all requests with equal headers."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _UNIMPLEMENTED = 12
 
 @dataclass(slots=True)
 class Request:
-    """The headers of requests, one object for all that are alike."""
+    """The parsed headers of a request, one object for all equal ones."""
 
     path: str
     """`/package.Service/Method`."""
@@ -70,7 +70,7 @@ class Request:
 class RequestReader:
     """Reads the header blocks of one client.
 
-    :param shared: the front's state; what is read is remembered there, for all clients.
+    :param shared: the front's state; parsed headers are cached there, for all clients.
     """
 
     __slots__ = ("_blocks", "_known", "_leaves_out", "_shared", "has_no_table")
@@ -85,7 +85,7 @@ class RequestReader:
         """Whether requests are one that differ only in what is volatile; those written anew are not."""
 
     def read(self, block: bytes) -> Request:
-        """What a block says.
+        """Parse a header block.
 
         :raises WireError: if it cannot be read.
         """

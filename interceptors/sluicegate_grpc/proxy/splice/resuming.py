@@ -1,8 +1,8 @@
-"""Producers that the broker does not know although their clients do: their topic has another owner now.
+"""Resumes producers that the broker does not know because their topic has a new owner.
 
-The broker has not taken such a message. The gate has the producer created anew at the new owner, then has the
-client send the message again (UNAVAILABLE, which clients retry), and writes the new id into what the client
-sends by the old one. No message is kept for that, so none can be lost or be sent twice here.
+The broker has rejected such a message. The gateway recreates the producer at the new owner, then has
+the client send the message again (UNAVAILABLE, which clients retry), and replaces the old id with
+the new one in later messages. It buffers no message, so it can neither lose nor repeat one.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _AGAIN = "The topic has another owner. The producer was created there. Send the 
 
 @dataclass(slots=True, eq=False)
 class Resumption:
-    """A producer that is created anew."""
+    """A producer that is recreated."""
 
     done: bool = False
     created: int = 0
@@ -39,10 +39,10 @@ class Resumption:
 
 
 class Resumer(Protocol):
-    """Creates producers anew."""
+    """Recreates producers."""
 
     def begin(self, producer: int, topic: str, name: str, authorization: str) -> Resumption:
-        """Begin to create a producer at its topic's owner; at once, if nothing can be done.
+        """Start to create a producer at its topic's owner; the result is done at once if that is impossible.
 
         :param producer: the id by which its client knows it.
         :param authorization: of the client; empty if it sends none.
@@ -56,7 +56,7 @@ class Resumer(Protocol):
 
 
 class Aliases(dict[Id, int]):
-    """Ids that brokers gave to producers they created anew, by the ids that their clients have.
+    """New ids of recreated producers, by the ids that their clients have.
 
     :param resumer: creates them.
     """
@@ -69,7 +69,7 @@ class Aliases(dict[Id, int]):
         self._passing: set[bytes] = set()
 
     def add(self, producer: int, created: int) -> None:
-        """A producer has another id; of too many the oldest is forgotten."""
+        """Add the new id of a producer; the oldest of too many is dropped."""
         self.resumed += 1
         self.pop(producer, None)
         if created != producer:
@@ -78,8 +78,8 @@ class Aliases(dict[Id, int]):
             del self[next(iter(self))]
 
     def passes(self, block: bytes, limit: int) -> bool:
-        """Whether trailers say something else than that the producer is not known."""
-        # Nearly all are the same few bytes: looking at them costs more than all else that is done here.
+        """Whether trailers report anything but an unknown producer."""
+        # Nearly all are the same few bytes, and parsing them would cost more than all the rest.
         if block in self._passing:
             return True
         status = value_alone(block, "grpc-status", limit)
@@ -88,7 +88,7 @@ class Aliases(dict[Id, int]):
         return status != str(NOT_FOUND)
 
     def path(self, method: "Method", producer: Id, attachment: Id) -> "tuple[Path, int] | None":
-        """Where a message has an id that its broker does not know, and which is to stand there."""
+        """The path of an outdated id in a message, and the id that replaces it."""
         if method.producer and (created := self.get(producer)):
             return method.producer, created
         if method.attachment and (created := self.get(attachment)):
@@ -97,9 +97,9 @@ class Aliases(dict[Id, int]):
 
 
 class Resumable:
-    """The answer to a publish, which passes unless the broker does not know the producer.
+    """The response to a publish, which passes unless the broker does not know the producer.
 
-    :param answer: another handler of it; None if there is none.
+    :param answer: another handler of it, if any.
     :param watchers: of the connection's streams, by stream.
     """
 
@@ -139,7 +139,7 @@ class Resumable:
         self._resumption = Resumption()
 
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
-        """Let it pass."""
+        """Let the frame pass."""
         if self._answer is not None:
             self._answer.data(data, at, stop, flags, now_ns)
         else:
@@ -152,7 +152,7 @@ class Resumable:
             self._answer.head(block)
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
-        """The broker's answer; it is kept back while the producer is created anew."""
+        """The broker's status; it is withheld while the producer is recreated."""
         limit = self._connection.shared.limits.header_list_bytes
         is_unknown = not self._aliases.passes(block, limit)
         key = self._connection.shared.calls.owners.producer(self._producer) if is_unknown else None
@@ -161,12 +161,12 @@ class Resumable:
         self._trailers = frames
         words = self._request.authorization
         self._resumption = self._aliases.resumer.begin(self._producer, key[0], key[2], words)
-        self._watchers[self._stream] = self  # a client that gives up meanwhile is heard of
+        self._watchers[self._stream] = self  # a cancellation by the client is still handled
         self._connection.at(now_ns, self._look)
         return False
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
-        """The stream is no more."""
+        """The stream was reset."""
         self._cancelled = True
         if self._trailers:
             self._connection.shared.calls.proved(self._producer, now_ns, is_known=False)

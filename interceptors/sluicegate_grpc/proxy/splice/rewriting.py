@@ -1,4 +1,4 @@
-"""An answer of the broker's that is told otherwise, such as a look-up's: clients are to come to the gate."""
+"""Rewritten responses of the broker, such as a lookup's, which must name the gateway's address."""
 
 from collections import deque
 
@@ -26,7 +26,7 @@ from sluicegate_grpc.semantics.status import Refusal
 
 
 class Rewriting:
-    """One such answer: it is kept until its message is whole.
+    """A response that is buffered until its message is complete, then rewritten.
 
     :param connection: where it comes.
     :param stream: its id.
@@ -48,13 +48,13 @@ class Rewriting:
         """By what the call ends, whatever the broker says."""
 
     def head(self, block: bytes) -> None:
-        """Tells how it is compressed."""
+        """Read the message encoding."""
         self._block = block
 
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
-        """Keep it until it is whole.
+        """Buffer the response until it is complete.
 
-        :raises WireError: if there is too much of it, or it cannot be read: it must not pass unread.
+        :raises WireError: if it is too large or cannot be read, as it must not pass unread.
         """
         down, limit = self._connection.down, self._connection.shared.limits.message_bytes
         begin, end = unpadded(data, at, stop, flags)
@@ -70,7 +70,7 @@ class Rewriting:
             raise _unreadable("an answer without trailers")
 
     def _tell(self, now_ns: int) -> bool:
-        """Tell the first message of what is kept; False if it is not whole."""
+        """Send the rewritten message; False if it is incomplete."""
         content = b"".join(chunk.payload for chunk in self._chunks)
         packed, size = read_prefix(content)
         stop = PREFIX + size
@@ -105,7 +105,7 @@ class Rewriting:
             raise _unreadable(f"an answer that is compressed by {encoding!r}") from None
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
-        """The end; what is left of a message that was cut off is of no use to anybody."""
+        """The end of the response; the rest of a truncated message is discarded."""
         flow = self._connection.down.flow
         for chunk in self._chunks:
             flow.drop(self._outlet, chunk, over=True)
@@ -122,7 +122,7 @@ class Rewriting:
         return False
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
-        """The stream is no more."""
+        """The stream was reset."""
         for chunk in self._chunks:
             self._connection.down.flow.drop(self._outlet, chunk, over=True)
         self._chunks.clear()

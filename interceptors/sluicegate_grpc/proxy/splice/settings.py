@@ -1,7 +1,7 @@
-"""SETTINGS as they pass the gate.
+"""SETTINGS as they pass the gateway.
 
 Header compression is stateless on both sides (SETTINGS_HEADER_TABLE_SIZE 0, RFC 7541 section 4.2): so a
-request that is refused need not go to the broker, and the gate's own answers change no header table.
+request that is refused need not go to the broker, and the gateway's own answers change no header table.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ _ENTRY = Struct(">HI")
 def entries(payload: bytes) -> Iterator[tuple[int, int]]:
     """Identifiers and values.
 
-    :raises WireError: if it is cut off, has too many, or asks for frames of a size that there is not.
+    :raises WireError: if it is cut off, has too many, or asks for an invalid frame size.
     """
     if len(payload) % _ENTRY.size:
         raise WireError(ErrorCode.FRAME_SIZE_ERROR, "frame_malformed", f"SETTINGS of {len(payload)} bytes")
@@ -39,17 +39,17 @@ def entries(payload: bytes) -> Iterator[tuple[int, int]]:
 
 
 def shrinks_table(payload: bytes) -> bool:
-    """Whether a peer asks for a smaller table than it has from the beginning, and so waits to be told."""
+    """Whether a peer asks for a table below the default size, and so expects an update."""
     return any(name == TABLE_SIZE and value < _DEFAULTS[TABLE_SIZE] for name, value in entries(payload))
 
 
 def for_clients(limits: Limits) -> Mapping[int, int]:
-    """The most that a broker's settings may say to its clients."""
+    """Upper bounds of a broker's settings towards clients."""
     return {TABLE_SIZE: 0, MAX_STREAMS: limits.streams, MAX_FRAME: limits.frame_bytes}
 
 
 def for_brokers(limits: Limits) -> Mapping[int, int]:
-    """The most that a client's settings may say to its broker."""
+    """Upper bounds of a client's settings towards the broker."""
     return {TABLE_SIZE: 0, MAX_FRAME: limits.frame_bytes}
 
 
@@ -57,7 +57,7 @@ def bounded(payload: bytes, most: Mapping[int, int], *, first: bool) -> bytes:
     """The same settings within bounds.
 
     :param most: by setting.
-    :param first: True for the first of a side, which say too what is less than the defaults.
+    :param first: True for a side's first settings, which also lower the defaults.
     """
     kept = [(name, min(value, most.get(name, value))) for name, value in entries(payload)]
     if first:
@@ -68,5 +68,5 @@ def bounded(payload: bytes, most: Mapping[int, int], *, first: bool) -> bytes:
 
 
 def greeting(limits: Limits) -> bytes:
-    """The SETTINGS by which the gate begins where the broker's have not come (RFC 9113 section 3.4)."""
+    """The SETTINGS that the gateway sends before the broker's have arrived (RFC 9113 section 3.4)."""
     return frame(SETTINGS, 0, 0, bounded(b"", for_clients(limits), first=True))

@@ -29,7 +29,7 @@ _MAX_ACCEPTED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one client connection may make the gate do. Bytes, and events per second."""
+    """Limits of one client connection: bytes, and events per second."""
 
     header_list_bytes: int = 65_536
     """Of the headers of one request, by RFC 9113 section 6.5.2 (names, values, 32 for each)."""
@@ -131,12 +131,12 @@ class Shared:
         return {**self.counts, "sessions": self.sessions}
 
     def unknown(self, path: str) -> None:
-        """Count a call of a method that the map does not name, and that no answer is rewritten of."""
+        """Count a call of an unknown method."""
         if not self.knows(path):
             self.counts["unknown_method"] += 1
 
     def knows(self, path: str) -> bool:
-        """Whether the map names a method, or its answers are rewritten."""
+        """Whether the map names a method, or its responses are rewritten."""
         return path in self.methods.methods or path in self.rewrites
 
     def accept(self, credentials: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What is common to frames of both sides: header blocks that come in pieces, windows, and settings."""
+"""Handling common to both sides: fragmented header blocks, windows and settings."""
 
 from collections.abc import Mapping
 from struct import Struct
@@ -35,7 +35,7 @@ class Block:
     """A header block that comes in several frames.
 
     :param flags: of its HEADERS frame.
-    :param frames: those that have come, as they were.
+    :param frames: the frames received so far.
     :param content: of the block.
     """
 
@@ -51,9 +51,9 @@ class Block:
 class Side:
     """One of the two peers, by the frames that it sends.
 
-    :param connection: what it is a side of.
+    :param connection: the client's.
     :param frames: its frames.
-    :param most: what its SETTINGS may say to the other one.
+    :param most: upper bounds of its SETTINGS.
     """
 
     def __init__(self, connection: Connection, frames: FrameStream, most: Mapping[int, int]) -> None:
@@ -90,7 +90,7 @@ class Side:
         self._frames.continued = stream
 
     def continuation(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """A CONTINUATION frame: the block is looked at once it is whole, and goes on in one piece."""
+        """A CONTINUATION frame: the block is handled and forwarded once it is complete."""
         block = self._block
         if block is None:
             raise WireError(ErrorCode.PROTOCOL_ERROR, "frame_malformed", "CONTINUATION of nothing")
@@ -116,13 +116,13 @@ class Side:
         raise NotImplementedError
 
     def apart(self, block: Block, stream: int, now_ns: int) -> None:
-        """A header block that came in several frames, which were cut."""
+        """A header block of several frames, which were cut from what was read."""
         raise NotImplementedError
 
     # -- the connection -------------------------------------------------------------------------------
 
     def settings(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """A SETTINGS frame: told to the other side with what the gate needs.
+        """A SETTINGS frame, forwarded within the gateway's bounds.
 
         :raises WireError: if there are too many, or it is malformed (RFC 9113 section 6.5).
         """
@@ -150,7 +150,7 @@ class Side:
             )
 
     def _acknowledged(self, stop: int) -> None:
-        """What the other side wants holds from here on, for what is withheld here too (section 6.5.3)."""
+        """The other side's settings apply from here on, to withheld bytes too (section 6.5.3)."""
         frames = self._frames
         frames.at = stop
         told = dict(entries(frames.told.popleft() if frames.told else b""))
@@ -159,7 +159,7 @@ class Side:
         frames.max_frame = max(frames.max_frame, told.get(MAX_FRAME, 0))
 
     def window(self, data: bytes, at: int, stop: int, stream: int) -> None:
-        """A WINDOW_UPDATE frame: without what the other side was told already.
+        """A WINDOW_UPDATE frame, less the credit that the other side has already.
 
         :raises WireError: if it is none.
         """

@@ -1,4 +1,4 @@
-"""The streams that are open on one connection: how many there may be, and the memory that they take."""
+"""The open streams of one connection: their limit, and their memory."""
 
 from sluicegate.engine.budget import Budget
 
@@ -32,12 +32,12 @@ class Streams:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many are open as may be."""
+        """Whether the limit is reached."""
         return len(self.ids) >= self._limit
 
     @property
     def held_bytes(self) -> int:
-        """The memory that is taken."""
+        """The reserved memory."""
         return max(0, self.room - _FREE) * STREAM_BYTES
 
     def grow(self) -> bool:
@@ -46,13 +46,13 @@ class Streams:
         return room > self.room and self._budget.take((room - self.room) * STREAM_BYTES) and self._set(room)
 
     def ended(self, stream: int) -> None:
-        """A stream is over."""
+        """A stream has ended."""
         self.ids.discard(stream)
         if len(self.ids) < self.floor:
             self.shrink()
 
     def closed(self) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         self.ids.clear()
         self.shrink()
 

@@ -1,7 +1,7 @@
 """Whether a request's headers are as they must be (RFC 9113 sections 8.2 and 8.3, gRPC over HTTP/2).
 
-The gate and the server have to read the same: of what comes twice one may take the first and the other the
-last, and of a path one may take all and the other what stands before a `?`.
+The gateway and the server have to read the same. Of a repeated header, one may take the first and the other
+the last; of a path, one may take all and the other the part before a `?`.
 """
 
 import re
@@ -19,7 +19,7 @@ _PATH = re.compile(r"/[^?#]*")
 
 
 def is_wellformed(headers: Headers) -> bool:
-    """Whether no server can read something else in a request's headers than the gate."""
+    """Whether every server reads a request's headers as the gateway does."""
     pseudo: set[str] = set()
     has_others = False
     for name, value in headers:
@@ -37,5 +37,5 @@ def is_wellformed(headers: Headers) -> bool:
 
 
 def is_method(path: str) -> bool:
-    """Whether a path is one that all servers take whole."""
+    """Whether all servers use the whole of a path."""
     return _PATH.fullmatch(path) is not None

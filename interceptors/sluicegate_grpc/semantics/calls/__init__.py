@@ -1,6 +1,6 @@
-"""What calls mean for the engine: who is attached, and which operation a call is. No clock, no gRPC library.
+"""Maps calls to operations, and tracks attachments. No clock, no gRPC library.
 
-All interceptors of one gate share one `Calls`. Its methods are not safe for threads: callers in several
+All interceptors of one engine share one `Calls`. Its methods are not safe for threads: callers in several
 threads hold a lock around each call. None of them waits.
 """
 

@@ -1,4 +1,4 @@
-"""One call that attaches a producer or a consumer, on its way through the gate and to the broker."""
+"""One call that attaches a producer or a consumer, from its decision to the broker's response."""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ _FULL = "max_attachments"
 
 @dataclass(frozen=True, slots=True)
 class LostPlace(Decision):
-    """A refusal of one who was attached before: NOT_FOUND, which has clients attach anew."""
+    """A refusal for a lost attachment: NOT_FOUND, upon which clients attach again."""
 
 
 def lost_place(refusal: Decision) -> LostPlace:
@@ -31,7 +31,7 @@ def refused(delay: Decision) -> Decision:
 
 
 def no_room(topic: str, limit: int) -> Decision:
-    """The refusal of a client for which the gate has no room.
+    """The refusal of a client beyond the bound on attachments.
 
     :param limit: how many producers and consumers it keeps.
     """
@@ -45,7 +45,7 @@ def no_room(topic: str, limit: int) -> Decision:
 class Attaching(Admission):
     """State of one request to attach a producer or a consumer, until the broker responds.
 
-    While `must_list` is set, the topic's subscriptions must be told first: `Calls.listed`, `Calls.again`.
+    While `must_list` is set, the topic's subscriptions must be listed first: `Calls.listed`, `Calls.again`.
     Report the response with `Calls.attached` or `Calls.failed`. After a refusal neither is needed.
 
     :param place: what is to be attached; None if there is no room for one more.
@@ -85,7 +85,7 @@ class Attaching(Admission):
         return self.attach.topic
 
     def end(self) -> None:
-        """Nothing of it is under way any more."""
+        """The attempt is over."""
         self.ended = True
         if self.place is not None:
             self.place.ended(self.caller)

@@ -1,4 +1,4 @@
-"""Who is attached: one place for each producer and consumer, however often its client attached it."""
+"""Attachments: one place for each producer and consumer, however often its client attached it."""
 
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -18,7 +18,7 @@ class Caller:
     """One principal on one connection.
 
     :param principal: authenticated name.
-    :param client: what tells its connection from all others that are open, such as the peer's address.
+    :param client: identifies its connection, such as the peer's address.
     :param exempt: whether counts and rates do not apply to it.
     """
 
@@ -50,7 +50,7 @@ class Caller:
 
 
 class Part(Enum):
-    """What part a caller has in a place."""
+    """A caller's share in a place."""
 
     ATTACHING = "attaching"
     """Calls under way are to attach it; without them the caller has no part in it."""
@@ -64,7 +64,7 @@ class Place:
     """One producer or consumer.
 
     :param kind: ATTACH_PRODUCER or ATTACH_CONSUMER.
-    :param key: what it is counted by.
+    :param key: its counted identity.
     """
 
     __slots__ = (
@@ -118,11 +118,11 @@ class Place:
 
     @property
     def in_use(self) -> bool:
-        """True while something says by itself that it is there."""
+        """True while a call or stream shows that it is alive."""
         return self.streams > 0 or bool(self.pending)
 
     def begun(self, caller: Caller) -> None:
-        """A call to attach it is under way."""
+        """A call to attach it is in progress."""
         self.pending[caller] = self.pending.get(caller, 0) + 1
 
     def ended(self, caller: Caller) -> None:
@@ -132,9 +132,9 @@ class Place:
             del self.pending[caller]
 
     def used_by(self, caller: Caller, part: Part = Part.USING) -> None:
-        """Note one more caller, on whose account it stays.
+        """Add a caller, which keeps it attached.
 
-        :param part: of a caller that had none.
+        :param part: of a caller that is new.
         """
         self.callers.setdefault(caller, part)
         caller.places[self] = None
@@ -145,9 +145,9 @@ class Place:
         caller.places.pop(self, None)
 
     def withdrawn(self, caller: Caller) -> Operation | None:
-        """A caller has no part in it after all, which others may still have.
+        """Remove a caller whose call failed; others may remain.
 
-        :return: what it was attached by on that caller's account, to be given back; None if others need it.
+        :return: the attachment to release; None if others need it.
         """
         self.left_by(caller)
         if len(self.refs) > 1 and not any(other.client == caller.client for other in self.callers):
@@ -156,9 +156,9 @@ class Place:
 
 
 class Places:
-    """All places, by what they are counted by and by what the broker calls them.
+    """All places, by counted identity and by the broker's ids.
 
-    :param limit: bound on those that are kept; those that are no longer counted give way first.
+    :param limit: bound on those that are kept; those that no longer count are evicted first.
     """
 
     __slots__ = ("_by_key", "_by_topic", "_consumers", "_producers", "_released", "limit")
@@ -192,9 +192,9 @@ class Places:
         return iter(self._by_key.values())
 
     def silent_since(self, time_ns: int, now_ns: int) -> tuple[list[Place], int]:
-        """Places that count although their client was silent since a time, with no call or stream open.
+        """Places that count although their client was silent since a time, without a call or stream.
 
-        :return: these, and when the one of the others was heard of that has been silent the longest.
+        :return: these, and the last activity of the longest silent of the others.
         """
         silent, oldest_ns = [], now_ns
         for place in self:
@@ -221,9 +221,9 @@ class Places:
         return place
 
     def name(self, place: Place, called: Id) -> Place | None:
-        """Note what the broker calls a place.
+        """Note the broker's id of a place.
 
-        :return: another place that was called so until now, which is the same producer or consumer.
+        :return: another place that had this id, which is the same producer or consumer.
         """
         ids = self._ids(place)
         before = ids.get(called)
@@ -235,7 +235,7 @@ class Places:
         return before
 
     def unname(self, place: Place, called: Id) -> None:
-        """A place is not what the broker calls by this id."""
+        """Remove an id from a place."""
         place.ids.discard(called)
         ids = self._ids(place)
         if ids.get(called) is place:
@@ -249,7 +249,7 @@ class Places:
     def released(self, place: Place) -> None:
         """A place is no longer counted; it is kept for as long as there is room, if an id may come again.
 
-        What only its topic and name tell is the same place by its key.
+        A place without an id is found again by its key.
         """
         place.held = place.settled = False
         for caller in tuple(place.callers):
@@ -262,7 +262,7 @@ class Places:
             self.forget(place)
 
     def forget(self, place: Place) -> None:
-        """Keep nothing of a place."""
+        """Forget a place."""
         self._released.pop(place, None)
         if self._by_key.get((place.kind, place.key)) is place:
             del self._by_key[place.kind, place.key]

@@ -1,4 +1,4 @@
-"""What a call means for the engine: see the package."""
+"""Maps calls to operations and tracks attachments; see the package."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -30,14 +30,14 @@ _DELAY = Action.DELAY
 
 
 class Calls:
-    """Turns calls into the operations that gates decide, and keeps who is attached by them.
+    """Turns calls into the operations that gates decide, and tracks the resulting attachments.
 
     :param methods: which method is which operation.
     :param gates: `(topic, exempt, now_ns) -> Gate`, asked for each call.
     :param ghost_release_ns: after so long without a stream or a call, a producer or consumer does not count.
     :param max_attachments: bound on the producers and consumers that are kept.
-    :param list_valid_ns: how long a list of a topic's subscriptions counts as new (`Attaching.must_list`);
-        None if there are no lists, so that those count which this gate has admitted.
+    :param list_valid_ns: how long a list of a topic's subscriptions stays valid (`Attaching.must_list`);
+        None if there are no lists, so that those count which this engine has admitted.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Calls:
     def attach(self, method: Method, values: Values, caller: Caller, now_ns: int) -> Attaching:
         """Decide a call that attaches a producer, or a consumer with its subscription.
 
-        :return: what is to be done is in its `decision` and `must_list`.
+        :return: its `decision` and `must_list` say what to do.
         """
         is_producer = method.role is Role.ATTACH_PRODUCER
         name = values.producer if is_producer else values.consumer
@@ -99,7 +99,7 @@ class Calls:
         return Attaching(place, caller, caller.operation(kind, key), create, known=known)
 
     def again(self, attaching: Attaching, now_ns: int) -> Decision | None:
-        """Ask once more about a call that was delayed, or whose topic's subscriptions were listed.
+        """Decide a call again that was delayed, or whose topic's subscriptions were listed.
 
         :return: its new `decision`.
         """
@@ -126,10 +126,10 @@ class Calls:
         return attaching.decision
 
     def listed(self, topic: str, names: Iterable[str] | None, asked_ns: int, now_ns: int) -> None:
-        """A topic's subscriptions are told.
+        """A topic's subscriptions were listed.
 
-        :param names: all of them; None if the broker could not tell, so that what was known stays.
-        :param asked_ns: when it was asked; what was let in since exists in any case.
+        :param names: all of them; None if the broker could not list them, which keeps the last list.
+        :param asked_ns: when the list was requested; subscriptions admitted since are added.
         """
         self._topics.listings.answered(topic, now_ns)
         if names is not None:
@@ -144,9 +144,9 @@ class Calls:
         self._places.taken(place)
 
     def attached(self, attaching: Attaching, attachment: Id | None, now_ns: int) -> None:
-        """The broker let it attach.
+        """The broker has accepted the attachment.
 
-        :param attachment: what the broker calls it; None if it has no such names.
+        :param attachment: the broker's id; None if it has none.
         """
         place = attaching.place
         if place is None or attaching.ended:
@@ -170,7 +170,7 @@ class Calls:
             self._leave(same, now_ns)  # it counted by its id while its name was unknown
 
     def failed(self, attaching: Attaching, now_ns: int, *, is_known: bool = True) -> None:
-        """It is not attached: the broker refused it, or its call ended early. Doing it again does nothing.
+        """It is not attached: the broker refused it, or the call ended early. Idempotent.
 
         :param is_known: False if the broker has the call and its outcome is unknown.
         """
@@ -189,7 +189,7 @@ class Calls:
         if not place.pending and not place.settled:
             self._release(place, now_ns)
         if attaching.created and not is_known and self._topics.are_listed:
-            attaching.confirmed()  # it may exist: the next list will tell
+            attaching.confirmed()  # it may exist: the next list shows it
             self._topics.listings.outdated(attaching.topic)
         attaching.withdraw(gate, now_ns)
 
@@ -200,7 +200,7 @@ class Calls:
     ) -> tuple[Operation, Decision | None]:
         """Decide a call that publishes.
 
-        :return: the operation, to be kept only if it is delayed, and None if it may go on; or `UNNAMED`.
+        :return: the operation, to be kept only if it is delayed, and None if it may proceed; or `UNNAMED`.
         """
         # <hot> Runs for every publish.
         called = values.producer if self._by_attaching else (values.topic, values.producer)
@@ -211,7 +211,7 @@ class Calls:
                 return found
             place = found
         if values.topic != place.key[0] and values.topic and method.topic:
-            # Brokers use the one or the other: a client that could choose would choose its limits.
+            # Brokers use one or the other: a client that could choose could evade its limits.
             return caller.operation(_PUBLISH, place.key), of_another_topic(values)
         place.seen_ns = now_ns
         op = place.publishing
@@ -226,7 +226,7 @@ class Calls:
         decision = self.gate(op.topic, caller.exempt, now_ns).publish(op, now_ns)
         if decision is not None:
             if decision.action is _DELAY:
-                place.publishing = None  # it is the delayed call's own from here on
+                place.publishing = None  # it belongs to the delayed call from here on
             elif (decision := allowed(decision)) is not None and self.unproven:
                 self._never_sent(op, caller, now_ns)
         return op, decision
@@ -236,23 +236,23 @@ class Calls:
         return bool(method.name) and values.producer not in self._producers
 
     def publish_again(self, op: Operation, caller: Caller, now_ns: int) -> Decision | None:
-        """Ask once more about a publish that was delayed."""
+        """Decide a delayed publish again."""
         return allowed(self.gate(op.topic, caller.exempt, now_ns).publish(op, now_ns))
 
     def abandon(self, op: Operation, caller: Caller, now_ns: int) -> None:
-        """Give up a publish that was delayed; nothing is charged."""
+        """Cancel a delayed publish; nothing is charged."""
         self.gate(op.topic, caller.exempt, now_ns).abandon(op, now_ns)
         if self.unproven:
             self._never_sent(op, caller, now_ns)
 
     def _never_sent(self, op: Operation, caller: Caller, now_ns: int) -> None:
-        """The broker will not answer a publish, by which its producer may have been proved."""
+        """A publish was not forwarded, so it cannot confirm its producer."""
         place = self._places.find(_PRODUCER, (op.topic, "", op.producer))
         if place is not None:
             self._unproved(place, caller, now_ns)
 
     def _unproved(self, place: Place, caller: Caller, now_ns: int) -> None:
-        """What a caller says of a place will not be proved any more."""
+        """Drop a caller's unconfirmed claim on a place."""
         for called, attaching in self.unproven.of(place):
             if attaching.caller is caller:
                 self.proved(called, now_ns, is_known=False)
@@ -260,10 +260,10 @@ class Calls:
     def _unattached(
         self, place: Place | None, method: Method, values: Values, caller: Caller, now_ns: int
     ) -> Place | tuple[Operation, Decision | None]:
-        """A publish by a producer that is not counted: it attaches by it, if the topic has room.
+        """A publish by a producer that does not count yet: it attaches, if the topic has room.
 
-        Those who attach by another call may have done so long ago, or before this gate was started: what they
-        say their topic and their name are has to be believed then, until the broker answers.
+        It may have attached before this process started: then the topic and
+        name that it claims count until the broker responds.
         """
         called = self._called_by(method, values, caller)
         if method.by_connection:
@@ -285,20 +285,20 @@ class Calls:
             return attaching.place
         self.failed(attaching, now_ns)
         if decision is not None and decision.action is _DELAY:
-            # The operation is that of an attachment: asked again as a publish, nothing would be counted.
+            # The operation attaches: decided again as a publish, it would not be counted.
             decision = lost_place(decision) if comes_back else refused(decision)
         return attaching.attach, decision
 
     def unproven_by(self, method: Method, values: Values, caller: Caller) -> Id | None:
-        """The id of a producer whose publish was let go and that counts by its own word alone."""
+        """The id of an unconfirmed producer whose publish was forwarded."""
         called = self._called_by(method, values, caller) if self.unproven else None
         return called if called in self.unproven else None
 
     def proved(self, producer: Id, now_ns: int, *, is_known: bool) -> None:
-        """The broker has answered the message of a producer that counted by its own word.
+        """The broker has answered the message of an unconfirmed producer.
 
-        :param is_known: False if it did not take the message: then anybody may have sent it, and the producer
-            counts no more, unless others know it.
+        :param is_known: False if it rejected the message: then the claim may be false, and the producer
+            is released unless others confirm it.
         """
         attaching = self.unproven.pop(producer, None)
         if attaching is None:
@@ -333,7 +333,7 @@ class Calls:
     # -- dispatch -------------------------------------------------------------------------------------
 
     def dispatching(self, method: Method, values: Values, caller: Caller, now_ns: int) -> Stream | None:
-        """A stream opens by which messages are delivered.
+        """Open a stream of deliveries.
 
         :return: None if its consumer is unknown; else see `Stream.decision`, and close it in any case.
         """
@@ -352,7 +352,7 @@ class Calls:
         return Stream(self, place, caller, attaching, whole=False)
 
     def opened(self, stream: Stream, now_ns: int) -> None:
-        """A stream goes on to the broker, its `decision` being None."""
+        """A stream was admitted and is forwarded."""
         if stream.attaching is not None:
             self.attached(stream.attaching, None, now_ns)
 
@@ -372,7 +372,7 @@ class Calls:
     # -- acknowledgements -----------------------------------------------------------------------------
 
     def acknowledge(self, method: Method, values: Values, caller: Caller, now_ns: int) -> None:
-        """A consumer acknowledges a message, or gives it back."""
+        """A consumer acknowledges a message, positively or negatively."""
         topic, subscription = values.topic, values.subscription
         place = self._places.consumers.get(values.consumer) if method.consumer else None
         if place is not None:
@@ -391,14 +391,14 @@ class Calls:
     # -- staying and leaving --------------------------------------------------------------------------
 
     def touch(self, attachment: Id, caller: Caller, now_ns: int) -> None:
-        """A call tells that a producer or consumer is still there."""
+        """A call shows that a producer or consumer is alive."""
         for places in (self._producers, self._places.consumers):
             place = places.get(attachment)
             if place is not None and place.held:
                 self._used(place, caller, now_ns)
 
     def detach(self, method: Method, values: Values, caller: Caller, now_ns: int) -> None:
-        """A producer or consumer has taken leave, and the broker took notice."""
+        """A producer or consumer has detached, and the broker confirmed it."""
         if method.attachment or method.producer:
             called = self._called(values) if method.producer else values.attachment
             self._leave(self._producers.get(called), now_ns)
@@ -407,7 +407,7 @@ class Calls:
             self._leave(consumers.get(values.consumer if method.consumer else values.attachment), now_ns)
 
     def caller_gone(self, caller: Caller, now_ns: int, most: int | None = None) -> None:
-        """A connection was closed: release what no other one uses, at most so many of its places."""
+        """A connection was closed: release a bounded number of the places that only it used."""
         for place in tuple(islice(caller.places, most)):
             self._unproved(place, caller, now_ns)
             place.left_by(caller)
@@ -424,7 +424,7 @@ class Calls:
         ghosts, next_ns = self._places.silent_since(now_ns - self._ghost_release_ns, now_ns)
         for place in ghosts:
             self._release(place, now_ns)
-        # A client that is heard of from now on is due later than the one that is due next.
+        # Any client that is active from now on is due later than the next one.
         self._look_ns = next_ns + self._ghost_release_ns
         self.ghosts_released += len(ghosts)
         return len(ghosts)

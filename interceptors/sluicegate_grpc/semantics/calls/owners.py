@@ -1,4 +1,4 @@
-"""Which broker serves which topic, as the brokers said, and what follows when that changes."""
+"""Which broker serves which topic, as lookups show, and what follows when that changes."""
 
 from collections.abc import Callable
 
@@ -21,8 +21,8 @@ class Owners:
     the new owner, and are not refused because of the places of the dead. Rates, delays and policies stay as
     they are.
 
-    Where the gate creates producers anew (`keep_ns`), a producer whose connection is open keeps its place for
-    that long: it goes on at the new owner without attaching, and another producer must not take the only
+    Where the gateway recreates producers (`keep_ns`), a producer whose connection is open keeps its place
+    for that long: it goes on at the new owner without attaching, and another producer must not take the only
     place while it is silent.
 
     :param gates: as for `Calls`.
@@ -68,22 +68,22 @@ class Owners:
         """Since when producers keep their places at a new owner, the oldest first."""
 
     def owner(self, topic: str) -> str:
-        """The broker that was last said to serve a topic; empty if none was."""
+        """The last known owner of a topic; empty if none is known."""
         return self._owners.get(topic, "")
 
     def producer(self, called: Id) -> Key | None:
-        """What a producer is counted by that is known by an id."""
+        """The counted identity of a producer with an id."""
         place = self._places.producers.get(called)
         return place.key if place is not None else None
 
     def renamed(self, called: Id, created: Id) -> None:
-        """A producer was created anew; its broker calls it something else now."""
+        """A producer was recreated; its broker has given it a new id."""
         place = self._places.producers.get(called)
         if place is not None:
             self._places.name(place, created)
 
     def learned(self, topic: str, owner: str, now_ns: int) -> None:
-        """A broker has said which one serves a topic."""
+        """A lookup has named the owner of a topic."""
         before = self._owners.pop(topic, "")
         self._owners[topic] = owner
         if len(self._owners) > _MAX_TOPICS:
@@ -92,7 +92,7 @@ class Owners:
             self._changed(topic, before, owner, now_ns)
 
     def release_silent(self, now_ns: int) -> None:
-        """Release the producers that kept their places and were not heard of in time; due once a second."""
+        """Release resumable producers that stayed silent for too long; call it once a second."""
         while self._kept:
             place, since_ns = next(iter(self._kept.items()))
             if now_ns < since_ns + self.keep_ns:

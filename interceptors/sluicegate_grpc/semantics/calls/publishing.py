@@ -1,6 +1,6 @@
-"""Publishes whose producer is not known: who that is by the message's own word, and what is answered.
+"""Publishes of unknown producers: their identity by the message's claim, and the errors.
 
-A producer may have attached before this gate was started, so its word counts until the broker answers.
+A producer may have attached before this process started, so its claim counts until the broker responds.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ UNNAMED = LostPlace(
 
 
 class Unproven(dict[Id, Attaching]):
-    """Producers that count by their own word, by the ids that they say they were given.
+    """Producers that counts by an unconfirmed claim, by the ids that they say they were given.
 
     Each is an attachment under way. The broker's answer to the message ends it: see `Calls.proved`.
     """
 
     def of(self, place: Place) -> Iterator[tuple[Id, Attaching]]:
-        """Those who say that they are the producer of a place."""
+        """The callers that claim to be the producer of a place."""
         if self:
             for called in tuple(place.ids):
                 attaching = self.get(called)
@@ -32,10 +32,10 @@ class Unproven(dict[Id, Attaching]):
 
 
 def key_of(method: Method, values: Values, caller: Caller, *, has_ids: bool) -> Key | None:
-    """By what a producer counts that is not known.
+    """The counted identity of an unknown producer.
 
     :param has_ids: whether producers are given ids when they attach.
-    :return: None if it cannot be counted, or not before its name was looked for.
+    :return: None if it has none, or if its name has to be read first.
     """
     if not (method.topic and values.topic):
         return None
@@ -47,7 +47,7 @@ def key_of(method: Method, values: Values, caller: Caller, *, has_ids: bool) -> 
 
 
 def unknown_id(what: str, called: Id) -> LostPlace:
-    """The answer to a call of a producer or consumer that is not known.
+    """The error for a call of an unknown producer or consumer.
 
     :param what: `producer` or `consumer`.
     :param called: the id that the call gives.
@@ -57,11 +57,11 @@ def unknown_id(what: str, called: Id) -> LostPlace:
 
 
 def of_another_topic(values: Values) -> LostPlace:
-    """The answer to a message that names another topic than its producer's."""
+    """The error for a message that names another topic than its producer's."""
     text = f"The producer with id {values.producer} is not one of topic {values.topic}. Create it there."
     return LostPlace(Action.REJECT, (Reason("", Outcome.PRECONDITION, text),))
 
 
 def of_no_topic() -> Decision:
-    """The answer to a message that names no topic, where nothing else tells it."""
+    """The error for a message without a topic."""
     return Decision(Action.REJECT, (Reason("", Outcome.INVALID, "The message names no topic."),))

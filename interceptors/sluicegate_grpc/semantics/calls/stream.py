@@ -1,4 +1,4 @@
-"""One open stream by which messages are delivered to a consumer."""
+"""One open stream that delivers messages to a consumer."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -72,7 +72,7 @@ class Stream:
             self._place.on_acknowledged[self] = tell
 
     def close(self, now_ns: int, *, gone: bool = True) -> None:
-        """The stream has ended; doing it again does nothing.
+        """The stream has ended; idempotent.
 
         :param gone: False if the server ended it in order, and the consumer is taken to be there still.
         """

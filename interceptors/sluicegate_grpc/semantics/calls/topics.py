@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 class Topics:
     """Bounded memory of topics: when their subscriptions were listed, and whether their dispatch is reliable.
 
-    :param list_valid_ns: how long a list of a topic's subscriptions counts as new; None without lists.
+    :param list_valid_ns: how long a list of a topic's subscriptions stays valid; None without lists.
     """
 
     __slots__ = ("_reliable", "_unreliable", "are_listed", "listings")
