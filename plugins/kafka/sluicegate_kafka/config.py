@@ -1,4 +1,4 @@
-"""What a Kafka entry under `brokers:` may say."""
+"""The options of a Kafka entry under `brokers:`."""
 
 import difflib
 import re
@@ -20,13 +20,13 @@ _DEFAULT = "default"
 
 
 class Identity(Strict):
-    """The gate's own login at the broker, for the questions it asks itself; clients never use it."""
+    """The gateway's own login at the broker, for its own requests; clients never use it."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
         default="PLAIN", description="SASL mechanism."
     )
     username: str | None = Field(
-        default=None, min_length=1, description="User name; without it the gate logs in by certificate alone."
+        default=None, min_length=1, description="User name; without it the gateway logs in by certificate."
     )
     password: str | None = Field(
         default=None,
@@ -36,7 +36,7 @@ class Identity(Strict):
     )
     bootstrap: tuple[HostPort, ...] = Field(
         default=(),
-        description="Brokers at a listener of the gate's own, such as the one for replication, host:port; "
+        description="Brokers at a listener of the gateway's own, such as the one for replication, host:port; "
         "the entry's 'bootstrap' if unset.",
     )
     tls: BrokerTls | None = Field(
@@ -94,7 +94,7 @@ class KafkaConfig(NodePortsConfig):
         "not read from.",
     )
     identity: Identity | None = Field(
-        default=None, description="Login for the gate's own questions (group listing, nodes); none if unset."
+        default=None, description="Login of the gateway's own requests (groups, nodes); none if unset."
     )
 
     @field_validator("request_bytes")
@@ -114,7 +114,7 @@ class KafkaConfig(NodePortsConfig):
         yield Ports(self.listen.host, self.first_node_port, count, key, "node ports", is_certain=False)
 
     def tls_sections(self) -> Iterator[tuple[tuple[str, ...], ClientTls | BrokerTls]]:
-        """The gate's own login may have certificates too."""
+        """The gateway's own login may have certificates too."""
         yield from super().tls_sections()
         if self.identity is not None and self.identity.tls is not None:
             yield ("identity", "tls"), self.identity.tls

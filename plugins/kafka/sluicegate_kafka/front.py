@@ -1,4 +1,4 @@
-"""One Kafka cluster behind the gate: its listeners, its sessions, and the gate's own questions to it."""
+"""One Kafka cluster behind the gateway: its listeners, its sessions, and the gateway's own requests to it."""
 
 import asyncio
 import logging
@@ -55,7 +55,7 @@ class KafkaFront:
             self._nodes.learn({int(key.removeprefix("node.")): (host, int(port))})
 
     def reached(self) -> None:
-        """Ask which nodes there are, now that there is a broker to ask."""
+        """List the nodes, now that a broker is reachable."""
         self._upstream.hope()
         if self._services is not None:
             self._services.spawn(self._ask_for_nodes())
@@ -75,11 +75,11 @@ class KafkaFront:
             self._nodes.learn(await self._upstream.nodes())
         except Exception as error:  # noqa: BLE001 - any failure means the same: clients' answers will tell
             log.info(
-                "the broker does not tell its nodes to the gate itself (%s); learning from clients", error
+                "the broker does not tell its nodes to the gateway itself (%s); learning from clients", error
             )
 
     def _open(self, listener: Listener) -> None:
-        """A broker is new or has moved: listen for it, and remember it for the next start."""
+        """Listen for a broker that is new or has moved, and remember it for the next start."""
         if self._services is None:
             return
         host, port = listener.upstream[0]
@@ -91,13 +91,13 @@ class KafkaFront:
         return KafkaSession(self._started, peer, listener.name, now_ns)
 
     async def answer(self, question: object) -> object:
-        """Answer a session's question; the broker's silence is an answer too."""
+        """Answer a session's question; a broker that does not respond counts as an answer too."""
         if isinstance(question, Inspection):
             await asyncio.get_running_loop().run_in_executor(self._inspectors, question.run)
             return None
         if not isinstance(question, ListGroups):
             raise TypeError(f"expected ListGroups or an Inspection, got {question!r}")
-        # One for all who ask meanwhile, and none of them may end it by losing patience.
+        # One request for all waiting sessions, and no single one may cancel it.
         if self._listing is None or self._listing.done():
             self._listing = asyncio.ensure_future(self._list_groups())
         await asyncio.shield(self._listing)
@@ -124,7 +124,7 @@ class KafkaFront:
         log.warning("cannot list consumer groups: %s; limits on subscriptions act by on_unknown", error)
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: now and then let go of idle producers and readers."""
+        """Once a second: release idle producers and readers now and then."""
         if self._shared is None:
             return
         self._ticks += 1
@@ -133,7 +133,7 @@ class KafkaFront:
 
     @staticmethod
     async def _release_idle(shared: Shared, now_ns: int) -> None:
-        """Let go of what has been idle for long, of some connections in each turn of the loop."""
+        """Release idle producers and readers, of some connections in each turn of the loop."""
         for place, connection in enumerate(tuple(shared.releases)):
             for release in shared.releases.get(connection, ()):
                 release(now_ns)
@@ -145,7 +145,7 @@ class KafkaFront:
         return self._shared.counters() if self._shared is not None else {}
 
     async def stop(self) -> None:
-        """Close the gate's own connections."""
+        """Close the gateway's own connections."""
         if self._listing is not None:
             self._listing.cancel()
         self._inspectors.shutdown(wait=False, cancel_futures=True)

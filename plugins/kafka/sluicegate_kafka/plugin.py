@@ -57,7 +57,7 @@ class KafkaDriver:
         return TopicName(topic, head if separator and head else "default")
 
     def front(self, config: KafkaConfig) -> "KafkaFront":
-        """A front for one configured cluster; gates of other brokers do not load it."""
+        """A front for one configured cluster; gateways of other brokers do not load it."""
         from sluicegate_kafka.front import KafkaFront
 
         return KafkaFront(config)
@@ -77,7 +77,7 @@ def sluicegate_broker() -> BrokerDriver:
 
 @hookimpl
 def sluicegate_quota_factors(context: BrokerContext) -> Sequence[Factor]:
-    """Offer storage quotas by what brokers tell, and over a topic of snapshots."""
+    """Offer storage quotas by the brokers' reports, and over a topic of snapshots."""
     if context.system != KafkaDriver.system or context.config.storage is None:
         return []
     from sluicegate_kafka.cluster.storage import factors
@@ -97,7 +97,7 @@ def sluicegate_tasks(context: BrokerContext) -> Sequence[Task]:
 
 @hookimpl
 def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
-    """Offer backlogs of topics, as consumer groups and log directories tell them."""
+    """Offer backlogs of topics, from consumer groups and log directories."""
     if context.system != KafkaDriver.system:
         return []
     from sluicegate_kafka.cluster.backlogs import pressure_sources

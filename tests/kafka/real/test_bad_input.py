@@ -127,7 +127,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "truncated Produce": (framed(_PRODUCE[4:60]), ""),
     "lying array": (framed(head(0, 8) + _LYING), ""),
     "lying compact array": (framed(_PRODUCE[4:28] + b"\xff\xff\xff\xff\x07" + _PRODUCE[29:]), ""),
-    "ShareFetch": (framed(head(78, 1) + bytes(40)), "api key 78 is not offered through the gate"),
+    "ShareFetch": (framed(head(78, 1) + bytes(40)), "api key 78 is not offered through the gateway"),
 }
 
 
@@ -184,7 +184,7 @@ def test_policed_apis_in_newer_versions_never_pass_unread(gate: Gate) -> None:
         lambda: gate.metric("sluicegate_broker_events_total", event="unsupported_version_refused") > 0,
         "the one is counted",
     )
-    assert "api key 0 version 13 is not offered through the gate" in gate.output()
+    assert "api key 0 version 13 is not offered through the gateway" in gate.output()
 
 
 @pytest.mark.usefixtures("hasty")

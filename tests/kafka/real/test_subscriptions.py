@@ -33,7 +33,7 @@ PROTOCOLS = [
     ("java", "consumer"),
 ]
 _OWN = b"sluicegate"
-"""The client id under which the gate asks its own questions."""
+"""The client id under which the gate asks its own requests."""
 
 
 def committed(bootstrap: str, group: str, topic: str) -> int:

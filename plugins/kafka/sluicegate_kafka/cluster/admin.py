@@ -1,7 +1,7 @@
-"""The gate's own admin client: aiokafka's, where it passes over what must not count as "there are none".
+"""The gateway's own admin client: aiokafka's, with the errors that it ignores.
 
 ListGroups has no error for a client that may not see all groups: it leaves out those that it may not see.
-And aiokafka itself does not look at the error of a whole OffsetFetch response.
+And aiokafka ignores the error of a whole OffsetFetch response.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
@@ -30,7 +30,7 @@ _REPLICAS = 3
 
 
 class _Rights(Response):  # type: ignore[misc]
-    """Metadata 8: the first version that tells what the client may do."""
+    """Metadata 8: the first version that returns the client's permissions."""
 
     API_KEY = _METADATA
     API_VERSION = 8
@@ -67,7 +67,7 @@ class _AskRights(Request[_RightsRequest]):  # type: ignore[misc]
 
 
 class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
-    """An `AIOKafkaAdminClient` with the questions that the gate has besides.
+    """An `AIOKafkaAdminClient` with the further requests that the gateway needs.
 
     :param options: as `login_options` makes them.
     """
@@ -79,12 +79,12 @@ class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
     async def start(self) -> None:
         """Connect and log in.
 
-        :raises aiokafka.errors.KafkaError: if no broker can be reached or lets the gate in, and why.
+        :raises aiokafka.errors.KafkaError: if no broker can be reached or accepts the login.
         """
         try:
             await super().start()
         except KafkaConnectionError:
-            # aiokafka tells the reason to its log only: the first address is asked for it once more.
+            # aiokafka only logs the reason: ask the first address for it once more.
             host, port, _ = self._client.hosts[0]
             known = {name: value for name, value in self._options.items() if name not in _OF_CLUSTER}
             probe = await create_conn(host, port, **known)
@@ -92,21 +92,21 @@ class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
             raise
 
     async def may_see_all_groups(self) -> bool:
-        """Whether a list of groups is complete, or only of what this client may see."""
+        """Whether a list of groups is complete, not only of those that this client may see."""
         rights = await self._send_request(_AskRights())
         return bool(rights.cluster_authorized_operations & _DESCRIBE)
 
     async def topics_of(self, group: str) -> set[str]:
-        """Topics for which a group has committed offsets; none if there is no such group any more.
+        """Topics for which a group has committed offsets; none if the group no longer exists.
 
-        :raises aiokafka.errors.KafkaError: if the broker cannot tell.
+        :raises aiokafka.errors.KafkaError: if the broker does not answer.
         """
         return {topic for topic, _ in await self.offsets_of(group)}
 
     async def offsets_of(self, group: str) -> Mapping[Partition, int]:
-        """The offsets that a group has committed; none if there is no such group any more.
+        """The offsets that a group has committed; none if the group no longer exists.
 
-        :raises aiokafka.errors.KafkaError: if the broker cannot tell.
+        :raises aiokafka.errors.KafkaError: if the broker does not answer.
         """
         coordinator = await self.find_coordinator(group)
         response: Any = await self._send_request(OffsetFetchRequest(group, None), coordinator)
@@ -121,17 +121,17 @@ class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
     async def node_ids(self) -> list[int]:
         """Ids of the brokers that are up.
 
-        :raises aiokafka.errors.KafkaError: if the broker cannot tell.
+        :raises aiokafka.errors.KafkaError: if the broker does not answer.
         """
-        # Not aiokafka's `describe_cluster`, which has all topics told as well, and there may be thousands.
+        # Not aiokafka's `describe_cluster`, which also lists all topics, and there may be thousands.
         told: Any = await self._send_request(_AskRights())
         return [node_id for node_id, *_ in told.brokers]
 
     async def log_dirs(self, node_id: int, partitions: Iterable[Partition] = ()) -> list[LogDir]:
         """The log directories of a broker.
 
-        :param partitions: whose sizes are wanted as well.
-        :raises aiokafka.errors.KafkaError: if the broker cannot be asked, or refuses.
+        :param partitions: to return sizes of as well.
+        :raises aiokafka.errors.KafkaError: if the broker cannot be reached, or refuses.
         :raises OfflineLogDirError: if one of its directories is offline.
         """
         return log_dirs(await self._send_request(AskLogDirs(partitions), node_id))
@@ -139,9 +139,9 @@ class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
     async def partitions_of(self, topics: Collection[str]) -> list[Partition]:
         """The partitions of topics, as far as these exist.
 
-        :raises aiokafka.errors.KafkaError: if the broker cannot be asked.
+        :raises aiokafka.errors.KafkaError: if the broker cannot be reached.
         """
-        # Asked for all topics, as to ask for one by name may make it.
+        # Ask for all topics: asking for one by name may create it.
         return sorted(
             (described["topic"], each["partition"])
             for described in await self.describe_topics()
@@ -152,7 +152,7 @@ class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
     async def retention_bytes(self, topics: Collection[str]) -> Mapping[str, int]:
         """How many bytes each partition of a topic may have; below 0 if there is no bound.
 
-        :raises aiokafka.errors.KafkaError: if the broker cannot be asked.
+        :raises aiokafka.errors.KafkaError: if the broker cannot be reached.
         """
         wanted = [
             ConfigResource(ConfigResourceType.TOPIC, topic, {_RETENTION_BYTES: None}) for topic in topics
@@ -181,7 +181,7 @@ class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
 
 @asynccontextmanager
 async def admin_client(options: Mapping[str, Any]) -> AsyncIterator[Admin]:
-    """An admin client for a few questions.
+    """An admin client for a few requests.
 
     :param options: as `login_options` makes them.
     :raises aiokafka.errors.KafkaError: if no broker can be reached.

@@ -1,6 +1,6 @@
-"""Backlogs of Kafka's topics: how far consumer groups are behind, in bytes, and what retention leaves them.
+"""Backlogs of Kafka's topics: the lag of consumer groups in bytes, and the bytes that retention keeps.
 
-Kafka has no backlog quota. What comes nearest is retention by size: a group that is further behind than that
+Kafka has no backlog quota. The closest is retention by size: a group with a larger lag
 loses records. So a topic's quota is `retention.bytes` of its partitions, or the one that is configured.
 """
 
@@ -24,7 +24,7 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One partition as its leader has it."""
+    """One partition at its leader."""
 
     begin: int
     end: int
@@ -44,9 +44,9 @@ def backlogs(
     retention: Mapping[str, int],
     config: BacklogConfig,
 ) -> dict[str, Backlog]:
-    """How far the last group of each topic is behind.
+    """The lag of the slowest group of each topic.
 
-    :param logs: the partitions of the topics that are asked about.
+    :param logs: the partitions of the topics in question.
     :param committed: offsets of each group.
     :param retention: bytes that each partition of a topic may have; 0 or less if there is no bound.
     :param config: quotas for topics without one.
@@ -77,7 +77,7 @@ def _quota(
 
 
 class KafkaBacklogs:
-    """Asks for the backlogs of the topics that the gate knows.
+    """Asks for the backlogs of the topics that the gateway knows.
 
     :param config: of the cluster.
     :param context: its gateway.
@@ -90,8 +90,8 @@ class KafkaBacklogs:
     async def read(self) -> Mapping[str, Backlog]:
         """Backlogs by topic.
 
-        :raises PermissionError: if the broker would leave out groups that the gate may not see.
-        :raises aiokafka.errors.KafkaError: if the broker cannot be asked.
+        :raises PermissionError: if the broker would leave out groups that the gateway may not see.
+        :raises aiokafka.errors.KafkaError: if the broker cannot be reached.
         """
         from sluicegate_kafka.cluster.admin import admin_client
 
@@ -101,7 +101,7 @@ class KafkaBacklogs:
         options = login_options(self._config, self._context.tls_for)
         async with admin_client(options) as admin:
             if not await admin.may_see_all_groups():
-                raise PermissionError("the gate's own login needs Describe on the cluster, groups and topics")
+                raise PermissionError("the gateway's login needs Describe on the cluster, groups and topics")
             partitions = await admin.partitions_of(known)
             sizes = await self._sizes(admin, partitions)
             committed = await _committed(admin)
@@ -110,7 +110,7 @@ class KafkaBacklogs:
         return backlogs(logs, committed, retention, self._config.pressure.backlog)
 
     async def _sizes(self, admin: Any, partitions: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Bytes of each partition: of its replicas the largest, which is no smaller than the leader's."""
+        """Bytes of each partition: the largest of its replicas, which is at least the leader's size."""
         nodes = await admin.node_ids()
         sizes: dict[tuple[str, int], int] = {}
         for found in await asyncio.gather(*(admin.log_dirs(node, partitions) for node in nodes)):

@@ -1,4 +1,4 @@
-"""DescribeLogDirs 4: the first version that tells how large volumes are (KIP-827), which aiokafka lacks."""
+"""DescribeLogDirs 4: the first version with volume sizes (KIP-827), which aiokafka lacks."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -84,7 +84,7 @@ class _LogDirsRequest(RequestStruct):  # type: ignore[misc]
 class AskLogDirs(Request[_LogDirsRequest]):  # type: ignore[misc]
     """The question.
 
-    :param partitions: whose sizes are asked for as well; none need be.
+    :param partitions: to return sizes of as well; may be empty.
     """
 
     API_KEY = _DESCRIBE_LOG_DIRS
@@ -98,7 +98,7 @@ class AskLogDirs(Request[_LogDirsRequest]):  # type: ignore[misc]
         ]
 
     def build(self, request_struct_class: type[_LogDirsRequest]) -> _LogDirsRequest:
-        """What goes over the wire."""
+        """Encode the request."""
         return request_struct_class(self._topics, {})
 
 

@@ -1,4 +1,4 @@
-"""How the gate logs in at the brokers for its own questions, which never pass through the gate itself."""
+"""Login of the gateway's own clients at the brokers. Their requests bypass the gateway itself."""
 
 import ssl
 from collections.abc import Callable
@@ -13,11 +13,12 @@ _RETRY_MS = 1_000
 
 
 def login_options(config: KafkaConfig, tls_for: Callable[[BrokerTls], ssl.SSLContext]) -> dict[str, Any]:
-    """What aiokafka's clients are made with.
+    """Options for aiokafka's clients.
 
-    :param config: the cluster; its `identity`, if there is one, says who the gate is and where it connects.
-    :param tls_for: gives what a TLS section of the entry says.
-    :raises TlsFileError: if a file of that section cannot be used, and none could be before.
+    :param config: the cluster; its `identity`, if any, has the gateway's login and
+        address.
+    :param tls_for: gives the TLS files of a section of the entry.
+    :raises TlsFileError: if a file of that section is unusable, and there is no earlier version.
     """
     identity = config.identity
     bootstrap, section = config.bootstrap, config.tls.broker

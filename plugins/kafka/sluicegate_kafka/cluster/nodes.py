@@ -1,4 +1,4 @@
-"""The brokers of a cluster and the address under which clients reach each of them through the gate."""
+"""The brokers of a cluster and the address under which clients reach each of them through the gateway."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,7 +11,7 @@ class Nodes:
     """Node id -> broker address, and node id -> advertised address.
 
     The advertised port is `node_port_base + node id`, so it is the same after every restart and needs no
-    agreement between gates.
+    agreement between gateways.
     """
 
     def __init__(self, advertised_host: str, listen_host: str, port_base: int) -> None:
@@ -28,10 +28,10 @@ class Nodes:
         return len(self._upstream)
 
     def advertised(self, node_id: int, host: str, port: int) -> Address:
-        """What clients are told instead of a broker's own address.
+        """The address that clients get instead of a broker's own.
 
         :param node_id: the broker's id; if negative there is none, and its address is left alone.
-        :param host: the address the broker gave; learned.
+        :param host: the broker's own address, which is remembered.
         """
         if node_id < 0:
             return host, port
@@ -39,7 +39,7 @@ class Nodes:
         return self._advertised_host, self._port_base + node_id
 
     def learn(self, nodes: Mapping[int, Address]) -> None:
-        """Take note of brokers; `on_change` is called for each that is new or has moved."""
+        """Remember brokers; `on_change` is called for each that is new or has moved."""
         for node_id, address in nodes.items():
             if node_id < 0 or self._upstream.get(node_id) == address or self._port_base + node_id > 65_535:
                 continue
@@ -48,7 +48,7 @@ class Nodes:
             self.changes += 1
 
     def listener(self, node_id: int) -> Listener:
-        """Where the gate listens for one broker."""
+        """Where the gateway listens for one broker."""
         return Listener(
             f"node-{node_id}", self._listen_host, self._port_base + node_id, (self._upstream[node_id],)
         )

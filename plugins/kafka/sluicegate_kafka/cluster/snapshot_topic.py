@@ -1,6 +1,6 @@
-"""The compacted topic over which brokers and gates tell each other how full their volumes are.
+"""The compacted topic by which brokers and gateways share the usage of their volumes.
 
-The client library is loaded when it is first used: a gate without it knows nothing, and says so.
+The client library is loaded at its first use. A gateway without it has no snapshots, and logs that.
 """
 
 import asyncio
@@ -21,18 +21,18 @@ _AT_ONCE = 100
 
 
 class NoSuchTopicError(Exception):
-    """The topic of snapshots is not there."""
+    """The topic of snapshots does not exist."""
 
 
 class SnapshotTopic:
-    """Reads the topic from its beginning, and from then on what is new.
+    """Reads the topic from its beginning, and then the new records.
 
-    A reading that is given up goes on where it was: what it read already comes with the next one.
+    A cancelled reading resumes: the next one returns what it had read.
 
     :param topic: its name.
     :param options: how to log in, as `login_options` makes them; asked for at each reading.
     :param wall_ms: the wall clock.
-    :param refuse: takes reason and text of each record that is no snapshot, or not to be believed.
+    :param refuse: takes reason and text of each record that is malformed or implausible.
     :param forget: takes the id of each broker whose record was deleted.
     """
 
@@ -55,10 +55,10 @@ class SnapshotTopic:
         """How many `_found` holds."""
 
     async def read(self) -> Mapping[str, BrokerUsage]:
-        """What was told since the last reading; of several snapshots of a broker the latest.
+        """The snapshots since the last reading; of several of one broker the latest.
 
-        :raises NoSuchTopicError: if the topic is not there.
-        :raises aiokafka.errors.KafkaError: if the broker cannot be asked.
+        :raises NoSuchTopicError: if the topic does not exist.
+        :raises aiokafka.errors.KafkaError: if the broker cannot be reached.
         """
         from aiokafka import AIOKafkaConsumer
 
@@ -71,7 +71,7 @@ class SnapshotTopic:
             raise NoSuchTopicError(
                 f"there is no topic {self._topic!r}; a gate with publish_snapshots makes it"
             )
-        # Offsets are kept here and not in the broker, as each gate has to see all snapshots.
+        # Offsets are kept here and not in the broker, as each gateway has to see all snapshots.
         consumer = AIOKafkaConsumer(**options, enable_auto_commit=False, auto_offset_reset="earliest")
         try:
             await consumer.start()
@@ -90,7 +90,7 @@ class SnapshotTopic:
         begins = await consumer.beginning_offsets(partitions)
         for partition in partitions:
             at = self._positions.get(partition.partition, 0)
-            # A topic that was deleted and made anew begins anew.
+            # A topic that was deleted and recreated starts over.
             consumer.seek(partition, at if begins[partition] <= at <= ends[partition] else begins[partition])
         while any([await consumer.position(each) < ends[each] for each in partitions]):
             batches = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_AT_ONCE)
@@ -121,7 +121,7 @@ class SnapshotTopic:
         self._keep(snapshot.broker_id, snapshot.usage, where)
 
     def _keep(self, broker: str, usage: BrokerUsage, where: str) -> None:
-        if usage.at_ms > self._wall_ms() + FUTURE_MS:  # it would take the place of one that is true
+        if usage.at_ms > self._wall_ms() + FUTURE_MS:  # it would replace a true one
             self._refuse("future", f"{where}: broker {broker} dates it in the future")
             return
         last = self._found.get(broker)
@@ -140,7 +140,7 @@ class SnapshotTopic:
 
 
 class SnapshotPublisher:
-    """Writes snapshots, keyed by broker; makes the topic if it is not there.
+    """Writes snapshots, keyed by broker; creates the topic if it is missing.
 
     :param topic: its name.
     :param options: as for `SnapshotTopic`.
@@ -153,7 +153,7 @@ class SnapshotPublisher:
     async def publish(self, snapshots: Sequence[Snapshot]) -> None:
         """Write a record for each broker; returns once all replicas in sync have them.
 
-        :raises aiokafka.errors.KafkaError: if they cannot be written, or the topic cannot be made.
+        :raises aiokafka.errors.KafkaError: if they cannot be written, or the topic cannot be created.
         """
         from aiokafka import AIOKafkaProducer
 
@@ -161,8 +161,8 @@ class SnapshotPublisher:
 
         options = self._options()
         async with admin_client(options) as admin:
-            # Asked for each time: if it was deleted, the broker might make it anew without compacting it. And
-            # who finds it there needs no right to make it.
+            # Asked for each time: if it was deleted, the broker might recreate it without compaction.
+            # And with an existing topic no right to create it is needed.
             if not await admin.partitions_of([self._topic]):
                 await admin.make_compacted(self._topic)
         producer = AIOKafkaProducer(**options, acks="all")
@@ -174,7 +174,7 @@ class SnapshotPublisher:
                 )
                 for snapshot in snapshots
             ]
-            # `flush` would not raise what became of them.
+            # `flush` would not raise their errors.
             for result in await asyncio.gather(*sent, return_exceptions=True):
                 if isinstance(result, BaseException):
                     raise result

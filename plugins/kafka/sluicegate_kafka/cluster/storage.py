@@ -1,4 +1,4 @@
-"""Storage quotas of a Kafka cluster: volumes as its brokers tell them, and snapshots over a topic."""
+"""Storage quotas of a Kafka cluster: volumes that its brokers report, and snapshots over a topic."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -30,7 +30,7 @@ class ClusterVolumes:
         self._context = context
         self._told: dict[int, str] = {}
         storage = config.storage
-        # A node that hangs must not use up the time for the whole reading.
+        # A node that hangs must not use up the time of the whole reading.
         self._patience_s = min(storage.timeout, max(storage.interval, 1_000) * 0.8) / 1000 if storage else 0.0
 
     async def read(self) -> Mapping[str, BrokerUsage]:
@@ -86,7 +86,7 @@ class ClusterVolumes:
         self._told[node] = text
         remedy = ""
         if type(error).__name__ == "ClusterAuthorizationFailedError":
-            remedy = "; the gate's own login needs the operation Describe on the cluster"
+            remedy = "; the gateway's own login needs the operation Describe on the cluster"
         self._context.log.warning("broker %d does not tell its log directories: %s%s", node, text, remedy)
 
 
@@ -95,7 +95,7 @@ _quotas: WeakKeyDictionary[BrokerContext, StorageQuota] = WeakKeyDictionary()
 
 
 def factors(context: BrokerContext) -> Sequence[Factor]:
-    """The factor, where the entry asks for something that only Kafka can tell or be told."""
+    """The factor, if the entry configures a source or target in Kafka."""
     entry = context.config
     config: StorageConfig | None = entry.storage
     if not isinstance(entry, KafkaConfig) or config is None:
@@ -109,7 +109,7 @@ def factors(context: BrokerContext) -> Sequence[Factor]:
 
 def tasks(context: BrokerContext) -> Sequence[Task]:
     """The reading that belongs to `factors`."""
-    quota = _quotas.pop(context, None)  # it holds the context, which would otherwise never be let go
+    quota = _quotas.pop(context, None)  # it holds the context, which would otherwise never be freed
     return [] if quota is None else [quota.task]
 
 
@@ -126,7 +126,8 @@ def _make(
     async def read() -> Mapping[str, BrokerUsage]:
         return await topic.read()
 
-    # What is read here brings its limits with it, so missing data matters without limits of the gate's own.
+    # Snapshots bring their own limits, so missing data matters even without limits of the gateway's
+    # own.
     quota = StorageQuota(context, read, cluster.active, is_on=True)
     topic = SnapshotTopic(
         config.topic or "", cluster.options, context.wall_ms, quota.refuse, quota.tracker.forget

@@ -1,4 +1,4 @@
-"""The gate's own questions to the broker: which nodes there are, which groups have offsets for a topic."""
+"""The gateway's own requests to the broker: its nodes, and the groups with offsets for a topic."""
 
 import asyncio
 import ssl
@@ -19,14 +19,14 @@ _LONGEST_WAIT_NS = 30_000_000_000
 
 
 class BackingOffError(Exception):
-    """The broker was not asked, as the last question failed a moment ago; the message says why it did."""
+    """The request was not sent, as the last one failed a moment ago; the message says why."""
 
 
 class Upstream:
-    """Asks one Kafka cluster under the gate's own identity.
+    """Sends requests to one Kafka cluster under the gateway's own identity.
 
-    After a failure the connection is given up, and nothing is asked for up to a second, then for longer and
-    longer, up to 30 seconds: a login that is refused is neither tried nor told of as often as clients ask.
+    After a failure it closes the connection and backs off for a second, then longer, up to 30 seconds: so a
+    refused login is neither retried nor logged as often as clients ask.
 
     :param config: of the cluster.
     :param now_ns: gives the monotonic time.
@@ -44,14 +44,14 @@ class Upstream:
         self._lock = asyncio.Lock()
 
     def hope(self) -> None:
-        """Ask again at once: the broker can be reached again."""
+        """End the back-off: the broker is reachable again."""
         self._backoff.reset()
 
     async def nodes(self) -> Mapping[int, tuple[str, int]]:
         """Broker addresses by node id.
 
         :raises BackingOffError: if it is too soon after a failure.
-        :raises Exception: whatever the client library raises if the broker cannot be asked.
+        :raises Exception: whatever the client library raises if the broker cannot be reached.
         """
         async with self._asking() as admin:
             described = await admin.describe_cluster()
@@ -60,13 +60,13 @@ class Upstream:
     async def groups_by_topic(self) -> Mapping[str, set[str]]:
         """Groups with committed offsets, by topic.
 
-        :raises PermissionError: if the broker would leave out groups that the gate may not see.
+        :raises PermissionError: if the broker would leave out groups that the gateway may not see.
         :raises BackingOffError: if it is too soon after a failure.
-        :raises Exception: whatever the client library raises if the broker cannot be asked.
+        :raises Exception: whatever the client library raises if the broker cannot be reached.
         """
         async with self._asking() as admin:
             if not await admin.may_see_all_groups():
-                raise PermissionError("the gate's own login needs Describe on the cluster, groups and topics")
+                raise PermissionError("the gateway's login needs Describe on the cluster, groups and topics")
             groups = {group[0] for group in await admin.list_consumer_groups()}
             found: dict[str, set[str]] = {}
             slots = asyncio.Semaphore(_AT_ONCE)
@@ -81,7 +81,7 @@ class Upstream:
 
     @asynccontextmanager
     async def _asking(self) -> AsyncIterator[Any]:
-        """The admin client, for one question at a time."""
+        """The admin client, for one request at a time."""
         async with self._lock:
             if left_ns := self._backoff.wait_ns(self._now_ns()):
                 raise BackingOffError(f"{self._failure}; not asked again for {left_ns / 1e9:.1f} s")
@@ -108,7 +108,7 @@ class Upstream:
         return self._admin
 
     async def close(self) -> None:
-        """Close the gate's own connections."""
+        """Close the gateway's own connections."""
         admin, self._admin = self._admin, None
         if admin is not None:
             await admin.close()

@@ -1,4 +1,4 @@
-"""Broker addresses in responses: read them, and put the gate's own in their place.
+"""Broker addresses in responses: read them, and put the gateway's own in their place.
 
 All functions take and return frames without their length. Only host and port change; every other byte stays,
 fields of later versions included.
@@ -24,7 +24,7 @@ _pack_i32 = struct.Struct(">i").pack
 
 
 class _Splice:
-    """Puts new addresses between the bytes that stay."""
+    """Replaces addresses, and keeps all other bytes."""
 
     __slots__ = ("cursor", "done", "map", "parts")
 
@@ -35,7 +35,7 @@ class _Splice:
         self.done = 0
 
     def address(self) -> None:
-        """Replace the node id, host and port that come next."""
+        """Replace the next node id, host and port."""
         cursor = self.cursor
         node = cursor.i32()
         start = cursor.at
@@ -56,7 +56,7 @@ class _Splice:
 
 
 def _metadata_brokers(cursor: Cursor, version: int) -> int:
-    """Go to the brokers of a Metadata response; how many there are."""
+    """Move to the brokers of a Metadata response; returns their number."""
     if version >= 3:
         cursor.i32()  # throttle time
     return cursor.array_length()
@@ -64,11 +64,11 @@ def _metadata_brokers(cursor: Cursor, version: int) -> int:
 
 @guarded
 def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> bytes:
-    """A Metadata response with the gate's addresses.
+    """A Metadata response with the gateway's addresses.
 
     :param frame: the response without its length.
     :param version: of the request that it answers.
-    :param address_map: what a client shall see for each node.
+    :param address_map: the address that clients see for each node.
     :raises ProtocolError: when it is malformed.
     """
     splice = _Splice(response_body(frame, ApiKey.METADATA, version), address_map)
@@ -83,7 +83,7 @@ def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> byt
 
 @guarded
 def rewrite_find_coordinator(frame: bytes, version: int, address_map: AddressMap) -> bytes:
-    """A FindCoordinator response with the gate's addresses; those of unknown coordinators stay empty.
+    """A FindCoordinator response with the gateway's addresses; those of unknown coordinators stay empty.
 
     :raises ProtocolError: when it is malformed.
     """
@@ -108,7 +108,7 @@ def rewrite_find_coordinator(frame: bytes, version: int, address_map: AddressMap
 
 @guarded
 def rewrite_describe_cluster(frame: bytes, version: int, address_map: AddressMap) -> bytes:
-    """A DescribeCluster response with the gate's addresses.
+    """A DescribeCluster response with the gateway's addresses.
 
     :raises ProtocolError: when it is malformed.
     """
@@ -131,9 +131,10 @@ def rewrite_describe_cluster(frame: bytes, version: int, address_map: AddressMap
 
 @guarded
 def rewrite_node_endpoints(frame: bytes, api_key: int, version: int, address_map: AddressMap) -> bytes:
-    """A Produce response with the gate's addresses in its NodeEndpoints (KIP-951).
+    """A Produce response with the gateway's addresses in its NodeEndpoints (KIP-951).
 
-    Of the versions that the gate offers, only those of Produce from 10 carry addresses; Fetch does from 16.
+    Of the versions that the gateway offers, only those of Produce from 10 carry addresses; Fetch does from
+    16.
 
     :param api_key: Produce or Fetch.
     :raises ProtocolError: when it is malformed, or a Fetch response of a version that is not offered.
@@ -153,7 +154,7 @@ def rewrite_node_endpoints(frame: bytes, api_key: int, version: int, address_map
 
 
 def _rewrite_endpoints(frame: bytes, start: int, end: int, address_map: AddressMap) -> bytes:
-    """The value of a NodeEndpoints field with other addresses."""
+    """The value of a NodeEndpoints field with rewritten addresses."""
     splice = _Splice(Cursor(frame[start:end], 0, flexible=True), address_map)
     cursor = splice.cursor
     for _ in range(cursor.array_length()):

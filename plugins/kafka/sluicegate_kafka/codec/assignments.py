@@ -1,4 +1,4 @@
-"""What members of groups are assigned: by SyncGroup (classic protocol) and by heartbeats (KIP-848)."""
+"""Assignments of group members: by SyncGroup (classic protocol) and by heartbeats (KIP-848)."""
 
 import struct
 from collections.abc import Collection, Mapping
@@ -32,7 +32,7 @@ _i32 = struct.Struct(">i").pack
 
 
 class Member(NamedTuple):
-    """A member by the classic protocol, as it names itself."""
+    """A member in the classic protocol, by the name that it gives."""
 
     group: str
     member_id: str
@@ -41,7 +41,7 @@ class Member(NamedTuple):
 
 @guarded
 def read_member(frame: bytes, head: RequestHead) -> Member:
-    """Read who sends a SyncGroup request, versions 0 to 5, or a Heartbeat, versions 0 to 4.
+    """Read the member of a SyncGroup request, versions 0 to 5, or a Heartbeat, versions 0 to 4.
 
     :raises ProtocolError: when it is malformed.
     """
@@ -146,16 +146,16 @@ def ask_topic_names(correlation_id: int, client_id: str, topic_ids: Collection[b
             _head(ApiKey.METADATA, METADATA_BY_ID, correlation_id, client_id),
             write_array_length(len(topic_ids), flexible=True),
             *(topic_id + b"\0\0" for topic_id in topic_ids),  # no name, no tags
-            b"\0\0\0",  # make no topic, tell no rights, no tags
+            b"\0\0\0",  # create no topic, return no permissions, no tags
         ]
     )
 
 
 @guarded_slices
 def topic_names_slices(frame: bytes) -> Slices[Mapping[bytes, str]]:
-    """Topic names by id, as the answer to `ask_topic_names` tells them; yields between two slices.
+    """Topic names by id, from the response to `ask_topic_names`; yields between two slices.
 
-    The broker may know some not.
+    The broker may not know some of them.
 
     :param frame: the response without its length.
     :raises ProtocolError: when it is malformed.

@@ -1,4 +1,4 @@
-"""Offsets that groups have committed, as OffsetFetch tells them."""
+"""Committed offsets of groups, from OffsetFetch."""
 
 from collections.abc import Mapping
 from typing import Final, TypeAlias
@@ -16,7 +16,7 @@ FIRST_OF_SEVERAL_GROUPS: Final = 8
 
 @guarded
 def offset_fetch_group(frame: bytes, head: RequestHead) -> str:
-    """The group of an OffsetFetch request, versions 0 to 7; empty for later ones, whose answers name it.
+    """The group of an OffsetFetch request, versions 0 to 7; empty for later ones, whose responses name it.
 
     :raises ProtocolError: when it is malformed.
     """
@@ -32,7 +32,7 @@ def committed_offsets_slices(frame: bytes, version: int, group: str) -> Slices[M
 
     :param frame: the response without its length.
     :param version: of the request that it answers.
-    :param group: what the request asked for, if it was of a version that does not tell.
+    :param group: the group of the request, if the response does not name it.
     :raises ProtocolError: when it is malformed.
     """
     cursor = response_body(frame, ApiKey.OFFSET_FETCH, version)

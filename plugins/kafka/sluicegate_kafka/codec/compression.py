@@ -27,8 +27,8 @@ def unpacked(codec: int, packed: bytes, limit: int) -> bytes:
 
     :param codec: the lowest bits of the batch's attributes.
     :param packed: the batch without its header.
-    :param limit: most bytes that may come of it; about as many are taken up meanwhile.
-    :raises ProtocolError: when they are damaged, compressed otherwise, or more.
+    :param limit: the largest result in bytes; unpacking uses about as much memory.
+    :raises ProtocolError: when they are damaged, too large, or compressed in another way.
     """
     try:
         if codec == SNAPPY:
@@ -75,7 +75,7 @@ def _unpacked_snappy(packed: bytes, limit: int) -> bytes:
 
 
 def _unpacked_block(packed: bytes, limit: int, before: int) -> bytes:
-    """Raw snappy, behind so many bytes; it starts with the size of what it holds."""
+    """Raw snappy after a prefix; it starts with the size of its content."""
     size, _ = read_uvarint(packed, 0)
     if before + size > limit:
         raise _too_large(limit)

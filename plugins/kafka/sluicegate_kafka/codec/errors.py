@@ -1,4 +1,4 @@
-"""Kafka error codes that the gate sends or reads, and the error for bytes that are no Kafka."""
+"""Kafka error codes that the gateway sends or reads, and the error for malformed bytes."""
 
 from typing import Final
 

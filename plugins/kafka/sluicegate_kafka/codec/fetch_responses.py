@@ -142,7 +142,7 @@ def _legacy(cursor: Cursor, count: int, version: int) -> list[FetchPartition]:
 def rebuilding_slices(
     frame: bytes, response: FetchResponse, cuts: Mapping[Place, int], errors: Mapping[Place, int]
 ) -> Slices[bytes]:
-    """The same response with some partitions cut short, emptied, or turned into errors.
+    """A response with some partitions cut short, emptied, or replaced by errors.
 
     Yields between two slices.
 

@@ -1,4 +1,4 @@
-"""Framing and headers: who asks for what, and where the body starts."""
+"""Framing and headers of requests and responses."""
 
 import struct
 from functools import partial
@@ -72,7 +72,8 @@ def response_header_is_flexible(api_key: int, version: int) -> bool:
 def response_body_offset(api_key: int, version: int, frame: bytes | None = None) -> int:
     """Where a response's body starts, in a frame without its length.
 
-    :param frame: the response; without it the header is taken to have no tagged fields, as brokers send it.
+    :param frame: the response; if omitted, the header is assumed to have no tagged fields, as brokers send
+        it.
     :raises ProtocolError: when the header does not fit.
     """
     if not response_header_is_flexible(api_key, version):
@@ -95,6 +96,6 @@ def response_body(frame: bytes, api_key: int, version: int) -> Cursor:
 
 
 def response_head(api_key: int, version: int, correlation_id: int) -> bytes:
-    """The header of a response that the gate makes itself."""
+    """The header of a response that the gateway makes itself."""
     tags = b"\0" if response_header_is_flexible(api_key, version) else b""
     return _pack_i32(correlation_id) + tags

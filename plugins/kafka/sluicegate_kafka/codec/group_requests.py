@@ -1,7 +1,7 @@
 """Requests of consumer groups: which group, which member, which topics.
 
-Only as much of a request as policies ask about is read; unknown tagged fields are passed over, so that
-clients with fields newer than ours are none the wiser.
+Only as much of a request as policies ask about is read; unknown tagged fields are skipped, so that
+clients with newer fields are served too.
 """
 
 from typing import Final, NamedTuple
@@ -31,7 +31,7 @@ _READ: Final[dict[int, tuple[int, int]]] = {
 
 
 class JoinGroup(NamedTuple):
-    """A member that joins by the classic protocol."""
+    """A member that joins in the classic protocol."""
 
     group: str
     member_id: str
@@ -105,7 +105,7 @@ def join_group_slices(frame: bytes, head: RequestHead) -> Slices[JoinGroup]:
     for _ in range(cursor.array_length()):
         cursor.string()  # name of the assignor
         metadata = cursor.byte_string()
-        # The assignors of one client are told the same topics, in the same order.
+        # All assignors of one client have the same topics, in the same order.
         is_new = metadata and not (known and metadata.startswith(known, _VERSION_BYTES))
         if metadata and is_new and protocol_type == _CONSUMER:
             names, end = yield from _subscription(metadata, left)

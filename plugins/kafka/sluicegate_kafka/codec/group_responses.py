@@ -1,4 +1,4 @@
-"""Responses to requests of consumer groups: refusals made here, and what a joining member was told."""
+"""Responses to requests of consumer groups: the gateway's refusals, and results of joins."""
 
 import struct
 from collections.abc import Collection
@@ -57,7 +57,7 @@ def refuse_heartbeat(version: int, correlation_id: int, code: int) -> bytes:
 
 @guarded
 def members_left(frame: bytes, version: int, named: Collection[str]) -> list[str]:
-    """Who of those that a LeaveGroup request named is no member any more.
+    """The members of a LeaveGroup request that have left.
 
     :param frame: the response without its length.
     :param version: of the request that it answers.
@@ -73,7 +73,7 @@ def members_left(frame: bytes, version: int, named: Collection[str]) -> list[str
     stay: set[str] = set()
     for _ in range(cursor.array_length()):
         member_id, instance_id = cursor.string(), cursor.nullable_string()
-        # Of a static member the error may only mean that the member id is not its own.
+        # For a static member the error may only mean that the member id is not its own.
         if cursor.i16() not in (_GONE if not instance_id else {NONE}):
             stay |= {member_id, instance_id or ""}
         cursor.tags()
@@ -102,7 +102,7 @@ def refuse_consumer_group_heartbeat(
     :param version: of the request.
     :param correlation_id: of the request.
     :param code: the error code.
-    :param text: what to tell people; None for nothing.
+    :param text: a human-readable text; None for none.
     """
     # no member id, epoch 0, interval 0, no assignment
     body = [_NOT_THROTTLED, _i16(code), write_nullable_string(text, flexible=True), b"\0", bytes(8), b"\xff"]
@@ -180,7 +180,7 @@ def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, st
 
 @guarded_slices
 def refused_topics_slices(frame: bytes, api_key: ApiKey, version: int) -> Slices[set[str]]:
-    """Topics of which an OffsetCommit or TxnOffsetCommit response says that no partition was committed.
+    """Topics without any committed partition in an OffsetCommit or TxnOffsetCommit response.
 
     Yields between two slices.
 

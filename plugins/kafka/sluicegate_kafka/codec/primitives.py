@@ -40,7 +40,7 @@ _Result = TypeVar("_Result")
 
 
 def guarded(function: Callable[_Params, _Result]) -> Callable[_Params, _Result]:
-    """Make a reader raise ProtocolError for whatever reading malformed bytes raises."""
+    """Make a reader raise ProtocolError for malformed bytes."""
 
     @wraps(function)
     def reader(*args: _Params.args, **kwargs: _Params.kwargs) -> _Result:
@@ -58,7 +58,7 @@ def read_uvarint(buffer: bytes, at: int) -> tuple[int, int]:
     :param buffer: where it stands.
     :param at: offset of its first byte.
     :returns: the value and the offset after it.
-    :raises ProtocolError: when it has more than 31 bits, which Java's reader would wrap round.
+    :raises ProtocolError: when it has more than 31 bits, which Java's reader would overflow.
     :raises IndexError: when the buffer ends inside it.
     """
     value = shift = 0
@@ -144,7 +144,7 @@ class Cursor:
         self.flexible = flexible
 
     def skip(self, size: int) -> None:
-        """Pass over `size` bytes."""
+        """Skip `size` bytes."""
         if size < 0 or self.at + size > len(self.buffer):
             raise ProtocolError(f"{size} bytes announced where {len(self.buffer) - self.at} remain")
         self.at += size
@@ -174,7 +174,7 @@ class Cursor:
         return int(value)
 
     def i32s(self, count: int) -> tuple[int, ...]:
-        """So many signed 32-bit integers."""
+        """A number of signed 32-bit integers."""
         start = self.at
         self.skip(4 * count)
         return struct.unpack_from(f">{count}i", self.buffer, start)
@@ -226,6 +226,6 @@ class Cursor:
         return max(count, -1)
 
     def tags(self) -> None:
-        """Pass over tagged fields, if the version has them."""
+        """Skip tagged fields, if the version has them."""
         if self.flexible:
             self.at = skip_tags(self.buffer, self.at)

@@ -95,7 +95,7 @@ _request_of = partial(tuple.__new__, ProduceRequest)
 
 
 def scan_produce(frame: bytes, head: RequestHead) -> ProduceRequest:
-    """Read a Produce request at once, however long it is; parameters and errors as for `scan_slices`."""
+    """Read a Produce request at once, without slices; parameters and errors as for `scan_slices`."""
     return at_once(scan_slices(frame, head))
 
 
@@ -117,7 +117,7 @@ def scan_slices(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
 def _scan_flexible(frame: bytes, head: RequestHead) -> Slices[ProduceRequest]:
     """Versions 9 to 12.
 
-    Offsets only ever grow, so that comparing the last one with the frame's end covers all of them.
+    Offsets only grow, so comparing the last one with the frame's end covers all of them.
     """
     if head.version > VERSIONS[1]:
         raise ProtocolError(f"Produce version {head.version}, expected {VERSIONS[0]} to {VERSIONS[1]}")
@@ -163,7 +163,7 @@ _Start: TypeAlias = tuple[int, int, str | None, int]
 
 
 def _flexible_start(frame: bytes, head: RequestHead) -> tuple[_Start, int, int]:
-    """What comes before the topics, one more than their number, and where they begin."""
+    """The fields before the topics, the number of topics plus one, and where they begin."""
     at = head.body
     size = frame[at]
     at += 1
@@ -196,7 +196,7 @@ def _whole(
 
 
 def _flexible_name(frame: bytes, start: int) -> tuple[str, int, int]:
-    """A topic's name, one more than the number of its partitions, and where these begin."""
+    """A topic's name, the number of its partitions plus one, and where these begin."""
     size = frame[start]
     at = start + 1
     if size > 127:
@@ -245,7 +245,7 @@ def _flexible_topic(frame: bytes, start: int) -> ProduceTopic | None:
 
 
 def _flexible_many(frame: bytes, start: int, most: int) -> Slices[ProduceTopic]:
-    """A topic with any other number of partitions."""
+    """A topic with none or several partitions."""
     name, count, at = _flexible_name(frame, start)
     if not 0 < count <= most:
         raise ProtocolError(f"{count - 1} partitions in a topic of a Produce request")

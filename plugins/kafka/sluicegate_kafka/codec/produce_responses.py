@@ -1,4 +1,4 @@
-"""Produce responses: refusals made here, and several answers of the broker joined to one."""
+"""Produce responses: the gateway's refusals, and several responses of the broker merged into one."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -154,7 +154,7 @@ def node_endpoints(frame: bytes, version: int) -> Iterator[tuple[int, int, int]]
 def refusal_response(
     version: int, correlation_id: int, refused: Sequence[Refused], throttle_ms: int
 ) -> bytes:
-    """The answer to a Produce request of which nothing was forwarded.
+    """The response to a Produce request that was refused as a whole.
 
     :param version: of the request.
     :param correlation_id: of the request.
@@ -168,11 +168,11 @@ def refusal_response(
 def merge_produce_responses(
     version: int, correlation_id: int, frames: Sequence[bytes], refused: Sequence[Refused], throttle_ms: int
 ) -> bytes:
-    """One answer from the broker's answers to parts of a request, and the refusals of the rest.
+    """Merge the broker's responses to parts of a request with the refusals of the rest.
 
     :param version: of the request.
     :param correlation_id: of the request.
-    :param frames: the broker's answers, without their lengths.
+    :param frames: the broker's responses, without their lengths.
     :param refused: what is refused, and why.
     :param throttle_ms: how long the client should pause; the longest pause wins.
     :returns: a frame with its length.

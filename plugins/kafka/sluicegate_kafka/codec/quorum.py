@@ -1,6 +1,6 @@
-"""DescribeQuorum responses: the controllers' addresses taken out of them (KIP-853).
+"""DescribeQuorum responses: removes the controllers' addresses (KIP-853).
 
-Controllers are not reachable through the gate, so there is no address to put in place of theirs.
+Controllers are not reachable through the gateway, so there is no address to put in place of theirs.
 """
 
 from sluicegate_kafka.codec.api_keys import ApiKey
@@ -14,7 +14,7 @@ _REPLICA_BYTES = 4 + 16 + 8 + 8 + 8
 
 @guarded
 def without_listeners(frame: bytes, version: int) -> bytes:
-    """A DescribeQuorum response whose nodes have no listeners; all else is as it was.
+    """A DescribeQuorum response without the listeners of its nodes.
 
     :param frame: the response without its length.
     :param version: of the request that it answers.

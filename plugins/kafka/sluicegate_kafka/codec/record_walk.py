@@ -1,7 +1,7 @@
 """The size of single records in large batches, found in slices: a batch may hold a million of them.
 
-Only as much is walked as is needed to tell whether a message is over a limit. The walk ends at the first one
-that is, and where so little is left that none can be.
+The walk only decides whether a message is over a limit. It ends at the first one that is, and as
+soon as the rest is too small to hold one.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ def largest_message(buffer: bytes, spans: Iterable[tuple[int, int]], limit: int)
     """The size of the largest message in some record sets, in bytes of key, value and headers.
 
     Exact as far as a limit is concerned: it is over the limit if and only if a message is. It is the size of
-    the first message over the limit if there is one, else that of the largest record that was looked at.
+    the first message over the limit if there is one, else that of the largest record that was measured.
     Compressed batches are not opened: there the whole payload of the batch counts, as it does for brokers.
 
     :param buffer: what holds the record sets.

@@ -111,7 +111,7 @@ def measure_records(buffer: bytes, start: int, end: int) -> tuple[int, int, int,
 
 
 def _measure_many(buffer: bytes, start: int, end: int) -> tuple[int, int, int, int]:
-    """The same for several batches, or for one that is not as it should be."""
+    """The same for several batches, or a malformed one."""
     batches = walk_batches(buffer, start, end, MAX_BATCHES)
     last = batches[-1] if batches else None
     if last is None or last.offset + last.size != end:
@@ -145,7 +145,7 @@ def largest_record(buffer: bytes, start: int, end: int) -> int:
 
 
 def walk_records(buffer: bytes, at: int, end: int, claimed: int, largest: int = 0) -> tuple[int, int]:
-    """Walk uncompressed records; only those that could be larger are looked into.
+    """Walk uncompressed records; only those that could be larger are parsed.
 
     :param buffer: what holds the records.
     :param at: where the first of them starts.

@@ -1,7 +1,7 @@
 """How large requests may be, by API: large ones are for records, and for lists that administrators send.
 
-Brokers read a request whole before they look at it, and make some 50 times its size of objects out of a
-list of short names; one Metadata request of 99 MiB ends a broker with the usual heap.
+Brokers read a whole request into memory, and build objects of some 50 times its size from a list of
+short names. One Metadata request of 99 MiB crashes a broker with the default heap.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ _TLS_HANDSHAKE = b"\x16\x03"
 class RequestSizes(dict[int, int]):
     """Bytes of the largest request of each API, its length not counted.
 
-    :param largest: bytes of any request at all; by default Produce alone may be as large as that.
+    :param largest: bytes of any request; by default only Produce may be that large.
     :param chosen: bytes by API, instead of the defaults.
     """
 
@@ -69,11 +69,11 @@ class RequestSizes(dict[int, int]):
 
 
 class TooLargeError(ProtocolError):
-    """A request is larger than those of its API may be."""
+    """A request exceeds the limit of its API."""
 
 
 def bad_length(data: bytes, at: int, length: int, sizes: RequestSizes) -> ProtocolError:
-    """What to say of a request's length that cannot be.
+    """The error for an impossible request length.
 
     :param data: a buffer that holds the length and the API key.
     :param at: offset of the length.
@@ -83,7 +83,7 @@ def bad_length(data: bytes, at: int, length: int, sizes: RequestSizes) -> Protoc
     if data[at : at + 2] == _TLS_HANDSHAKE:
         return ProtocolError("a TLS hello on a plain listener")
     api_key = int.from_bytes(data[at + 4 : at + 6], "big", signed=True)
-    if not sizes[api_key] < length <= sizes.largest:  # then these bytes hardly are Kafka
+    if not sizes[api_key] < length <= sizes.largest:  # then these bytes are hardly Kafka's
         return ProtocolError(f"request of length {length!r}")
     text = f"request of length {length}, {sizes[api_key]} are the most"
     name = _NAMES.get(api_key)

@@ -1,4 +1,4 @@
-"""SASL as it passes through: the mechanism, who a client claims to be, and whether the broker agreed."""
+"""SASL as it passes through: the mechanism, who a client claims to be, and whether the broker accepted it."""
 
 import base64
 import binascii
@@ -48,8 +48,8 @@ def sasl_authenticate_result(frame: bytes, version: int) -> tuple[int, bytes]:
 def is_accepted(mechanism: str, code: int, token: bytes) -> bool:
     """Whether a SaslAuthenticate response says that the broker has verified the client.
 
-    Error code 0 alone does not: SCRAM's first answer has it before any proof was seen, and so has the
-    answer of OAUTHBEARER that refuses a token, whose reason the client must acknowledge.
+    Error code 0 alone does not: SCRAM's first answer has it before any proof was seen, and so has
+    OAUTHBEARER's refusal of a token, whose reason the client must acknowledge.
 
     :param mechanism: as in the SaslHandshake request.
     :param code: error code of the response.
@@ -65,8 +65,8 @@ def principal_of(mechanism: str, token: bytes) -> str | None:
 
     :param mechanism: as in the SaslHandshake request.
     :param token: the first token that the client sends.
-    :returns: the name without `User:`; None where the token does not tell (GSSAPI, delegation tokens, client
-        certificates) or cannot be read.
+    :returns: the name without `User:`; None if the token has no name (GSSAPI, delegation tokens,
+        client certificates) or is unreadable.
     """
     try:
         if mechanism == "PLAIN":
@@ -92,12 +92,12 @@ def _scram(token: bytes) -> str | None:
     if len(fields) < 4 or not fields[2].startswith("n="):
         return None
     if "tokenauth=true" in fields[4:]:
-        return None  # the name is a delegation token's id; its owner is known to the broker only
+        return None  # the name is a delegation token's id; only the broker knows its owner
     return fields[2][2:].replace("=2C", ",").replace("=3D", "=") or None
 
 
 def _oauth(token: bytes) -> str | None:
-    """RFC 7628: a GS2 header, then fields set apart by the byte 1, among them the bearer token."""
+    """RFC 7628: a GS2 header, then fields separated by the byte 1, among them the bearer token."""
     for field in token.decode().split("\x01"):
         if field.startswith(_BEARER):
             payload = field[len(_BEARER) :].split(".")[1:2]

@@ -1,4 +1,4 @@
-"""Reading in slices: generators that yield where other work may be done, and return what they found."""
+"""Reading in slices: generators that yield to other work, and return the result."""
 
 from collections.abc import Callable, Generator
 from functools import wraps
@@ -16,7 +16,7 @@ ENTRIES_PER_SLICE = 1_000
 
 
 def at_once(slices: Slices[Found]) -> Found:
-    """Do all slices without a pause."""
+    """Run all slices without a pause."""
     while True:
         try:
             next(slices)

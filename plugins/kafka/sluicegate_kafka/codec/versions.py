@@ -1,4 +1,4 @@
-"""ApiVersions: offer only what the gate understands, and refuse what is too new."""
+"""ApiVersions: offer only what the gateway understands, and refuse what is too new."""
 
 import struct
 from collections.abc import Collection, Mapping
@@ -23,11 +23,11 @@ _i32 = struct.Struct(">i")
 def restrict_api_versions(
     frame: bytes, version: int, limits: Mapping[int, tuple[int, int]], hidden: Collection[int]
 ) -> bytes:
-    """An ApiVersions response that offers only what both the broker and the gate understand.
+    """An ApiVersions response that offers only what both the broker and the gateway understand.
 
     :param frame: the response without its length.
     :param version: of the request that it answers.
-    :param limits: lowest and highest version of each API that the gate reads; others stay as they are.
+    :param limits: lowest and highest version of each API that the gateway reads; others stay as they are.
     :param hidden: API keys that are not offered at all.
     :returns: a frame without its length. An API without a common version is left out; tagged fields
         (features) stay. A response with an error stays whole: a broker that does not know the version answers

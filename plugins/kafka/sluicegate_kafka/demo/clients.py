@@ -20,7 +20,7 @@ _REQUEST_MS = 60_000
 class KafkaClient:
     """aiokafka's clients of one scene.
 
-    :param address: of the gate, host:port.
+    :param address: of the gateway, host:port.
     :param stack: closes what was made.
     """
 
@@ -145,6 +145,6 @@ class KafkaConsumer:
 
 @asynccontextmanager
 async def clients(address: str) -> AsyncIterator[KafkaClient]:
-    """Clients of the gate at an address; they are closed with the block."""
+    """Clients of the gateway at an address; they are closed with the block."""
     async with AsyncExitStack() as stack:
         yield KafkaClient(address, stack)

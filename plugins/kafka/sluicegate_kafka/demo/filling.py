@@ -75,7 +75,7 @@ class _Filling:
         return self._limits.soft - free_bytes(self._stage.directory) - self._volume.size
 
     async def _fill(self, factor: float, is_there: Callable[[], Awaitable[bool]], what: str) -> None:
-        """Fill the volume until the gate has noticed; what others write or delete is made up for."""
+        """Fill the volume until the gateway has noticed; what others write or delete is made up for."""
 
         async def comes() -> bool:
             await asyncio.to_thread(self._volume.leave, self._limits.at(factor))

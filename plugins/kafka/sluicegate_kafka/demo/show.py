@@ -14,10 +14,10 @@ from sluicegate_kafka.demo.mock_cluster import LABEL, mock_cluster
 
 _NOTES = (
     "the mock cluster cannot list consumer groups, so here max_subscriptions_per_topic counts the groups "
-    "that joined through the gate (on_unknown: last); a real broker is asked which groups exist",
-    "the mock's group coordinator takes no second member from aiokafka (nor without the gate), "
+    "that joined through the gateway (on_unknown: last); a real broker is asked which groups exist",
+    "the mock's group coordinator takes no second member from aiokafka (nor without the gateway), "
     "so groups here have one member each",
-    "the gate refuses group members of aiokafka with error 30, as it has no name for 81 "
+    "the gateway refuses group members of aiokafka with error 30, as it has no name for 81 "
     "GROUP_MAX_SIZE_REACHED, which librdkafka and the Java client get",
     "not shown: connection_rate_limit, as it would slow down all scenes; "
     "max_unacked_messages_per_consumer, as Kafka's consumers acknowledge no single messages",
@@ -26,7 +26,7 @@ _NODES = 1
 
 
 class KafkaDemo:
-    """librdkafka's mock cluster behind the gate, aiokafka in front of it."""
+    """librdkafka's mock cluster behind the gateway, aiokafka in front of it."""
 
     extra = Extra("sluicegate[kafka]", {"aiokafka": "aiokafka", "confluent_kafka": "confluent-kafka"})
     label = LABEL
@@ -55,7 +55,7 @@ class KafkaDemo:
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
-        """Start the mock cluster, and find free ports for a gate in front of it."""
+        """Start the mock cluster, and find free ports for a gateway in front of it."""
         async with mock_cluster(_NODES) as addresses:
             port = free_ports(1 + _NODES)
             entry = {
@@ -66,5 +66,5 @@ class KafkaDemo:
             yield Backend(entry, _NOTES)
 
     def clients(self, address: str) -> AbstractAsyncContextManager[KafkaClient]:
-        """Aiokafka's clients of the gate."""
+        """Aiokafka's clients of the gateway."""
         return clients(address)

@@ -1,4 +1,4 @@
-"""Responses that carry addresses of the cluster: clients must come back through the gate."""
+"""Responses that carry addresses of the cluster: clients must come back through the gateway."""
 
 from collections.abc import Callable, Mapping
 
@@ -39,7 +39,7 @@ class Addressing:
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """What this room answers for."""
+        """The handlers of this package's APIs."""
         return {
             **dict.fromkeys(_REWRITES, self._rewritten),
             ApiKey.DESCRIBE_QUORUM: self._without_controllers,

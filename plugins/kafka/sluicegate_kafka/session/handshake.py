@@ -1,4 +1,4 @@
-"""Versions and identity: ApiVersions, SASL, and who a connection speaks for."""
+"""Versions and identity: ApiVersions, SASL and the principal."""
 
 from sluicegate.broker import Buffer
 from sluicegate_kafka.codec.api_keys import ApiKey
@@ -38,7 +38,7 @@ class Handshake:
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """What this room answers for."""
+        """The handlers of this package's APIs."""
         return {
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.SASL_HANDSHAKE: self._sasl_handshake,
@@ -63,7 +63,7 @@ class Handshake:
         if not self._begun:
             self._begun = True
             self._claimed = principal_of(self._mechanism, sasl_token(frame, head))
-        # As they are now: a client may send its next requests before this one is answered.
+        # Read them now: a client may send its next requests before this one is answered.
         mechanism, claimed = self._mechanism, self._claimed
 
         def accept(response: bytes, now_ns: int) -> Buffer:
@@ -78,7 +78,7 @@ class Handshake:
         return True
 
     def refuse_version(self, frame: bytes, api_key: int, version: int) -> bool:
-        """Answer a policed API in a version that the gate does not read: it must not pass unread.
+        """Answer a policed API in a version that the gateway does not read: it must not pass unread.
 
         :raises ProtocolError: where Kafka has no answer of that version that we could write.
         """
@@ -88,7 +88,7 @@ class Handshake:
             correlation_id = parse_request_head(frame).correlation_id
         response = unsupported_version_response(api_key, version, correlation_id)
         if response is None:
-            raise ProtocolError(f"api key {api_key} version {version} is not offered through the gate")
+            raise ProtocolError(f"api key {api_key} version {version} is not offered through the gateway")
         self._shared.count("unsupported_version_refused")
         self._connection.outstanding.answer(response)
         return False

@@ -13,7 +13,7 @@ from sluicegate_kafka.session.session import KafkaSession
 
 
 def name_of(api_key: int) -> str:
-    """An API as the watchdog tells it; those that are not known share a name."""
+    """The name of an API for the watchdog; unknown APIs share one name."""
     try:
         return f"kafka {ApiKey(api_key).name.lower()}"
     except ValueError:
@@ -29,7 +29,7 @@ def _slice(variables: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def enter() -> None:
-    """Enter what the room knows."""
+    """Register the methods of this package."""
     tell_by(KafkaSession, "_handle", _request)
     tell_by(KafkaSession, "_requests", _request)
     tell_by(ResponseStream, "_finish", lambda variables: {"work": "kafka responses"})

@@ -1,4 +1,4 @@
-"""Responses of the broker on one Kafka connection: cut into frames, and put in their places.
+"""Responses of the broker on one Kafka connection: split into frames, and put in order.
 
 Rules of this file: no IO, no clock, no policy; the handler that expects a response knows what it means.
 """
@@ -30,12 +30,12 @@ _FOR_EVER = 2**62
 def as_commands(
     send: type[ToUpstream] | type[ToClient], data: bytes, commands: Sequence[Command]
 ) -> Sequence[Command]:
-    """What was said about bytes that are not those which have just come."""
+    """Commands for bytes other than those just received."""
     return (send(data),) if commands is PASS else commands
 
 
 def close_last(out: list[Command]) -> list[Command]:
-    """The same commands, with the first Close at the end: what is said beside it is sent before."""
+    """The same commands, with the first Close at the end, so that everything else is sent before."""
     if len(out) > 1 and any(type(command) is Close for command in out):
         first = next(command for command in out if type(command) is Close)
         return [*(command for command in out if type(command) is not Close), first]
@@ -58,7 +58,7 @@ class _Reading(NamedTuple):
 
 
 class ResponseStream:
-    """The way back of a connection; the session is the rest of it.
+    """The broker-to-client direction of a connection; the session is the rest.
 
     :param shared: the front's state.
     :param outstanding: responses that are owed to the client.
@@ -94,10 +94,10 @@ class ResponseStream:
 
     @abstractmethod
     def _resume(self, now_ns: int, out: list[Command]) -> None:
-        """Look at requests again that had to wait."""
+        """Resume waiting requests."""
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:  # noqa: C901 - hot
-        """Bytes from the broker: forward what passes, in runs; collect what is to be seen whole."""
+        """Bytes from the broker: forward what passes, in runs; collect responses that are needed whole."""
         if self._is_full:
             return self._drain(data, now_ns)
         if self._skip_upstream:
@@ -134,7 +134,7 @@ class ResponseStream:
         return out
 
     def _drain(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Take a response while too many are owed; with half of them gone, look at requests again."""
+        """Count a response while too many are owed; resume requests once half of them are answered."""
         self._is_full = False
         out = list(as_commands(ToClient, data, self.receive_upstream(data, now_ns)))
         self._is_full = True
@@ -156,14 +156,14 @@ class ResponseStream:
         return self._skip_upstream
 
     def passed(self, count: int, now_ns: int) -> Sequence[Command]:
-        """So many of them have gone to the client."""
+        """Count bytes that were sent to the client."""
         self._skip_upstream -= count
         out = self._answers(now_ns)
         self._resume_if_drained(now_ns, out)
         return close_last(out)
 
     def _stream(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Go on with a response that passes unread."""
+        """Continue a response that passes unread."""
         skipped = self._skip_upstream
         if len(data) < skipped or (len(data) == skipped and not self.outstanding.finished):
             self._skip_upstream -= len(data)
@@ -174,7 +174,7 @@ class ResponseStream:
         return [ToClient(memoryview(data)[:skipped]), *commands]
 
     def _collect(self, data: bytes, now_ns: int) -> Sequence[Command]:
-        """Go on with a response that is to be seen whole."""
+        """Continue a response that is needed whole."""
         try:
             whole = self._partial_response.add(data)
         except NoRoomError:
@@ -228,26 +228,26 @@ class ResponseStream:
                 self._rest(data[at:], out)
 
     def _expect_rest(self, rest: bytes) -> None:
-        """Keep the start of a response that is to be seen whole until the rest of it has come."""
+        """Keep the start of a response that is needed whole until the rest arrives."""
         need = 4 + _read_response(rest, 0)[0] if len(rest) >= _RESPONSE_HEAD else _RESPONSE_HEAD
         if need > self._shared.max_response_bytes:
             raise ProtocolError(f"response of {need!r} bytes from the broker is too large to read")
         self._partial_response.begin(rest, need)
 
     def _rest(self, rest: bytes, out: list[Command]) -> None:
-        """Keep what came behind many responses until others have had their turn."""
+        """Keep the rest after many responses until other clients have had their turn."""
         self._partial_response.begin(rest, _FOR_EVER)
         self._resting = NextTurn()
         out.append(Ask(self._resting))
 
     def _look_on(self, now_ns: int, out: list[Command]) -> None:
-        """Look at the responses that waited for their turn."""
+        """Resume the responses that waited for their turn."""
         self._resting = None
         rest = self._partial_response.all()
         out.extend(as_commands(ToClient, rest, self.receive_upstream(rest, now_ns)))
 
     def _finish(self, data: bytes, start: int, stop: int, now_ns: int) -> None:
-        """Put a response that came whole in the place of the entry that it belongs to."""
+        """Put a complete response in place of its entry."""
         length, correlation_id = _read_response(data, start)
         if length < _MIN_RESPONSE:
             raise ProtocolError(f"response of length {length!r} from the broker")
@@ -273,7 +273,7 @@ class ResponseStream:
     # -- responses that are read in slices ----------------------------------------------------------
 
     def _begin_reading(self, reading: _Reading, rest: bytes, now_ns: int, out: list[Command]) -> None:
-        """Keep a response until its last slice is done, and what came behind it."""
+        """Keep a response until its last slice is done, and the bytes after it."""
         self._partial_response.begin(reading.frame, _FOR_EVER)
         if rest:
             self._partial_response.add(rest)
@@ -281,7 +281,7 @@ class ResponseStream:
         out.append(Ask(reading.turn.question))
 
     def _read_on(self, reading: _Reading, now_ns: int, out: list[Command]) -> None:
-        """Do the next slice of a response; after the last one, what came behind it is looked at."""
+        """Do the next slice of a response; after the last one, resume with the bytes after it."""
         try:
             made = reading.turn.go_on(now_ns)
         except ProtocolError as error:
@@ -299,7 +299,7 @@ class ResponseStream:
             out.extend(as_commands(ToClient, rest, self.receive_upstream(rest, now_ns)))
 
     def _give_up_reading(self) -> None:
-        """The rest of a response is not read, nor what waits for its turn."""
+        """Discard the rest of a response, and the bytes after it."""
         self._resting = None
         if self._reading is not None:
             self._reading.turn.give_up()

@@ -1,4 +1,4 @@
-"""One Kafka client connection: cuts the streams into frames and sends each to the room that knows it.
+"""One Kafka client connection: splits the streams into frames and passes each to its handler.
 
 Rules of this file: no IO, no clock, no policy. It knows frames, their order, and who handles which API;
 what a Produce, Fetch or group request means is told by `producing`, `fetching` and `grouping`.
@@ -103,18 +103,18 @@ class KafkaSession(ResponseStream):
 
     @property
     def frame_began_ns(self) -> int:
-        """When a request began that has arrived only in part; 0 if there is none."""
+        """When the current partial request began; 0 if there is none."""
         is_partial = self._suspended is None and (self._partial_request.size > 0 or self._skip_client > 0)
         return self._frame_ns if is_partial else 0
 
     @property
     def is_logged_in(self) -> bool:
-        """True once a whole request has come, and a login that the client began was accepted."""
+        """True once a whole request has arrived, and a login that the client began was accepted."""
         return self._last_api >= 0 and not (self.handshake.is_open and self._last_api in OPENING)
 
     @property
     def principal(self) -> str:
-        """Who the broker says that the client is."""
+        """The principal that the broker has accepted."""
         return self.connection.principal
 
     @property
@@ -138,7 +138,7 @@ class KafkaSession(ResponseStream):
         return self._read(data, at, now_ns)
 
     def _read(self, data: bytes, passed: int, now_ns: int) -> Sequence[Command]:
-        """Read the long way what came from the client, but for the first bytes, which have passed already."""
+        """Read the client's bytes on the slow path, after the first ones, which have passed already."""
         self.connection.heard_ns = now_ns
         if self._suspended is not None or self._is_full:
             return self._read_ahead(data)
@@ -208,12 +208,12 @@ class KafkaSession(ResponseStream):
             self._put_off(data[at:], now_ns, out, is_turn_over=not left)
         if self.outstanding.finished:
             out.extend(self._answers(now_ns))
-            if self._is_full and self._is_drained:  # all were answered here: others have their turn
+            if self._is_full and self._is_drained:  # all were answered here: yield to others
                 self._is_full = False
                 self._suspend(next_turn(), b"", now_ns, out)
 
     def _put_off(self, rest: bytes, now_ns: int, out: list[Command], *, is_turn_over: bool) -> None:
-        """Keep what cannot be read yet, as responses are owed, others have their turn, or it is cut off."""
+        """Keep bytes for later: responses are owed, the turn is over, or the frame is partial."""
         if len(self.outstanding.queue) >= self._most_owed:
             self._fill(rest, out)
         elif is_turn_over:
@@ -222,7 +222,7 @@ class KafkaSession(ResponseStream):
             self._keep(rest, now_ns)
 
     def _handle(self, handler: Handler, data: bytes, start: int, stop: int, now_ns: int) -> bool | Suspended:
-        """Have a request handled by the room that knows its API, if it knows this version."""
+        """Pass a request to the handler of its API, if that supports its version."""
         _, api_key, version, _ = _read_head(data, start - 4)
         lowest, highest = SUPPORTED[api_key]
         if not lowest <= version <= highest:
@@ -232,9 +232,9 @@ class KafkaSession(ResponseStream):
         return handler(data, head, now_ns)
 
     def _pass_unread(self, api_key: int, correlation_id: int, stop: int, end: int, now_ns: int) -> int:
-        """Let a request through that no policy asks about, even if only its start has come."""
+        """Pass a request that no policy applies to, even if only its start has arrived."""
         if api_key in HIDDEN:
-            raise ProtocolError(f"api key {api_key} is not offered through the gate")
+            raise ProtocolError(f"api key {api_key} is not offered through the gateway")
         self._shared.count_passed(api_key)
         self.outstanding.expect(correlation_id)
         if stop > end:
@@ -243,7 +243,7 @@ class KafkaSession(ResponseStream):
         return min(stop, end)
 
     def _keep(self, rest: bytes, now_ns: int) -> None:
-        """Keep the start of a frame until the rest of it has come."""
+        """Keep the start of a frame until the rest arrives."""
         self._frame_ns = now_ns
         need = 4 + _read_head(rest, 0)[0] if len(rest) >= _HEAD else _HEAD
         self._partial_request.begin(rest, need)
@@ -258,7 +258,7 @@ class KafkaSession(ResponseStream):
     def _suspend(self, why: Suspended, rest: bytes, now_ns: int, out: list[Command]) -> bool:
         """Stop after a request that must wait; what the client sends meanwhile is read ahead.
 
-        :return: False if there is no room to hold it, so that it was answered, or its client is closed.
+        :return: False if it was refused for lack of memory, or its client is closed.
         """
         if not self._shared.budget.take(len(why.frame)):
             if why.refuse is None:
@@ -279,14 +279,14 @@ class KafkaSession(ResponseStream):
         return True
 
     def _end_suspension(self) -> Suspended | None:
-        """What was held, which is no longer kept here."""
+        """Take the held request."""
         why, self._suspended = self._suspended, None
         self._shared.budget.give(self._suspended_bytes)
         self._suspended_bytes = 0
         return why
 
     def _fill(self, rest: bytes, out: list[Command]) -> None:
-        """Look at nothing more until half of the responses that are owed have gone to the client."""
+        """Stop reading until half of the owed responses are sent."""
         self._is_full = True
         self._shared.count("requests_in_flight_full")
         out.extend(self._read_ahead(rest))
@@ -319,7 +319,7 @@ class KafkaSession(ResponseStream):
         return close_last(out)
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
-        """What a held request asked for is known (or cannot be known: then an exception)."""
+        """Resume a held request with its answer; an exception if there is none."""
         out: list[Command] = []
         if isinstance(answer, Exception) and isinstance(question, ListGroups):
             self._shared.listing.learned(None, now_ns, now_ns)
@@ -354,7 +354,7 @@ class KafkaSession(ResponseStream):
         self._resume(now_ns, out)
 
     def _resume(self, now_ns: int, out: list[Command]) -> None:
-        """Go on with what was read ahead."""
+        """Resume with the bytes read ahead."""
         self._is_full = False
         if self._ahead.size:
             backlog = self._ahead.all()
@@ -364,13 +364,13 @@ class KafkaSession(ResponseStream):
             out.append(ResumeReading())
 
     def _wake(self, at_ns: int, out: list[Command]) -> None:
-        """Ask for the earliest wake-up that is needed."""
+        """Request the earliest wake-up that is needed."""
         if self._wake_ns == 0 or at_ns < self._wake_ns:
             self._wake_ns = at_ns
             out.append(WakeAt(at_ns))
 
     def _answers(self, now_ns: int) -> list[Command]:
-        """Responses whose turn and time have come; none while one is on its way in pieces."""
+        """Responses whose turn and time have come; none while another is sent in pieces."""
         connection, outstanding = self.connection, self.outstanding
         out: list[Command] = []
         if connection.injected or connection.questions:
@@ -392,7 +392,7 @@ class KafkaSession(ResponseStream):
         return () if is_busy else [Close("")]
 
     def closed(self, now_ns: int) -> None:
-        """The connection is gone: whatever it held or was counted for is released."""
+        """The connection is closed: release everything that it held or counted for."""
         at_once(self.parting(now_ns))
 
     def parting(self, now_ns: int) -> Slices[None]:

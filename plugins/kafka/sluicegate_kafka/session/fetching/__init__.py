@@ -1,1 +1,1 @@
-"""Fetch: what a consumer may be given now."""
+"""Fetch: what a consumer may receive now."""

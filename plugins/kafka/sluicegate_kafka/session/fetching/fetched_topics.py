@@ -1,4 +1,4 @@
-"""Which topics one connection fetches, what it is taken for, and what it is counted as."""
+"""Which topics one connection fetches, under which subscription, and its counted identity."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ class Reading:
         """Topics that it may not consume yet: what waits, and after how many ns it asks again."""
 
     def request(self, request: FetchRequest, turn: Turn) -> Slices[None]:
-        """Take over what a Fetch asks for, and count the connection if no group counts it; in slices."""
+        """Record the topics of a Fetch, and count the connection if no group counts it; in slices."""
         yield from self._keep(request)
         new = 0
         for topic, partitions in request.topics:
@@ -72,7 +72,7 @@ class Reading:
 
     def _asked_about(self, request: FetchRequest) -> Slices[set[str]]:
         """The topics for which the connection may have to be counted."""
-        # Who was refused is asked about each time, as the later requests of a session do not name the topic.
+        # A refused consumer is decided again each time, as later requests of a session do not name the topic.
         again = self.refused | self.held.keys()
         audiences = self._shared.audiences
         if self._changes != audiences.changes:
@@ -88,7 +88,7 @@ class Reading:
         return topics
 
     def subscriptions(self, topic: str, now_ns: int) -> tuple[str, ...]:
-        """The subscriptions that what is fetched of a topic may be for; first what it is taken for."""
+        """The subscriptions that a topic may be fetched for; the assumed one first."""
         return self._settled(topic, now_ns).names
 
     def _keep(self, request: FetchRequest) -> Slices[None]:
@@ -123,7 +123,7 @@ class Reading:
             self._count = 0
 
     def _settled(self, topic: str, now_ns: int, begins: Sequence[tuple[int, int]] = ()) -> Reader:
-        """The reader of a topic, matched by what is known now.
+        """The reader of a topic, matched with a group member.
 
         :param topic: the topic.
         :param now_ns: monotonic time; when it began tells which member it cannot be.
@@ -133,7 +133,7 @@ class Reading:
         if reader is None or reader.is_gone:
             audiences = self._shared.audiences
             if reader is None and len(self._readers) >= _MAX_TOPICS:
-                # None of them may be forgotten: it would go on being fetched uncounted.
+                # None may be forgotten: it would be fetched uncounted.
                 raise ProtocolError(f"more than {_MAX_TOPICS} topics fetched on one connection")
             reader = self._readers[topic] = audiences.reader(self._connection, topic, now_ns)
             reader.began_at(begins)
@@ -167,13 +167,13 @@ class Reading:
             self.refused.add(topic)
 
     def _withdraw(self, topic: str, now_ns: int) -> None:
-        """It does not wait for a topic any longer."""
+        """Stop waiting for a topic."""
         if topic in self.held:
             place, _ = self.held.pop(topic)
             place.withdraw(self._shared.gate(topic, self._connection.exempt, now_ns), now_ns)
 
     def release_idle(self, now_ns: int) -> None:
-        """Let topics go that it has not fetched for the configured time."""
+        """Release topics that it has not fetched for the configured time."""
         if not self._wanted:
             return  # then nothing is known of what it fetches
         oldest = now_ns - self._shared.producer_idle_ns
@@ -191,7 +191,7 @@ class Reading:
         self._withdraw(topic, now_ns)
 
     def parting(self, now_ns: int) -> Slices[None]:
-        """The connection is gone: so are its readers."""
+        """The connection is closed: release its readers."""
         for count, (topic, reader) in enumerate(tuple(self._readers.items()), 1):
             self._shared.audiences.closed(reader)
             self._withdraw(topic, now_ns)

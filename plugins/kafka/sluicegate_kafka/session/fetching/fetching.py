@@ -1,9 +1,9 @@
-"""Fetch: what a consumer may be given now, cut at the boundaries of record batches.
+"""Fetch: what a consumer may receive now, cut at the boundaries of record batches.
 
-The broker's response is the same bytes up to the first batch that is not due yet or over the rate. A
+The broker's response is unchanged up to the first batch that is not due yet or over the rate. A
 response that is empty because of that waits until something is due, at most the time that the client
-itself allows the broker to wait. So does a response that only refuses topics. Without that the client would
-ask again at once, for ever.
+itself allows the broker to wait. So does a response that only refuses topics. Otherwise the client would
+repeat the request at once, for ever.
 """
 
 from struct import Struct
@@ -100,7 +100,7 @@ class Fetching:
         return True
 
     def parting(self, now_ns: int) -> Slices[None]:
-        """The connection is gone: what was held for it is held no longer."""
+        """The connection is closed: release what was held for it."""
         for count, (topic, operation) in enumerate(tuple(self._operations.items()), 1):
             if operation.held_ns:
                 self._shared.gate(topic, self._connection.exempt, now_ns).abandon(operation, now_ns)
@@ -145,14 +145,14 @@ class Fetching:
 
     @staticmethod
     def _refuse(topic: FetchTopic, topic_place: int, cut: "_Cut") -> Slices[None]:
-        """Give nothing of a topic that the connection may not consume."""
+        """Refuse a topic that the connection may not consume."""
         for place in range(len(topic.partitions)):
             if cut.is_enough():
                 yield
             cut.errors[topic_place, place] = errors.TOPIC_AUTHORIZATION_FAILED
 
     def _withhold(self, topic: FetchTopic, topic_place: int, cut: "_Cut") -> Slices[None]:
-        """Give nothing yet of a topic whose consumers have to come one by one."""
+        """Withhold a topic whose consumers have to attach one by one."""
         for place, partition in enumerate(topic.partitions):
             if cut.is_enough():
                 yield
@@ -164,7 +164,7 @@ class Fetching:
     def _note_ends(
         self, frame: bytes, topic: FetchTopic, rule: DelayRule, asked_ms: int, turn: Turn
     ) -> Slices[None]:
-        """Note how far each partition goes: what lies before its high watermark is there."""
+        """Record the high watermark of each partition: records before it have arrived."""
         arrivals = self._shared.arrivals
         for count, partition in enumerate(topic.partitions, 1):
             if count % ENTRIES_PER_SLICE == 0:
@@ -182,7 +182,7 @@ class Fetching:
         self, frame: bytes, gate: Gate, topic: FetchTopic, topic_place: int, cut: "_Cut", turn: Turn
     ) -> Slices[None]:
         partitions = yield from self._in_turn(topic, cut)
-        if not partitions:  # nor is anything kept for a topic of which a client only made up the name
+        if not partitions:  # nor is anything kept for a topic name that a client invented
             return
         operation = self._operation(topic.name, turn.now_ns)
         limited = False
@@ -206,7 +206,7 @@ class Fetching:
             self._turns[topic.name] = left_out
 
     def _operation(self, topic: str, now_ns: int) -> Operation:
-        """What is asked about for each batch of a topic."""
+        """The operation that is decided for each batch of a topic."""
         connection = self._connection
         names = self.reading.subscriptions(topic, now_ns)
         if len(names) > 1:
@@ -221,7 +221,7 @@ class Fetching:
         return operation
 
     def _in_turn(self, topic: FetchTopic, cut: "_Cut") -> Slices[list[tuple[int, FetchPartition]]]:
-        """Partitions that have records, with their places; first the one that had to go without."""
+        """Partitions with records, and their places; the one that was left out last time comes first."""
         partitions: list[tuple[int, FetchPartition]] = []
         for start in range(0, len(topic.partitions), ENTRIES_PER_SLICE):
             if start:
@@ -278,18 +278,18 @@ class Fetching:
         if rule.clock == "publish_time" and (
             wall_ms - rule.max_behind_ms <= stamp_ms <= wall_ms + rule.max_ahead_ms
         ):
-            return due_ms(rule, stamp_ms, wall_ms) - wall_ms  # whenever it arrived, its stamp counts
+            return due_ms(rule, stamp_ms, wall_ms) - wall_ms  # its timestamp counts, not its arrival
         if batch.attributes & LOG_APPEND_TIME and 0 <= stamp_ms <= wall_ms + rule.max_ahead_ms:
             return due_ms(rule, stamp_ms, stamp_ms) - wall_ms  # the broker's own stamp
         offset = _base_offset(frame, batch.offset)[0]
         after_ms, by_ms = self._shared.arrivals.of((topic, partition), offset, wall_ms)
         if rule.fixed_ms <= rule.max_behind_ms:
-            after_ms = by_ms  # then disbelief costs a short delay, and only once for what was stored before
+            after_ms = by_ms  # then distrust costs a short delay, and only once for records stored before
         return due_ms(rule, stamp_ms, by_ms, after_ms) - wall_ms
 
 
 class _Cut:
-    """What is to be cut from one response."""
+    """The cuts of one response."""
 
     __slots__ = ("_work", "delivers", "ends", "errors", "wait_ns")
 
@@ -301,9 +301,9 @@ class _Cut:
         self._work = 0
 
     def is_enough(self, work: int = 1) -> bool:
-        """Whether others are to have their turn before this work is done.
+        """Whether to yield to others before this work.
 
-        :param work: how many times that of looking at a partition.
+        :param work: in units of the work for one partition.
         """
         self._work += work
         if self._work < ENTRIES_PER_SLICE:
@@ -313,7 +313,7 @@ class _Cut:
 
 
 class _Response:
-    """Remembers what the request said until its response comes."""
+    """Keeps the fields of a request until its response arrives."""
 
     __slots__ = ("_asked_ns", "_fetching", "_max_wait_ms", "_version")
 

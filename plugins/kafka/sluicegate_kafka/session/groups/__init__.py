@@ -1,1 +1,1 @@
-"""Consumer groups: who consumes what, and whether it may."""
+"""Consumer groups: admission of members and of new subscriptions."""

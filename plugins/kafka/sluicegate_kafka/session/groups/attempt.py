@@ -20,7 +20,7 @@ Found: TypeAlias = Decision | ListGroups | None
 
 
 class Attempt:
-    """What one request asks the gate for, topic by topic. Asked again, it goes on where it was.
+    """The places that one request needs, topic by topic. Deciding again resumes where it stopped.
 
     :param shared: the front's state.
     :param connection: where the request comes from.
@@ -40,22 +40,22 @@ class Attempt:
         """What is to be withdrawn if the request does not reach the broker, by topic."""
 
     def deciding(self, turn: Turn) -> Slices[Found]:
-        """Take all places that are missing, in slices; None if all are taken."""
+        """Take all missing places, in slices; None if all are taken."""
         raise NotImplementedError
 
     def refusing(self, decision: Decision, turn: Turn) -> Slices[None]:
-        """The request is refused: give back what it must not keep, in slices."""
+        """The request is refused: release the places that it must not keep, in slices."""
         self.withdraw(turn.now_ns)
         yield from ()
 
     def withdraw(self, now_ns: int) -> None:
-        """The request does not reach the broker: it waits no longer."""
+        """The request is not forwarded: stop waiting."""
         for topic, place in self._pending.items():
             place.withdraw(self._gate(topic, now_ns), now_ns)
         self._pending.clear()
 
     def _compiling(self, topics: Collection[str], turn: Turn) -> Slices[None]:
-        """See to it that all topics have gates, so that asking them takes little; in slices."""
+        """Compile the gates of all topics in advance; in slices."""
         check_topics(len(topics))
         gates = self.shared.gates.exempt if self.connection.exempt else self.shared.gates.live
         left = TOPICS_PER_SLICE

@@ -53,7 +53,7 @@ class Commit(Attempt):
         return None
 
     def refused(self, topics: Iterable[str], now_ns: int) -> None:
-        """The broker has refused some topics: the subscriptions do not come to be."""
+        """The broker has refused some topics: undo their subscriptions."""
         for topic in topics:
             place = self._pending.get(topic)
             if place is not None:

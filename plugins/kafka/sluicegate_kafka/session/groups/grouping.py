@@ -1,4 +1,4 @@
-"""Consumer groups: who consumes what, and whether it may.
+"""Consumer groups: admission of members and of new subscriptions.
 
 Members are seen when they join, by the classic protocol (JoinGroup) or by KIP-848 (ConsumerGroupHeartbeat);
 groups also when they commit offsets without members. Reading offsets creates nothing and passes unread.
@@ -44,7 +44,7 @@ class Grouping:
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """What this room answers for."""
+        """The handlers of this package's APIs."""
         return {
             ApiKey.JOIN_GROUP: self._join,
             ApiKey.SYNC_GROUP: self._sync,
@@ -88,7 +88,7 @@ class Grouping:
         self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(joined)))
 
     def _sync(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
-        """The response tells a member its partitions; a leader's request may be large, and passes unread."""
+        """Read a member's partitions from the response. A leader's request passes unread: it may be large."""
         if head.end - head.start <= MAX_GROUP_REQUEST:
             key = _key(groups.read_member(frame, head))
             if self._joining.topics(key):
@@ -108,7 +108,7 @@ class Grouping:
         self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(synced)))
 
     def _beat(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
-        """A member that gave way to another, or that the broker expelled, has to join again."""
+        """A member that was replaced here, or expelled by the broker, has to join again."""
         member = groups.read_member(frame, head)
         key = _key(member)
         if key in self._joining.gave_way:
@@ -142,7 +142,7 @@ class Grouping:
     # -- offsets ----------------------------------------------------------------------------------
 
     def _offsets(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
-        """Where members begin to fetch helps to tell which of them a connection is."""
+        """The offsets where members begin to fetch help to match them with connections."""
         if not self._shared.follows_assignments:
             self._connection.outstanding.expect(head.correlation_id)
             return True
@@ -175,7 +175,7 @@ class Grouping:
         return (yield from GroupRequest(frame, head, commit, admitted, refusal).deciding(turn))
 
     def _expect_commit(self, head: RequestHead, commit: Commit) -> None:
-        """The broker may refuse what would be a new subscription."""
+        """Watch whether the broker refuses a new subscription."""
 
         def committed(turn: SlicedResponse, response: bytes) -> Making:
             api_key = ApiKey(head.api_key)
@@ -188,11 +188,11 @@ class Grouping:
     # -- the session ------------------------------------------------------------------------------
 
     def answered(self, question: object, now_ns: int) -> None:
-        """A question is answered: go on with what waits for it."""
+        """A question is answered: resume what waits for it."""
         self._heartbeats.answered(question, now_ns)
 
     def parting(self) -> Slices[None]:
-        """The connection is gone, and its members with it."""
+        """The connection is closed: release its members."""
         yield from self._joining.parting()
 
 

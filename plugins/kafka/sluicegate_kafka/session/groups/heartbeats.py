@@ -1,9 +1,9 @@
 """Members by KIP-848: a heartbeat joins, leaves and subscribes, and its answer brings the assignment.
 
 Where a broker resolves a pattern, no request names a topic: the assignment does, by topic ids. So an answer
-that assigns topics waits until the gate knows their names, and whether the member may have them. If it may
-not, the client is refused, and the gate takes the member out of its group: it would hold its partitions until
-its session ended.
+that assigns topics waits until the gateway knows their names, and whether the member may have them. If it may
+not, the client is refused, and the gateway takes the member out of its group: it would hold its partitions
+until its session ended.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from sluicegate_kafka.session.shared.shared import Shared
 
 
 class _Assignment:
-    """An assignment that a member is not told yet."""
+    """An assignment that is withheld from its member."""
 
     __slots__ = ("awaits", "beat", "frame", "has_asked", "head", "held", "join", "key", "partitions")
 
@@ -106,7 +106,7 @@ class Heartbeats:
         return (yield from self._subscribing(frame, head, key, beat).deciding(turn))
 
     def _expect_departure(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
-        """A member leaves once the broker has agreed: it refuses one that gives a false member id."""
+        """A member leaves once the broker confirms it: the broker refuses a false member id."""
 
         def left(turn: SlicedResponse, response: bytes) -> Making:
             error, _, _ = groups.consumer_group_heartbeat_result(response, head.version)
@@ -121,7 +121,7 @@ class Heartbeats:
     def _subscribing(
         self, frame: bytes, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat
     ) -> GroupRequest:
-        """What attaches a member to the topics that it names."""
+        """The join that attaches a member to the topics that it names."""
         named = frozenset(beat.topics or ())
 
         def topics() -> Sequence[str]:
@@ -145,7 +145,7 @@ class Heartbeats:
         return GroupRequest(frame, head, join, admitted, refusal)
 
     def _expect(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
-        """The broker may refuse who joins; in version 0 it chooses the member id."""
+        """Watch the broker's response to a join; in version 0 it chooses the member id."""
         joins = beat.epoch == 0 or not beat.member_id
         if not (beat.instance_id or beat.member_id):
             self._joining.check_name(key)
@@ -194,7 +194,7 @@ class Heartbeats:
         return told.held
 
     def answered(self, question: object, now_ns: int) -> None:
-        """A question is answered, which may be what assignments wait for; one slice of them is done."""
+        """A question is answered: run one slice of the assignments that may wait for it."""
         going_on = self._going_on
         if going_on is None:
             come = [told for told in self._waiting if told.awaits == question]
@@ -216,7 +216,7 @@ class Heartbeats:
             self.answered(ListGroups(), now_ns)
 
     def _go_on(self, turn: Turn) -> Slices[None]:
-        """Something that assignments wait for has come."""
+        """Resume assignments."""
         waiting, self._waiting = self._waiting, []
         for told in waiting:
             held = told.held
@@ -234,7 +234,7 @@ class Heartbeats:
                 self._connection.outstanding.settle(held, frame)
 
     def _settle(self, told: _Assignment, turn: Turn) -> Slices[Buffer | None]:
-        """What the client is answered: the assignment as it came, or a refusal; None if it must wait."""
+        """The response for the client: the assignment unchanged, or a refusal; None if it must wait."""
         names = self._shared.topic_names
         unknown = [topic_id for topic_id in told.partitions if topic_id not in names][:MAX_TOPICS]
         if unknown and not told.has_asked:
@@ -268,7 +268,7 @@ class Heartbeats:
         return tuple(named.union([names[each] for each in told.partitions if each in names]))
 
     def _named(self, told: _Assignment, turn: SlicedResponse, response: bytes) -> Making:
-        """The broker has told the names of topics."""
+        """The broker has returned the names of topics."""
         names = yield from groups.topic_names_slices(response)
         self._shared.learn_topic_names(names)
         told.awaits = None
@@ -310,4 +310,4 @@ class GoingOn:
 
 
 def _ignore(response: bytes, now_ns: int) -> None:
-    """Nothing depends on the answer: a member that cannot leave is let go when its session ends."""
+    """Ignore the response: a member that cannot leave is expelled when its session ends."""

@@ -1,4 +1,4 @@
-"""A member that joins its group, or changes what it subscribes to."""
+"""A member that joins its group, or changes its subscribed topics."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,9 +18,8 @@ _GROUP_LIMIT = "max_consumers_per_subscription"
 class Join(Attempt):
     """Attaches a member to all its topics or to none; topics that it no longer names are detached.
 
-    Where it is to be held, the topics that it got so far stay attached: it would never get more than the
-    rate of attaching lets through at once if it had to begin again each time. Nor does the client's next
-    attempt.
+    While it is held, the topics that it got so far stay attached: otherwise it could never attach to
+    more topics than the attach rate admits at once. The client's next attempt keeps them too.
 
     :param joining: the members of its connection.
     :param key: its group, and its name there.
@@ -52,19 +51,19 @@ class Join(Attempt):
             if found is not None:
                 return found
             yield
-        found = self._attach(topics, turn.now_ns)  # the rest, and what gave way between two slices
+        found = self._attach(topics, turn.now_ns)  # the rest, and places lost between two slices
         if found is None:
             yield from self._joining.joined(self._key, topics, turn)
         return found
 
     def refusing(self, decision: Decision, turn: Turn) -> Slices[None]:
-        """Leave nothing attached, and no subscription of its making; if it was delayed, what it got stays."""
+        """Undo its attachments and new subscriptions; those of a delayed join stay."""
         yield from super().refusing(decision, turn)
         if decision.action is not Action.DELAY:
             yield from self._joining.undoing(self._key, self._added)
 
     def _attach(self, topics: Sequence[str], now_ns: int) -> Found:
-        """Attach the member to some of its topics; stops at the first that it cannot have yet."""
+        """Attach the member to some of its topics; stops at the first that is refused or held."""
         attached = self._joining.know(self._key)
         for topic in topics:
             if topic in attached:
@@ -86,7 +85,7 @@ class Join(Attempt):
         return None
 
     def _place(self, topic: str) -> Admission:
-        """Its place on a topic, the same as long as it waits for it."""
+        """Its place on a topic, the same one while it waits."""
         place = self._pending.get(topic)
         if isinstance(place, Admission):
             return place
@@ -96,7 +95,7 @@ class Join(Attempt):
         )
 
     def _make_room(self, gate: Gate, operation: Operation, now_ns: int) -> None:
-        """Have a silent member of an equal client give way, if the new one would be refused otherwise."""
+        """Release a silent member of an equal client, if the new one would be refused otherwise."""
         consumers = gate.state.subscription(operation.subscription).consumers
         if operation.consumer in consumers:
             return

@@ -1,4 +1,4 @@
-"""The group members on one connection: what they are attached to, and taking that back."""
+"""The group members on one connection, and their attachments."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -42,11 +42,11 @@ class Joining:
         return key in self._members
 
     def topics(self, key: MemberKey) -> Mapping[str, Attached]:
-        """What a member is attached to."""
+        """The topics that a member is attached to."""
         return self._members.get(key, {})
 
     def check_name(self, key: MemberKey) -> None:
-        """Refuse a join that has the key of another one, which the broker has not named yet.
+        """Refuse a join with the key of another one that the broker has not named yet.
 
         :raises ProtocolError: if it has; no client joins a group twice at once.
         """
@@ -54,7 +54,7 @@ class Joining:
             raise ProtocolError("a second join without a member id while one is under way")
 
     def know(self, key: MemberKey) -> Mapping[str, Attached]:
-        """Keep a member, even if it is attached to nothing yet.
+        """Add a member, even if it is attached to nothing yet.
 
         :return: what it is attached to.
         :raises ProtocolError: if there are too many on this connection.
@@ -71,7 +71,7 @@ class Joining:
     # -- joining ----------------------------------------------------------------------------------
 
     def attached(self, key: MemberKey, topic: str, gate: Gate, place: Admission) -> None:
-        """The gate has attached a member, which is known here, to a topic."""
+        """The gateway has attached a member, which is known here, to a topic."""
         self._members[key][topic] = (gate, place)
 
     def joined(self, key: MemberKey, topics: Collection[str], turn: Turn) -> Slices[None]:
@@ -83,15 +83,15 @@ class Joining:
         yield from noted(joined)
 
     def undoing(self, key: MemberKey, topics: Sequence[str]) -> Slices[None]:
-        """The gate refuses a member that was attached to some topics already; in slices."""
+        """The gateway refuses a member that was attached to some topics already; in slices."""
         yield from self._detaching(key, topics)
         if not self.topics(key):
             self._members.pop(key, None)
 
     def settling(self, key: MemberKey, error: int, member: str) -> Slices[MemberKey]:
-        """The broker has answered: keep the member under the name it goes by, or let it go; in slices.
+        """The broker has answered: keep the member under its final name, or release it; in slices.
 
-        :return: the key by which it goes on.
+        :return: its key from now on.
         """
         self.unnamed.discard(key)
         if error not in _ACCEPTED:
@@ -114,28 +114,28 @@ class Joining:
         return renamed
 
     def confirm(self, key: MemberKey) -> None:
-        """The broker has taken a member: its subscriptions exist from now on."""
+        """The broker has accepted a member: its subscriptions exist from now on."""
         for _, place in self.topics(key).values():
             place.confirmed()
 
     def assigning(self, key: MemberKey, partitions: Partitions | None, now_ns: int) -> Slices[None]:
-        """A member is told what it may fetch; None if the gate cannot read that. In slices."""
+        """A member has received its assignment; None if the gateway cannot read it. In slices."""
         return noted(self.shared.audiences.assigning(self.connection, key, partitions, now_ns))
 
     # -- leaving ----------------------------------------------------------------------------------
 
     def detach(self, key: MemberKey) -> None:
-        """A member is gone."""
+        """A member has left."""
         at_once(self.leaving(key))
 
     def leaving(self, key: MemberKey) -> Slices[None]:
-        """A member is gone; in slices."""
+        """A member has left; in slices."""
         yield from self._detaching(key, tuple(self.topics(key)))
         if self._members.pop(key, None) is not None:
             yield from noted(self.shared.audiences.leaving(self.connection, key))
 
     def parting(self) -> Slices[None]:
-        """The connection is gone, and its members with it."""
+        """The connection is closed: release its members."""
         yield from noted(self.shared.audiences.forgetting(self.connection))
         for key in tuple(self._members):
             yield from self.leaving(key)
@@ -156,7 +156,7 @@ class Joining:
 
 
 def noted(each: Iterator[None]) -> Slices[None]:
-    """Note something of one topic after the other, many in each slice."""
+    """Record something for one topic after the other, many in each slice."""
     for count, _ in enumerate(each, 1):
         if count % _NOTED_PER_SLICE == 0:
             yield

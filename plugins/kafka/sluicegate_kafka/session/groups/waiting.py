@@ -1,4 +1,4 @@
-"""Requests of groups, which may have to wait in the gate before the broker hears of them."""
+"""Requests of groups, which may have to wait in the gateway before they are forwarded."""
 
 from collections.abc import Callable
 
@@ -13,12 +13,12 @@ from sluicegate_kafka.session.shared.refusals import group_code
 
 
 class GroupRequest:
-    """One request on its way through the gate, to the broker or to a refusal.
+    """One group request, from its decision to its forwarding or refusal.
 
     :param frame: the buffer that holds it.
     :param head: its header.
     :param attempt: what it asks for.
-    :param admitted: called right before it goes on to the broker.
+    :param admitted: called right before it is forwarded to the broker.
     :param refusal: makes the answer to the client, by its error code.
     """
 
@@ -40,7 +40,7 @@ class GroupRequest:
         self._hold = Hold(attempt.shared.max_hold_ns)
 
     def deciding(self, turn: Sliced) -> Deciding:
-        """Decide the request, for the first time or anew."""
+        """Decide the request, for the first time or again."""
         attempt = self._attempt
         turn.leave = attempt.withdraw
         found = yield from attempt.deciding(turn)
@@ -62,6 +62,6 @@ class GroupRequest:
         return False
 
     def _again(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        """What the request waited for has come."""
+        """Resume the request."""
         turn = Sliced(frame, head, now_ns)
         return turn.begin(self.deciding(turn))

@@ -1,1 +1,1 @@
-"""Produce: who publishes what, and whether it may."""
+"""Produce: admission of producers, and of their records."""

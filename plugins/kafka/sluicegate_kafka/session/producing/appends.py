@@ -1,4 +1,4 @@
-"""What Produce responses tell of when records arrived, where a delay is fixed."""
+"""Learns from Produce responses when records arrived, for topics with a fixed delay."""
 
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ class Appends:
         """Topic and partition -> records, and the topic's delay in ms."""
 
     def add(self, topic: ProduceTopic, delay_ms: int, behind_ms: int) -> None:
-        """Note what a request holds of a topic.
+        """Record a request's batches of a topic.
 
         :param delay_ms: the topic's fixed delay.
         :param behind_ms: how long before its arrival a record may be stamped.
@@ -36,7 +36,7 @@ class Appends:
                 self._shared.count("produce_back_dated")
 
     def learn(self, frame: bytes, version: int, now_ns: int) -> None:
-        """Read the offsets that the broker gave.
+        """Read the offsets that the broker assigned.
 
         :param frame: the response without its length.
         :param version: of the request.
@@ -53,7 +53,7 @@ class Appends:
 
 
 def awaited_appends(shared: Shared, topics: Iterable[ProduceTopic], now_ns: int) -> Appends | None:
-    """What the response to a request is to be read for; None if none of its topics has a fixed delay.
+    """The batches whose arrival the response tells; None if no topic has a fixed delay.
 
     :param topics: what is forwarded.
     :param now_ns: monotonic time.

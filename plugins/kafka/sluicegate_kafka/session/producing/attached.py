@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Attached:
     """One producer on one topic.
 
-    :param operation: its one operation, whose sizes are set anew for each request.
+    :param operation: its one operation, whose sizes are reset for each request.
     :param gate: the topic's gate.
     :param now_ns: monotonic time.
     """
@@ -29,7 +29,7 @@ class Attached:
         self.use(gate)
 
     def use(self, gate: Gate) -> None:
-        """Take over what a newly compiled gate says."""
+        """Use a newly compiled gate."""
         self.gate = gate
         self.size_limit = int(gate.policies.number("max_message_size")) or sys.maxsize
         self.delayed = gate.delay is not None

@@ -1,6 +1,6 @@
-"""A Produce request of which some topics are refused or held.
+"""A Produce request with some topics refused or held.
 
-Topics that may go on are forwarded at once in a smaller request; held ones follow when their time comes;
+Topics that may proceed are forwarded at once in a smaller request; held ones follow when their time comes;
 the client gets one response with everything in it. While a topic is held nothing else of that connection is
 read, so the order within every partition is the client's.
 """
@@ -28,10 +28,10 @@ _MAX_THROTTLE_MS = 1_000
 
 
 class Decider(Protocol):
-    """Asks the gates; `producing.Producing` is the one."""
+    """Decides topics by their gates; implemented by `producing.Producing`."""
 
     def decide(self, topic: ProduceTopic, acks: int, now_ns: int) -> Decision | None:
-        """Ask a topic's gate; None if this topic of the request may go on."""
+        """Ask a topic's gate; None if this topic of the request may proceed."""
 
     def abandon(self, topic: ProduceTopic, now_ns: int) -> None:
         """A held topic of a request will not be forwarded."""
@@ -83,7 +83,7 @@ class Exchange:
         return self._act(dict(enumerate(decisions)), now_ns)
 
     def retry(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        """Ask again about the held topics."""
+        """Decide the held topics again."""
         topics, acks = self._request.topics, self._request.acks
         decide = self._decider.decide
         again = {place: decide(topics[place], acks, now_ns) for place in self._held}
@@ -123,7 +123,7 @@ class Exchange:
         self._refused.append((topic.name, topic.partitions, code, text))
 
     def _give_up(self, places: Iterable[int], why: str, now_ns: int) -> None:
-        """Some topics are not held any longer; the client then retries by its own rules."""
+        """Refuse topics that were held too long; the client retries by its own rules."""
         for place in places:
             topic = self._request.topics[place]
             self._decider.abandon(topic, now_ns)
@@ -146,17 +146,17 @@ class Exchange:
             self._connection.outstanding.expect(Expected(self._head.correlation_id, handle))
 
     def _result(self, wake_ns: int) -> bool | Suspended:
-        """What is left to do: wait on, answer now, or wait for the broker."""
+        """The next step: keep waiting, answer now, or wait for the broker."""
         if self._held:
             frame, head = self._frame, self._head
             return Suspended(self.retry, frame, head, wake_ns=wake_ns, leave=self.leave, refuse=self.refuse)
-        self._frame = b""  # the response may be long in coming
+        self._frame = b""  # the response may take long
         if self._request.acks != 0 and self._owed == 0:
             self._connection.outstanding.answer(self._response())
         return False
 
     def part(self, appends: Appends | None, frame: bytes, now_ns: int) -> Buffer | None:
-        """The broker answered one part; the response is whole when nothing is held or owed any more."""
+        """The broker answered one part; the response is complete when nothing is held or owed."""
         if appends is not None:
             appends.learn(frame, self._head.version, now_ns)
         self._owed -= 1
@@ -173,14 +173,14 @@ class Exchange:
         return merge_produce_responses(version, correlation_id, arrived, self._refused, self._throttle_ms)
 
     def refuse(self, now_ns: int) -> None:
-        """There is no memory left to hold anything; the client is to try again."""
+        """Refuse the held topics for lack of memory; the client retries."""
         self._give_up(self._held, "too many bytes are held already to wait for limits", now_ns)
         self._held.clear()
         self._shared.count("produce_not_held_for_budget")
         self._result(now_ns)
 
     def leave(self, now_ns: int) -> None:
-        """The client has gone: held topics are discarded, never forwarded."""
+        """The client has disconnected: held topics are discarded, never forwarded."""
         for place in self._held:
             self._decider.abandon(self._request.topics[place], now_ns)
         self._held.clear()

@@ -1,6 +1,6 @@
-"""What is in compressed batches, where a policy says `inspect: true`.
+"""Measures compressed batches, where a policy says `inspect: true`.
 
-Unpacking takes time, so a request waits for it as for any other answer of the front: a thread does it.
+Unpacking takes time, so a thread does it, and the request waits as for any other answer of the front.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ MAX_RECORDS = 1_000_000
 
 
 class Allowance:
-    """What may be unpacked of one request: its many batches may not cost more than one large batch.
+    """The bytes that one request may unpack: many batches may not cost more than one large one.
 
     :param nbytes: bytes of records.
     """
@@ -40,17 +40,17 @@ class Allowance:
         self.records = MAX_RECORDS
 
     def use_up(self) -> None:
-        """Unpack no more: what failed may have cost anything up to the bound."""
+        """Use up the allowance: a failed batch may have cost anything up to the bound."""
         self.nbytes = self.records = 0
 
 
 def inspects(gate: Gate) -> bool:
-    """Whether a topic's policies ask for a look into compressed batches."""
+    """Whether a topic's policies inspect compressed batches."""
     return gate.policies.values.get("inspect") is True
 
 
 class Inspection:
-    """The question to the front what the compressed topics of a request hold.
+    """Asks the front to measure the compressed batches of a request.
 
     :param topics: those topics, by their places in the request.
     :param limit: bytes that they may unpack to together.
@@ -65,13 +65,13 @@ class Inspection:
         """The answer by place; None before `run` has ended."""
 
     def run(self) -> None:
-        """Unpack and look; to be called in a thread."""
+        """Unpack and measure; to be called in a thread."""
         allowance = Allowance(self._limit)
         self.found = {place: inspected(topic, allowance) for place, topic in self._topics.items()}
 
 
 def inspected(topic: ProduceTopic, allowance: Allowance) -> Inspected:
-    """Look into all batches that a request holds of a topic.
+    """Measure all batches of a topic in a request.
 
     :param allowance: what may still be unpacked of the request.
     """
@@ -121,7 +121,7 @@ def after_inspection(
     go: Go,
     now_ns: int,
 ) -> Suspended | None:
-    """Have a request wait for an inspection; None if none is called for.
+    """Make a request wait for an inspection; None if none is needed.
 
     :param frame: the buffer that the request was read from.
     :param head: its header.
@@ -153,7 +153,7 @@ def after_inspection(
 def refuse_for_now(
     shared: Shared, connection: Connection, head: RequestHead, request: ProduceRequest, now_ns: int
 ) -> None:
-    """Answer a request whose records cannot be looked at, or kept for that, so that its client tries again.
+    """Refuse a request that cannot be inspected or buffered now, with an error that its client retries.
 
     :param head: the request's header.
     :param request: what was read.
@@ -178,7 +178,7 @@ def _is_compressed(topic: ProduceTopic) -> bool:
 
 
 def with_findings(request: ProduceRequest, found: Mapping[int, Inspected]) -> ProduceRequest:
-    """The same request, whose topics tell what was found in them."""
+    """The same request, with the measured sizes of its topics."""
     topics = [
         topic._replace(inspected=found[place]) if place in found else topic
         for place, topic in enumerate(request.topics)

@@ -1,6 +1,6 @@
-"""Produce requests: who publishes what, and whether it may.
+"""Produce requests: admission of producers, and of their records.
 
-What the gate allows goes on as the bytes that came. Anything else becomes an `Exchange`, which splits the
+Admitted bytes are forwarded unchanged. Anything else becomes an `Exchange`, which splits the
 request by topic and puts the response together again.
 """
 
@@ -64,7 +64,7 @@ class Producing:
         connection.produced_ns = self._produced_ns
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> bool | Suspended:
-        """Decide a Produce request topic by topic, once it is known what its large batches hold."""
+        """Decide a Produce request topic by topic, once its large batches are measured."""
         shared = self._shared
         if head.end - head.start <= _SHORT_BYTES and not shared.inspects and not shared.sequences:
             request = scan_plain(frame, head)
@@ -76,7 +76,7 @@ class Producing:
     def _decide_plain(
         self, frame: bytes, head: RequestHead, request: ProduceRequest, now_ns: int
     ) -> bool | Suspended:
-        """Decide a short request for one partition, as it came."""
+        """Decide a short request for one partition, unchanged."""
         repeated, self.repeated = self.repeated, None
         decision = repeated.decision if repeated is not None else None
         decision = decision or self.decide(request.topics[0], request.acks, now_ns)
@@ -108,7 +108,7 @@ class Producing:
         found: Mapping[int, Inspected],
         now_ns: int,
     ) -> bool | Suspended:
-        """Go on with a request once it is known what its compressed batches hold (`inspecting.Go`)."""
+        """Resume a request once its compressed batches are measured (`inspecting.Go`)."""
         turn = Sliced(frame, head, now_ns)
         return turn.begin(self._decide_all(turn, frame, head, with_findings(request, found)))
 
@@ -164,14 +164,14 @@ class Producing:
         return topic._replace(inspected=Inspected(largest, ""))
 
     def _leave(self, topics: Iterable[ProduceTopic], now_ns: int) -> None:
-        """The client has gone before all topics of a request were decided."""
+        """The client has disconnected before all topics of a request were decided."""
         for topic in topics:
             self.abandon(topic, now_ns)
 
     def _look_out(
         self, frame: bytes, head: RequestHead, request: ProduceRequest, glance: Glance | None
     ) -> None:
-        """Have requests like this one passed the short way from now on, if it is the second of its kind."""
+        """Take the fast path for requests like this one from now on, if it is the second of its kind."""
         topic = request.topics[0]
         attached = self._attached.get((topic.name, topic.producer_id))
         if attached is None or attached.delayed or attached.inspects or not is_repeatable(frame, request):
@@ -189,7 +189,7 @@ class Producing:
     def _expect(self, request: ProduceRequest, correlation_id: int, now_ns: int) -> Glance | None:
         """Note the response that the broker now owes; acks=0 has none.
 
-        :return: how responses to such requests are looked at; None if they pass unread, or are read whole.
+        :return: how responses to such requests are checked; None if they pass unread, or are parsed.
         """
         if request.acks != 0 and (appends := awaited_appends(self._shared, request.topics, now_ns)):
             self._connection.outstanding.expect(
@@ -228,7 +228,7 @@ class Producing:
         return Glance(plain_length, lambda frame: not has_node_endpoints(frame, version), readdress)
 
     def decide(self, topic: ProduceTopic, acks: int, now_ns: int) -> Decision | None:
-        """Ask the topic's gate; None if this topic of the request may go on.
+        """Ask the topic's gate; None if this topic of the request may proceed.
 
         :param topic: the topic's part of the request.
         :param acks: the request's acks; with 0 the client waits for no answer.
@@ -257,7 +257,7 @@ class Producing:
         operation.unreadable = ""
         if topic.inspected is not None:
             operation.largest, operation.unreadable = topic.inspected
-        elif topic.largest_batch > attached.size_limit:  # a short one, or lowered while it was held
+        elif topic.largest_batch > attached.size_limit:  # `max_hold` is short, or was lowered meanwhile
             operation.largest = at_once(largest_message(topic.frame, topic.records, attached.size_limit))
         if attached.delayed:
             operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)
@@ -275,9 +275,9 @@ class Producing:
             attached.gate.abandon(attached.operation, now_ns)
 
     def _attach(self, gate: Gate, topic: ProduceTopic, now_ns: int) -> Decision | None:
-        """Attach every producer that has batches in a topic's part of a request, or none that is new.
+        """Attach all producers of a topic's part of a request, or none of the new ones.
 
-        :return: why one of them may not; None if all are attached.
+        :return: why one of them may not attach; None if all are attached.
         """
         if len(topic.more_producers) > _MAX_PRODUCERS:
             raise ProtocolError(f"more than {_MAX_PRODUCERS} producers for one topic in a Produce request")
@@ -290,8 +290,8 @@ class Producing:
                 continue
             refused = self._attach_one(gate, key, now_ns)
             if refused is not None:
-                # Those of a held request stay, as it would never get more than the rate of attaching lets
-                # through at once if it had to begin again each time.
+                # Those of a held request stay: otherwise it could never attach more than the attach rate
+                # admits at once.
                 if refused.action is not Action.DELAY:
                     for undone in added:
                         self._detach(undone, now_ns)
@@ -300,7 +300,7 @@ class Producing:
         return None
 
     def _attach_one(self, gate: Gate, key: tuple[str, int], now_ns: int) -> Decision | None:
-        """Attach a producer, which is its producer id where it has one, else the client that it runs in."""
+        """Attach a producer, identified by its producer id if it has one, else by its client."""
         topic, producer_id = key
         plain = self._shared.plain_producers
         place = self._attaching.pop(key, None) or Admission(self._operation(key))
@@ -345,7 +345,7 @@ class Producing:
             self._detach(key, now_ns)
 
     def parting(self, now_ns: int) -> Slices[None]:
-        """The connection is gone: detach all its producers."""
+        """The connection is closed: detach all its producers."""
         for count, key in enumerate(tuple(self._attached), 1):
             self._detach(key, now_ns)
             if count % _DETACHED_PER_SLICE == 0:

@@ -1,8 +1,8 @@
-"""Produce requests that look like the one before: most of them do, down to the byte.
+"""Produce requests that equal the previous one except for the batch, as most do.
 
 A producer that sends one batch at a time to one topic repeats everything in front of the batch but the
 correlation id: versions, client id, transaction, acks, topic. Comparing those bytes with the last request's
-costs a tenth of reading them again. Whatever is not exactly alike is read the long way.
+costs a tenth of reading them again. Any other request takes the slow path.
 """
 
 import struct
@@ -36,7 +36,7 @@ _HEADER_REST = 49
 
 
 class Repeated:
-    """What passes requests like one that has passed, if that named one topic and one partition.
+    """Passes requests that equal an earlier one, if that named one topic and one partition.
 
     :param shared: gates and limits.
     :param connection: where the requests come from.
@@ -110,13 +110,13 @@ class Repeated:
     def again(  # noqa: C901 - hot
         self, data: bytes, at: int, end: int, now_ns: int
     ) -> int:
-        """Pass a request if it looks like the one before and its topic's gate allows it.
+        """Pass a request if it equals the previous one and its topic's gate allows it.
 
         :param data: what came from the client.
         :param at: where the request starts, with its length.
         :param end: where the data end.
         :param now_ns: monotonic time.
-        :return: where the request ends; 0 if it is to be read the long way, even to tell what is wrong.
+        :return: where the request ends; 0 if it takes the slow path, as a malformed one does.
         """
         # <hot> Runs for nearly every Produce request.
         try:

@@ -1,4 +1,4 @@
-"""What is known of one connection, and where its rooms leave what is to be sent."""
+"""State of one connection that its handlers share, and the bytes that they send."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -96,7 +96,7 @@ class Connection:
         return (self.principal, self.peer.rsplit(":", 1)[0], self.client_id)
 
     def is_silent(self, now_ns: int, longest_ns: int) -> bool:
-        """Whether the client has sent nothing for so long, and is owed nothing that it may be waiting for."""
+        """Whether the client has been silent for a time and waits for no response."""
         return not self.outstanding and self.last_ns <= now_ns - longest_ns
 
     @property
@@ -109,16 +109,16 @@ class Connection:
         self.parts.extend(parts)
 
     def inject(self, request: bytes, handle: Handle) -> None:
-        """Send a request of the gate's own upstream, in the client's name and between its requests.
+        """Send a request of the gateway's own upstream, in the client's name and between its requests.
 
         :param request: a whole request, whose correlation id is `INJECTED`.
-        :param handle: gets its response, of which the client sees nothing.
+        :param handle: gets its response, which the client never sees.
         """
         self.injected.append(request)
         self.outstanding.expect(Expected(INJECTED, handle))
 
     def asked(self, *, mid_request: bool) -> list[Command]:
-        """What is to be asked of the broker and of the front, which it is with that.
+        """Take the pending questions to the broker and to the front.
 
         :param mid_request: True while a part of a client's request is still to go upstream.
         """

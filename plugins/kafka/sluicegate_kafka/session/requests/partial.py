@@ -1,4 +1,4 @@
-"""A frame that has arrived only in part and is wanted whole."""
+"""A partial frame that is needed whole."""
 
 from sluicegate.broker import Close
 from sluicegate.engine.budget import Budget
@@ -6,12 +6,12 @@ from sluicegate.sessions.pieces import Pieces
 
 
 def no_room() -> Close:
-    """The end of a connection for which there is no room."""
+    """Close a connection for lack of memory."""
     return Close("buffer_budget_used_up", "all clients together hold too many bytes")
 
 
 class Partial(Pieces):
-    """The pieces of one frame; empty while none is waited for.
+    """The pieces of one partial frame; empty if there is none.
 
     :param budget: bytes that all clients may hold together.
     """
@@ -25,17 +25,17 @@ class Partial(Pieces):
     def begin(self, piece: bytes, need: int) -> None:
         """Keep the start of a frame.
 
-        :param piece: what has come of it.
-        :param need: bytes that must be here before it is looked at again.
+        :param piece: the bytes received so far.
+        :param need: bytes needed before it is parsed again.
         :raises NoRoomError: if the budget is used up; the piece is not kept then.
         """
         self._need = need
         self.keep(piece)
 
     def add(self, piece: bytes) -> bytes | None:
-        """Keep what comes next.
+        """Add the next bytes.
 
-        :return: all that was kept, and no longer is, once it is as much as was needed; else None.
+        :return: all bytes, which are then released, once there are enough; else None.
         :raises NoRoomError: if the budget is used up; the piece is not kept then.
         """
         self.keep(piece)

@@ -1,4 +1,4 @@
-"""Responses in the order of their requests, whether the broker makes them, the gate, or both."""
+"""Responses in the order of their requests, whether the broker makes them, the gateway, or both."""
 
 from collections import deque
 from collections.abc import Callable
@@ -16,7 +16,7 @@ length) to send instead, None for nothing yet, or what makes one of these in lat
 
 
 class Expected:
-    """A response that the broker owes and that the gate wants to see whole."""
+    """A response that the broker owes and that the gateway wants to see whole."""
 
     __slots__ = ("correlation_id", "handle")
 
@@ -26,12 +26,12 @@ class Expected:
 
 
 class Glance:
-    """A response that nearly always passes as it came; made once for all such responses of a connection.
+    """A response that nearly always passes unchanged; made once for all such responses of a connection.
 
-    :param plain_length: bytes of a response, its own length not counted, in which there is nothing to see; -1
-        if that cannot be told.
-    :param passes: `(response without its length)` -> True if it may; asked once it has come whole.
-    :param handle: makes what is sent if it may not.
+    :param plain_length: length of a response without anything to read, without the length field;
+        -1 if unknown.
+    :param passes: `(response without its length)` -> True if it may; called once it is complete.
+    :param handle: makes the response to send if not.
     """
 
     __slots__ = ("handle", "passes", "plain_length")
@@ -81,7 +81,7 @@ class Held:
 
 
 def _placed(made: Buffer | Held) -> Ready | Held:
-    """What stands in the place of a response that is finished."""
+    """The queue entry for a finished response."""
     if not isinstance(made, Held):
         return Ready(made)
     made.is_waiting = True
@@ -122,7 +122,7 @@ class Outstanding:
         self.queue.append(Expected(correlation_id, handle) if is_read else correlation_id)
 
     def answer(self, frame: Buffer) -> None:
-        """The gate has answered a request itself; the response goes out in its turn."""
+        """Answer a request by the gateway itself; the response is sent in its turn."""
         self.queue.append(self._charged(Ready(frame)))
 
     def _charged(self, entry: Ready | Held) -> Ready | Held:
@@ -157,7 +157,7 @@ class Outstanding:
         return None
 
     def replace(self, entry: Owed, frame: "Buffer | Held | None") -> None:
-        """Put the finished response in the place of the entry it was expected at, the next that is owed."""
+        """Put the finished response in place of the entry it was expected at, the next that is owed."""
         if self.arrived() != entry:
             raise LookupError("a response is put in the place of one that is not its turn")
         place = self._ahead
@@ -172,13 +172,13 @@ class Outstanding:
         return held.is_waiting
 
     def settle(self, held: Held, frame: Buffer) -> None:
-        """Have a response that is held wait for its turn only, and say something else."""
+        """Replace a held response, which then waits only for its turn."""
         self._discharge(held)
         held.frame, held.at_ns = frame, 0
         self._charged(held)
 
     def release(self, now_ns: int) -> list[Command]:
-        """Everything at the head that may go to the client now."""
+        """Take the responses at the head that may be sent now."""
         out: list[Command] = []
         queue = self.queue
         while queue:
@@ -195,14 +195,14 @@ class Outstanding:
         return out
 
     def drop(self) -> None:
-        """The connection is gone: nothing waits any more."""
+        """The connection is closed: discard everything that waits."""
         self._budget.give(self._finished_bytes)
         self._finished_bytes = self.finished = self._ahead = 0
         self.queue.clear()
 
     @property
     def due_ns(self) -> int | None:
-        """When the head's time comes; None if the head is not held."""
+        """When the response at the head is due; None if it is not held."""
         head = self.queue[0] if self.queue else None
         return head.at_ns if isinstance(head, Held) else None
 

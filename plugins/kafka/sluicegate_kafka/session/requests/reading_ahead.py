@@ -1,4 +1,4 @@
-"""What a client sent behind a request that must wait: read, and not looked at yet."""
+"""Bytes that a client sent after a held request: received, not yet parsed."""
 
 from sluicegate.engine.budget import Budget
 from sluicegate.sessions.pieces import Pieces
@@ -22,5 +22,5 @@ class ReadAhead(Pieces):
 
     @property
     def is_enough(self) -> bool:
-        """Whether no more should be read."""
+        """Whether reading should pause."""
         return self.size >= _LIMIT

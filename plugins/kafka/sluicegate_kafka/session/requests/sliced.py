@@ -19,14 +19,14 @@ Making: TypeAlias = Slices["Made"]
 
 
 class Turn(Protocol):
-    """What a slice knows of the turn that it is done in."""
+    """The turn of the event loop that a slice runs in."""
 
     now_ns: int
     """Monotonic time of the slice at hand."""
 
 
 class Sliced:
-    """One request on its way through a generator, which yields where others are to have their turn.
+    """One request that a generator processes, which yields to other clients.
 
     Nearly every request is done in the first slice, and then costs no turn.
 
@@ -49,9 +49,9 @@ class Sliced:
         self._slices: Deciding | None = None
 
     def begin(self, slices: Deciding) -> bool | Suspended:
-        """Do the first slice.
+        """Run the first slice.
 
-        :return: what the last slice returns, or what stands for the rest.
+        :return: the result, or a placeholder for the rest.
         """
         self._slices = slices
         return self._go_on(self._frame, self._head, self.now_ns)
@@ -70,7 +70,7 @@ class Sliced:
         )
 
     def _give_up(self, now_ns: int) -> None:
-        """The client has gone: the rest is not done."""
+        """The client has disconnected: skip the rest."""
         if self._slices is not None:
             self._slices.close()
             self._slices = None
@@ -79,7 +79,7 @@ class Sliced:
 
 
 class AtOnce:
-    """The turn of what is done without a pause."""
+    """The turn of work that is done without a pause."""
 
     __slots__ = ("now_ns",)
 
@@ -88,7 +88,7 @@ class AtOnce:
 
 
 class SlicedResponse:
-    """One response on its way through a generator; all that the broker sends after it waits meanwhile.
+    """One response that a generator processes; later bytes of the broker wait meanwhile.
 
     :param now_ns: monotonic time.
     """
@@ -103,15 +103,15 @@ class SlicedResponse:
         self._slices: Making | None = None
 
     def begin(self, slices: Making) -> "Made | SlicedResponse":
-        """Do the first slice.
+        """Run the first slice.
 
-        :return: what is made of the response, or this very object while there is more to do.
+        :return: the response to send, or this object while there is more to do.
         """
         self._slices = slices
         return self.go_on(self.now_ns)
 
     def go_on(self, now_ns: int) -> "Made | SlicedResponse":
-        """Do the next slice; returns as `begin`."""
+        """Run the next slice; returns as `begin`."""
         if self._slices is None:
             raise RuntimeError("a response that was given up goes on")
         self.now_ns = now_ns
@@ -125,7 +125,7 @@ class SlicedResponse:
         return self
 
     def give_up(self) -> None:
-        """The client has gone: the rest is not done."""
+        """The client has disconnected: skip the rest."""
         if self._slices is not None:
             self._slices.close()
             self._slices = None

@@ -10,7 +10,7 @@ Retry = Callable[[bytes, RequestHead, int], "bool | Suspended"]
 
 
 class Suspended:
-    """What waits, and until when or for which answer."""
+    """A waiting request, and its deadline or question."""
 
     __slots__ = ("frame", "head", "leave", "question", "refuse", "retry", "wake_ns")
 
@@ -38,17 +38,17 @@ class Suspended:
 
     @property
     def request(self) -> Buffer:
-        """The whole request as it came, with its length."""
+        """The whole request unchanged, with its length."""
         return memoryview(self.frame)[self.head.start - 4 : self.head.end]
 
     def abandon(self, now_ns: int) -> None:
-        """The client has gone: never forward what is held."""
+        """The client has disconnected: never forward what is held."""
         if self.leave is not None:
             self.leave(now_ns)
 
 
 def next_turn() -> Suspended:
-    """Nothing is held: what comes next is looked at once other clients have had their turn."""
+    """Nothing is held: the next request is read after other clients' turns."""
     return Suspended(_go_on, b"", _NO_REQUEST, question=NextTurn())
 
 

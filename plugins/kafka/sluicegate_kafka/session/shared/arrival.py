@@ -1,9 +1,9 @@
-"""When records arrived at their partitions, as far as the gate could see.
+"""When records arrived at their partitions, as far as the gateway could observe it.
 
-Two kinds of responses tell: a Produce response to a request that the gate passed on, and the high watermark
-that a Fetch response carries for each partition, even where its records are withheld. What was asked for at
-one time and answered at another bounds an arrival from both sides. Where bounds have to be widened, records
-are delivered later, never earlier.
+Two kinds of responses show it: a Produce response to a request that the gateway passed on, and the high
+watermark that a Fetch response carries for each partition, even where its records are withheld. What was
+asked for at one time and answered at another bounds an arrival from both sides. Where bounds have to be
+widened, records are delivered later, never earlier.
 """
 
 from bisect import bisect_right
@@ -60,13 +60,13 @@ class _Partition:
         return self.marks[place] if place < len(self.marks) else None
 
     def note(self, start: int, end: int, asked_ms: int, now_ms: int, delay_ms: int) -> None:
-        """Take in an observation; parameters as for `Arrivals.note`."""
+        """Add an observation; parameters as for `Arrivals.note`."""
         marks = self.marks
         known = marks[-1].end if marks else 0
         if start < known:
             place = bisect_right(marks, start, key=_end_of)
             if marks[place].by_ms < asked_ms:
-                # What was not there was seen there before: the topic was made anew, or lost its end.
+                # Missing offsets were seen before: the topic was recreated, or lost its end.
                 del marks[place:]
                 self.asked_ms = UNKNOWN
                 known = marks[-1].end if marks else 0
@@ -104,14 +104,14 @@ class Arrivals:
     def note(
         self, at: tuple[str, int], start: int, end: int, asked_ms: int, now_ms: int, delay_ms: int
     ) -> None:
-        """Take in what a response told of a partition. Times are in ms of the wall clock.
+        """Add what a response shows of a partition. Times are in ms of the wall clock.
 
         :param at: topic and partition.
         :param start: offset from which on nothing was there at `asked_ms`.
         :param end: offset up to which all is there at `now_ms`.
         :param asked_ms: when the request was forwarded.
         :param now_ms: when its response came.
-        :param delay_ms: the topic's fixed delay; what arrived longer ago is of no interest any more.
+        :param delay_ms: the topic's fixed delay; earlier arrivals no longer matter.
         """
         known = self._partitions.get(at)
         if known is None:
@@ -123,7 +123,7 @@ class Arrivals:
             self.forget(next(iter(self._partitions)))
 
     def of(self, at: tuple[str, int], offset: int, now_ms: int) -> Arrival:
-        """When a record arrived that is there now.
+        """When an existing record arrived.
 
         :param at: topic and partition.
         :param offset: the record's.

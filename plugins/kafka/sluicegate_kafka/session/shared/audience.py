@@ -1,8 +1,8 @@
-"""Whose Fetch it is: readers of a topic and group members, matched one to one.
+"""Matches the readers of a topic with group members, one to one.
 
 A Fetch does not say for which group it is. Among clients of equal principal, host and client id each reader
-at a node is matched with a member: only with one that was assigned what the reader fetches, and before it
-began. Readers beyond the members are consumers without a group. Where nothing tells equals apart, any
+at a node is matched with a member: only with one that was assigned the fetched partitions before the reader
+began. Readers beyond the members are consumers without a group. If equals cannot be distinguished, any
 matching at one node is as right as another. Over several nodes it is not, as nothing links a client's
 connections: what then stays ambiguous is limited by every subscription that it may be for.
 """
@@ -26,7 +26,7 @@ _CONSUMERS = "max_consumers_per_topic"
 class Audience:
     """Readers and members of one topic among equal clients.
 
-    :param identity: what they have in common.
+    :param identity: their principal, host and client id.
     :param topic: the topic.
     :param places: numbers of those without a group.
     """
@@ -66,7 +66,7 @@ class Audience:
             yield from readers
 
     def changed(self) -> None:
-        """Something has changed: match again before the next question."""
+        """Something has changed: match again before the next look-up."""
         self._is_stale = True
 
     def add(self, reader: Reader) -> None:
@@ -75,7 +75,7 @@ class Audience:
         self.changed()
 
     def remove(self, reader: Reader) -> None:
-        """A reader is gone."""
+        """A reader has left."""
         node = reader.connection.node
         readers = self.nodes.get(node, [])
         if reader not in readers:
@@ -89,7 +89,7 @@ class Audience:
         self.changed()
 
     def make_room(self, reader: Reader, gate: Gate, silence_ns: int, now_ns: int) -> None:
-        """Have a silent equal at the same node give way, if the reader would be refused otherwise."""
+        """Release a silent equal at the same node, if the reader would be refused otherwise."""
         limit = int(gate.policies.number(_CONSUMERS))
         state = gate.state
         if not 0 < limit <= state.consumer_count or reader.own_name in state.subscription("").consumers:
@@ -119,7 +119,7 @@ class Audience:
             self._name_alternatives(now_ns)
 
     def _match(self, readers: list[Reader], now_ns: int) -> None:
-        """Match the readers at one node; who was matched stays so where that is still right."""
+        """Match the readers at one node; valid matches are kept."""
         members = set(self.members.values())
         taken: dict[Membership, Reader] = {}
         for reader in readers:
@@ -143,14 +143,14 @@ class Audience:
     def _find(
         self, reader: Reader, taken: dict[Membership, Reader], tried: set[Membership], now_ns: int
     ) -> bool:
-        """Find a member for a reader, by matching others anew if need be (Kuhn's algorithm)."""
+        """Find a member for a reader, by matching others again if need be (Kuhn's algorithm)."""
         possible = [
             member
             for member in self.members.values()
             if member not in tried and self._may_be(reader, member, now_ns)
         ]
         possible.sort(key=reader.agrees_with, reverse=True)
-        # A free one comes first: a client that moves to another subscription gets one more burst.
+        # Prefer a free member: a client that moves to another subscription gets one more burst.
         found = next((member for member in possible if member not in taken), None)
         if found is None and len(self.members) <= _SWAPPING:
             for member in possible:
@@ -165,7 +165,7 @@ class Audience:
         return True
 
     def _may_be(self, reader: Reader, member: Membership, now_ns: int) -> bool:
-        """Whether a reader may be a member, as far as can be told."""
+        """Whether a reader may be a member, as far as is known."""
         if member.connection is reader.connection:
             return True
         if reader.connection in self._joined_at:
@@ -207,7 +207,7 @@ class Audience:
 
 
 def _narrow(found: dict[Reader, set[str]], capacity: Counter[str]) -> None:
-    """Take away from each reader what others, who can be nothing else, have used up at its node."""
+    """Remove from each reader the subscriptions that unambiguous readers at its node have used up."""
     while True:
         certain = Counter(next(iter(names)) for names in found.values() if len(names) == 1)
         full = {name for name, count in certain.items() if count >= capacity[name]}

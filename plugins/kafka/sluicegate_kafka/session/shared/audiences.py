@@ -1,4 +1,4 @@
-"""The audiences of all topics: who joined groups for them, and who fetches them."""
+"""The audiences of all topics: group members and readers."""
 
 from collections.abc import Callable, Collection, Iterator
 
@@ -15,8 +15,8 @@ _NOTHING: frozenset[int] = frozenset()
 class Audiences:
     """One for each topic and each kind of equal clients.
 
-    What concerns all topics of a member is an iterator, which does one of them at each step. The member may
-    be let go between two steps: then nothing is left to do.
+    Work on all topics of a member is an iterator, with one topic at each step. The member may
+    be released between two steps: then nothing is left to do.
     """
 
     def __init__(self) -> None:
@@ -38,13 +38,13 @@ class Audiences:
         now_ns: int,
         give_way: Callable[[MemberKey], None],
     ) -> Iterator[None]:
-        """A member joined its group, or changed what it subscribes to.
+        """A member joined its group, or changed its topics.
 
         :param connection: where it joined.
         :param key: its group and its name there.
         :param topics: all that it subscribes to.
         :param now_ns: monotonic time.
-        :param give_way: lets the member of a key go; when it speaks again, it is to join again.
+        :param give_way: releases the member of a key, which then has to join again.
         """
         identity = self._identities.setdefault(connection, connection.identity)
         known = self._topics.setdefault(connection, {}).setdefault(key, set())
@@ -66,7 +66,7 @@ class Audiences:
     def assigning(
         self, connection: Connection, key: MemberKey, partitions: Partitions | None, now_ns: int
     ) -> Iterator[None]:
-        """A member is told what it may fetch; None if the gate cannot read that."""
+        """A member has received its assignment; None if the gateway cannot read it."""
         for topic in tuple(self._topics_of(connection, key)):
             yield
             if topic not in self._topics_of(connection, key):
@@ -78,7 +78,7 @@ class Audiences:
                 self._changed(audience)
 
     def committing(self, connection: Connection, group: str, offsets: Offsets) -> Iterator[None]:
-        """A group's members on a connection were told where to begin."""
+        """A group's members on a connection have received their start offsets."""
         by_topic: dict[str, dict[int, int]] = {}
         for (topic, partition), offset in offsets.items():
             by_topic.setdefault(topic, {})[partition] = offset
@@ -117,7 +117,7 @@ class Audiences:
         self._topics.get(connection, {}).pop(key, None)
 
     def forgetting(self, connection: Connection) -> Iterator[None]:
-        """A connection has ended: its members may go on by another one, and what they fetch is theirs.
+        """A connection has ended: its members may continue on another one, and keep their fetches.
 
         Yields after each of their topics.
         """
@@ -131,7 +131,7 @@ class Audiences:
         self._identities.pop(connection, None)
 
     def returns(self, connection: Connection, key: MemberKey, topic: str) -> None:
-        """A member joins that was one before: what it fetched meanwhile is not another consumer.
+        """A former member joins again: its fetches meanwhile are not another consumer's.
 
         :param connection: where it joins.
         :param key: its group and its name there.
@@ -142,7 +142,7 @@ class Audiences:
             return
         lone = [reader for reader in audience.readers if reader.number]
         own = [reader for reader in lone if reader.former == key]
-        if not own:  # the gate does not know it from before: it is one of those without a group
+        if not own:  # unknown from before: it counts as a consumer without a group
             last = max((reader.number for reader in lone if reader.former is None), default=0)
             own = [reader for reader in lone if reader.number == last and reader.former is None]
         for reader in own:
@@ -152,7 +152,7 @@ class Audiences:
     def make_room(
         self, connection: Connection, topic: str, group: str | None, silence_ns: int, now_ns: int
     ) -> None:
-        """Have a silent member of an equal client give way.
+        """Release a silent member of an equal client.
 
         :param connection: where a new member joins that would be refused otherwise.
         :param topic: the topic that is full.
@@ -182,7 +182,7 @@ class Audiences:
         return reader
 
     def closed(self, reader: Reader) -> None:
-        """A reader is gone."""
+        """A reader has left."""
         audience = reader.audience
         audience.remove(reader)
         key = (audience.identity, audience.topic)

@@ -1,4 +1,4 @@
-"""How many equal clients there are, as far as their connections tell.
+"""Counts equal clients by their connections.
 
 Clients at their defaults share one client id. But a client library keeps at most one connection to a node for
 producing and one for fetching: among connections of equal principal, host and client id the k-th to one node
@@ -13,10 +13,10 @@ from sluicegate_kafka.session.requests.connection import Identity
 
 
 class Numbered(Protocol):
-    """What one connection is counted for on one topic."""
+    """The counted identity of one connection on one topic."""
 
     def renumber(self, number: int) -> None:
-        """Go by another number from now on."""
+        """Change the number."""
 
 
 Occupant = TypeVar("Occupant", bound=Numbered)
@@ -25,7 +25,7 @@ Occupant = TypeVar("Occupant", bound=Numbered)
 def name_of(kind: str, identity: Identity, number: int) -> str:
     """The counted identity of client number `number` of those that are equal.
 
-    :param kind: how it is met: `client` for producing, `fetch` for fetching.
+    :param kind: `client` for producing, `fetch` for fetching.
     """
     # The number stands first: a client id may end in anything.
     return f"{kind} {'' if number == 1 else f'#{number} '}{'/'.join(identity)}"
@@ -38,7 +38,7 @@ class Places(Generic[Occupant]):
         self._taken: dict[tuple[Identity, str], dict[str, list[Occupant]]] = {}
 
     def at(self, identity: Identity, topic: str, node: str) -> Sequence[Occupant]:
-        """Who has the places at a node, by number."""
+        """The holders of the places at a node, by number."""
         return self._taken.get((identity, topic), {}).get(node, ())
 
     def take(self, identity: Identity, topic: str, node: str, occupant: Occupant) -> int:
@@ -48,7 +48,7 @@ class Places(Generic[Occupant]):
         return len(places)
 
     def leave(self, identity: Identity, topic: str, node: str, occupant: Occupant) -> None:
-        """Give a place up; the last one at that node moves into the gap.
+        """Release a place; the last one at that node moves into the gap.
 
         Otherwise a client that has the last place here and a lower one elsewhere would count twice.
         """

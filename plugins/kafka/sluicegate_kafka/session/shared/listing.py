@@ -12,7 +12,7 @@ _ALL = ""
 
 @dataclass(frozen=True, slots=True)
 class ListGroups:
-    """The question to the broker: which groups have offsets for which topics."""
+    """Asks the broker which groups have offsets for which topics."""
 
 
 class GroupListing(Listings):
@@ -26,11 +26,11 @@ class GroupListing(Listings):
         self._asked_ns = 0
 
     def fresh(self, topic: str, now_ns: int) -> bool:
-        """Whether the broker answered, or failed to, within the last second, which tells of any topic."""
+        """Whether the broker answered, or failed to, within the last second; applies to all topics."""
         return super().fresh(_ALL, now_ns)
 
     def learned(self, groups: Mapping[str, Collection[str]] | None, asked_ns: int, now_ns: int) -> None:
-        """Keep an answer: groups by topic, or None if the broker could not tell (the last answer stays).
+        """Store an answer: groups by topic, or None if the broker could not tell (the last answer stays).
 
         :param groups: the answer.
         :param asked_ns: when the broker was asked.
@@ -42,7 +42,7 @@ class GroupListing(Listings):
             self._asked_ns = asked_ns
 
     def inform(self, state: TopicState) -> None:
-        """Tell a topic's state what exists; groups let in since the broker was asked exist in any case."""
+        """Update a topic's state; groups admitted since the broker was asked are added."""
         if self._groups is None:
             return
         state.learn_subscriptions(self._groups.get(state.topic.full, ()), self._asked_ns)

@@ -1,4 +1,4 @@
-"""What clients are told of the broker's versions: worked out once for each response that a broker gives."""
+"""The versions offered to clients: computed once for each distinct response of a broker."""
 
 from functools import partial
 from typing import Final
@@ -17,8 +17,8 @@ _ID_BYTES: Final = 4
 class OfferedVersions:
     """ApiVersions responses as clients see them.
 
-    Any client may ask as often as it likes, before it has logged in, and working a response out takes some 20
-    times as long as looking it up.
+    Any client may ask at will before its login, and computing a response takes some 20 times
+    as long as looking it up.
     """
 
     __slots__ = ("_handles", "_known")
@@ -28,10 +28,10 @@ class OfferedVersions:
         self._known: dict[tuple[int, bytes], bytes] = {}
 
     def handle(self, version: int) -> Handle:
-        """What makes a client's response of the broker's, the same for all requests of a version.
+        """The function that makes the client's response, shared by all requests of a version.
 
-        Clients may have many requests on their way, and the garbage collector looks at all that is kept for
-        each, on the event loop.
+        Clients may have many requests pending, and the garbage collector scans every object kept for them, on
+        the event loop.
 
         :param version: one that the gateway supports.
         """

@@ -1,4 +1,4 @@
-"""Producers without a producer id: each is the client that it runs in."""
+"""Producers without a producer id: each is identified by its client."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -19,8 +19,8 @@ class PlainProducer:
 
     :param connection: where it publishes.
     :param topic: the topic.
-    :param attached: what it is counted as.
-    :param give_way: detaches it at a monotonic time; when it publishes again it is new.
+    :param attached: its counted identity.
+    :param give_way: detaches it at a monotonic time; it counts as new when it publishes again.
     """
 
     __slots__ = ("_attached", "_identity", "_topic", "connection", "give_way")
@@ -35,7 +35,7 @@ class PlainProducer:
         self._topic = topic
 
     def renumber(self, number: int) -> None:
-        """Go by another number from now on, on the topic's state as well."""
+        """Change the number, in the topic's state as well."""
         operation = self._attached.operation
         name = name_of(_KIND, self._identity, number)
         state = self._attached.gate.state
@@ -44,14 +44,14 @@ class PlainProducer:
         operation.producer = name
 
     def leave(self, places: "Places[PlainProducer]") -> None:
-        """Give its place up."""
+        """Release its place."""
         places.leave(self._identity, self._topic, self.connection.node, self)
 
 
 class PlainProducers:
     """All of them on one front.
 
-    :param silence_ns: how long a client may be silent before it gives way to an equal one.
+    :param silence_ns: how long a client may be silent before an equal one may replace it.
     """
 
     def __init__(self, silence_ns: int) -> None:
@@ -59,14 +59,14 @@ class PlainProducers:
         self._places: Places[PlainProducer] = Places()
 
     def next_name(self, connection: Connection, topic: str) -> str:
-        """By which name a new one of a connection would be counted."""
+        """The counted identity that a new one of a connection would get."""
         identity = connection.identity
         return name_of(_KIND, identity, len(self._places.at(identity, topic, connection.node)) + 1)
 
     def make_room(self, connection: Connection, gate: Gate, topic: str, now_ns: int) -> None:
-        """Have a silent equal of the same node give way, if a new one of this connection would be refused.
+        """Release a silent equal at the same node, if a new one of this connection would be refused.
 
-        A client whose old connection broke without a word must not be refused for its own sake.
+        A client must not be refused because of its own broken connection.
         """
         limit = int(gate.policies.number(_LIMIT))
         counted = gate.state.producers
@@ -78,9 +78,9 @@ class PlainProducers:
             min(silent, key=lambda each: each.connection.last_ns).give_way(now_ns)
 
     def admitted(self, producer: PlainProducer, connection: Connection, topic: str) -> None:
-        """A new one was let in, by the name that it was told."""
+        """A new one was admitted under its counted identity."""
         self._places.take(connection.identity, topic, connection.node, producer)
 
     def left(self, producer: PlainProducer) -> None:
-        """One is not attached any longer."""
+        """One was detached."""
         producer.leave(self._places)

@@ -1,4 +1,4 @@
-"""Who fetches a topic: one connection each, and the members of groups that they may be."""
+"""The readers of a topic, one per connection, and the group members that they may be."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ class Membership:
     :param connection: where it joined.
     :param key: its group and its name there.
     :param now_ns: monotonic time.
-    :param give_way: lets the member of a key go; when it speaks again, it is to join again.
+    :param give_way: releases the member of a key, which then has to join again.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class Membership:
         return self.partitions is not None and partitions <= self.partitions
 
     def may_fetch(self, partitions: frozenset[int] | None, now_ns: int) -> bool:
-        """Whether it may fetch these partitions; None for those that nothing is known of."""
+        """Whether it may fetch these partitions; None for unknown ones."""
         own = self.partitions
         if own is None or partitions is None or partitions <= own:
             return True
@@ -134,7 +134,7 @@ class Reader:
 
     @property
     def name(self) -> str:
-        """The subscription that it is taken for."""
+        """The subscription that it counts under."""
         if self.match is not None:
             return self.match.key[0]
         if self.is_orphan and self.former is not None:
@@ -155,20 +155,20 @@ class Reader:
         return gate.exempt or operation.consumer in gate.state.subscription("").consumers
 
     def asks_for(self, partitions: frozenset[int]) -> bool:
-        """Take over what it fetches now; returns whether it may be another member's than was thought."""
+        """Record what it fetches now; returns whether it may now match another member."""
         self.partitions = partitions
         if partitions <= self._matched_on or not self.audience.members:
             return False
         if self.match is None or len(self.names) > 1 or not self.match.has(partitions):
             return True
-        # A client leaves out partitions of which it has records. Matching again each time would be too slow.
+        # A client omits partitions that it has records of. Matching again each time would be too slow.
         self._matched_on |= partitions
         return False
 
     def began_at(self, offsets: Iterable[tuple[int, int]]) -> None:
-        """Compare where it began with what members were told: it is rather one of those that agree.
+        """Compare where it began with members' start offsets: those that agree are preferred.
 
-        No more than that: a client may begin elsewhere than it was told.
+        It is only a hint, as a client may begin elsewhere.
 
         :param offsets: partitions and offsets of its first Fetch.
         """
@@ -187,17 +187,17 @@ class Reader:
             self._differs = frozenset(differs)
 
     def agrees_with(self, member: Membership) -> bool:
-        """Whether nothing speaks against its being a member, where another one fits better."""
+        """Whether it may stay matched with a member although another one fits better."""
         return member.key not in self._differs
 
     def matched(self) -> None:
-        """Note on what grounds it was matched."""
+        """Record the grounds of its match."""
         self._matched_on = self.partitions or frozenset()
         if self.match is not None:
             self.former, self.is_orphan = self.match.key, False
 
     def renumber(self, number: int) -> None:
-        """Go by another number from now on, on the topic's state as well."""
+        """Change the number, in the topic's state as well."""
         self.number = number
         if self.attachment is None:
             return
@@ -207,7 +207,7 @@ class Reader:
         operation.consumer = self.own_name
 
     def detach(self) -> None:
-        """Count it no longer as a consumer without a group."""
+        """Stop counting it as a consumer without a group."""
         attachment, self.attachment = self.attachment, None
         if attachment is not None:
             gate, operation = attachment

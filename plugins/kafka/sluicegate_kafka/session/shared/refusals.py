@@ -1,4 +1,4 @@
-"""Which Kafka error code tells a refusal best.
+"""The Kafka error code for each refusal.
 
 Measured with the Java client 4.3, librdkafka 2.11+ and aiokafka 0.14: 44 fails just that batch, idempotent
 or not; 10 makes a client split a batch and send it again, so it is only for a batch that holds one record;
@@ -29,9 +29,9 @@ def produce_code(decision: Decision, messages: int) -> int:
 def group_code(decision: Decision, software: str) -> int:
     """The code for a refused group member or subscription.
 
-    :param decision: the refusal, or what it was held for until it could be held no longer.
-    :param software: the client library, as it says itself. One that does not say is aiokafka, or older than
-        Kafka 2.4; to most of those 81 means nothing.
+    :param decision: the refusal, or the delay that it was held for.
+    :param software: the client library, by its own claim. One without a claim is aiokafka, or older than
+        Kafka 2.4; most of those do not know 81.
     """
     if decision.action is Action.DELAY or decision.reasons[0].outcome is Outcome.PRECONDITION:
         return errors.COORDINATOR_LOAD_IN_PROGRESS

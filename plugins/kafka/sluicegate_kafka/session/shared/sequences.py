@@ -1,9 +1,9 @@
 """Sequence numbers of idempotent producers after a refusal.
 
-A broker takes an idempotent producer's batches only without gaps. When the gate refuses a batch for good,
+A broker takes an idempotent producer's batches only without gaps. When the gateway refuses a batch for good,
 the Java client and librdkafka close the gap themselves; aiokafka does not, and neither do batches that are
-already under way: the broker would refuse all that follows, for ever. So the gate remembers each gap and
-renumbers what comes behind it, until the client sends the right number by itself.
+already under way: the broker would refuse all that follows, for ever. So the gateway remembers each gap and
+renumbers later batches, until the client sends the right number by itself.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ _RETRIES_KNOWN = 8
 
 
 class Gap:
-    """What one partition of one producer lacks on the broker."""
+    """The gap in one producer's sequence numbers on one partition."""
 
     __slots__ = ("epoch", "expected", "missing", "refused", "renumbered")
 
@@ -65,7 +65,7 @@ class Sequences:
         self.gaps: dict[Key, Gap] = {}
 
     def refused(self, topic: ProduceTopic, decision: Decision) -> None:
-        """A topic's batches were refused for good; those that were refused before leave no further gap."""
+        """A topic's batches were refused for good; batches refused before add no further gap."""
         for key, epoch, sequence, count, start in _batches(topic):
             gap = self.gaps.get(key)
             if gap is None or gap.epoch != epoch:
@@ -77,10 +77,10 @@ class Sequences:
                 gap.refused.append((sequence, _checksum(topic.frame, start + _CRC_AT)[0], decision))
 
     def decided(self, topic: ProduceTopic) -> Decision | None:
-        """Why a topic's batches must be refused again; None if they may be decided anew.
+        """Why a topic's batches must be refused again; None if they may be decided again.
 
-        A client that lost the refusal with its connection sends the batch again. Once a batch from behind has
-        taken its number, the broker would take it for that batch, and acknowledge what it never stored.
+        A client that lost the refusal with its connection sends the batch again. Once a later batch has taken
+        its number, the broker would take it for that batch, and acknowledge a batch that it never stored.
         """
         for key, epoch, sequence, _, start in _batches(topic):
             gap = self.gaps.get(key)
@@ -93,7 +93,7 @@ class Sequences:
         return None
 
     def passed(self, topic: ProduceTopic) -> None:
-        """A topic's batches go on, renumbered where that was needed."""
+        """A topic's batches were forwarded, renumbered if needed."""
         for key, epoch, sequence, count, _ in _batches(topic):
             gap = self.gaps.get(key)
             if gap is not None and gap.epoch == epoch and gap.expected == sequence:
@@ -102,9 +102,9 @@ class Sequences:
     def mend(
         self, frame: bytes, head: RequestHead, request: ProduceRequest
     ) -> tuple[bytes, RequestHead, ProduceRequest]:
-        """Renumber the batches of a request that come behind a gap.
+        """Renumber the batches of a request that follow a gap.
 
-        :return: the same objects where nothing was to be done, else a copy that stands in their place.
+        :return: the same objects if nothing changed, else a copy to use instead.
         """
         begin = head.start - 4
         copy: bytearray | None = None
@@ -121,7 +121,7 @@ class Sequences:
         return mended, head, scan_produce(mended, head)
 
     def _number(self, key: Key, epoch: int, sequence: int, checksum: int) -> int:
-        """The number under which the broker will take a batch that the client gave `sequence`."""
+        """The number under which the broker accepts a batch that the client numbered `sequence`."""
         gap = self.gaps.get(key)
         if gap is None:
             return sequence

@@ -1,4 +1,4 @@
-"""What all connections of one Kafka front share: gates, limits, who is who."""
+"""What all connections of one Kafka front share: gates, limits, identities."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -93,17 +93,17 @@ class Shared:
 
     @property
     def reads_fetches(self) -> bool:
-        """Whether any policy may ask about what is delivered; if not, responses stream through unread."""
+        """Whether any policy applies to deliveries; if not, responses stream through unread."""
         return self._asks()[1]
 
     @property
     def counts_consumers(self) -> bool:
-        """Whether any policy limits consumers, so that those who only fetch must be counted as well."""
+        """Whether any policy limits consumers, so that readers without a group must be counted as well."""
         return self._asks()[2]
 
     @property
     def inspects(self) -> bool:
-        """Whether any policy asks for a look into compressed batches."""
+        """Whether any policy inspects compressed batches."""
         return self._asks()[4]
 
     @property
@@ -118,7 +118,7 @@ class Shared:
         self.topic_names.update(names)
 
     def _asks(self) -> tuple[int, bool, bool, bool, bool]:
-        """What the policies of now ask about; looked through once after each change."""
+        """What the current policies apply to; computed once after each change."""
         if self._asked[0] != self.gates.changes:
             layers = self._services.policies.layers
             fields = {name for layer in layers for name in (*layer.settings, *layer.ceilings)}
@@ -132,14 +132,14 @@ class Shared:
         return self._asked
 
     def sequences_of(self, identity: Identity) -> Sequences:
-        """The gaps of a client, which is about to have one."""
+        """The gaps of a client; created for its first one."""
         found = self.sequences.setdefault(identity, Sequences())
         if len(self.sequences) > _MAX_CLIENTS_WITH_GAPS:
             self.sequences.pop(next(iter(self.sequences)))
         return found
 
     def readdress_produce(self, frame: bytes, version: int) -> bytes:
-        """A Produce response in which broker addresses, if it has any, are the gate's."""
+        """A Produce response in which broker addresses, if it has any, are the gateway's."""
         if has_node_endpoints(frame, version):
             return rewrite_node_endpoints(frame, ApiKey.PRODUCE, version, self.nodes.advertised)
         return frame
@@ -158,5 +158,5 @@ class Shared:
         return {**self.counts, "sessions": len(self.releases), "nodes": len(self.nodes)}
 
     def forget(self, connection: Connection) -> None:
-        """A connection has ended: there is nothing idle to be released any more."""
+        """A connection has ended: nothing of it is left to release."""
         self.releases.pop(connection, None)

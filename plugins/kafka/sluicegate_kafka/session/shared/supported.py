@@ -1,4 +1,4 @@
-"""Which API versions the gate reads, and which APIs it does not offer."""
+"""Which API versions the gateway reads, and which APIs it does not offer."""
 
 from sluicegate_kafka.codec.api_keys import ApiKey
 
@@ -28,7 +28,7 @@ SUPPORTED: dict[int, tuple[int, int]] = {
 
 HIDDEN: frozenset[int] = frozenset(
     {
-        # Share groups and streams groups have their own way of joining and fetching, round the policies.
+        # Share groups and streams groups join and fetch by other APIs, which bypass the policies.
         ApiKey.SHARE_GROUP_HEARTBEAT,
         ApiKey.SHARE_FETCH,
         ApiKey.SHARE_ACKNOWLEDGE,
