@@ -1,4 +1,4 @@
-"""What a Pulsar entry under `brokers:` may say."""
+"""The options of a Pulsar entry under `brokers:`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
@@ -16,7 +16,7 @@ _TOPICS = "a topic is named in full or in short: 'persistent://public/default/or
 
 
 class Admin(Strict):
-    """The cluster's admin REST API, for the web listener and for the gate's own questions."""
+    """The cluster's admin REST API, for the web listener and for the gateway's own requests."""
 
     url: str = Field(
         pattern=r"^https?://[^/\s]+/?$", description="Address of the admin API: http://host:8080."
@@ -25,7 +25,7 @@ class Admin(Strict):
         default=None,
         min_length=1,
         repr=False,
-        description="Token for the gate's own questions (subscriptions, brokers); clients never use it. "
+        description="Token for the gateway's own requests (subscriptions, brokers); clients never use it. "
         "Better set by environment than in the file.",
     )
 
@@ -42,9 +42,10 @@ class Web(Strict):
 
 
 class PublishQueue(Strict):
-    """How much of one producer may wait for its rate; beyond it, that producer is closed and opened anew.
+    """Limits of the messages of one producer that wait for its rate; beyond them, it is reopened.
 
-    What clients send without a receipt fits by default: of Java 64 MiB, of C++, Python and Go 1,000 messages.
+    By default, the messages that clients keep pending fit: 64 MiB in Java; 1,000 messages in C++, Python and
+    Go.
     """
 
     messages: Count = Field(

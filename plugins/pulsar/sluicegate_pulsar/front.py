@@ -1,4 +1,4 @@
-"""One Pulsar cluster behind the gate: its listeners, its sessions, and the gate's own questions to it."""
+"""One Pulsar cluster behind the gateway: its listeners, sessions, and the gateway's own requests."""
 
 import asyncio
 import logging
@@ -54,7 +54,7 @@ class PulsarFront:
         self._services = services
         brokers = Brokers(self._config, services.recall(FACT))
         self._shared = Shared(self._config, services, brokers)
-        # Until it is known how the brokers delay: better late than early.
+        # While the brokers' settings are unknown: better late than early.
         self._shared.added_delay_ms = 0 if self._config.strict == "yes" else self._config.tick
         if self._config.admin is not None:
             self._admin = AdminApi(self._config.admin, services.broker_tls)
@@ -66,7 +66,7 @@ class PulsarFront:
         brokers.on_new = self._open
 
     def reached(self) -> None:
-        """Ask the admin API which brokers there are, and how they delay: they may be others than before."""
+        """Ask the admin API for the brokers and how they delay, as both may have changed."""
         self._backoff.reset()
         if self._services is not None:
             self._services.spawn(self._ask_for_brokers())
@@ -79,7 +79,7 @@ class PulsarFront:
         return self._shared
 
     def _open(self, key: str, value: str, listener: Listener) -> None:
-        """A broker is new: remember its place for the next start, and listen for it."""
+        """Listen for a new broker, and remember its port for the next start."""
         if self._services is not None:
             self._services.remember(key, value)
             self._services.spawn(self._services.listen(listener))
@@ -118,10 +118,10 @@ class PulsarFront:
         return PulsarSession(shared, peer, shared.brokers.stands_for(listener))
 
     async def answer(self, question: object) -> object:
-        """Answer a session's question; the API's silence is an answer too."""
+        """Answer a session's question; an API that does not respond counts as an answer too."""
         if not isinstance(question, ListSubscriptions):
             raise TypeError(f"expected a ListSubscriptions question, got {question!r}")
-        # One for all who ask meanwhile, and none of them may end it by losing patience.
+        # One request for all waiting sessions, and no single one may cancel it.
         asking = self._asking.get(question.topic)
         if asking is None:
             asking = asyncio.ensure_future(self._list_subscriptions(question.topic))
@@ -133,7 +133,7 @@ class PulsarFront:
     async def _list_subscriptions(self, topic: str) -> None:
         shared = self._started
         asked_ns = time.monotonic_ns()
-        if self._backoff.wait_ns(asked_ns):  # that there is no answer was told
+        if self._backoff.wait_ns(asked_ns):  # the failure is logged already
             shared.count("subscription_listing_put_off")
             found = None
         else:
@@ -143,7 +143,7 @@ class PulsarFront:
         shared.subscriptions.learned(state, found, asked_ns, now_ns)
 
     async def _listed(self, topic: str) -> set[str] | None:
-        """A topic's subscriptions; None if the admin API does not tell."""
+        """A topic's subscriptions; None if the admin API fails."""
         try:
             if self._admin is None:
                 raise LookupError("no `admin` is configured")
@@ -154,7 +154,7 @@ class PulsarFront:
             )
             self._started.count("subscription_listing_failed")
             now_ns = time.monotonic_ns()
-            # Several questions may fail at once, which is one failure.
+            # Several requests may fail at once, which counts as one failure.
             if isinstance(error, AdminApiError) and not error.status and not self._backoff.wait_ns(now_ns):
                 self._backoff.failed(now_ns)
             return None
@@ -162,7 +162,7 @@ class PulsarFront:
         return found
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: now and then look which brokers there are."""
+        """Once a second: list the brokers now and then."""
         if self._services is None:
             return
         self._ticks += 1
@@ -176,7 +176,7 @@ class PulsarFront:
         return self._shared.counters() if self._shared is not None else {}
 
     async def stop(self) -> None:
-        """End the gate's own questions."""
+        """End the gateway's own requests."""
         for task in tuple(self._asking.values()):
             task.cancel()
 

@@ -16,8 +16,8 @@ _MAX_CHARACTERS = 1024
 def topic_name(topic: str) -> TopicName:
     """Read a topic's name, in full or short form (`orders`, `public/default/orders`).
 
-    Policies of a partitioned topic hold for each of its partitions, as Pulsar's own do. Policies of a name
-    without a domain hold for the persistent and for the non-persistent topic of that name.
+    Policies of a partitioned topic apply to each of its partitions, as Pulsar's own do. Policies of a
+    name without a domain apply to the persistent and the non-persistent topic of that name.
 
     :raises ProtocolError: if it is no topic name.
     """
@@ -28,7 +28,7 @@ def topic_name(topic: str) -> TopicName:
         domain, path = _DOMAINS[0], topic
         if "/" not in path:
             path = f"{_DEFAULT}/{path}"
-    # Names of the first version have a cluster between tenant and namespace; the rest is the local name.
+    # V1 names have a cluster between tenant and namespace; the rest is the local name.
     parts = path.split("/", 3 if separator else 2)
     if domain not in _DOMAINS or len(parts) < 3 or not all(parts):
         raise ProtocolError(f"topic name {topic!r}, expected persistent://tenant/namespace/topic")
@@ -45,7 +45,7 @@ def topic_name(topic: str) -> TopicName:
 def could_be_topic(name: str) -> bool:
     """Whether a topic can have a name that a policy gives; `*` stands for any characters.
 
-    :return: True also where it is not certain.
+    :return: True also if it is uncertain.
     """
     if "*" not in name:
         try:
@@ -60,14 +60,14 @@ def could_be_topic(name: str) -> bool:
 
 
 def could_be_namespace(name: str) -> bool:
-    """The same for a namespace: `tenant/namespace`, at first also `tenant/cluster/namespace`."""
+    """The same for a namespace: `tenant/namespace`, in V1 also `tenant/cluster/namespace`."""
     if name.startswith("/") or name.endswith("/") or "//" in name or "://" in name:
         return False
     return name.count("/") <= 2 and ("/" in name or "*" in name)
 
 
 def _short(namespace: str, path: str) -> list[str]:
-    """The forms without a domain. Clients mean the persistent topic by them, policies both of that name."""
+    """The forms without a domain. For clients they mean the persistent topic, for policies both."""
     if "://" in path:
         return []  # a short name would be read as one with a domain
     short = [path]

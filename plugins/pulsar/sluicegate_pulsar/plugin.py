@@ -52,14 +52,14 @@ class PulsarDriver:
     """Which policies Pulsar has itself; the gate enforces all of them, in the same way."""
 
     def name_of(self, topic: str, config: PulsarConfig) -> TopicName:
-        """Tenant and namespace, and the short forms; a partition has the names of the whole topic too."""
+        """Tenant and namespace, and the short forms; a partition also has its partitioned topic's names."""
         try:
             return topic_name(topic)
         except ProtocolError:
             return TopicName(topic, "")
 
     def front(self, config: PulsarConfig) -> "PulsarFront":
-        """A front for one configured cluster; gates of other brokers do not load it."""
+        """A front for one configured cluster; gateways of other brokers do not load it."""
         from sluicegate_pulsar.front import PulsarFront
 
         return PulsarFront(config)
@@ -87,7 +87,7 @@ def sluicegate_broker() -> BrokerDriver:
 
 @hookimpl
 def sluicegate_pressure_sources(context: BrokerContext) -> Sequence[PressureSource]:
-    """Offer backlogs of topics, as the admin API tells them."""
+    """Offer backlogs of topics, from the admin API."""
     if context.system != PulsarDriver.system:
         return []
     from sluicegate_pulsar.cluster.backlogs import pressure_sources

@@ -1,4 +1,4 @@
-"""The gate's own questions to the admin API: what is asked, and whatever may come back."""
+"""The gate's own requests to the admin API: what is asked, and whatever may come back."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,1 +1,1 @@
-"""The brokers behind the gate, and its own questions to them."""
+"""The brokers behind the gateway, and the gateway's own requests to them."""

@@ -1,7 +1,8 @@
-"""The gate's own questions to a cluster's admin API: brokers, subscriptions, delays, backlogs.
+"""The gateway's own requests to a cluster's admin API: brokers, subscriptions, delays, backlogs.
 
-A few small answers, now and then: a whole HTTP client would take more memory than the gate's own work, so
-each question has a connection of its own. Without an answer policies that need it act by their `on_unknown`.
+Requests are few and small, and an HTTP client library would take more memory than the gateway itself, so
+each request opens its own connection. Without a response, the policies that need it follow their
+`on_unknown`.
 """
 
 import asyncio
@@ -25,9 +26,9 @@ _REDIRECTS = 3
 
 
 class AdminApiError(Exception):
-    """A question has no answer; the message says why.
+    """A request failed; the message says why.
 
-    :param status: the answer's status; 0 if there was none.
+    :param status: the response's status; 0 if there was none.
     """
 
     def __init__(self, text: str, status: int = 0) -> None:
@@ -36,10 +37,10 @@ class AdminApiError(Exception):
 
 
 class AdminApi:
-    """Asks one cluster under the gate's own identity.
+    """Sends requests to one cluster under the gateway's own identity.
 
     :param config: address and token.
-    :param tls: what to speak with `https:` addresses; the system's defaults if None.
+    :param tls: for `https:` addresses; the system's defaults if None.
     """
 
     def __init__(self, config: Admin, tls: ssl.SSLContext | None) -> None:
@@ -48,16 +49,16 @@ class AdminApi:
         self._tls = tls
 
     async def broker_hosts(self) -> set[str]:
-        """Hosts of the brokers that are up, in all clusters that the API knows and that can be asked.
+        """Hosts of the brokers that are up, in all clusters that the API knows and that are reachable.
 
-        :raises AdminApiError: if none can be asked.
+        :raises AdminApiError: if none is reachable.
         """
         hosts: set[str] = set()
         failed: AdminApiError | None = None
         for cluster in await self._get("/admin/v2/clusters"):
             try:
                 brokers = await self._get("/admin/v2/brokers", cluster)
-            except AdminApiError as error:  # one to which messages are replicated may be out of reach
+            except AdminApiError as error:  # a cluster that messages are replicated to may be unreachable
                 failed = error
             else:
                 hosts.update(address_of(broker)[0] for broker in brokers)
@@ -69,7 +70,7 @@ class AdminApi:
         """Names of a topic's subscriptions; none if the topic does not exist yet.
 
         :param topic: full name, `persistent://tenant/namespace/topic`.
-        :raises AdminApiError: if it cannot be asked.
+        :raises AdminApiError: if the request fails.
         """
         try:
             return set(await self._get("/admin/v2", *_parts(topic), "subscriptions"))
@@ -79,9 +80,9 @@ class AdminApi:
             raise
 
     async def configuration(self) -> dict[str, str]:
-        """A broker's configuration as it runs.
+        """A broker's runtime configuration.
 
-        :raises AdminApiError: if it cannot be asked, such as for want of superuser rights.
+        :raises AdminApiError: if the request fails, such as without superuser rights.
         """
         found = await self._get("/admin/v2/brokers/configuration/runtime")
         return {str(name): str(value) for name, value in found.items()}
@@ -89,14 +90,14 @@ class AdminApi:
     async def topic_stats(self, topic: str) -> dict[str, Any]:
         """A topic's statistics, its backlog in bytes (`backlogSize`) among them.
 
-        :raises AdminApiError: if it cannot be asked; status 404 if there is no such topic.
+        :raises AdminApiError: if the request fails; status 404 if there is no such topic.
         """
         return dict(await self._get("/admin/v2", *_parts(topic), "stats"))
 
     async def topic_backlog_quotas(self, topic: str) -> dict[str, Any]:
         """Backlog quotas that are set for a topic, by type; none where the brokers have no topic policies.
 
-        :raises AdminApiError: if it cannot be asked.
+        :raises AdminApiError: if the request fails.
         """
         try:
             return dict(await self._get("/admin/v2", *_parts(topic), "backlogQuotaMap") or {})
@@ -108,7 +109,7 @@ class AdminApi:
     async def backlog_quotas(self, tenant: str, namespace: str) -> dict[str, Any]:
         """Backlog quotas that are set for a namespace, by type.
 
-        :raises AdminApiError: if it cannot be asked.
+        :raises AdminApiError: if the request fails.
         """
         return dict(await self._get("/admin/v2/namespaces", tenant, namespace, "backlogQuotaMap") or {})
 

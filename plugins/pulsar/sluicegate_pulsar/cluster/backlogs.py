@@ -1,4 +1,4 @@
-"""Backlogs as Pulsar's admin API tells them: each topic's size and quota."""
+"""Backlogs from Pulsar's admin API: each topic's size and quota."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -26,13 +26,13 @@ _QUOTA_TYPE = "destination_storage"
 
 
 class PulsarBacklogs:
-    """Asks for the backlogs of topics that are published to.
+    """Reads the backlogs of topics that receive messages.
 
-    Since 3.3 a topic's statistics tell the quota that holds for it. Older brokers are asked for the topic's
+    Since 3.3 a topic's statistics include its effective quota. With older brokers it reads the topic's
     policy, then the namespace's, then the brokers' default.
 
     :param config: of the cluster; has an admin API.
-    :param context: the gateway, whose topics are asked about.
+    :param context: the gateway, whose topics are read.
     """
 
     def __init__(self, config: PulsarConfig, context: BrokerContext) -> None:
@@ -49,9 +49,9 @@ class PulsarBacklogs:
         self._quotas: dict[str, tuple[int, int]] = {}
 
     async def read(self) -> Mapping[str, Backlog]:
-        """All backlogs known; a topic that cannot be asked about keeps its last one.
+        """All known backlogs; a topic whose request fails keeps its last one.
 
-        :raises AdminApiError: if none of the first can be asked about.
+        :raises AdminApiError: if the first requests all fail.
         """
         states = {
             name: state for name, state in tuple(self._context.states.items()) if name.startswith(_PERSISTENT)
@@ -70,11 +70,11 @@ class PulsarBacklogs:
             errors = await asyncio.gather(*map(self._ask, asked))
             failed = [error for error in errors if error is not None]
             if begin == 0 and failed and len(failed) == len(errors):
-                raise failed[0]  # it is down: to ask about all others would take time for nothing
+                raise failed[0]  # it is down: further requests would only take time
         return dict(self._last)
 
     def _choose(self, states: Mapping[str, TopicState]) -> list[str]:
-        """Topics published to since they were last asked about, and those that had a backlog then."""
+        """Topics that received messages since the last reading, and those that had a backlog then."""
         wanted = []
         for name, state in states.items():
             backlog = self._last.get(name)
@@ -102,7 +102,7 @@ class PulsarBacklogs:
         return None
 
     async def _backlog(self, topic: str) -> Backlog | None:
-        """A topic's backlog; None if it does not exist yet, or no more."""
+        """A topic's backlog; None if it does not exist."""
         try:
             stats = await self._api.topic_stats(topic)
         except AdminApiError as error:

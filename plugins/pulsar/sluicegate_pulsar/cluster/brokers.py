@@ -10,10 +10,10 @@ _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651, "http": 80, "https": 443}
 
 
 class Brokers(BrokerPorts):
-    """Which brokers there are: those that the operator names, and those that the admin API lists.
+    """The known brokers: those that the operator names, and those that the admin API lists.
 
     :param config: of the cluster.
-    :param facts: what was remembered before (`on_new`'s keys and values).
+    :param facts: what was stored before (`on_new`'s keys and values).
     """
 
     def __init__(self, config: PulsarConfig, facts: Mapping[str, str]) -> None:
@@ -22,7 +22,7 @@ class Brokers(BrokerPorts):
         self._hosts: set[str] = set()
 
     def listed(self, hosts: Iterable[str]) -> None:
-        """Take note of the hosts that the admin API lists."""
+        """Add the hosts that the admin API lists."""
         self._hosts.update(host.lower() for host in hosts)
 
     def is_known(self, address: Address) -> bool:
@@ -31,10 +31,10 @@ class Brokers(BrokerPorts):
         return (host in self._hosts and port in self._ports) or super().is_known((host, port))
 
     def translate(self, url: str, *, tls: bool) -> str | None:
-        """The gate's URL in place of a broker's; None if the broker is not known.
+        """The gateway's URL in place of a broker's; None if the broker is not known.
 
         :param url: `pulsar://host:port` or the same with `+ssl`.
-        :param tls: whether clients speak TLS with the gate.
+        :param tls: whether clients speak TLS with the gateway.
         """
         address = self.port_of(url)
         return None if address is None else f"{'pulsar+ssl' if tls else 'pulsar'}://{shown(address)}"
@@ -43,7 +43,7 @@ class Brokers(BrokerPorts):
 def address_of(url: str) -> Address:
     """Host and port of a broker's URL or of `host:port`; of a list the first.
 
-    :raises ValueError: if there is no host or no port to be had.
+    :raises ValueError: if there is no host or no port.
     """
     first = url.split(",", 1)[0].strip()
     parts = urlsplit(first if "://" in first else f"//{first}")

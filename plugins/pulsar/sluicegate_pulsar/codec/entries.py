@@ -1,6 +1,6 @@
-"""What an entry is by its metadata: one message, a batch, or a chunk. A SEND's command only claims it.
+"""The kind of an entry by its metadata: one message, a batch, or a chunk. A SEND's command only claims it.
 
-Consumers go by the metadata alone: `num_messages_in_batch` (field 11) tells them how many messages there are,
+Consumers use the metadata alone: `num_messages_in_batch` (field 11) is the number of messages,
 `num_chunks_from_msg` (field 27) that there is a part of one.
 """
 
@@ -30,7 +30,7 @@ def messages_in(metadata: bytes) -> int:
     """How many messages a consumer finds in an entry.
 
     :param metadata: all of it.
-    :returns: 1 or more; 0 where the entry needs a closer look, as a chunk or as malformed.
+    :returns: 1 or more; 0 if the entry has to be parsed completely, as a chunk or as malformed.
     """
     if BATCH_TAG not in metadata and LONG_TAG not in metadata:
         return 1

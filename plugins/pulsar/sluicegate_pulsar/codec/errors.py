@@ -1,4 +1,4 @@
-"""Pulsar's error codes, and the error for bytes that are no Pulsar."""
+"""Pulsar's error codes, and the error for malformed bytes."""
 
 from enum import IntEnum
 
@@ -15,7 +15,7 @@ class ProtocolError(Exception):
 
 
 class ChecksumMismatchError(ProtocolError):
-    """A frame whose CRC32C does not hold: damaged on its way, or by its sender."""
+    """A frame with a wrong CRC32C: damaged in transit, or by its sender."""
 
 
 class ServerError(IntEnum):

@@ -1,4 +1,4 @@
-"""Frames: where command, checksum, metadata and payload are, and frames of the gate's own.
+"""Frames: where command, checksum, metadata and payload are, and frames of the gateway's own.
 
 A frame is four bytes of size, four of the command's size, the command, and for SEND and MESSAGE more:
 optionally broker entry metadata, optionally a CRC32C, four bytes of the metadata's size, the metadata,
@@ -63,7 +63,7 @@ _parts_of = partial(tuple.__new__, Parts)  # half the time of a call with so man
 
 
 def command_size(data: bytes, start: int, stop: int) -> int:
-    """How many bytes a frame's command has.
+    """The size of a frame's command in bytes.
 
     :param data: a buffer that holds the frame.
     :param start: offset of the frame's size.
@@ -81,19 +81,17 @@ def command_size(data: bytes, start: int, stop: int) -> int:
 
 
 def command_type(data: bytes, at: int) -> int:
-    """The type of a frame's command, without reading the rest; it need not be one that is known here.
+    """The type of a frame's command, without reading the rest; it may be an unknown one.
 
     :param data: a buffer that holds the whole frame.
     :param at: offset of the frame's size.
-    :raises ProtocolError: when there is none, or when the sizes lie.
+    :raises ProtocolError: when there is none, or when the sizes are wrong.
     """
     return short_head(data, at)[1] or any_command_type(data, at)
 
 
 def short_head(data: bytes, at: int) -> tuple[int, int]:
-    """A frame's size, and its type where that stands first and one short field of it fills the command.
-
-    So it is in a SEND and its receipt.
+    """A frame's size, and its type if one short field follows the type, as in a SEND and its receipt.
 
     :param data: a buffer that holds the frame, or at least the size.
     :param at: offset of the frame's size.
@@ -112,11 +110,11 @@ def short_head(data: bytes, at: int) -> tuple[int, int]:
 
 
 def any_command_type(data: bytes, at: int) -> int:
-    """The type wherever it stands; only its lower 32 bits count, as in protobuf.
+    """The type at any position; only its lower 32 bits count, as in protobuf.
 
-    A frame must not be one thing here and another at the broker, so no field may stand there twice: of two
-    types brokers pass over one that they do not know, and of two commands they read the last, where protobuf
-    puts both together. No client writes such frames.
+    The gateway and the broker must read a frame alike, so no field may be repeated: of two types brokers
+    ignore one that they do not know, and of two commands they read the last, while protobuf merges both. No
+    client writes such frames.
 
     :param data: a buffer that holds the whole frame.
     :param at: offset of the frame's size.
@@ -146,8 +144,8 @@ def parse_command(data: bytes, start: int, stop: int) -> BaseCommand:
     :param data: a buffer that holds the frame.
     :param start: offset of the frame's size.
     :param stop: offset after the frame.
-    :raises ProtocolError: when it is malformed, when what its type calls for is missing, or when a text is
-        not UTF-8.
+    :raises ProtocolError: when it is malformed, when a field that its type requires is missing, or when a
+        text is not UTF-8.
     """
     size = command_size(data, start, stop)
     try:
@@ -160,7 +158,7 @@ def parse_command(data: bytes, start: int, stop: int) -> BaseCommand:
     if name and not command.HasField(name):
         raise ProtocolError(f"a command of type {command.type} without {name}")
     if not command.IsInitialized():
-        missing = cast("Any", command).FindInitializationErrors()  # the stubs do not know it
+        missing = cast("Any", command).FindInitializationErrors()  # the stubs lack it
         raise ProtocolError(f"a command without {', '.join(missing)}")
     if has_text:
         _check_text(command)
@@ -203,7 +201,7 @@ def split(data: bytes, start: int, stop: int) -> Parts:
     :param data: a buffer that holds the frame.
     :param start: offset of the frame's size.
     :param stop: offset after the frame.
-    :raises ProtocolError: when a size lies, or the frame ends before its metadata.
+    :raises ProtocolError: when a size is wrong, or the frame ends before its metadata.
     """
     at = command_end = start + 8 + command_size(data, start, stop)
     broker_entry = broker_entry_end = checksum = ABSENT
@@ -228,7 +226,7 @@ def split(data: bytes, start: int, stop: int) -> Parts:
 
 
 def check_sum(data: bytes, parts: Parts) -> bool:
-    """True if the frame's CRC32C holds; True too when it has none, as at the broker."""
+    """True if the frame's CRC32C is right; True too when it has none, as at the broker."""
     if parts.checksum == ABSENT:
         return True
     return bool(_crc(bytes(data[parts.checksum + 4 : parts.stop])) == _u32(data, parts.checksum)[0])

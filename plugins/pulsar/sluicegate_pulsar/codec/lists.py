@@ -1,4 +1,4 @@
-"""How long the lists in a client's command may be: each entry takes far more to read than to send."""
+"""Limits on the lists in a client's command: each entry costs far more to read than to send."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -39,14 +39,14 @@ def check_lists(data: bytes, start: int, stop: int) -> None:
     if kind not in _IDS:
         _count(data, begin, end, BaseCommand.DESCRIPTOR, MAX_FIELDS)
         return
-    # Each entry has one such byte; a few more stand for something else.
+    # Each entry has one such byte; a few more have other meanings.
     most = sum(data.count(tag, begin, end) for tag in _IDS[kind])
     if most > MAX_IDS:
         raise ProtocolError(f"about {most} message ids in one command, expected up to {MAX_IDS}")
 
 
 def _count(data: bytes, start: int, stop: int, message: Any, left: int) -> int:
-    """Count the fields of a message down; returns how many more there may be."""
+    """Subtract the fields of a message; returns how many more are allowed."""
     for each in fields(data, start, stop):
         left -= 1
         if left < 0:

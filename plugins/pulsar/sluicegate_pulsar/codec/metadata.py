@@ -1,4 +1,4 @@
-"""The metadata of an entry: read it, give it another delivery time, measure the messages of a batch.
+"""The metadata of an entry: reads it, replaces the delivery time, measures the messages of a batch.
 
 Parsing goes through protobuf here: for six fields its C code is faster than varints read in Python.
 """
@@ -37,7 +37,7 @@ _parse_single = SingleMessageMetadata.FromString
 
 
 class MetadataHead:
-    """What the gate asks about an entry's metadata; what it does not always ask is read only when asked."""
+    """What the gateway reads of an entry's metadata; rarely needed fields are read on demand."""
 
     __slots__ = ("_metadata", "is_chunk", "publish_time")
 
@@ -50,7 +50,7 @@ class MetadataHead:
 
     @property
     def deliver_at(self) -> int | None:
-        """When the client wants it delivered, ms since the epoch, of any sign; None if it does not say."""
+        """The delivery time that the client asks for, ms since the epoch, of any sign; None if unset."""
         metadata = self._metadata
         return metadata.deliver_at_time if metadata.HasField("deliver_at_time") else None
 
@@ -66,12 +66,12 @@ class MetadataHead:
 
     @property
     def uncompressed_size(self) -> int:
-        """Bytes of the payload before compression; 0 when the client does not say."""
+        """Bytes of the payload before compression; 0 if unset."""
         return self._metadata.uncompressed_size
 
     @property
     def compression(self) -> int:
-        """A value of MessageMetadata.CompressionType; of one that is not known here nothing is told."""
+        """A value of MessageMetadata.CompressionType; may be an unknown one."""
         return self._metadata.compression
 
     @property
@@ -81,7 +81,7 @@ class MetadataHead:
 
     @property
     def chunk_id(self) -> int | None:
-        """Which piece of its message it is, from 0; None if it is no piece."""
+        """The index of the chunk in its message, from 0; None if it is no chunk."""
         metadata = self._metadata
         return metadata.chunk_id if metadata.HasField("chunk_id") else None
 
@@ -92,18 +92,18 @@ class MetadataHead:
 
     @property
     def is_last_chunk(self) -> bool:
-        """True for the chunk that completes its message, and for what is no chunk."""
+        """True for the chunk that completes its message, and for an unchunked message."""
         metadata = self._metadata
         return metadata.chunk_id >= metadata.num_chunks_from_msg - 1
 
     @property
     def total_chunk_size(self) -> int:
-        """Bytes of the whole message of which it is a piece; 0 if it is none."""
+        """Bytes of the whole chunked message; 0 if it is no chunk."""
         return self._metadata.total_chunk_msg_size
 
     @property
     def uuid(self) -> str:
-        """What the pieces of a message have in common; empty if it is no piece."""
+        """The id that the chunks of a message share; empty if it is no chunk."""
         text: str | bytes = self._metadata.uuid
         # protobuf hands out bytes where a text is not UTF-8
         return text if isinstance(text, str) else text.decode(errors="backslashreplace")
@@ -133,7 +133,8 @@ def read_composed(data: bytes, start: int, stop: int, head: SendHead) -> Metadat
     :param start: offset of the frame's size.
     :param stop: offset after the frame.
     :param head: what `read_send` found in it.
-    :returns: None where it was damaged on its way: the broker sees by the checksum too, and stores nothing.
+    :returns: None if it was damaged in transit: the broker detects that by the checksum too, and stores
+        nothing.
     :raises ProtocolError: when it is malformed.
     """
     try:
@@ -162,10 +163,10 @@ def with_deliver_at(
     deliver_at_ms: int,
     head: MetadataHead | None = None,
 ) -> tuple[Buffer, ...]:
-    """A frame with another delivery time, all other bytes of its metadata and its payload as they were.
+    """Replace the delivery time of a frame; all other bytes of its metadata and its payload stay.
 
-    The new checksum is only made once the old one has proved right, so that damage stays visible. A frame
-    without a checksum stays without.
+    The new checksum is made only if the old one is right, so that damage stays detectable. A frame without a
+    checksum gets none.
 
     :param data: a buffer that holds the frame.
     :param start: offset of the frame's size.
@@ -178,7 +179,7 @@ def with_deliver_at(
     :raises ProtocolError: when the metadata is malformed.
     """
     raw = data[parts.metadata : parts.payload]
-    # What ends inside a field would swallow what is put behind it, so it must have been read before.
+    # Truncated metadata would swallow appended bytes, so it must have been parsed before.
     asked = (head or MetadataHead(_read(raw))).deliver_at
     metadata = (raw if asked is None else _without_deliver_at(raw)) + _deliver_at_field(deliver_at_ms)
     size = _pack_u32(len(metadata))
@@ -192,7 +193,7 @@ def with_deliver_at(
             raise _mismatch(told)
         checked = b"".join((size, metadata, data[parts.payload : stop]))
         return (b"".join((total, data[start + 4 : parts.checksum], _pack_u32(_crc(checked)), checked)),)
-    payload = data[parts.payload : stop]  # google-crc32c takes no views
+    payload = data[parts.payload : stop]  # google-crc32c accepts no memory views
     if _extend_crc(_crc(data[parts.metadata - 4 : parts.payload]), payload) != told:
         raise _mismatch(told)
     checksum = _pack_u32(_extend_crc(_crc(size + metadata), payload))
@@ -221,7 +222,7 @@ def _deliver_at_field(deliver_at_ms: int) -> bytes:
 
 
 def _without_deliver_at(raw: bytes) -> bytes:
-    """Metadata without its delivery time; whatever else carries the same number stays."""
+    """Metadata without its delivery time; other fields stay."""
     pieces = []
     done = 0
     for number, field in enumerate(fields(raw, 0, len(raw))):
@@ -239,8 +240,8 @@ def largest_message(
 ) -> Generator[None, None, int]:
     """Payload bytes of an entry's largest message, found in slices.
 
-    What is compressed or encrypted cannot be told apart: then it is the whole payload. No message is larger
-    than the payload, so with one below the limit there is no need to ask.
+    A compressed or encrypted payload counts as a whole. No message is larger than
+    the payload, so a payload below the limit needs no walk.
 
     :param data: the buffer that holds the frame.
     :param parts: what `split` found in it.
@@ -260,11 +261,11 @@ def largest_message(
             return largest
         if number % _MESSAGES_PER_SLICE == 0:
             yield
-    return max(largest, stop - at)  # what is left belongs to no message, and must not hide here
+    return max(largest, stop - at)  # trailing bytes belong to no message, and must not hide here
 
 
 def at_once(slices: Generator[None, None, int]) -> int:
-    """Do all slices without a pause."""
+    """Run all slices without a pause."""
     while True:
         try:
             next(slices)

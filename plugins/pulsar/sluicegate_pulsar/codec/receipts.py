@@ -1,4 +1,4 @@
-"""SEND_RECEIPT and SEND_ERROR: whose they are. One comes back for every SEND, so they are read in place."""
+"""SEND_RECEIPT and SEND_ERROR: their producer. There is one for every SEND, so they are read in place."""
 
 from struct import Struct
 from typing import Final

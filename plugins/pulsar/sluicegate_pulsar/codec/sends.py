@@ -30,7 +30,7 @@ _MAX_I32 = 2**31 - 1
 
 
 class SendHead(NamedTuple):
-    """What the gate asks about a SEND."""
+    """What the gateway reads of a SEND."""
 
     producer_id: int
     sequence_id: int
@@ -75,7 +75,7 @@ def send_fields(data: bytes, start: int, stop: int) -> SendFields:
         if producer_id >= _FLAG:
             producer_id = producer_id & 0x7F | data[at] << 7
             at += 1
-        # Anything but the usual: other fields first, a producer id of three bytes, a command of 128 or more.
+        # Unusual frames: other fields first, a producer id of three bytes, a command of 128 bytes or more.
         if (
             head >> 8 != _IS_SEND
             or head & 0xFF != size - 4
@@ -105,7 +105,7 @@ def send_fields(data: bytes, start: int, stop: int) -> SendFields:
 
 
 def parts_of(data: bytes, start: int, stop: int, head: SendHead) -> Parts:
-    """What `split` finds in a SEND, with less work as its head was read already.
+    """The result of `split` for a SEND whose head was read already, with less work.
 
     :param data: the buffer that holds the frame.
     :param start: offset of the frame's size.
@@ -135,7 +135,7 @@ def _long_varint(data: bytes, at: int, first: int) -> tuple[int, int]:
 
 
 def _rest(data: bytes, at: int, end: int) -> _Rest | None:
-    """The fields after the sequence id, in any order; None if there are others than those known here."""
+    """The fields after the sequence id, in any order; None if there are unknown ones."""
     found: dict[int, int] = {}
     while at < end:
         tag, value = data[at], data[at + 1]
@@ -143,7 +143,7 @@ def _rest(data: bytes, at: int, end: int) -> _Rest | None:
         if value >= _FLAG:
             value, at = _long_varint(data, at, value)
         found[tag] = value
-    # What the command says of the number of messages is only a claim: what there are the metadata tells.
+    # The command only claims the number of messages; the metadata decides.
     if at != end or found.get(_NUM_MESSAGES, 0) > _MAX_I32 or not found.keys() <= _REST:
         return None
     txn = None

@@ -34,9 +34,9 @@ _field_of = partial(tuple.__new__, Field)  # half the time of a call with so man
 
 
 def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned varint of up to 64 bits; what a tenth byte holds beyond them is dropped, as protobuf does.
+    """An unsigned varint of up to 64 bits; bits of a tenth byte beyond them are dropped, as protobuf does.
 
-    :param data: where it stands.
+    :param data: the buffer that holds it.
     :param at: offset of its first byte.
     :returns: the value and the offset after it.
     :raises ProtocolError: when it has more than ten bytes.
@@ -67,10 +67,10 @@ def write_uvarint(value: int) -> bytes:
 def fields(data: bytes, start: int, stop: int) -> Iterator[Field]:
     """The fields of a serialized message, one by one.
 
-    :param data: where it stands.
+    :param data: the buffer that holds it.
     :param start: offset of its first byte.
     :param stop: offset after it.
-    :raises ProtocolError: when a field reaches past the end, or is a group, which Pulsar never uses.
+    :raises ProtocolError: when a field extends beyond the end, or is a group, which Pulsar never uses.
     """
     at = start
     while at < stop:

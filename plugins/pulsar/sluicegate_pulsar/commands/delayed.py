@@ -1,7 +1,7 @@
 """`set-delayed-delivery`, `get-delayed-delivery` and `remove-delayed-delivery`, of topics and of namespaces.
 
-They work on the gateway's own store by its configuration file, as `sluicegate explain` does: the broker is
-not asked, and anyone who may write the store may use them.
+They change the gateway's own store, found by its configuration file, as `sluicegate explain` does. They do
+not contact the broker, and anyone who may write the store may use them.
 """
 
 import json
@@ -83,7 +83,7 @@ class _Kind:
     read: Callable[[str], TopicName]
 
     def name(self, topic: TopicName) -> str:
-        """What the store calls it."""
+        """The name in the store."""
         return topic.full if self.level is Level.TOPIC else topic.namespace
 
 
@@ -230,7 +230,7 @@ def _remove(kind: _Kind, open_policies: OpenPolicies) -> click.Command:
 
 
 def _one_broker(desk: PolicyDesk, name: str | None) -> str:
-    """The broker entry to look at; policies hold for all of them, so any will do where none is chosen."""
+    """The broker entry to use; policies apply to all of them, so any will do if none is chosen."""
     known = [broker.name for broker in desk.brokers("pulsar")]
     if not known:
         raise click.UsageError("the file names no Pulsar broker")

@@ -36,7 +36,7 @@ async def _blocking(call: Callable[..., T], *arguments: Any, **options: Any) -> 
 
 
 class PulsarClient:
-    """A `pulsar.Client` that is connected to the gate."""
+    """A `pulsar.Client` that is connected to the gateway."""
 
     def __init__(self, made: Any) -> None:
         self._made = made
@@ -130,7 +130,7 @@ class PulsarConsumer:
 
 @asynccontextmanager
 async def clients(address: str) -> AsyncIterator[PulsarClient]:
-    """A client of the gate at an address; all that it made is closed with the block."""
+    """A client of the gateway at an address; all that it made is closed with the block."""
     import pulsar
 
     made = pulsar.Client(

@@ -26,7 +26,7 @@ def _topic(name: str) -> str:
 
 
 class PulsarDemo:
-    """The reference broker behind the gate, pulsar-client in front of it."""
+    """The reference broker behind the gateway, pulsar-client in front of it."""
 
     extra = Extra(
         "sluicegate[pulsar]", {"pulsar": "pulsar-client", "google.protobuf": "protobuf", "httpx": "httpx"}
@@ -70,7 +70,7 @@ class PulsarDemo:
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
-        """Start the reference broker, and find free ports for a gate in front of it."""
+        """Start the reference broker, and find free ports for a gateway in front of it."""
         from sluicegate_pulsar.reference import ReferenceBroker
 
         async with ReferenceBroker() as broker:
@@ -83,5 +83,5 @@ class PulsarDemo:
             yield Backend(entry, _NOTES)
 
     def clients(self, address: str) -> AbstractAsyncContextManager[PulsarClient]:
-        """pulsar-client's clients of the gate."""
+        """pulsar-client's clients of the gateway."""
         return clients(address)

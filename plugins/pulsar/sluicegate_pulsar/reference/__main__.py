@@ -38,7 +38,7 @@ async def _run(given: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run until SIGINT or SIGTERM.
 
-    :return: the exit status: 2 if a port cannot be had.
+    :return: the exit status: 2 if a port is not available.
     """
     try:
         asyncio.run(_run(_arguments(arguments)))

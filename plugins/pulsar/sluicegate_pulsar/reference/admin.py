@@ -1,4 +1,4 @@
-"""As much of Pulsar's admin API as a gate asks for: topics and backlogs, subscriptions, delays, brokers."""
+"""The part of Pulsar's admin API that a gateway uses: topics and backlogs, subscriptions, delays, brokers."""
 
 import json
 from collections.abc import Callable

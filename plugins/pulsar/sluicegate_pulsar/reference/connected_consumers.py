@@ -46,7 +46,7 @@ class Consuming:
         self._broker.carry_out(self._attached[request.consumer_id].subscription, commands)
 
     def flow(self, request: "pb.Flow", now_ms: int) -> None:
-        """FLOW; of a consumer that is gone it means nothing."""
+        """FLOW; ignored for a consumer that is closed."""
         attached = self._attached.get(request.consumer_id)
         if attached is not None:
             subscription = attached.subscription
@@ -80,7 +80,7 @@ class Consuming:
             self._link.answer(pb.BaseCommand(type=pb.BaseCommand.ACK_RESPONSE, ack_response=response))
 
     def redeliver(self, request: "pb.RedeliverUnacknowledgedMessages", now_ms: int) -> None:
-        """REDELIVER_UNACKNOWLEDGED_MESSAGES; of a consumer that is gone it means nothing."""
+        """REDELIVER_UNACKNOWLEDGED_MESSAGES; ignored for a consumer that is closed."""
         attached = self._attached.get(request.consumer_id)
         if attached is None:
             return
@@ -155,7 +155,7 @@ class Consuming:
             self._disconnect(command)
 
     def lost(self, now_ms: int) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         for attached in list(self._attached.values()):
             self._detach(attached, now_ms)
 

@@ -109,7 +109,7 @@ class Producing:
         self._link.answer(pb.BaseCommand(type=pb.BaseCommand.CLOSE_PRODUCER, close_producer=close))
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         for producer, topic in self._producers.values():
             topic.detach(producer)
         self._producers.clear()

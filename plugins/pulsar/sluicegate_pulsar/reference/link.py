@@ -31,7 +31,7 @@ class Link:
         self.send(command_frame(command))
 
     def answer_with(self, command: "pb.BaseCommand", data: bytes) -> None:
-        """Send a command, and behind it what a producer sent, with its checksum as it came."""
+        """Send a command, and behind it what a producer sent, with its checksum unchanged."""
         raw = command.SerializeToString()
         self.send(b"".join((_sizes(len(raw) + 4 + len(data), len(raw)), raw, data)))
 

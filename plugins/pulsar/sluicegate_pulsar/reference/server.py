@@ -84,7 +84,7 @@ class ReferenceBroker:
     async def __aenter__(self) -> "ReferenceBroker":
         """Begin to listen.
 
-        :raises OSError: if a port cannot be had.
+        :raises OSError: if a port is not available.
         """
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._accept, self._host, self._port)
@@ -143,7 +143,7 @@ class _Socket(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are not instances of it
         self._connections.add(self)
         self._watch()
 
@@ -158,7 +158,7 @@ class _Socket(asyncio.Protocol):
                 self._transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The client is gone."""
+        """The client has disconnected."""
         self._connections.discard(self)
         if self._timer is not None:
             self._timer.cancel()

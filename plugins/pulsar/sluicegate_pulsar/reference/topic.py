@@ -18,7 +18,7 @@ class Attached(Protocol):
     """Where a producer is."""
 
     def forget(self, producer: "Producer") -> None:
-        """The producer is gone, without a word to its client."""
+        """The producer is closed without notice to its client."""
 
     def close(self, producer: "Producer") -> None:
         """Close it from this side; its client will look its topic up and come again."""

@@ -24,7 +24,7 @@ class WebServer:
     :param app: what answers.
     :param host: address to listen on.
     :param port: port; 0 for a free one.
-    :raises OSError: if the address cannot be had.
+    :raises OSError: if the address is not available.
     """
 
     def __init__(self, app: Starlette, host: str, port: int) -> None:

@@ -1,7 +1,7 @@
-"""The opening of a connection: which broker it is for, and who the client is.
+"""The opening of a connection: the choice of its broker, and the client's principal.
 
-Credentials pass through; the gate has none of its own on a client's connection. A principal counts once the
-broker has accepted it.
+Credentials pass through; the gateway has none of its own on a client's connection. A principal counts once
+the broker has accepted it.
 """
 
 import base64
@@ -27,9 +27,10 @@ class Handshake:
     """The opening of one connection.
 
     :param shared: the front's state.
-    :param connection: what is to be known of the client.
+    :param connection: the client's connection.
     :param addresses: brokers that the listener stands for.
-    :param dial: called with the brokers to connect to, tried in turn; nothing more is walked until then.
+    :param dial: called with the brokers to connect to, tried one after the other; later frames wait
+        until then.
     :param begin: called once the broker has accepted the client.
     """
 
@@ -53,21 +54,21 @@ class Handshake:
 
     @property
     def client_handlers(self) -> dict[int, Handler]:
-        """What a client may send before it is accepted."""
+        """Handlers of the commands that a client may send before it is accepted."""
         return {_TYPES.CONNECT: self._connect, _TYPES.AUTH_RESPONSE: self._auth_response}
 
     @property
     def later_handlers(self) -> dict[int, Handler]:
-        """What this room looks at once the client is accepted."""
+        """Handlers of the client's commands once it is accepted."""
         return {_TYPES.CONNECT: self._again}
 
     @property
     def broker_handlers(self) -> dict[int, Handler]:
-        """What this room looks at of the broker's."""
+        """Handlers of the broker's commands."""
         return {_TYPES.CONNECTED: self._connected}
 
     def too_early(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """End a client that asks for something before it has said who it is."""
+        """Close a client that sends a command before CONNECT."""
         raise ProtocolError(f"command {command_type(data, start)} before CONNECTED")
 
     def _again(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
@@ -92,7 +93,7 @@ class Handshake:
                 "unknown_broker", f"broker {target[:200]} is not known to this gateway (see known_brokers)"
             )
             return False
-        # The broker is spoken to directly: with this field it would take the gate for a proxy to another.
+        # The connection is direct: with this field the broker would take the gateway for a proxy to another.
         connect.ClearField("proxy_to_broker_url")
         self._first = command_frame(command)
         self._connection.is_proxied = True
@@ -100,7 +101,7 @@ class Handshake:
         return False
 
     def undialled(self, reason: str) -> None:
-        """The broker cannot be connected: the client is told so, and tries again."""
+        """The broker is unreachable: answer with an error that the client retries."""
         self._refuse("upstream_unreachable", f"broker {self._shared.config.name} cannot be reached: {reason}")
 
     def _refuse(self, counter: str, text: str) -> None:
@@ -109,7 +110,7 @@ class Handshake:
         self._connection.close(counter, text)
 
     def dialled(self) -> None:
-        """The broker is connected: it gets the client's CONNECT."""
+        """The broker is connected: forward the client's CONNECT."""
         self._connection.forward(self._first)
 
     def _auth_response(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
@@ -139,7 +140,7 @@ class Handshake:
 
 
 def _hide(flags: pb.FeatureFlags) -> bool:
-    """Take back what would lead clients to brokers by ways that the gate does not know; True if any was."""
+    """Remove features that would lead clients past the gateway; True if there were any."""
     hidden = [
         name
         for name in ("supports_scalable_topics", "supports_tc_metadata_discovery")
@@ -151,9 +152,9 @@ def _hide(flags: pb.FeatureFlags) -> bool:
 
 
 def _principal(connect: pb.Connect) -> str:
-    """Who a client claims to be; worth nothing until the broker has accepted it.
+    """The principal that a client claims; it counts only once the broker has accepted it.
 
-    A token's subject and the user of basic authentication are what Pulsar's own providers take for the role.
+    As Pulsar's own providers do, it takes a token's subject or the user of basic authentication as the role.
     """
     data = connect.auth_data
     try:
@@ -164,5 +165,5 @@ def _principal(connect: pb.Connect) -> str:
         if connect.auth_method_name == "basic":
             return data.decode().split(":", 1)[0] or ANONYMOUS
     except (ValueError, IndexError, KeyError, TypeError, RecursionError):
-        return ANONYMOUS  # the broker will say what it thinks of these credentials
+        return ANONYMOUS  # the broker decides on these credentials
     return ANONYMOUS

@@ -19,7 +19,7 @@ def _frames(variables: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def enter() -> None:
-    """Enter what the room knows."""
+    """Register the methods of this package."""
     tell_by(Stream, "_frames", _frames)
     tell_by(Publishing, "_drain", lambda variables: {"work": "pulsar publish queue"})
     tell_by(Consumer, "pump", lambda variables: {"work": "pulsar withheld messages"})

@@ -1,4 +1,4 @@
-"""Responses that tell by their request id what they answer: each goes to the room that waits for it."""
+"""Passes each response to the handler that waits for its request id."""
 
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.frames import parse_command
@@ -17,7 +17,7 @@ class Responses:
 
     @property
     def broker_handlers(self) -> dict[int, Handler]:
-        """What this room looks at."""
+        """Handlers of the broker's commands."""
         return dict.fromkeys((_TYPES.SUCCESS, _TYPES.ERROR, _TYPES.PRODUCER_SUCCESS), self._response)
 
     def _response(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:

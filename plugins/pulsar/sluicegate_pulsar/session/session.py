@@ -1,6 +1,6 @@
-"""One Pulsar client connection: its two streams and the rooms that look at their frames.
+"""One Pulsar client connection: its two streams and the handlers of their frames.
 
-Rules of this file: no IO, no clock, no policy; what a frame means is told by the rooms.
+Rules of this file: no IO, no clock, no policy; the handlers know what a frame means.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ class PulsarSession:
 
     :param shared: the front's state.
     :param peer: the client's address, `host:port`.
-    :param addresses: brokers that the listener stands for, tried in turn.
+    :param addresses: brokers that the listener stands for, tried one after the other.
     """
 
     __slots__ = (
@@ -88,16 +88,16 @@ class PulsarSession:
         shared.sessions += 1
 
     def _dial(self, addresses: tuple[Address, ...]) -> None:
-        """The client's broker is known: what else the client sends is kept until it is connected."""
+        """The client's broker is known: buffer the client's bytes until it is connected."""
         self._dialling = addresses
         self._from_client.is_stopped = True
 
     def _stop(self) -> None:
-        """Nothing more of the client is looked at until all reasons for that are gone."""
+        """Stop reading the client's frames until no reason to pause is left."""
         self._from_client.is_stopped = True
 
     def _ask_for_turn(self) -> None:
-        """Many small frames came at once: the rest of them is looked at when others have had their turn."""
+        """Many small frames arrived at once: handle the rest after other clients' turns."""
         self.connection.ask(NextTurn(), lambda answer, now_ns: None)
 
     def _ask_for_another_turn(self) -> None:
@@ -109,7 +109,7 @@ class PulsarSession:
         self._from_broker.is_stopped = False
 
     def _begin(self) -> None:
-        """The broker has accepted the client: from here on its commands are looked at by what they ask."""
+        """The broker has accepted the client: switch to the handlers of its commands."""
         self._from_client.handlers = {
             **self.handshake.later_handlers,
             **self.producing.client_handlers,
@@ -127,7 +127,7 @@ class PulsarSession:
 
     @property
     def frame_began_ns(self) -> int:
-        """When a frame began that has arrived only in part; 0 if there is none."""
+        """When the current partial frame began; 0 if there is none."""
         stream = self._from_client
         return stream.began_ns if stream.held_bytes > 0 and not stream.is_stopped else 0
 
@@ -138,7 +138,7 @@ class PulsarSession:
 
     @property
     def principal(self) -> str:
-        """Who the broker says that the client is."""
+        """The principal that the broker has accepted."""
         return self.connection.principal
 
     @property
@@ -163,12 +163,12 @@ class PulsarSession:
         out: list[Command] = []
         if self._policy_changes != self._gates.changes:
             self._follow_policies(now_ns)
-            self._from_broker.flush(out)  # what was withheld goes before what comes now
+            self._from_broker.flush(out)  # withheld frames precede new ones
         self._walk(self._from_broker, data, now_ns, out)
         return PASS if self._all_passed(data, out) else self._finish(out, now_ns)
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
-        """The client's broker is connected: it gets the client's first frame, and what came behind it."""
+        """The client's broker is connected: forward the client's first frame and the bytes after it."""
         out: list[Command] = []
         self.handshake.dialled()
         self._from_client.flush(out)
@@ -177,12 +177,12 @@ class PulsarSession:
         return self._finish(out, now_ns)
 
     def undialled(self, reason: str, now_ns: int) -> Sequence[Command]:
-        """The client's broker cannot be connected: the client is told so in its own protocol, then closed."""
+        """The client's broker is unreachable: send the protocol's error, then close."""
         self.handshake.undialled(reason)
         return self._finish([], now_ns)
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
-        """Something that waits may be due."""
+        """Process what is due."""
         self._wake_ns = 0
         if client_gone:
             return [Close("client_gone")]
@@ -196,7 +196,7 @@ class PulsarSession:
         return self._finish([], now_ns)
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
-        """What a room asked for is known (or cannot be known: then an exception)."""
+        """Pass the front's answer to the handler; an exception if there is none."""
         out: list[Command] = []
         self._follow_policies(now_ns)
         self._from_broker.flush(out)
@@ -212,10 +212,10 @@ class PulsarSession:
         return self._finish(out, now_ns)
 
     def ending(self, now_ns: int) -> Sequence[Command]:
-        """Tell the client to open everything anew, elsewhere, then close (`broker.EndingSession`).
+        """Tell the client to reopen everything, elsewhere, then close (`broker.EndingSession`).
 
-        Not before all receipts have gone: a client that was told to open its producer anew sends all again
-        that has none.
+        Not before all receipts are sent: a client that reopens its producer resends everything without
+        a receipt.
         """
         connection = self.connection
         self._from_client.drop()
@@ -230,7 +230,7 @@ class PulsarSession:
         return out
 
     def closed(self, now_ns: int) -> None:
-        """The connection is gone: whatever it held or was counted for is released."""
+        """The connection is closed: release everything that it held or counted for."""
         for _ in self.parting(now_ns):
             pass
 
@@ -255,7 +255,7 @@ class PulsarSession:
             self._no_room()
 
     def _follow_policies(self, now_ns: int) -> None:
-        """Go by the policies of now if they have changed; messages may be sent on by that."""
+        """Go by the current policies if they have changed; that may release messages."""
         if self._policy_changes != self._gates.changes:
             self._policy_changes = self._gates.changes
             self.consuming.policies_changed(now_ns)
@@ -265,7 +265,7 @@ class PulsarSession:
 
     @property
     def _may_go_on(self) -> bool:
-        """True if frames of the client were kept back, and nothing is left to wait for."""
+        """True if frames of the client were withheld, and nothing is left to wait for."""
         connection = self.connection
         return (
             self._from_client.is_stopped
@@ -278,7 +278,7 @@ class PulsarSession:
         self.connection.close("malformed_frame", f"{error} from or for {self.client}")
 
     def _all_passed(self, data: bytes, out: list[Command]) -> bool:
-        """Whether these bytes go on as they came and nothing else is to be done: so it nearly always is."""
+        """Whether these bytes pass unchanged and there is nothing else to do, which is nearly always so."""
         # <hot> Runs for every read.
         if len(out) != 1 or self._is_paused or self._from_client.is_stopped:
             return False
@@ -287,7 +287,7 @@ class PulsarSession:
         return passed and not self.connection.has_work
 
     def _finish(self, out: list[Command], now_ns: int) -> Sequence[Command]:
-        """Add what rooms have left: bytes for either side, questions, wake-ups, pauses, the end."""
+        """Add the handlers' pending work: bytes for either side, questions, wake-ups, pauses, the end."""
         connection = self.connection
         if connection.up:
             self._from_client.flush(out)

@@ -1,6 +1,6 @@
-"""The web listener: the cluster's admin API with fixed delivery delays, and lookups that lead to the gate.
+"""The web listener: the admin API with fixed delivery delays, and lookups with the gateway's addresses.
 
-Everything else passes as it came. It runs in the supervisor, off the relays' event loops.
+Everything else passes unchanged. It runs in the supervisor, off the relays' event loops.
 """
 
 from sluicegate_pulsar.web.site import PulsarSite

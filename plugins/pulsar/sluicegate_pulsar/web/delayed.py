@@ -1,7 +1,7 @@
-"""Reading, setting and taking away the delayed-delivery policy of a topic or a namespace.
+"""Reads, sets and removes the delayed-delivery policy of a topic or a namespace.
 
-The broker is asked first, with the caller's own credentials, and whatever it refuses is refused: no caller
-can do here what it could not do there. Only then is the gateway's store changed.
+The broker is asked first, with the caller's own credentials, and its refusal stands: no caller can do here
+what it could not do there. Only then the gateway's store changes.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ class DelayedDelivery:
 
     :param services: the policies of the gateway.
     :param upstream: the broker.
-    :param settling_s: how long a broker may take until what it accepted for a topic shows: that goes through
-        a topic of its own.
+    :param settling_s: how long a broker may take to apply an accepted topic policy, which it stores
+        in a system topic.
     """
 
     def __init__(self, services: WebServices, upstream: Upstream, settling_s: float) -> None:
@@ -40,7 +40,7 @@ class DelayedDelivery:
         self._locks: dict[str, tuple[asyncio.Lock, list[None]]] = {}
 
     async def get(self, request: Asked, place: Delayed, applied: bool) -> tuple[Answer, bytes | None]:
-        """The policy as the level says it, or, `applied`, as it holds after all levels are merged.
+        """The policy of the level, or with `applied` the merged policy of all levels.
 
         :return: the broker's answer, and the document to send in place of its own.
         :raises WebError: if the broker's answer cannot be read.
@@ -63,7 +63,7 @@ class DelayedDelivery:
     async def set(self, request: Asked, place: Delayed, body: bytes) -> Answer:
         """Set the policy.
 
-        :param body: the document; an empty one takes the policy away.
+        :param body: the document; an empty one removes the policy.
         :return: the broker's answer.
         :raises WebError: if it cannot be set, with the reason; nothing is changed then.
         """
@@ -98,7 +98,7 @@ class DelayedDelivery:
         return await self._call(request, "POST", global_policy.given(body, place, fixed_ms))
 
     async def delete(self, request: Asked, place: Delayed) -> Answer:
-        """Take the policy away, the gateway's part with the broker's.
+        """Remove the policy, at the gateway and at the broker.
 
         :return: the broker's answer.
         :raises WebError: if the store cannot be written.
@@ -119,18 +119,18 @@ class DelayedDelivery:
         return await self._upstream.call(request.origin, method, request.target, request.headers, body)
 
     async def _native(self, request: Asked) -> Mapping[str, Any] | Answer | None:
-        """What the broker has at this level; its answer if it tells its caller nothing."""
+        """The broker's policy at this level; its response if it shows the caller none."""
         answer = await self._call(request, "GET")
         if answer.status in (200, 204):
             return document.read_native(answer.content)
-        # A broker may have no policy to show and still take one.
+        # A broker may show no policy and still accept one.
         return None if answer.status == 404 else answer
 
     @asynccontextmanager
     async def _undoing(
         self, request: Asked, place: Delayed, before: Mapping[str, Any] | None
     ) -> AsyncIterator[None]:
-        """Give broker and store back what they had before, if what follows fails."""
+        """Restore broker and store, if a later step fails."""
         settings = self._services.resolver.settings(place.topic, place.level)
         stored = {field: found.value for field, found in settings.items() if found.source is Source.STORE}
         try:
@@ -148,7 +148,7 @@ class DelayedDelivery:
     async def _refuse_ineffective(self, request: Asked, place: Delayed, fixed_ms: int) -> None:
         """Refuse a fixed delay where the broker would refuse the messages that carry it.
 
-        :raises WebError: with what stands in the way.
+        :raises WebError: with the policy that prevents it.
         """
         if place.level is Level.NAMESPACE:
             await self._topics(request, place).refuse_shorter(fixed_ms)
@@ -167,10 +167,10 @@ class DelayedDelivery:
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _settle(self, request: Asked, place: Delayed, native: Mapping[str, Any] | None) -> None:
-        """Bring what the broker has in line with the policies that are in force now.
+        """Bring the broker's policy in line with the policies in force.
 
         :param native: what the client gave at this level, if anything.
-        :raises WebError: if the broker does not take it.
+        :raises WebError: if the broker refuses it.
         """
         fixed_ms = applied_ms(self._services.resolver.resolve(place.topic, place.level))
         if fixed_ms and native is not None and document.max_of(native):
@@ -186,7 +186,7 @@ class DelayedDelivery:
     # -- the gateway's own policies -----------------------------------------------------------------
 
     def _fixed_after(self, place: Delayed, wanted: Wanted) -> int:
-        """The fixed delay that is to be applied at this level once the change is made, in ms; 0 for none."""
+        """The fixed delay that applies at this level after the change, in ms; 0 for none."""
         resolver = self._services.resolver
         effective = resolver.resolve(place.topic, place.level)
         if wanted.names_fixed and wanted.fixed_ms is None:
@@ -213,7 +213,7 @@ class DelayedDelivery:
 
     @asynccontextmanager
     async def _alone(self, place: Delayed) -> AsyncIterator[None]:
-        """One change at a time in each namespace, or broker and store could end up with different ones."""
+        """Serialize changes in each namespace, or broker and store could diverge."""
         lock, users = self._locks.setdefault(place.topic.namespace, (asyncio.Lock(), []))
         users.append(None)
         try:

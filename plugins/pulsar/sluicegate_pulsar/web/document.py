@@ -26,7 +26,7 @@ _FIXED_KEY, _MAX_KEY = "fixedDeliveryDelayInMillis", "maxDeliveryDelayInMillis"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a client sets."""
+    """The fields that a client sets."""
 
     native: Mapping[str, Any]
     """What the broker understands of it; fields that are left out are false or 0 there."""
@@ -41,7 +41,7 @@ class Wanted:
         return int(self.native.get(_MAX_KEY) or 0)
 
     def changes(self) -> dict[str, object]:
-        """What it means for the store."""
+        """The resulting changes to the store."""
         made: dict[str, object] = {
             MAX: self.max_ms,
             ACTIVE: bool(self.native.get("active")),
@@ -51,9 +51,9 @@ class Wanted:
 
 
 def parse(body: bytes) -> Wanted | None:
-    """Read what a client sets; None if it says nothing, which takes the policy away.
+    """Parse a client's document; None if it is empty, which removes the policy.
 
-    :raises WebError: if it is no such document.
+    :raises WebError: if it is invalid.
     """
     if not body.strip():
         return None
@@ -77,7 +77,7 @@ def parse(body: bytes) -> Wanted | None:
 
 
 def completed(wanted: Wanted, present: Mapping[str, Any] | None) -> Wanted:
-    """Fill in what a fixed delay leaves open: without `active` it means a delay, not the end of all delays.
+    """Fill in defaults beside a fixed delay: without `active`, delays are on, not off.
 
     :param present: what the broker has at this level.
     """
@@ -87,7 +87,7 @@ def completed(wanted: Wanted, present: Mapping[str, Any] | None) -> Wanted:
 
 
 def with_max(native: Mapping[str, Any], max_ms: int) -> dict[str, Any]:
-    """The document with another longest delay; none (0) is what the broker gets while a delay is fixed."""
+    """The document with another maximum delay; the broker gets 0 (none) while a delay is fixed."""
     return {**native, _MAX_KEY: max_ms}
 
 
@@ -98,7 +98,7 @@ def max_of(native: Mapping[str, Any]) -> int:
 
 
 def merged(native: Mapping[str, Any] | None, own: Mapping[str, PolicyValue]) -> dict[str, Any] | None:
-    """What the broker says and what the gateway knows, as one document; None if neither says anything.
+    """Merge the broker's and the gateway's policies into one document; None if both are empty.
 
     :param native: the broker's document, if it has one.
     :param own: policies of the gateway, by field.

@@ -15,7 +15,7 @@ _WEB = ("httpUrl", "httpUrlTls")
 def rewritten(content: bytes, translate: Translate, web: Callable[[str], str | None]) -> bytes | None:
     """Put the gateway's addresses into a lookup's answer.
 
-    No address of a broker is left in it: a client that followed one would go round the gateway.
+    No address of a broker is left in it: a client that followed one would bypass the gateway.
 
     :param content: the broker's answer.
     :param translate: the gateway's URL in place of a broker's.

@@ -1,4 +1,4 @@
-"""What the gateway has no part in: passed on as it came, in both directions, part by part."""
+"""What the gateway has no part in: passed on unchanged, in both directions, part by part."""
 
 import asyncio
 import logging

@@ -31,7 +31,7 @@ class Delayed:
 
     @property
     def name(self) -> str:
-        """What the store calls it."""
+        """The name in the store."""
         return self.topic.full if self.level is Level.TOPIC else self.topic.namespace
 
 
@@ -51,7 +51,7 @@ Route: TypeAlias = Delayed | Lookup | Other
 def route(path: str) -> Route:
     """Tell what a request is about.
 
-    :param path: as it came, with its percent-encoding, without the query.
+    :param path: unchanged, with its percent-encoding, without the query.
     :raises WebError: if it is not served, or could be read in more than one way.
     """
     if ";" in path:

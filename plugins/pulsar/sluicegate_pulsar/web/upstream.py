@@ -118,7 +118,7 @@ class Upstream:
         """Send a request of the gateway's own under its caller's credentials, and follow known redirects.
 
         :param body: JSON, if any.
-        :raises WebError: if there is no whole answer to be had, or it leads to an unknown place.
+        :raises WebError: if the response is incomplete, or redirects to an unknown place.
         """
         own = [(name, value) for name, value in headers if name not in _OF_THE_BODY]
         own.append((b"accept-encoding", b"identity"))

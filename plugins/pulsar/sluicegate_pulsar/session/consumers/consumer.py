@@ -45,7 +45,7 @@ class Consumer:
 
     :param shared: the front's state.
     :param connection: the consumer's.
-    :param attach: the operation by which it was let in; names topic, subscription and consumer.
+    :param attach: the operation by which it was admitted; names topic, subscription and consumer.
     :param subscribe: what the client asked for.
     :param entry_bytes: size to expect of an entry; 0 if nothing is known.
     """
@@ -130,9 +130,9 @@ class Consumer:
     # -- policies -----------------------------------------------------------------------------------
 
     def watch(self, gate: Gate) -> None:
-        """Find out what is to be looked at under the policies of now."""
+        """Find out what is to be looked at under the current policies."""
         # Brokers deliver at once on subscriptions that keep an order, on topics that are not persistent, and
-        # wherever their delayed delivery is switched off, at any time: so the gate looks at every message.
+        # wherever their delayed delivery is switched off, at any time: so the gateway looks at every message.
         self.watched = gate.asks(_DISPATCH) or gate.delay is not None
         """True if its messages have to be read."""
         counts = self._reliable and gate.asks(_ACKNOWLEDGE)
@@ -163,7 +163,7 @@ class Consumer:
     # -- messages -----------------------------------------------------------------------------------
 
     def message(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """A message from the broker; True if it passes as it came.
+        """A message from the broker; True if it passes unchanged.
 
         :raises withheld.OverfullError: if there is no room to withhold it.
         """
@@ -250,7 +250,8 @@ class Consumer:
             return False
         published_ms, deliver_at_ms = times
         wall_ms = self._shared.wall_ms(now_ns)
-        # A delivery time that lies ahead may be the gate's own, for what came later than its producer says.
+        # A delivery time that lies ahead may be the gateway's own, for what came later than its producer
+        # says.
         return published_ms + rule.fixed_ms <= wall_ms and deliver_at_ms <= wall_ms
 
     def _unreadable(self, data: bytes, start: int, stop: int) -> bool:
@@ -260,7 +261,7 @@ class Consumer:
         return self.in_turn(data, start, stop)
 
     def in_turn(self, data: bytes, start: int, stop: int) -> bool:
-        """A frame that is not to overtake messages; True if it passes as it came."""
+        """A frame that is not to overtake messages; True if it passes unchanged."""
         if not self._queue:
             return True
         self._withhold(Withheld(data[start:stop], None))
@@ -381,7 +382,7 @@ class Consumer:
     # -- permits ------------------------------------------------------------------------------------
 
     def granted(self, permits: int) -> bool:
-        """The client can take more messages; True if its FLOW passes as it came."""
+        """The client can take more messages; True if its FLOW passes unchanged."""
         if not self.is_live:
             # Brokers take none before they have answered; if this one does, their number is unknown.
             self.permits.exact = False

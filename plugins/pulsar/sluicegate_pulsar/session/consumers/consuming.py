@@ -51,11 +51,11 @@ class Consuming:
         self._delivering.begin(client, broker)
 
     def policies_changed(self, now_ns: int) -> None:
-        """Go by the policies of now; messages may be sent on by that."""
+        """Go by the current policies; that may release messages."""
         self._delivering.policies_changed(now_ns)
 
     def closes(self) -> Iterator[bytes]:
-        """What tells the client to open its consumers anew, elsewhere."""
+        """What tells the client to reopen its consumers, elsewhere."""
         for consumer_id, consumer in self._delivering.consumers.items():
             if consumer.is_live:
                 close = pb.CloseConsumer(consumer_id=consumer_id, request_id=NO_REQUEST)
@@ -146,6 +146,6 @@ class Consuming:
         return False
 
     def parting(self, now_ns: int) -> Iterator[None]:
-        """The connection is gone: detach all its consumers, in slices."""
+        """The connection is closed: detach all its consumers, in slices."""
         self._subscribing.closed(now_ns)
         yield from self._delivering.parting(now_ns)

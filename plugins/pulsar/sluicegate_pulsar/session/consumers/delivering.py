@@ -63,7 +63,7 @@ class Delivering:
     # -- which frames are looked at -------------------------------------------------------------------
 
     def policies_changed(self, now_ns: int) -> None:
-        """Go by the policies of now."""
+        """Apply the current policies."""
         for consumer in self.consumers.values():
             consumer.policies_changed(now_ns)
         self._choose_handlers()
@@ -102,7 +102,7 @@ class Delivering:
             self._choose_handlers()
 
     def remove(self, consumer: Consumer, now_ns: int) -> None:
-        """A consumer is no more; doing it again does nothing."""
+        """A consumer is no more; idempotent."""
         if self.consumers.get(consumer.consumer_id) is consumer:
             del self.consumers[consumer.consumer_id]
             consumer.gone(now_ns)
@@ -127,7 +127,7 @@ class Delivering:
         self._closing[consumer_id] = self._closing.get(consumer_id, 0) + 1
 
     def _overfull(self, consumer: Consumer, now_ns: int) -> None:
-        """More came for a consumer than may be withheld: it has to begin anew, with fewer permits."""
+        """More came for a consumer than may be withheld: it has to start again, with fewer permits."""
         self._shared.count("consumer_overfull")
         if len(self._entry_bytes) >= _MAX_SIZES:
             self._entry_bytes.pop(next(iter(self._entry_bytes)))
@@ -138,7 +138,7 @@ class Delivering:
     def shut(self, consumer: Consumer, now_ns: int) -> None:
         """Forget a consumer and have the broker forget it too; does nothing if it is forgotten already.
 
-        Responses are told by ids that clients choose: by using one twice they can make the broker's answer to
+        Clients choose the ids of responses: by using one twice they can make the broker's answer to
         one request look like that to another. A consumer that the broker has after all would pass no policy.
         """
         if self.consumers.get(consumer.consumer_id) is not consumer:
@@ -200,7 +200,7 @@ class Delivering:
         return self._pass_after(consumer.acknowledging(ack, now_ns), data, start, stop, now_ns)
 
     def _pass_after(self, slices: Iterator[None], data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """Let a frame pass once something is done that may take long; True if it passes as it came."""
+        """Let a frame pass once something is done that may take long; True if it passes unchanged."""
         for _ in slices:
             frame = data[start:stop]
             if not self._shared.budget.take(len(frame)):
@@ -244,7 +244,7 @@ class Delivering:
         return True
 
     def parting(self, now_ns: int) -> Iterator[None]:
-        """The connection is gone: detach all its consumers, in slices."""
+        """The connection is closed: detach all its consumers, in slices."""
         for count, consumer_id in enumerate(tuple(self.consumers), 1):
             self.consumers.pop(consumer_id).gone(now_ns)
             if count % _ENDED_PER_SLICE == 0:

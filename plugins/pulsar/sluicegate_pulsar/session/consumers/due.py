@@ -1,6 +1,6 @@
-"""When a message that the gate withholds is due.
+"""When a message that the gateway withholds is due.
 
-A delay counts from the publish time that its producer stamped on it, or from when a gate or a broker first
+A delay counts from the publish time that its producer stamped on it, or from when a gateway or a broker first
 had it (`delay_clock`, or where the publish time lies too long before that). Messages that were stored before
 the delay was set are late by the same rule.
 """
@@ -48,7 +48,7 @@ def dates_of(
 
 
 def _noted_ms(data: bytes, head: MessageHead, rule: DelayRule, wall_ms: int) -> int | None:
-    """When it was first had: as the broker noted it, or as a gate's own rewriting tells; None if neither."""
+    """When it first arrived, by the broker's metadata or the gateway's rewriting; None if neither tells."""
     stored_ms = _broker_ms(data, head.parts, wall_ms)
     deliver_at_ms = head.metadata.deliver_at
     if stored_ms is not None or deliver_at_ms is None:

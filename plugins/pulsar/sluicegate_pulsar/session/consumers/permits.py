@@ -1,8 +1,8 @@
-"""How many messages a broker may send for one consumer, so that what the gate withholds has bounds.
+"""How many messages a broker may send for one consumer, so that what the gateway withholds has bounds.
 
-A client grants permits by FLOW, and the broker uses one up for each message it sends. The gate passes permits
-on only as far as there is room for the messages, and keeps the others until there is: the broker never has
-more than the client granted, and in the end it has them all.
+A client grants permits by FLOW, and the broker uses one up for each message it sends. The gateway passes
+permits on only as far as there is room for the messages, and keeps the others until there is: the broker
+never has more than the client granted, and in the end it has them all.
 """
 
 _FIRST_ENTRY_BYTES = 64 * 1024
@@ -54,7 +54,7 @@ class Permits:
     def take(self, withheld_bytes: int) -> int:
         """Permits that are to be passed on now; they count as passed on from here.
 
-        :param withheld_bytes: what the consumer has in the gate.
+        :param withheld_bytes: what the consumer has in the gateway.
         """
         waiting = self.waiting
         if waiting <= 0:

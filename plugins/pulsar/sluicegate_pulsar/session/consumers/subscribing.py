@@ -42,7 +42,7 @@ class Subscribing(Waiting):
 
         :param topic: full name.
         :param frame: the whole frame.
-        :return: True if it passes as it came, False if it was answered or is held.
+        :return: True if it passes unchanged, False if it was answered or is held.
         """
         connection, subscription = self._connection, subscribe.subscription
         consumer = f"{connection.peer}/{subscribe.consumer_id}"

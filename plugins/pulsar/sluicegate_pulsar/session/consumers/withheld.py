@@ -54,7 +54,7 @@ class WithheldQueue:
     def append(self, item: Withheld) -> int:
         """Put a frame behind the others.
 
-        :return: permits of an earlier frame of the same entry, which is gone for it: the broker began anew
+        :return: permits of an earlier frame of the same entry, which is gone for it: the broker started again
             behind what it had sent, and only the later one is in order.
         :raises OverfullError: if there is no room.
         """

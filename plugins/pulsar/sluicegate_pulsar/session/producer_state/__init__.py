@@ -1,1 +1,1 @@
-"""What is kept of one producer, and how much memory that may take."""
+"""State of one producer, and the memory that it may take."""

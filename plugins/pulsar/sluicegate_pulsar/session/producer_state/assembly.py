@@ -1,4 +1,4 @@
-"""What is kept of one producer while a chunked message of it is incomplete (see `assembling`)."""
+"""Buffered messages of one producer while a chunked message is incomplete (see `assembling`)."""
 
 from collections import deque
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from sluicegate_pulsar.codec.sends import SendHead
 
 
 class Refusal(NamedTuple):
-    """Why a message that was kept does not go on."""
+    """Why a buffered message is not forwarded."""
 
     code: ServerError
     text: str
@@ -19,7 +19,7 @@ class Refusal(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """One SEND in its place."""
+    """One buffered SEND."""
 
     frame: bytes
     head: SendHead
@@ -31,12 +31,12 @@ class Kept(NamedTuple):
 
     @property
     def chunk(self) -> MetadataHead | None:
-        """Its metadata, if it is a chunk that may go on."""
+        """Its metadata, if it is a chunk that may proceed."""
         return self.metadata if self.metadata is not None and self.metadata.is_chunk else None
 
 
 class Assembly:
-    """What is kept of one producer, in order; there is one as long as a chunked message is incomplete."""
+    """Buffered SENDs of one producer, in order; exists while a chunked message is incomplete."""
 
     __slots__ = ("incomplete", "items", "nbytes", "timer")
 

@@ -1,4 +1,4 @@
-"""Chunked messages: how large each of them is as a whole, and which of them were refused."""
+"""Chunked messages: the size of each whole message, and which of them were refused."""
 
 import hashlib
 from typing import Final, TypeAlias
@@ -18,15 +18,14 @@ Key: TypeAlias = tuple[str, str, str]
 
 
 def key_of(uuid: str) -> str:
-    """What a message is remembered by: clients may choose a `uuid` of any length."""
+    """The bounded key of a message: clients may choose a `uuid` of any length."""
     return uuid if len(uuid) <= _LONGEST_UUID else hashlib.sha256(uuid.encode()).hexdigest()
 
 
 class ChunkSizes:
-    """Payload bytes of chunked messages that have come in part.
+    """Payload bytes of incomplete chunked messages.
 
-    What a client claims to be a message's size (`total_chunk_msg_size`) is believed only as long as no more
-    than that has come.
+    The size that a client claims (`total_chunk_msg_size`) counts only until more bytes have arrived.
     """
 
     __slots__ = ("_sums",)
@@ -35,7 +34,7 @@ class ChunkSizes:
         self._sums: dict[str, int] = {}
 
     def whole(self, chunk: MetadataHead, payload_size: int) -> int:
-        """Bytes of the whole message of which this is the next chunk, as far as they are known.
+        """Bytes of the whole message that this chunk continues, as far as known.
 
         :param chunk: the metadata of an entry that `is_chunk`.
         :param payload_size: bytes of the entry's payload.
@@ -51,29 +50,29 @@ class ChunkSizes:
             self._note(key_of(chunk.uuid), total)
 
     def refused(self, uuid: str) -> None:
-        """A chunk of a message was refused, so that the message cannot be put together any more."""
+        """A chunk of a message was refused, so that the message can never be complete."""
         self._note(key_of(uuid), _REFUSED)
 
     def is_lost(self, chunk: MetadataHead) -> bool:
-        """Whether another chunk of the same message was refused; a first chunk begins it anew."""
+        """Whether another chunk of the same message was refused; a first chunk starts it again."""
         return bool(chunk.chunk_id) and self._sums.get(key_of(chunk.uuid)) == _REFUSED
 
     def _note(self, key: str, total: int) -> None:
-        self._sums.pop(key, None)  # the one that goes on is the last to be forgotten
+        self._sums.pop(key, None)  # the most recent one is the last to be evicted
         if len(self._sums) >= _MOST_OPEN:
             del self._sums[next(iter(self._sums))]
         self._sums[key] = total
 
     def _sum(self, chunk: MetadataHead) -> int:
-        """What came of the message before; a first chunk begins it anew, as it does for consumers."""
+        """Bytes received of the message so far; a first chunk starts it again, as it does for consumers."""
         return max(0, self._sums.get(key_of(chunk.uuid), 0)) if chunk.chunk_id else 0
 
 
 class RefusedMessages:
     """Chunked messages of which a chunk was refused, of all producers of a front.
 
-    A client that opens its producer anew sends what has no receipt. Of such a message that may be the rest
-    only, which would be stored, and acknowledged, without its start.
+    A client that reopens its producer resends what has no receipt. Of such a message that may be only the
+    rest, which would be stored and acknowledged without its start.
     """
 
     __slots__ = ("_found",)
@@ -90,7 +89,7 @@ class RefusedMessages:
         self._found[key] = text, now_ns + _REMEMBERED_NS
 
     def begins(self, key: Key) -> None:
-        """A first chunk has come, which begins the message anew."""
+        """A first chunk has arrived: the message starts again."""
         self._found.pop(key, None)
 
     def text(self, key: Key, now_ns: int) -> str:

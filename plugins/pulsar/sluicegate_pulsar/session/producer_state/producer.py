@@ -1,4 +1,4 @@
-"""One producer of one connection: what it has sent, what it was answered, what waits for its rate."""
+"""One producer of one connection: sent messages, receipts, and messages that wait for its rate."""
 
 import sys
 from collections import deque
@@ -24,7 +24,7 @@ class Queued(NamedTuple):
 
 
 class Overflow:
-    """What becomes of a producer of which more came than may wait (see `reopening`)."""
+    """State of a producer whose queue has overflowed (see `reopening`)."""
 
     __slots__ = ("began_ns", "is_closed", "timer")
 
@@ -99,19 +99,19 @@ class Producer:
 
     @property
     def name(self) -> str:
-        """As the broker knows it; empty until the broker has said so."""
+        """The name at the broker; empty until the broker has returned it."""
         kind, _, name = self.operation.producer.partition(" ")
         return name if kind == "name" else ""
 
     def use(self, gate: Gate) -> None:
-        """Take over what a newly compiled gate says."""
+        """Use a newly compiled gate."""
         self.gate = gate
         self.size_limit = int(gate.policies.number("max_message_size")) or sys.maxsize
         self.reads_metadata = gate.delay is not None or gate.max_delay_ms > 0
         self.settle()
 
     def settle(self) -> None:
-        """See whether the next message can be decided by what its command says, without further ado."""
+        """Determine whether the next message can be decided by its command alone."""
         self.is_plain = not (
             self.reads_metadata
             or self.queue

@@ -18,7 +18,7 @@ _LARGE_PART = 64
 
 
 class PublishMemory:
-    """What the producers of one front keep waiting.
+    """Memory of the waiting messages of one front's producers.
 
     :param queue: bounds for each producer.
     :param budget: what all sessions may hold together.
@@ -33,7 +33,7 @@ class PublishMemory:
         self._large: dict[Producer, Callable[[Producer], bool]] = {}
 
     def is_full(self, producer: Producer) -> bool:
-        """Whether nothing more may wait of a producer."""
+        """Whether a producer's queue is full."""
         frames = len(producer.queue) + len(producer.refusals)
         return frames >= self._most_frames or producer.held_bytes >= self._most_bytes
 
@@ -43,8 +43,8 @@ class PublishMemory:
         A producer's first frame may be of any size: all that it sends waits behind it.
 
         :param size: of the frame, overhead included.
-        :param shed: has the producer give back part of its memory if others need it; returns False if it has
-            nothing to give.
+        :param shed: makes the producer release part of its memory if others need it; returns False if it has
+            none to release.
         """
         is_first = not producer.queue and not producer.refusals
         if not is_first and (self.is_full(producer) or producer.held_bytes + size > self._most_bytes):
@@ -57,7 +57,7 @@ class PublishMemory:
         return True
 
     def take(self, producer: Producer, size: int) -> bool:
-        """Take memory for what cannot wait elsewhere, such as a refusal; False if there is none at all."""
+        """Take memory for what cannot wait elsewhere, such as a refusal; False if none is left."""
         return self._take(producer, size, 0)
 
     def _take(self, producer: Producer, size: int, spare: int) -> bool:
@@ -68,7 +68,7 @@ class PublishMemory:
         return True
 
     def _shed_largest(self, asking: Producer) -> bool:
-        """Have the largest user give memory back; False if that is the one that asks, or none is large."""
+        """Make the largest user release memory; False if that is the requester, or none is large."""
         while self._large:
             largest = max(self._large, key=lambda producer: producer.held_bytes)
             if largest is asking:
@@ -79,7 +79,7 @@ class PublishMemory:
         return False
 
     def give(self, producer: Producer, size: int) -> None:
-        """Give memory back."""
+        """Release memory."""
         producer.held_bytes -= size
         self._budget.give(size)
         if self._large and producer.held_bytes * _LARGE_PART <= self._budget.limit:

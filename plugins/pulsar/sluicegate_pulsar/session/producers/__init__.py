@@ -1,1 +1,1 @@
-"""Publishing: who publishes to which topic, and whether a message may go on."""
+"""Publishing: admission of producers and messages."""

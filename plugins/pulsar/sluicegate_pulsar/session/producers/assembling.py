@@ -1,9 +1,9 @@
-"""Chunked messages with a fixed delay: their chunks go on together, so that all have one delivery time.
+"""Chunked messages with a fixed delay: their chunks are forwarded together, with one delivery time.
 
 On Shared subscriptions brokers deliver each chunk at its own time, and at once where that has passed before
-they store it; consumers drop a message whose chunks come in another order. So the gate keeps the chunks of a
-message until the last has come. All of them then get a delivery time that lies ahead of the moment in which
-the broker will have stored them. What the producer sends meanwhile keeps its place behind them.
+they store it; consumers drop a message whose chunks come in another order. So the gateway buffers the chunks
+of a message until the last has arrived. All of them then get a delivery time that lies ahead of the moment in
+which the broker will have stored them. What the producer sends meanwhile keeps its place behind them.
 
 Clients send all chunks of a message at once, as far as they have room for pending messages. A client that
 waits for receipts between chunks (Java with `blockIfQueueFull` and fewer places than chunks) gets an error
@@ -37,19 +37,19 @@ _TOO_SLOW: Final = "The next chunk of a message with a delivery delay has not co
 
 
 class Finish(Protocol):
-    """Sends a message on that was kept, or answers it."""
+    """Forwards or answers a buffered message."""
 
     def __call__(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> bool:
         """Do it.
 
         :param due_ms: the earliest delivery time of a chunk, ms of the wall clock.
-        :return: False if there is no memory for the answer, so that the client sends the message again, and
-            all behind it.
+        :return: False if there is no memory for the answer, so that the client resends the message and
+            all after it.
         """
 
 
 class _Released(NamedTuple):
-    """What may still be on its way to the broker."""
+    """Released bytes that may still be in transit to the broker."""
 
     producer: Producer
     sent: int
@@ -61,7 +61,7 @@ class _Released(NamedTuple):
     """True once the producer is gone: no answers are counted any more."""
 
     def is_under_way(self, wall_ms: int) -> bool:
-        """Whether the broker has yet to store it."""
+        """Whether the broker has not stored it yet."""
         return self.producer.answered < self.sent and not (self.is_left and wall_ms >= self.stored_ms)
 
 
@@ -70,9 +70,9 @@ class Assembling:
 
     :param shared: the front's state.
     :param connection: where they come from.
-    :param finish: called with each message in its turn, once it is kept no longer.
-    :param txn_waits: called with the transaction of a message that is kept.
-    :param txn_left: called with it when it is kept no longer.
+    :param finish: called with each message in its turn, once it is released.
+    :param txn_waits: called with the transaction of a message that is buffered.
+    :param txn_left: called with it when the message is released.
     """
 
     __slots__ = ("_connection", "_finish", "_released", "_shared", "_txn_left", "_txn_waits")
@@ -93,7 +93,7 @@ class Assembling:
         self._released: deque[_Released] = deque(maxlen=_MOST_RELEASES)
 
     def keep(self, producer: Producer, kept: Kept, now_ns: int) -> None:
-        """Keep a message that may go on, and send on what is complete by it."""
+        """Buffer an admitted message, and forward what it completes."""
         assembly = producer.assembly or self._begin(producer)
         if not self._append(assembly, kept):
             self._no_room(producer, assembly, kept, now_ns)
@@ -107,11 +107,11 @@ class Assembling:
         self._release_complete(producer, assembly, now_ns)
 
     def refuse(self, producer: Producer, head: SendHead, refusal: Refusal, now_ns: int) -> None:
-        """Keep the answer to a message that is refused, behind what is kept before it.
+        """Queue the answer to a refused message after the messages buffered before it.
 
-        What came of the same message is refused with it, as it can never be complete.
+        Earlier chunks of the same message are refused with it, as it can never be complete.
 
-        :raises ValueError: if nothing is kept of this producer.
+        :raises ValueError: if nothing of this producer is buffered.
         """
         assembly = producer.assembly
         if assembly is None:
@@ -128,7 +128,7 @@ class Assembling:
             self._no_room(producer, assembly, kept, now_ns)
 
     def end(self, producer: Producer, now_ns: int) -> None:
-        """Nothing more comes of this producer: refuse what is incomplete, and send on the rest."""
+        """The producer ends: refuse incomplete messages, and forward the rest."""
         if producer.assembly is not None:
             self._refuse_incomplete(
                 producer, producer.assembly, _refusal(self._connection, _TOO_SLOW), now_ns
@@ -136,7 +136,7 @@ class Assembling:
         self._leave(producer)
 
     def lose(self, producer: Producer, uuid: str, text: str, now_ns: int) -> None:
-        """A chunk of a message is refused: none of its others may go on, by this connection or another."""
+        """A chunk of a message is refused: refuse its other chunks too, on this connection or another."""
         producer.chunk_sizes.refused(uuid)
         self._shared.refused_messages.note((producer.topic, producer.name, key_of(uuid)), text, now_ns)
 
@@ -152,18 +152,18 @@ class Assembling:
         return text
 
     def drop(self, producer: Producer) -> None:
-        """Forget what is kept of a producer that is gone, or sends it again."""
+        """Forget the buffered chunks of a producer that is closed or sends them again."""
         self._leave(producer)
         if producer.assembly is None:
             return
-        producer.chunk_sizes = ChunkSizes()  # what is forgotten here was counted there
+        producer.chunk_sizes = ChunkSizes()  # discarded chunks were counted there
         for kept in self._taken(producer, producer.assembly):
             self._left(kept)
 
     # -- how it begins and ends -------------------------------------------------------------------------
 
     def _append(self, assembly: Assembly, kept: Kept) -> bool:
-        """Keep one more; False if there is no room."""
+        """Buffer one more; False if there is no room."""
         size = len(kept.frame) + _KEPT_OVERHEAD
         if assembly.nbytes + size > self._shared.config.chunk_buffer or not self._shared.budget.take(size):
             return False
@@ -179,9 +179,9 @@ class Assembling:
         return assembly
 
     def _release_complete(self, producer: Producer, assembly: Assembly, now_ns: int) -> bool:
-        """Send all on if it is complete, chunks with a delivery time ahead of when the last is stored.
+        """Forward everything if it is complete, with a delivery time after the last chunk is stored.
 
-        :return: False if the client has to send some of it again, and all that comes behind it.
+        :return: False if the client has to resend some of it, and all after it.
         """
         if assembly.incomplete:
             return True
@@ -191,13 +191,13 @@ class Assembling:
             goes_on = goes_on and self._finish(producer, kept, due_ms, now_ns)
             self._left(kept)
         if not goes_on:
-            producer.chunk_sizes = ChunkSizes()  # what is sent again was counted there
+            producer.chunk_sizes = ChunkSizes()  # resent chunks were counted there
         self._released.append(_Released(producer, producer.sent, nbytes, due_ms))
         producer.settle()
         return goes_on
 
     def _taken(self, producer: Producer, assembly: Assembly) -> deque[Kept]:
-        """What was kept and is no longer."""
+        """Take everything that is buffered."""
         producer.assembly = None
         _cancel(assembly)
         self._give(assembly, assembly.nbytes)
@@ -211,7 +211,7 @@ class Assembling:
             self._released = deque(entries, maxlen=_MOST_RELEASES)
 
     def _stored_ms(self, nbytes: int, now_ns: int) -> int:
-        """When the broker has stored so many bytes behind those that it has not answered yet."""
+        """When the broker will have stored these bytes, after those that it has not answered yet."""
         wall_ms = self._shared.wall_ms(now_ns)
         released = self._released
         while released and not released[0].is_under_way(wall_ms):
@@ -222,7 +222,7 @@ class Assembling:
     # -- bounds -----------------------------------------------------------------------------------------
 
     def _no_room(self, producer: Producer, assembly: Assembly, kept: Kept, now_ns: int) -> None:
-        """Refuse what is incomplete; a message that is none goes on behind it."""
+        """Refuse incomplete messages for lack of room; an unchunked message follows them."""
         self._shared.count("chunk_buffer_full")
         fits = assembly.nbytes + len(kept.frame) + _KEPT_OVERHEAD <= self._shared.config.chunk_buffer
         refusal = _refusal(self._connection, _NO_MEMORY if fits else _TOO_LARGE)
@@ -235,7 +235,7 @@ class Assembling:
         self._finish(producer, kept, 0, now_ns)
 
     def _wake_later(self, producer: Producer, assembly: Assembly, now_ns: int) -> None:
-        """Look again if no further chunk comes."""
+        """Schedule the time-out of the next chunk."""
         _cancel(assembly)
         at_ns = now_ns + self._shared.max_hold_ns
         assembly.timer = self._connection.at(at_ns, lambda now_ns: self._woken(producer, assembly, now_ns))
@@ -252,14 +252,14 @@ class Assembling:
     def _refuse_incomplete(
         self, producer: Producer, assembly: Assembly, refusal: Refusal, now_ns: int
     ) -> bool:
-        """Refuse what is incomplete, and send on the rest; see `_release_complete`."""
+        """Refuse incomplete messages, and forward the rest; see `_release_complete`."""
         self._give_up(producer, assembly, set(assembly.incomplete), refusal, now_ns)
         return self._release_complete(producer, assembly, now_ns)
 
     def _give_up(
         self, producer: Producer, assembly: Assembly, uuids: set[str], refusal: Refusal, now_ns: int
     ) -> None:
-        """Keep answers in place of the chunks of some messages."""
+        """Replace the chunks of some messages by refusals."""
         for uuid in uuids:
             self.lose(producer, uuid, refusal.text, now_ns)
         for place, kept in enumerate(assembly.items):

@@ -1,7 +1,7 @@
-"""PRODUCER: who may publish to a topic.
+"""PRODUCER: admission of producers.
 
-A request waits in the gate until the rate of new attachments lets it through or, where it makes a
-subscription, while the list of those that exist is fetched.
+A request waits until the rate of new attachments admits it. If it creates a subscription, it
+also waits until the existing ones are listed.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,8 @@ class Attaching(Waiting):
 
     :param shared: the front's state.
     :param connection: where they come from.
-    :param producers: where those go that are let in.
-    :param on_refused: called with a producer that the broker refused, once it is not counted, and the time.
+    :param producers: gets the admitted ones.
+    :param on_refused: called with a producer that the broker refused, once it is released, and the time.
     """
 
     __slots__ = ("_on_refused", "_producers")
@@ -53,12 +53,12 @@ class Attaching(Waiting):
         """Decide a PRODUCER.
 
         :param request: the command.
-        :param frame: all of it, to be kept if it has to wait.
-        :return: True if it passes as it came.
+        :param frame: the whole frame, which is kept if it has to wait.
+        :return: True if it passes unchanged.
         """
         request_id = request.request_id
         if request.producer_id in self._producers.live:
-            # The broker answers as it sees fit, and whatever it answers: the one that is open stays.
+            # The broker decides, and the open producer stays in any case.
             return True
         if request.producer_id in self.held:
             self._answer(request_id, ServerError.SERVICE_NOT_READY, "Producer is already waiting to attach")
@@ -93,7 +93,7 @@ class Attaching(Waiting):
         return told(decision, request.attach.topic)
 
     def _attached(self, request: Request, gate: Gate, now_ns: int) -> None:
-        """A request goes on to the broker, whose answer may undo it."""
+        """A request is forwarded; the broker's response may undo it."""
         producer = self._producers.attach(request.number, request.attach, now_ns)
 
         def on_response(response: pb.BaseCommand, now_ns: int) -> bool:
@@ -105,10 +105,10 @@ class Attaching(Waiting):
                 else:
                     self._producers.detach(producer, now_ns)
                     self._on_refused(producer, now_ns)
-                    # Responses are told by ids that clients choose: by using one twice they can make the
-                    # answer to another request look like this one. The producer that the broker has after
-                    # all would be taken, when its id is opened again, for one of another topic, and publish
-                    # by that one's policies.
+                    # Clients choose the ids of responses: by using one twice they can make the
+                    # response to another request look like this one. The gateway would then take the producer
+                    # at the broker, when its id is opened again, for one of another topic, and it would
+                    # publish by that one's policies.
                     self._producers.close_at_broker(producer.id)
             if not is_success:
                 request.take_back(self._gate(request, now_ns))

@@ -13,10 +13,10 @@ _TYPES = pb.BaseCommand.Type
 
 
 class Producers:
-    """Those that the broker knows, or is about to.
+    """The producers that the broker knows, or is about to know.
 
-    A producer counts under its name, which it keeps when it connects anew, so that it is not counted twice
-    while its old connection has yet to end. Before it has a name it is this connection's.
+    A producer counts under its name, which it keeps when it reconnects, so that it counts once while its old
+    connection still exists. Before it has a name it counts for this connection.
     """
 
     __slots__ = ("_connection", "_refs", "_shared", "live")
@@ -29,9 +29,9 @@ class Producers:
         self._refs: Counter[tuple[str, str]] = Counter()
 
     def attach(self, producer_id: int, operation: Operation, now_ns: int) -> Producer:
-        """Add a producer that its gate has let in.
+        """Add a producer that its gate has admitted.
 
-        :param operation: by which it was let in; it is its SENDs' from here on.
+        :param operation: by which it was admitted; its SENDs reuse it.
         """
         operation.kind = OperationKind.PUBLISH
         gate = self._shared.gate(operation.topic, self._connection.exempt, now_ns)
@@ -40,7 +40,7 @@ class Producers:
         return producer
 
     def named(self, producer: Producer, name: str, now_ns: int) -> None:
-        """The broker has told a producer's name."""
+        """The broker has returned a producer's name."""
         operation = producer.operation
         old, new = operation.producer, f"name {name}"
         if old == new:
@@ -53,14 +53,14 @@ class Producers:
         operation.producer = new
 
     def detach(self, producer: Producer, now_ns: int) -> None:
-        """A producer is gone; one that another of this connection shares its name with still counts."""
+        """Release a producer; its name still counts if another one of this connection shares it."""
         del self.live[producer.id]
         if self._drop_ref(producer):
             gate = self._shared.gate(producer.topic, self._connection.exempt, now_ns)
             gate.detach(producer.operation)
 
     def close_at_broker(self, producer_id: int) -> None:
-        """Have the broker forget a producer that the client does not have, or no more."""
+        """Close a producer at the broker that the client does not have, or no longer has."""
         request_id = next(self._connection.own_ids)
         self._connection.expect(request_id, lambda response, now_ns: False)
         close = pb.CloseProducer(producer_id=producer_id, request_id=request_id)

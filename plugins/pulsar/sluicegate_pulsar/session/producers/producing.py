@@ -1,7 +1,7 @@
-"""Publishing: who publishes to which topic, and whether a message may go on.
+"""Publishing: admission of producers and messages.
 
-What the gate allows goes on as the bytes that came. All else is `publishing`'s; who may become a producer is
-`attaching`'s.
+Admitted messages are forwarded unchanged. `publishing` handles all others, `attaching` the
+producers.
 """
 
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ class Producing:
 
     @property
     def client_handlers(self) -> dict[int, Handler]:
-        """What this room looks at of the client's."""
+        """Handlers of the client's commands."""
         return {
             _TYPES.PRODUCER: self._producer,
             _TYPES.SEND: self._send,
@@ -76,7 +76,7 @@ class Producing:
 
     @property
     def broker_handlers(self) -> dict[int, Handler]:
-        """What this room looks at of the broker's."""
+        """Handlers of the broker's commands."""
         return {
             _TYPES.SEND_RECEIPT: self._answer,
             _TYPES.SEND_ERROR: self._answer,
@@ -112,7 +112,7 @@ class Producing:
         return self._publishing.held(producer, decision, data, start, stop, now_ns)
 
     def _stray(self, producer_id: int) -> bool:
-        """End the connection for a message of an unknown producer, unless that crossed a close."""
+        """Close the connection for a message of an unknown producer, unless it crossed a close."""
         if producer_id in self._recent:
             self._shared.count("send_after_close")
         else:
@@ -121,7 +121,7 @@ class Producing:
         return False
 
     def _answer(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """The broker has stored a message, or has not; refusals behind it may be due now."""
+        """The broker has answered a message; refusals queued after it may be due now."""
         # <hot> Runs for every message.
         producer_id = producer_of(data, start, stop)
         producer = self._live.get(producer_id) or self._leaving.get(producer_id)
@@ -138,7 +138,7 @@ class Producing:
         return self._queues.end_txn(data, start, stop)
 
     def _ping(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """While the connection is not read its PONG may come too late: the broker must not hang up."""
+        """Answer the broker's PING while the client is not read, so that the broker does not hang up."""
         if self._connection.pauses:
             self._connection.forward(_PONG)
         return True
@@ -157,7 +157,7 @@ class Producing:
             return False
         if not self._connection.up:
             return True
-        self._connection.forward(data[start:stop])  # behind the close of another in whose place it comes
+        self._connection.forward(data[start:stop])  # after the close of another one that it replaces
         return False
 
     def _closed_by_client(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
@@ -175,11 +175,11 @@ class Producing:
         return False
 
     def _start_over(self, producer: Producer) -> None:
-        """The client is about to open a producer anew, and sends again all that has no receipt."""
+        """The client is about to reopen a producer, and resends all that has no receipt."""
         self._publishing.drop_assembly(producer)
 
     def _close(self, producer: Producer, frame: bytes, now_ns: int) -> None:
-        """Pass on that the client closes a producer of which nothing waits."""
+        """Forward the client's close of a producer without waiting messages."""
         self._publishing.end_assembly(producer, now_ns)
         self._connection.forward(frame)
         if self._live.get(producer.id) is not producer:
@@ -192,7 +192,7 @@ class Producing:
         request_id = parse_command(frame, 0, len(frame)).close_producer.request_id
 
         def on_response(response: pb.BaseCommand, now_ns: int) -> bool:
-            # The broker answers once all receipts are out, so what is refused behind them is due.
+            # The broker answers after all receipts, so the refusals queued after them are due.
             self._leaving.pop(producer.id, None)
             self._connection.answer(*self._publishing.answered(producer, all_of_it=True))
             self._connection.answer(command_frame(response))
@@ -201,7 +201,7 @@ class Producing:
         self._connection.expect(request_id, on_response)
 
     def _closed_by_broker(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """The client opens the producer anew, here or elsewhere, and sends again what has no receipt."""
+        """The client reopens the producer, here or elsewhere, and resends what has no receipt."""
         command = parse_command(data, start, stop)
         producer_id = command.close_producer.producer_id
         producer = self._live.get(producer_id)
@@ -210,7 +210,7 @@ class Producing:
             self._producers.detach(producer, now_ns)
             self._end(producer, now_ns)
             self._crossing(producer_id)
-            if is_told:  # the client opens it anew already
+            if is_told:  # the client reopens it already
                 return False
         if not self._lookup.reassign(command.close_producer):
             return True
@@ -218,21 +218,21 @@ class Producing:
         return False
 
     def _crossing(self, producer_id: int) -> None:
-        """Messages of a producer may come that its client sent before it learned of the close."""
+        """Accept messages that the client sent before it learned of the close."""
         self._recent[producer_id] = None
         if len(self._recent) > _MAX_RECENT:
             del self._recent[next(iter(self._recent))]
 
     def _end(self, producer: Producer | None, now_ns: int) -> None:
-        """Forget what waits of a producer: its client sends it again, or is gone."""
+        """Discard the waiting messages of a producer: its client resends them, or has disconnected."""
         if producer is not None:
             self._publishing.drop(producer, now_ns)
             self._publishing.answered(producer, all_of_it=True)
 
     def ending(self, now_ns: int) -> bool:
-        """Discard what waits, as clients send it again elsewhere.
+        """Discard waiting messages, as clients resend them elsewhere.
 
-        :return: True once all that went on is answered: what is sent again then was never stored.
+        :return: True once everything forwarded is answered: then no resent message was stored before.
         """
         producers = (*self._live.values(), *self._leaving.values())
         for producer in producers:
@@ -241,21 +241,21 @@ class Producing:
         return all(one.answered >= one.sent and not one.refusals for one in producers)
 
     def closes(self) -> Iterator[bytes]:
-        """What tells the client to open its producers anew, elsewhere."""
+        """Commands that make the client reopen its producers elsewhere."""
         for producer in self._live.values():
             if producer.opened:
                 close = pb.CloseProducer(producer_id=producer.id, request_id=NO_REQUEST)
                 yield command_frame(pb.BaseCommand(type=_TYPES.CLOSE_PRODUCER, close_producer=close))
 
     def parting(self, now_ns: int) -> Iterator[None]:
-        """The connection is gone: detach all its producers, in slices."""
+        """The connection is closed: detach all its producers, in slices."""
         for count, producer in enumerate([*self._live.values(), *self._leaving.values()], 1):
             self._end(producer, now_ns)
             if count % _ENDED_PER_SLICE == 0:
                 yield
         self._leaving.clear()
         gone = list(self._live.values())
-        while gone:  # emptied as it goes, as to drop thousands of producers takes long too
+        while gone:  # emptied meanwhile, as dropping thousands of producers at once takes long too
             self._producers.detach(gone.pop(), now_ns)
             if len(gone) % _ENDED_PER_SLICE == 0:
                 yield

@@ -12,11 +12,11 @@ from sluicegate_pulsar.session.shared.shared import Shared
 
 
 class PublishQueues:
-    """What waits of the producers of one connection, and the memory that it takes.
+    """The waiting messages of one connection's producers, and their memory.
 
     :param shared: the front's state.
     :param connection: the producers'.
-    :param reopening: sees to producers of which more comes than may wait.
+    :param reopening: handles producers whose queues overflow.
     """
 
     __slots__ = ("_connection", "_memory", "_reopening", "_shared", "_txns")
@@ -33,9 +33,9 @@ class PublishQueues:
     def append(
         self, producer: Producer, frame: bytes, received_ms: int, txn: Txn | None, largest: int = -1
     ) -> bool:
-        """Keep a message behind those that wait.
+        """Queue a message.
 
-        :param frame: a copy of its own, not the read that it came in.
+        :param frame: a copy, not the buffer that it was read into.
         :return: False if there is no room, and the producer overflows.
         """
         size = len(frame) + FRAME_OVERHEAD
@@ -50,7 +50,7 @@ class PublishQueues:
         return True
 
     def append_close(self, producer: Producer, frame: bytes, received_ms: int) -> None:
-        """Keep the client's CLOSE_PRODUCER behind the messages that wait.
+        """Queue the client's CLOSE_PRODUCER after the waiting messages.
 
         :raises NoRoomError: if too much is held already.
         """
@@ -88,7 +88,7 @@ class PublishQueues:
         self._give(producer, size)
 
     def shed(self, producer: Producer) -> bool:
-        """Discard the later half of what waits of a producer, as others need the room.
+        """Discard the later half of a producer's queue, as others need the memory.
 
         May be called from another connection's turn (see `Reopening.begin`).
 
@@ -103,10 +103,10 @@ class PublishQueues:
     # -- refusals -------------------------------------------------------------------------------------
 
     def append_refusal(self, producer: Producer, frame: bytes) -> bool:
-        """Keep a SEND_ERROR until the receipts before it have come.
+        """Queue a SEND_ERROR until the receipts before it have arrived.
 
-        :return: False if there is no room: the producer overflows, and nothing waits of it any more, as its
-            client has to send this message again, and so all behind it.
+        :return: False if there is no room: the producer overflows and its queue is discarded, as its
+            client has to resend this message and all after it.
         """
         size = len(frame) + FRAME_OVERHEAD
         if not self._memory.take(producer, size):
@@ -132,7 +132,7 @@ class PublishQueues:
     # -- transactions -----------------------------------------------------------------------------------
 
     def end_txn(self, data: bytes, start: int, stop: int) -> bool:
-        """Keep the end of a transaction until the messages of it that wait were forwarded.
+        """Hold the end of a transaction until its waiting messages are forwarded.
 
         :return: True if none waits, and it passes.
         :raises NoRoomError: if too much is held already.
@@ -150,13 +150,13 @@ class PublishQueues:
         return False
 
     def waits(self, txn: Txn) -> None:
-        """One more message of a transaction waits, here or elsewhere in the gate."""
+        """Count one more waiting message of a transaction, here or elsewhere in the gateway."""
         self._txns.waits(txn)
 
     def left(self, txn: Txn | None) -> None:
         """A message no longer waits.
 
-        :param txn: its transaction, if it is of one.
+        :param txn: its transaction, if any.
         """
         if txn is None:
             return

@@ -1,11 +1,11 @@
-"""What becomes of a message: it passes, is given another delivery time, waits for its rate, or is refused.
+"""Decides messages: each passes, gets another delivery time, waits for its rate, or is refused.
 
-A message that waits is held for as long as its rate asks, also beyond `max_hold`. Brokers do the same: they
-stop reading, and the client's own `sendTimeout` is the limit. There is no answer by which a client sends just
-that message again later: the codes that mean "try again" end the connection, whereupon the client sends
+A message waits as long as its rate requires, also beyond `max_hold`. Brokers do the same: they
+stop reading, and the client's own `sendTimeout` is the limit. No response makes a client resend only
+that message later: the codes that mean "try again" end the connection, whereupon the client sends
 everything again whose receipt was on its way, of all its producers, and messages are stored twice. What has
 not been forwarded when the connection ends never is. A producer of which more comes than may wait is closed
-alone and opened anew (see `reopening`); its connection is read on.
+alone and reopened (see `reopening`); its connection is read on.
 """
 
 from collections.abc import Callable, Generator
@@ -45,14 +45,14 @@ DELAY_OVERRIDDEN = "pulsar_broker_topic_messages_fixed_delay_overridden"
 
 
 class Publishing:
-    """Messages of one connection, other than those that just pass.
+    """Messages of one connection that do not simply pass.
 
     :param shared: the front's state.
     :param connection: where they come from.
     :param queues: of the connection's producers.
-    :param reopening: sees to producers of which more comes than may wait.
-    :param on_close: called with a producer, the client's CLOSE_PRODUCER and the time, once nothing of that
-        producer waits any more.
+    :param reopening: handles producers whose queues overflow.
+    :param on_close: called with a producer, the client's CLOSE_PRODUCER and the time, once that producer has
+        no waiting messages.
     """
 
     __slots__ = ("_assembling", "_connection", "_on_close", "_queues", "_reopening", "_shared")
@@ -77,7 +77,7 @@ class Publishing:
     ) -> bool:
         """Decide a SEND in its turn.
 
-        :return: True if the frame passes as it came.
+        :return: True if the frame passes unchanged.
         """
         if producer.overflow is not None:
             self._shared.count("publish_discarded")
@@ -99,7 +99,7 @@ class Publishing:
     def _walk(
         self, producer: Producer, data: bytes, start: int, stop: int, head: SendHead
     ) -> Generator[None, None, int] | None:
-        """What finds the largest message of a batch over the limit, in slices; None if there is no need."""
+        """The walk for the largest message of a batch over the limit, in slices; None if not needed."""
         if head.payload_size <= producer.size_limit:
             return None
         metadata = read_composed(data, start, stop, head)
@@ -115,7 +115,7 @@ class Publishing:
         answer: object,
         now_ns: int,
     ) -> None:
-        """Do the next slice; nothing else of the client is looked at until the last one is done."""
+        """Run the next slice; the client's later frames wait until the last one."""
         try:
             next(walk)
         except StopIteration as ended:
@@ -139,7 +139,7 @@ class Publishing:
         largest: int,
         now_ns: int,
     ) -> bool:
-        """Decide a SEND of which it is known, where that matters, how large its largest message is."""
+        """Decide a SEND whose largest message is measured, if that matters."""
         received_ms = self._shared.wall_ms(now_ns)
         if producer.queue:
             self._queues.append(producer, data[start:stop], received_ms, head.txn, largest)
@@ -156,7 +156,7 @@ class Publishing:
     def held(
         self, producer: Producer, decision: Decision, data: bytes, start: int, stop: int, now_ns: int
     ) -> bool:
-        """Follow up a decision on a message that was asked about without its metadata."""
+        """Apply a decision that was made without the message's metadata."""
         head = read_send(data, start, stop)
         received_ms = self._shared.wall_ms(now_ns)
         if decision.action is Action.DELAY:
@@ -167,11 +167,11 @@ class Publishing:
     # -- deciding -------------------------------------------------------------------------------------
 
     def gate(self, producer: Producer, now_ns: int) -> Gate:
-        """The gate of a producer's topic, whose policies the producer goes by from here on."""
+        """The current gate of a producer's topic, which the producer uses from here on."""
         gate = self._shared.gate(producer.topic, self._connection.exempt, now_ns)
         if gate is not producer.gate:
             producer.use(gate)
-            self._connection.attaches()  # the policies changed, and it was compiled anew
+            self._connection.attaches()  # the policies changed, and it was compiled again
         return gate
 
     def _decide(
@@ -185,7 +185,7 @@ class Publishing:
         wall_ms: int,
         now_ns: int,
     ) -> tuple[Decision | None, MetadataHead | None]:
-        """Ask the gate that the producer goes by.
+        """Ask the producer's gate.
 
         :param wall_ms: the wall clock's time of `now_ns`.
         """
@@ -219,7 +219,7 @@ class Publishing:
         received_ms: int,
         now_ns: int,
     ) -> bool:
-        """Let a message go on or refuse it; True if the frame passes as it came."""
+        """Forward or refuse a message; True if the frame passes unchanged."""
         if decision is not None and decision.action in _STOPPING:
             text = send_text(decision)
             if decision.reasons[0].policy == "max_delivery_delay":
@@ -235,7 +235,7 @@ class Publishing:
                 return False
             producer.chunk_sizes.passed(metadata, head.payload_size)
         rule = producer.gate.delay
-        # It waits for others of its producer, or others for it.
+        # It belongs to a buffered chunked message, or follows one.
         if producer.assembly is not None or (rule is not None and metadata is not None and metadata.is_chunk):
             self._assembling.keep(producer, Kept(data[start:stop], head, metadata, received_ms), now_ns)
             return False
@@ -269,7 +269,7 @@ class Publishing:
         try:
             rewritten = with_deliver_at(data, start, stop, parts_of(data, start, stop, head), due, metadata)
         except ChecksumMismatchError:
-            # With a new checksum the damage would be stored as if it had been sent.
+            # A new checksum would hide the damage.
             self._shared.count("publish_checksum_failed")
             return self.refuse(producer, head, ServerError.CHECKSUM_ERROR, "Checksum failed on the broker")
         if metadata.deliver_at is not None:
@@ -279,7 +279,7 @@ class Publishing:
         return True
 
     def _finish(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> bool:
-        """Send on, or answer, what was kept for the chunks of a message (`assembling.Finish`)."""
+        """Forward or answer a message that was buffered with chunks (`assembling.Finish`)."""
         frame, head, metadata = kept.frame, kept.head, kept.metadata
         if kept.refusal is not None:
             return self.refuse(producer, head, *kept.refusal)
@@ -294,16 +294,16 @@ class Publishing:
         return True
 
     def end_assembly(self, producer: Producer, now_ns: int) -> None:
-        """The client closes a producer: what is kept of it goes on, or is refused where it is incomplete."""
+        """The client closes a producer: forward its buffered messages, and refuse incomplete ones."""
         self._assembling.end(producer, now_ns)
 
     def drop_assembly(self, producer: Producer) -> None:
-        """Forget what is kept for the chunks of a message, as the client sends it again."""
+        """Discard the buffered messages of a producer, as the client resends them."""
         self._assembling.drop(producer)
         producer.settle()
 
     def _added_ms(self, rule: DelayRule) -> int:
-        """What a delay grows by where brokers are up to a tick early; a topic can have a tick of its own."""
+        """The time added to a delay if brokers deliver up to a tick early; a topic can have its own tick."""
         added_ms = self._shared.added_delay_ms
         return max(added_ms, rule.tick_ms) if added_ms else 0
 
@@ -312,9 +312,9 @@ class Publishing:
     def refuse(
         self, producer: Producer, head: SendHead, code: ServerError, text: str, completes: bool = True
     ) -> bool:
-        """Answer a message in the broker's place, behind the receipts of those before it.
+        """Refuse a message, after the receipts of earlier ones.
 
-        A client takes an error out of turn for one of a message that it has not sent, and reconnects.
+        A client that gets an error out of order reconnects.
 
         :param completes: False for a chunk that is not the last of its message. It gets a receipt, and the
             last chunk the error: Java releases the message's payload at each error, and reconnects for ever.
@@ -335,12 +335,12 @@ class Publishing:
 
     @staticmethod
     def _is_lost_piece(producer: Producer, data: bytes, start: int, stop: int, head: SendHead) -> bool:
-        """True for a piece of a message of which another was refused, so that it cannot be put together."""
+        """True for a chunk of a message whose other chunk was refused, so that it can never be complete."""
         if producer.refused_chunk < 0:
             return False
         if head.is_chunk and head.sequence_id == producer.refused_chunk:
             metadata = read_composed(data, start, stop, head)
-            if metadata is None or metadata.chunk_id != 0:  # a first chunk begins the message anew
+            if metadata is None or metadata.chunk_id != 0:  # a first chunk starts the message again
                 return True
         producer.refused_chunk = -1
         producer.settle()
@@ -355,7 +355,7 @@ class Publishing:
     def _refuse_in_turn(
         self, producer: Producer, head: SendHead, metadata: MetadataHead | None, text: str, now_ns: int
     ) -> None:
-        """Refuse a message behind those that are kept for the chunks of one."""
+        """Refuse a message after those that are buffered with chunks."""
         completes = metadata is None or metadata.is_last_chunk
         refusal = Refusal(send_code(self._connection.client_version), text, completes)
         if producer.assembly is not None:
@@ -366,7 +366,7 @@ class Publishing:
     def answered(self, producer: Producer, *, all_of_it: bool = False) -> list[bytes]:
         """The refusals that are due now.
 
-        :param all_of_it: True if no more answers of the broker will come.
+        :param all_of_it: True if no more responses of the broker will arrive.
         """
         due = []
         refusals = producer.refusals
@@ -377,7 +377,7 @@ class Publishing:
     # -- waiting --------------------------------------------------------------------------------------
 
     def close_later(self, producer: Producer, frame: bytes, now_ns: int) -> None:
-        """Keep the client's CLOSE_PRODUCER until all that waits before it was forwarded."""
+        """Hold the client's CLOSE_PRODUCER until all messages before it are forwarded."""
         self._queues.append_close(producer, frame, self._shared.wall_ms(now_ns))
 
     def _hold(
@@ -390,7 +390,7 @@ class Publishing:
         now_ns: int,
         largest: int = _UNKNOWN,
     ) -> None:
-        """Keep a producer's first message that has to wait."""
+        """Queue the first message of a producer that has to wait."""
         if self._queues.append(producer, frame, received_ms, txn, largest):
             self._ask_again(producer, decision, now_ns)
             return
@@ -402,7 +402,7 @@ class Publishing:
         producer.timer = self._connection.at(at_ns, lambda now_ns: self._drain(producer, now_ns))
 
     def _drain(self, producer: Producer, now_ns: int) -> None:
-        """Let go on what need not wait any longer."""
+        """Forward the messages that need not wait any longer."""
         producer.timer = None
         queue = producer.queue
         if self._reopening.has_waited(producer, now_ns):
@@ -434,7 +434,7 @@ class Publishing:
         self._reopening.close_if_done(producer, now_ns)
 
     def drop(self, producer: Producer, now_ns: int) -> None:
-        """Forget all that waits of a producer that is gone; nothing of it is forwarded any more."""
+        """Discard all waiting messages of a closed producer."""
         if producer.timer is not None:
             producer.timer.cancel()
             producer.timer = None

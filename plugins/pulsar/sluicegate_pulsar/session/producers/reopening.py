@@ -1,8 +1,8 @@
-"""Producers of which more comes than may wait: each is closed alone, and opened anew by its client.
+"""Reopens producers whose queues overflow: each is closed alone, and reopened by its client.
 
-A client that is told CLOSE_PRODUCER opens its producer again on the same connection and sends again all that
-has no receipt, in order. So nothing is lost, stored twice or reordered if the gate discards what comes behind
-the last frame that it could keep, and closes the producer when all that it has forwarded was acknowledged:
+A client that receives CLOSE_PRODUCER reopens its producer on the same connection and resends all that has
+no receipt, in order. So nothing is lost, stored twice or reordered if the gateway discards everything after
+the last frame that it could queue, and closes the producer when all that it has forwarded was acknowledged:
 
 1. *Overflow.* The producer's further messages are discarded. What waits goes on by its rate, for ten seconds
    at most, or until a chunked message is complete that is kept for its last chunk; then all but the first of
@@ -10,7 +10,7 @@ the last frame that it could keep, and closes the producer when all that it has 
    least one message stored, and under a rate as many as it allows.
 2. *Closed.* The client is told. The broker is not: its producer stays, with its name, its place in
    `max_producers_per_topic`, its exclusive access and its schema, which no other client can take.
-3. *Opened anew.* The gate answers the client's PRODUCER as the broker had answered the first one.
+3. *Reopened.* The gateway answers the client's PRODUCER as the broker had answered the first one.
 
 The wait for the rate comes before the close and not before PRODUCER_SUCCESS, so no client runs into its
 operation time-out. Reading never stops: pings, acknowledgements and other producers of the connection go on.
@@ -43,10 +43,10 @@ class Reopening:
     :param shared: the front's state.
     :param connection: where they come from.
     :param producers: those of the connection.
-    :param on_close: called with a producer before its client is told to open it anew: the client sends again
-        what the gate still keeps of it.
-    :param on_forsaken: called with the id of a producer that its client does not open anew: messages may come
-        that were sent before the client learned of the close.
+    :param on_close: called with a producer before its client is told to reopen it: the client resends what
+        the gateway still buffers of it.
+    :param on_forsaken: called with the id of a producer that its client does not open again: messages may
+        come that were sent before the client learned of the close.
     """
 
     __slots__ = ("_closed", "_connection", "_on_close", "_on_forsaken", "_producers", "_shared")
@@ -70,11 +70,10 @@ class Reopening:
     # -- overflow -------------------------------------------------------------------------------------
 
     def begin(self, producer: Producer) -> None:
-        """Discard what else a producer sends; doing it again does nothing.
+        """Discard what a producer sends from here on; idempotent.
 
-        May be called from another connection's turn, so it knows no time and leaves nothing for the relay to
-        do: what waits of the producer has a timer, what was forwarded is answered, and either is followed by
-        `close_if_done`.
+        May be called from another connection's turn, so it has no time and no commands:
+        queued messages have a timer, forwarded ones a receipt, and `close_if_done` follows either.
         """
         if producer.overflow is None:
             producer.overflow = Overflow()
@@ -83,17 +82,17 @@ class Reopening:
 
     @staticmethod
     def has_waited(producer: Producer, now_ns: int) -> bool:
-        """Whether what waits of an overflowing producer has had its time."""
+        """Whether the queue of an overflowing producer has waited long enough."""
         overflow = producer.overflow
         if overflow is None or producer.is_closing:
             return False
         overflow.began_ns = overflow.began_ns or now_ns
-        # Chunks that are kept for the last of their message would have to come, and be counted, once more:
-        # a message that takes longer than this by its rate would never be stored.
+        # Buffered chunks of an incomplete message would be sent and counted once more:
+        # a message whose rate takes longer than this would never be stored.
         return producer.assembly is None and now_ns - overflow.began_ns >= _LONGEST_NS
 
     def close_if_done(self, producer: Producer, now_ns: int) -> None:
-        """Close an overflowing producer of which nothing waits and everything forwarded was answered."""
+        """Close an overflowing producer once its queue is empty and everything forwarded is answered."""
         overflow = producer.overflow
         if (
             overflow is None
@@ -145,16 +144,16 @@ class Reopening:
         overflow.timer = self._connection.at(now_ns + _PATIENCE_NS, give_up)
 
     def _forsake(self, producer: Producer, now_ns: int) -> None:
-        """The client does not want a producer any more: the broker closes it too."""
+        """The client does not reopen a producer: close it at the broker too."""
         self.forget(producer)
         self._producers.detach(producer, now_ns)
         self._producers.close_at_broker(producer.id)
         self._on_forsaken(producer.id)
 
     def forget(self, producer: Producer) -> bool:
-        """A producer is open again, or gone.
+        """A producer is open again, or closed.
 
-        :return: True if its client was told to open it anew.
+        :return: True if its client was asked to reopen it.
         """
         overflow, producer.overflow = producer.overflow, None
         if overflow is not None and overflow.timer is not None:
@@ -164,10 +163,10 @@ class Reopening:
         del self._closed[producer.id]
         return True
 
-    # -- opening anew ---------------------------------------------------------------------------------
+    # -- reopening ---------------------------------------------------------------------------------
 
     def reopen(self, request: "pb.Producer", now_ns: int) -> bool:
-        """Answer a PRODUCER if it opens a closed one anew.
+        """Answer a PRODUCER if it reopens a closed one.
 
         :return: False if it is one that the broker has to answer.
         """
@@ -182,7 +181,7 @@ class Reopening:
             self._open(producer, request.request_id)
             return True
         for other in list(self._closed.values()):
-            # The client has another producer in its place, which the broker would take for a second one.
+            # The client has replaced it by another producer, which the broker would take for a second one.
             if other is producer or (name and (other.topic, other.name) == (topic, name)):
                 self._forsake(other, now_ns)
         return False

@@ -1,6 +1,7 @@
-"""Ends of transactions, which must not overtake messages that wait in the gate.
+"""Holds the ends of transactions, which must not overtake messages that wait in the gateway.
 
-Clients await their receipts before they end a transaction; one that does not must not lose messages by that.
+Clients await their receipts before they end a transaction; a client that does not must not lose messages
+either.
 """
 
 from collections import Counter
@@ -11,7 +12,7 @@ Txn: TypeAlias = tuple[int, int]
 
 
 class Transactions:
-    """Transactions of one connection of which messages wait."""
+    """Transactions of one connection with waiting messages."""
 
     __slots__ = ("_ends", "_waiting")
 
@@ -26,15 +27,15 @@ class Transactions:
         return txn in self._waiting
 
     def waits(self, txn: Txn) -> None:
-        """One more message of a transaction waits."""
+        """Count one more waiting message of a transaction."""
         self._waiting[txn] += 1
 
     def hold(self, txn: Txn, frame: bytes) -> None:
-        """Keep the end of a transaction of which messages wait."""
+        """Hold the end of a transaction with waiting messages."""
         self._ends.append((txn, frame))
 
     def left(self, txn: Txn) -> list[bytes]:
-        """One message of a transaction waits no longer; the ends that may go on by that."""
+        """Count one waiting message less; returns the ends that may now proceed."""
         self._waiting[txn] -= 1
         if self._waiting[txn] > 0:
             return []

@@ -1,1 +1,1 @@
-"""Frames and requests of one connection, whatever they ask."""
+"""Frames and requests of one connection, of all kinds."""

@@ -1,8 +1,8 @@
-"""Requests that attach something, and may have to wait in the gate before the broker hears of them.
+"""Requests that attach something, and may have to wait in the gateway before they are forwarded.
 
-A PRODUCER and a SUBSCRIBE go the same way: the list of subscriptions is fetched if the request may make a new
-one, the subscription is let in, then the producer or consumer, at the latest when the rate of new attachments
-lets it. Whatever else the client sends goes on meanwhile.
+A PRODUCER and a SUBSCRIBE take the same steps. The subscriptions are listed if the request may create one;
+the subscription is admitted, then the producer or consumer, once the rate of new attachments allows it. Other
+commands of the client pass meanwhile.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,15 @@ from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
 
 
 class Request(Admission):
-    """One request on its way through the gate.
+    """One attach request, from its decision to its forwarding or refusal.
 
-    :param number: of the producer or consumer, as the client counts them.
+    :param number: the client's id of the producer or consumer.
     :param request_id: of the request.
-    :param frame: all of it, to be kept if it has to wait.
+    :param frame: the whole frame, which is kept if it has to wait.
     :param attach: adds the producer or consumer.
     :param create: creates the subscription, if it does not exist; None if none is asked for.
-    :param admitted: called with the request, its gate and the time, right before it goes on to the broker.
+    :param admitted: called with the request, its gate and the time, right before it is forwarded to the
+        broker.
     :param hold: how long it may wait.
     """
 
@@ -54,7 +55,7 @@ class Request(Admission):
 
 
 class Waiting:
-    """The requests of one kind and one connection; what becomes of them is told by those who derive from it.
+    """The requests of one kind and one connection; subclasses define their outcome.
 
     :param shared: the front's state.
     :param connection: where they come from.
@@ -74,7 +75,7 @@ class Waiting:
         """Those that wait, by number."""
 
     def _refusal(self, request: Request, decision: Decision) -> tuple[ServerError, str]:
-        """How a refused request is answered."""
+        """The error response for a refused request."""
         raise NotImplementedError
 
     # -- deciding -------------------------------------------------------------------------------------
@@ -83,7 +84,7 @@ class Waiting:
         return self._shared.gate(request.attach.topic, self._connection.exempt, now_ns)
 
     def _decide(self, request: Request, now_ns: int) -> bool:
-        """Decide a request, for the first time or anew; True if its frame is to go on."""
+        """Decide a request, for the first time or again; True if its frame is to go on."""
         gate = self._gate(request, now_ns)
         if request.lists_first(gate, self._shared.subscriptions, now_ns):
             if self._hold(request, gate, now_ns):
@@ -107,7 +108,7 @@ class Waiting:
         return False
 
     def _withdraw(self, request: Request, gate: Gate, now_ns: int) -> None:
-        """A request will not reach the broker."""
+        """A request is not forwarded."""
         self._let_go(request)
         request.withdraw(gate, now_ns)
 
@@ -117,7 +118,7 @@ class Waiting:
     # -- holding --------------------------------------------------------------------------------------
 
     def _hold(self, request: Request, gate: Gate, now_ns: int) -> bool:
-        """Keep a request; False if there is no room, and it was refused."""
+        """Hold a request; False if it was refused for lack of memory."""
         if request.is_held:
             return True
         if not self._shared.budget.take(len(request.frame)):
@@ -137,14 +138,14 @@ class Waiting:
             del self.held[request.number]
 
     def _again(self, request: Request, now_ns: int) -> None:
-        """What a held request waited for has come."""
+        """Decide a held request again."""
         if request.is_held and self._decide(request, now_ns):
             self._connection.forward(request.frame)
 
     def give_up(self, number: int, now_ns: int) -> bool:
-        """The client has taken a request back, or is gone.
+        """The client has cancelled a request, or has disconnected.
 
-        :return: True if it was held: the broker never hears of it.
+        :return: True if it was held: it is never forwarded.
         """
         request = self.held.get(number)
         if request is None:
@@ -155,12 +156,12 @@ class Waiting:
         return True
 
     def closed(self, now_ns: int) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         for number in list(self.held):
             self.give_up(number, now_ns)
 
 
 def create_operation(topic: str, principal: str, client: str, subscription: str) -> Operation:
-    """What creates a subscription, if it does not exist."""
+    """The operation that creates a subscription, if it does not exist."""
     kind = OperationKind.CREATE_SUBSCRIPTION
     return Operation(kind, topic, principal, client, subscription=subscription)

@@ -1,7 +1,7 @@
-"""What is known of one connection, and where its rooms leave what is to be sent or to be done later.
+"""State of one connection that its handlers share, and their pending work.
 
-Rooms never return commands: they forward, answer, wait and ask here, and the session makes commands of it,
-in the right place between the frames that pass unread.
+Handlers never return commands: they forward, answer, wait and ask here, and the session turns that into
+commands, in order with the frames that pass unread.
 """
 
 from collections.abc import Callable, Iterator
@@ -127,10 +127,10 @@ class Connection:
     # -- responses --------------------------------------------------------------------------------
 
     def expect(self, request_id: int, on_response: OnResponse) -> None:
-        """Have the broker's response to a request looked at, whatever its type.
+        """Register a handler for the broker's response to a request, of any type.
 
-        :raises ProtocolError: if too many responses are awaited, or one with this id: it could not be told
-            which is which.
+        :raises ProtocolError: if too many responses are awaited, or one with this id: the two could not
+            be distinguished.
         """
         if request_id in self._requests:
             raise ProtocolError(f"request id {request_id} twice without a response between")
@@ -142,7 +142,7 @@ class Connection:
             self.pause()
 
     def expected(self, request_id: int) -> OnResponse | None:
-        """Who waits for a response, once."""
+        """Take the handler of a response."""
         on_response = self._requests.pop(request_id, None)
         if self._is_full and len(self._requests) <= self._most_requests // 2:
             self._is_full = False
@@ -151,7 +151,7 @@ class Connection:
 
     @property
     def request_bytes(self) -> int:
-        """What is kept for requests without a response, if they are many."""
+        """Memory of the pending requests, if they are many."""
         return max(0, len(self._requests) - _FEW) * _REQUEST_BYTES
 
     @property
@@ -170,16 +170,16 @@ class Connection:
         waiting.append(on_answer)
 
     def attaches(self) -> None:
-        """A producer or consumer asks to attach: after a few of them, other clients have their turn."""
+        """Count an attach request: after a few of them, other clients have their turn."""
         self._attaching += 1
         if self._attaching >= _ATTACHING_PER_TURN:
             self._attaching = 0
             self.ask(NextTurn(), lambda _, now_ns: None)
 
     def in_slices(self, slices: Iterator[None], now_ns: int) -> bool:
-        """Do work that may take long: where it yields, other clients have their turn.
+        """Run long work: where it yields, other clients have their turn.
 
-        Nothing more of the client is looked at until it is done.
+        The client's later frames wait until it is done.
 
         :return: True if it was done at once.
         """
@@ -192,7 +192,7 @@ class Connection:
         self.in_slices(slices, now_ns)
 
     def answered(self, question: object, answer: object, now_ns: int) -> None:
-        """Pass an answer on to those who asked."""
+        """Pass an answer to those who asked."""
         waiting = self._questions.pop(question, None)
         if waiting is None:
             return
@@ -212,7 +212,7 @@ class Connection:
         self.timers.run_due(now_ns)
 
     def may_go_on(self) -> bool:
-        """Whether one more message that waited may go on in this turn; if not, ask again by a timer."""
+        """Whether one more waiting message may proceed in this turn; if not, try again by a timer."""
         if self._turn_left <= 0:
             return False
         self._turn_left -= 1
@@ -220,7 +220,7 @@ class Connection:
 
     @property
     def has_work(self) -> bool:
-        """Whether a room has left anything for the session to see to, or may have."""
+        """Whether handlers have, or may have, left work for the session."""
         return bool(self.up or self.down or self.closing or self.new_questions or self.timers or self.pauses)
 
     # -- back-pressure ------------------------------------------------------------------------------
@@ -231,5 +231,5 @@ class Connection:
         self.on_pause()
 
     def resume(self) -> None:
-        """Take one reason back."""
+        """Remove one reason to pause."""
         self.pauses -= 1

@@ -1,7 +1,7 @@
-"""Where topics are served: no client may learn an address by which it would go round the gate.
+"""Where topics are served: no client may learn an address that bypasses the gateway.
 
 Lookups answer with `proxy_through_service_url`, so that the client comes back to the address that it knows
-and names the broker in CONNECT. Commands that send a client elsewhere later name the gate's port for that
+and names the broker in CONNECT. Commands that send a client elsewhere later name the gateway's port for that
 broker, or nothing if it is not known: the client then looks the topic up again.
 """
 
@@ -27,7 +27,7 @@ class Lookup:
 
     @property
     def broker_handlers(self) -> dict[int, Handler]:
-        """What this room looks at."""
+        """Handlers of the broker's commands."""
         return {
             _TYPES.LOOKUP_RESPONSE: self._response,
             _TYPES.TOPIC_MIGRATED: self._migrated,
@@ -48,8 +48,8 @@ class Lookup:
         elif response.response == _RESULTS.REDIRECT:
             self._translate(response, url)
         else:
-            # The broker's own name comes back in `proxy_to_broker_url`; which of the two URLs a client takes
-            # depends on how it speaks with the gate, not on how the gate speaks with the broker.
+            # The broker's own name comes back in `proxy_to_broker_url`; which of the two URLs a client uses
+            # depends on its connection to the gateway, not on the gateway's to the broker.
             name = shown(address)
             response.broker_service_url = f"pulsar://{name}"
             response.broker_service_url_tls = f"pulsar+ssl://{name}"
@@ -71,7 +71,7 @@ class Lookup:
         )
 
     def _translate(self, named: pb.LookupResponse | pb.CloseProducer | pb.CloseConsumer, url: str) -> None:
-        """Put the gate's port for a broker in the place of its own."""
+        """Put the gateway's port for a broker in place of its own."""
         own = self._shared.brokers.translate(url, tls=self._shared.client_tls) or ""
         field = (
             "broker_service_url" if isinstance(named, pb.LookupResponse) else "assigned_broker_service_url"
@@ -82,7 +82,7 @@ class Lookup:
             setattr(named, f"{field}_tls" if self._shared.client_tls else field, own)
 
     def reassign(self, named: pb.CloseProducer | pb.CloseConsumer) -> bool:
-        """Rewrite where a closed producer or consumer is to go on.
+        """Rewrite the broker address for a closed producer or consumer.
 
         :return: True if anything was changed.
         """
@@ -100,11 +100,11 @@ class Lookup:
         return True
 
     def _migrated(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """Another cluster is not behind this gate: its clients would get round every policy."""
+        """Another cluster is not behind this gateway: its clients would bypass every policy."""
         self._shared.count("topic_migration_withheld")
         return False
 
     def _withhold(self, data: bytes, start: int, stop: int, now_ns: int) -> bool:
-        """What was not offered (see `Handshake`) is not passed either."""
+        """Drop commands of features that were not offered (see `Handshake`)."""
         self._shared.count("unknown_assignment_withheld")
         return False

@@ -1,4 +1,4 @@
-"""One direction of a connection, cut into frames: runs that no policy asks about pass as the same bytes."""
+"""One direction of a connection, split into frames: unpoliced runs pass as the same bytes."""
 
 from collections.abc import Callable
 from struct import Struct
@@ -36,11 +36,11 @@ _HTTP = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE")
 
 
 class Stream:
-    """Frames of one direction, and the rest of one that has not come whole.
+    """Frames of one direction, and the start of a partial one.
 
     :param budget: bytes that all sessions may hold together.
     :param max_frame_bytes: of the largest frame that is accepted.
-    :param parts: what handlers want sent in this direction (`Connection.up` or `Connection.down`).
+    :param parts: bytes that handlers send in this direction (`Connection.up` or `Connection.down`).
     :param send: makes the command that sends bytes in this direction.
     """
 
@@ -88,13 +88,13 @@ class Stream:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes kept until a frame is whole, or until the stream goes on."""
+        """Bytes buffered until a frame is complete, or until the stream resumes."""
         return self._rest.size
 
     def walk(self, data: bytes, now_ns: int, out: list[Command]) -> None:
-        """Send on what passes, and have the rooms see to the rest.
+        """Forward what passes, and give the rest to the handlers.
 
-        :param data: the next bytes; may be empty if the stream goes on after a stop.
+        :param data: the next bytes; may be empty to resume after a stop.
         :raises ProtocolError: if these bytes are not Pulsar.
         :raises NoRoomError: if too much is held already.
         """
@@ -145,13 +145,13 @@ class Stream:
                 at = stop
                 if self.is_stopped:
                     break
-        finally:  # what passed before a frame that is none has been decided and counted
+        finally:  # what passed before a malformed frame is already decided and counted
             if at > run:
                 out.append(send(data if run == 0 and at == end else memoryview(data)[run:at]))
         return at
 
     def _check_large(self, data: bytes, at: int, size: int) -> None:
-        """Refuse a frame that is larger than a command and carries no message, or whose lists are too long.
+        """Refuse a frame that is too large for a command, or whose lists are too long.
 
         :raises ProtocolError: if it may not be so large.
         """
@@ -169,12 +169,12 @@ class Stream:
             self._parts.clear()
 
     def drop(self) -> None:
-        """Forget what is kept."""
+        """Discard the buffered bytes."""
         self._rest.drop()
 
 
 def _need(data: bytes, at: int) -> int:
-    """Bytes from `at` on without which nothing can be done."""
+    """The number of bytes from `at` that are needed to proceed."""
     return 4 + int(_read_size(data, at)[0]) if len(data) - at >= _HEAD else _HEAD
 
 

@@ -1,7 +1,7 @@
-"""Which Pulsar error code tells a refusal best, and in which words.
+"""The Pulsar error code and text for each refusal.
 
-A SEND_ERROR means to a client what its library makes of the code. Measured with every third message refused:
-the C++ client (Python and Node.js are made of it) fails just that message on 9 and reconnects for ever on
+Client libraries react differently to the code of a SEND_ERROR. Measured with every third message refused:
+the C++ client (the base of Python's and Node.js's) fails just that message on 9 and reconnects for ever on
 22; Java does so on 22, and sends again on 9 until the message times out. All other codes fail all pending
 messages or lead to a loop. 22 is what brokers answer to a delay that is too long, so it is the code for
 libraries that were not measured: Rust and .NET match errors to messages; Go gives up the whole producer on
@@ -40,9 +40,9 @@ _CONSUMING = {
 
 
 def is_cpp(client_version: str) -> bool:
-    """Whether a client is the C++ library or made of it.
+    """Whether a client is the C++ library or based on it.
 
-    :param client_version: as the client says itself; before 3.0 that is a bare number, whatever the library.
+    :param client_version: as the client claims; before 3.0 that is a bare number, for any library.
     """
     return client_version.startswith(_CPP)
 
@@ -53,7 +53,7 @@ def send_code(client_version: str) -> ServerError:
 
 
 def send_text(decision: Decision) -> str:
-    """What the client is told about a refused SEND: Pulsar's own words where it has that policy."""
+    """The text for a refused SEND: Pulsar's own where it has that policy."""
     text = "Exceed maximum message size" if decision.reasons[0].policy == SIZE else decision.text
     return with_id(text, decision.id)
 
@@ -61,7 +61,7 @@ def send_text(decision: Decision) -> str:
 def producer_refusal(decision: Decision, topic: str) -> tuple[ServerError, str]:
     """Code and text for a refused producer.
 
-    :param decision: the refusal, or what it was held for until it could be held no longer.
+    :param decision: the refusal, or the delay that it was held for.
     :param topic: full name.
     """
     reason = decision.reasons[0]
@@ -76,7 +76,7 @@ def producer_refusal(decision: Decision, topic: str) -> tuple[ServerError, str]:
 def consumer_refusal(decision: Decision, topic: str) -> tuple[ServerError, str]:
     """Code and text for a refused consumer or subscription.
 
-    :param decision: the refusal, or what it was held for until it could be held no longer.
+    :param decision: the refusal, or the delay that it was held for.
     :param topic: full name.
     """
     reason = decision.reasons[0]
@@ -104,13 +104,13 @@ def send_error(producer_id: int, sequence_id: int, code: ServerError, text: str)
 
 
 def no_receipt(producer_id: int, sequence_id: int) -> bytes:
-    """A SEND_RECEIPT for what is not stored, as brokers answer messages that they have already."""
+    """A SEND_RECEIPT for a message that is not stored, as brokers send for duplicates."""
     place = pb.MessageIdData(ledger_id=_NOWHERE, entry_id=_NOWHERE)
     receipt = pb.SendReceipt(producer_id=producer_id, sequence_id=sequence_id, message_id=place)
     return command_frame(pb.BaseCommand(type=_TYPES.SEND_RECEIPT, send_receipt=receipt))
 
 
 def success(request_id: int) -> bytes:
-    """A SUCCESS in place of the broker's response to a request that the broker is not to hear of."""
+    """A SUCCESS in place of the broker's response to a request that is not forwarded."""
     told = pb.Success(request_id=request_id)
     return command_frame(pb.BaseCommand(type=_TYPES.SUCCESS, success=told))

@@ -47,7 +47,7 @@ class Shared:
 
     @staticmethod
     def full_name(topic: str) -> str:
-        """A topic's full name, whatever form a client uses.
+        """A topic's full name, from any form.
 
         :raises ProtocolError: if it is no topic name.
         """
@@ -58,7 +58,7 @@ class Shared:
         return principal in self._services.policies.exempt_principals
 
     def told_size(self, brokers_own: int) -> int:
-        """Largest message that clients are told of, in bytes (see `sizes`)."""
+        """The largest message size announced to clients, in bytes (see `sizes`)."""
         return told_size(self._services.policies, brokers_own)
 
     def count(self, event: str) -> None:

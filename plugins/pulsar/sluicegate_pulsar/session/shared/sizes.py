@@ -1,4 +1,4 @@
-"""How large a message clients may send, told when they connect, so that their own library says no."""
+"""The largest message size announced in CONNECTED, so that client libraries refuse larger ones."""
 
 from sluicegate.model import Level, PolicySet
 from sluicegate_pulsar.session.shared.refusals import SIZE
@@ -8,13 +8,13 @@ _LEAST = 256 * 1024
 
 
 def told_size(policies: PolicySet, brokers_own: int) -> int:
-    """The `max_message_size` that CONNECTED is to carry: the lowest that is right for every topic.
+    """The `max_message_size` for CONNECTED: the lowest that is right for every topic.
 
-    It is for C++ clients only: Java's take it for the bound of what they receive, too, and a consumer could
-    no longer get past a larger message that was stored before.
+    It is for C++ clients only: Java clients also bound received messages by it, and a consumer could not
+    get past a larger message that was stored before.
 
-    :param policies: in force now; later ones reach clients when they connect anew, messages at once.
-    :param brokers_own: what the broker allows.
+    :param policies: in force now; later ones reach clients when they reconnect, messages at once.
+    :param brokers_own: the broker's own limit.
     """
     settings = [layer.settings[SIZE] for layer in policies.layers if SIZE in layer.settings]
     everywhere = any(layer.level is Level.BROKER and SIZE in layer.settings for layer in policies.layers)

@@ -1,4 +1,4 @@
-"""Which subscriptions exist on the broker for each topic: what limits on subscriptions count."""
+"""The subscriptions that exist on the broker for each topic, which limits on subscriptions count."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -9,23 +9,23 @@ from sluicegate.sessions.listings import Listings
 
 @dataclass(frozen=True, slots=True)
 class ListSubscriptions:
-    """The question to the admin API: which subscriptions a topic has."""
+    """Asks the admin API which subscriptions a topic has."""
 
     topic: str
     """Full name."""
 
 
 class Subscriptions(Listings):
-    """When each topic's list was answered last, and what it told."""
+    """The last listing of each topic, and its time."""
 
     __slots__ = ()
 
     def learned(self, state: TopicState, found: Collection[str] | None, asked_ns: int, now_ns: int) -> None:
-        """Take over an answer; None if the API could not tell, so that what was known before stays.
+        """Store a listing; None if the API failed, which keeps the last one.
 
         :param state: the topic's.
         :param found: all its subscriptions.
-        :param asked_ns: when the API was asked; subscriptions let in since then exist in any case.
+        :param asked_ns: when the API was asked; subscriptions admitted since then are added.
         :param now_ns: now.
         """
         self.answered(state.topic.full, now_ns)
